@@ -1,0 +1,70 @@
+//! Plain loops in double precision: slow, obvious, and the truth that every other engine is compared with.
+
+use super::{Backend, PairSums};
+use crate::features::Rows;
+use crate::kernel::{Geometry, Kernel};
+
+/// The engine that tests trust.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reference;
+
+fn product(x: &[f32], y: &[f32]) -> f64 {
+    x.iter().zip(y).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+}
+
+fn squared_distance(x: &[f32], y: &[f32]) -> f64 {
+    x.iter().zip(y).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum()
+}
+
+fn evaluate(kernel: &Kernel, x: &[f32], y: &[f32]) -> f64 {
+    kernel.of(match kernel.geometry() {
+        Geometry::SquaredDistance => squared_distance(x, y),
+        Geometry::Product => product(x, y),
+        Geometry::Cosine => product(x, y) / (product(x, x).sqrt() * product(y, y).sqrt()),
+    })
+}
+
+impl Backend for Reference {
+    fn kernel_sums(&self, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) -> PairSums {
+        PairSums {
+            rows: x.iter().map(|a| y.iter().map(|b| evaluate(kernel, a, b)).sum()).collect(),
+            columns: y.iter().map(|b| x.iter().map(|a| evaluate(kernel, a, b)).sum()).collect(),
+        }
+    }
+
+    fn kernel_sums_within(&self, kernel: &Kernel, x: Rows<'_>) -> Vec<f64> {
+        (0..x.len())
+            .map(|i| (0..x.len()).filter(|&j| j != i).map(|j| evaluate(kernel, x.row(i), x.row(j))).sum())
+            .collect()
+    }
+
+    fn kernel_row(&self, kernel: &Kernel, weight: f64, x: &[f32], held: Rows<'_>, out: &mut [f64]) {
+        for (value, row) in out.iter_mut().zip(held.iter()) {
+            *value += weight * evaluate(kernel, x, row);
+        }
+    }
+
+    fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64> {
+        (0..x.len())
+            .map(|i| {
+                let mut distances: Vec<f64> =
+                    (0..x.len()).filter(|&j| j != i).map(|j| squared_distance(x.row(i), x.row(j))).collect();
+                distances.sort_by(f64::total_cmp);
+                distances[k - 1]
+            })
+            .collect()
+    }
+
+    fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
+        points
+            .iter()
+            .map(|point| {
+                centres
+                    .iter()
+                    .zip(squared_radii)
+                    .filter(|(centre, radius)| squared_distance(point, centre) < **radius)
+                    .count() as u32
+            })
+            .collect()
+    }
+}

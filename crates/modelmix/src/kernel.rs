@@ -1,0 +1,357 @@
+//! Kernels: similarity of two feature rows. A closed set, so that a kernel is data; how sums of them are computed
+//! is left to `compute`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::features::{Features, Rows};
+use crate::random::Random;
+use crate::text::{Call, Reader, nearest};
+
+/// A positive semidefinite kernel with all its numbers known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Kernel {
+    /// exp(−‖x−y‖² / 2σ²).
+    Gaussian {
+        /// σ.
+        bandwidth: f64,
+    },
+    /// exp(−‖x−y‖ / σ) with the Euclidean norm (scikit-learn's `laplacian_kernel` has the sum of absolute differences).
+    Laplacian {
+        /// σ.
+        bandwidth: f64,
+    },
+    /// (γ x·y + c)^p.
+    Polynomial {
+        /// γ.
+        scale: f64,
+        /// c.
+        offset: f64,
+        /// p.
+        degree: u32,
+    },
+    /// (x·y / ‖x‖‖y‖)^p.
+    Cosine {
+        /// p; 1 for the plain kernel, 2 for its square.
+        power: u32,
+    },
+}
+
+/// What a kernel needs to know of a pair of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Geometry {
+    /// ‖x−y‖².
+    SquaredDistance,
+    /// x·y.
+    Product,
+    /// x·y / ‖x‖‖y‖.
+    Cosine,
+}
+
+impl Kernel {
+    /// k², which is a kernel again: σ/√2 for the Gaussian, twice the degree for the polynomial. RKE needs it.
+    #[must_use]
+    pub fn squared(self) -> Self {
+        match self {
+            Kernel::Gaussian { bandwidth } => {
+                Kernel::Gaussian { bandwidth: bandwidth * std::f64::consts::FRAC_1_SQRT_2 }
+            }
+            Kernel::Laplacian { bandwidth } => Kernel::Laplacian { bandwidth: bandwidth / 2.0 },
+            Kernel::Polynomial { scale, offset, degree } => Kernel::Polynomial { scale, offset, degree: 2 * degree },
+            Kernel::Cosine { power } => Kernel::Cosine { power: 2 * power },
+        }
+    }
+
+    /// The smallest and the largest value it can take, or nothing where it is unbounded.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        match self {
+            Kernel::Gaussian { .. } | Kernel::Laplacian { .. } => Some((0.0, 1.0)),
+            Kernel::Cosine { power } if power % 2 == 0 => Some((0.0, 1.0)),
+            Kernel::Cosine { .. } => Some((-1.0, 1.0)),
+            Kernel::Polynomial { .. } => None,
+        }
+    }
+
+    /// Which geometry of a pair it is a function of.
+    pub fn geometry(&self) -> Geometry {
+        match self {
+            Kernel::Gaussian { .. } | Kernel::Laplacian { .. } => Geometry::SquaredDistance,
+            Kernel::Polynomial { .. } => Geometry::Product,
+            Kernel::Cosine { .. } => Geometry::Cosine,
+        }
+    }
+
+    /// The kernel's value where its [`Geometry`] has the value `geometry`.
+    #[inline]
+    pub fn of(&self, geometry: f64) -> f64 {
+        match *self {
+            Kernel::Gaussian { bandwidth } => (-geometry / (2.0 * bandwidth * bandwidth)).exp(),
+            Kernel::Laplacian { bandwidth } => (-geometry.sqrt() / bandwidth).exp(),
+            Kernel::Polynomial { scale, offset, degree } => (scale * geometry + offset).powi(degree as i32),
+            Kernel::Cosine { power } => geometry.clamp(-1.0, 1.0).powi(power as i32),
+        }
+    }
+
+    /// k(x, x), in double precision.
+    pub fn of_self(&self, x: &[f32]) -> f64 {
+        match self.geometry() {
+            Geometry::SquaredDistance => self.of(0.0),
+            Geometry::Product => self.of(x.iter().map(|&value| f64::from(value).powi(2)).sum()),
+            Geometry::Cosine => self.of(1.0),
+        }
+    }
+
+    /// Whether the kernel is defined on every row.
+    ///
+    /// # Errors
+    /// A row of zeros, which has no direction for the cosine kernel.
+    pub fn check(&self, rows: Rows<'_>) -> Result<()> {
+        if self.geometry() == Geometry::Cosine
+            && let Some(row) = rows.iter().position(|row| row.iter().all(|&value| value == 0.0))
+        {
+            return Err(Error::Array {
+                origin: "features".into(),
+                problem: format!(
+                    "row {row} is all zeros and has no direction for the cosine kernel; remove it or use another kernel"
+                ),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kernel::Gaussian { bandwidth } => write!(f, "gaussian, bandwidth {bandwidth}"),
+            Kernel::Laplacian { bandwidth } => write!(f, "laplacian, bandwidth {bandwidth}"),
+            Kernel::Polynomial { scale, offset, degree } => {
+                write!(f, "polynomial, ({scale} x·y + {offset})^{degree}")
+            }
+            Kernel::Cosine { power: 1 } => write!(f, "cosine"),
+            Kernel::Cosine { power } => write!(f, "cosine^{power}"),
+        }
+    }
+}
+
+/// A bandwidth: a number, or found from the data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bandwidth {
+    /// The median distance between samples; see [`median_distance`].
+    #[default]
+    Auto,
+    /// σ itself.
+    #[serde(untagged)]
+    Fixed(f64),
+}
+
+/// A kernel as a user writes it: what was left out is found from the data.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
+pub enum KernelSpec {
+    /// [`Kernel::Gaussian`].
+    Gaussian {
+        /// σ, or `auto`.
+        #[serde(default)]
+        bandwidth: Bandwidth,
+    },
+    /// [`Kernel::Laplacian`].
+    Laplacian {
+        /// σ, or `auto`.
+        #[serde(default)]
+        bandwidth: Bandwidth,
+    },
+    /// [`Kernel::Polynomial`].
+    Polynomial {
+        /// γ; 1/width where it is left out.
+        #[serde(default)]
+        scale: Option<f64>,
+        /// c.
+        offset: f64,
+        /// p.
+        degree: u32,
+    },
+    /// [`Kernel::Cosine`] of power 1.
+    Cosine,
+    /// The kernel of the Kernel Inception Distance, (x·y/d + 1)³.
+    Kid,
+}
+
+impl Default for KernelSpec {
+    fn default() -> Self {
+        KernelSpec::Gaussian { bandwidth: Bandwidth::Auto }
+    }
+}
+
+const NAMES: [&str; 5] = ["gaussian", "laplacian", "polynomial", "cosine", "kid"];
+
+impl KernelSpec {
+    /// Whether a bandwidth has to be found from data.
+    pub fn is_auto(&self) -> bool {
+        matches!(
+            self,
+            KernelSpec::Gaussian { bandwidth: Bandwidth::Auto } | KernelSpec::Laplacian { bandwidth: Bandwidth::Auto }
+        )
+    }
+
+    /// All numbers filled in and checked: a missing scale from the `width`, a missing bandwidth from `median`, which is
+    /// called only then.
+    ///
+    /// # Errors
+    /// Numbers out of range, and whatever `median` says.
+    pub(crate) fn resolve(&self, width: Option<usize>, median: &mut dyn FnMut() -> Result<f64>) -> Result<Kernel> {
+        let positive = |what: &str, value: f64| {
+            if value.is_finite() && value > 0.0 {
+                Ok(value)
+            } else {
+                Err(Error::setting(what, value, "a positive number"))
+            }
+        };
+        let inverse_width = || {
+            width.map(|width| 1.0 / width as f64).ok_or_else(|| {
+                Error::missing(
+                    "a polynomial kernel without a scale",
+                    "the features' width; give arms, a reference, the width or a scale",
+                )
+            })
+        };
+        let mut bandwidth = |bandwidth: Bandwidth| match bandwidth {
+            Bandwidth::Fixed(value) => positive("bandwidth", value),
+            Bandwidth::Auto => median(),
+        };
+        Ok(match *self {
+            KernelSpec::Gaussian { bandwidth: value } => Kernel::Gaussian { bandwidth: bandwidth(value)? },
+            KernelSpec::Laplacian { bandwidth: value } => Kernel::Laplacian { bandwidth: bandwidth(value)? },
+            KernelSpec::Polynomial { scale, offset, degree } => {
+                if !(1..=64).contains(&degree) {
+                    return Err(Error::setting("degree", degree, "between 1 and 64"));
+                }
+                if !(offset.is_finite() && offset >= 0.0) {
+                    return Err(Error::setting(
+                        "offset",
+                        offset,
+                        "zero or a positive number, or the kernel is not positive semidefinite",
+                    ));
+                }
+                let scale = scale.map_or_else(inverse_width, |scale| positive("scale", scale))?;
+                Kernel::Polynomial { scale, offset, degree }
+            }
+            KernelSpec::Cosine => Kernel::Cosine { power: 1 },
+            KernelSpec::Kid => Kernel::Polynomial { scale: inverse_width()?, offset: 1.0, degree: 3 },
+        })
+    }
+
+    /// Reads the kernel among a term's arguments: `kernel=…, bandwidth=…` and the polynomial's numbers.
+    pub(crate) fn read(reader: &Reader<'_>, call: &mut Call<'_>) -> Result<Option<Self>> {
+        let bandwidth = call
+            .argument("bandwidth")
+            .map(|(value, at)| match value.parse::<f64>() {
+                _ if value == "auto" => Ok(Bandwidth::Auto),
+                Ok(number) if number.is_finite() && number > 0.0 => Ok(Bandwidth::Fixed(number)),
+                _ => Err(reader
+                    .error(at, format!("bandwidth must be a positive number or auto, and \"{value}\" is neither"))),
+            })
+            .transpose()?;
+        let scale = call.number(reader, "scale")?;
+        let offset = call.number(reader, "offset")?;
+        let degree = call.count(reader, "degree")?;
+        let named = call.argument("kernel");
+        let polynomial = scale.is_some() || offset.is_some() || degree.is_some();
+        let (name, at) = match named {
+            Some(named) => named,
+            None if bandwidth.is_some() || polynomial => ("gaussian", call.at),
+            None => return Ok(None),
+        };
+        let refuse = |setting: &str| Err(reader.error(at, format!("the {name} kernel has no {setting}")));
+        if bandwidth.is_some() && !matches!(name, "gaussian" | "laplacian") && NAMES.contains(&name) {
+            return refuse("bandwidth");
+        }
+        if polynomial && name != "polynomial" && NAMES.contains(&name) {
+            return refuse("scale, offset or degree; name kernel=polynomial");
+        }
+        let bandwidth = bandwidth.unwrap_or_default();
+        Ok(Some(match name {
+            "gaussian" => KernelSpec::Gaussian { bandwidth },
+            "laplacian" => KernelSpec::Laplacian { bandwidth },
+            "cosine" => KernelSpec::Cosine,
+            "kid" => KernelSpec::Kid,
+            "polynomial" => KernelSpec::Polynomial {
+                scale,
+                offset: offset.unwrap_or(1.0),
+                degree: degree.map_or(3, |degree| u32::try_from(degree).unwrap_or(u32::MAX)),
+            },
+            _ => {
+                let hint = nearest(name, &NAMES).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+                return Err(
+                    reader.error(at, format!("there is no kernel {name}{hint}; there are {}", NAMES.join(", ")))
+                );
+            }
+        }))
+    }
+}
+
+impl fmt::Display for KernelSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bandwidth = |bandwidth: &Bandwidth| match bandwidth {
+            Bandwidth::Auto => "auto".to_string(),
+            Bandwidth::Fixed(value) => value.to_string(),
+        };
+        match self {
+            KernelSpec::Gaussian { bandwidth: value } => write!(f, "bandwidth={}", bandwidth(value)),
+            KernelSpec::Laplacian { bandwidth: value } => write!(f, "kernel=laplacian, bandwidth={}", bandwidth(value)),
+            KernelSpec::Polynomial { scale, offset, degree } => {
+                write!(f, "kernel=polynomial")?;
+                if let Some(scale) = scale {
+                    write!(f, ", scale={scale}")?;
+                }
+                write!(f, ", offset={offset}, degree={degree}")
+            }
+            KernelSpec::Cosine => write!(f, "kernel=cosine"),
+            KernelSpec::Kid => write!(f, "kernel=kid"),
+        }
+    }
+}
+
+/// How many rows the median rule looks at: 124,750 pairs.
+pub const MEDIAN_ROWS: usize = 500;
+
+/// The median rule: the median Euclidean distance over all pairs of at most [`MEDIAN_ROWS`] rows, taken evenly from the
+/// sets and drawn by the seed. The same rows are drawn whatever the order of the sets.
+///
+/// # Errors
+/// All sampled rows are equal.
+pub fn median_distance(sets: &[&Features], seed: u64) -> Result<f64> {
+    let share = MEDIAN_ROWS.div_ceil(sets.len()).max(2);
+    let rows: Vec<&[f32]> = sets
+        .iter()
+        .flat_map(|set| Random::seeded(seed).sample(set.len(), share).into_iter().map(|index| set.row(index)))
+        .collect();
+    let mut distances = Vec::with_capacity(rows.len() * rows.len().saturating_sub(1) / 2);
+    for (index, left) in rows.iter().enumerate() {
+        for right in &rows[..index] {
+            let squared: f64 = left.iter().zip(*right).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum();
+            if squared > 0.0 {
+                distances.push(squared.sqrt());
+            }
+        }
+    }
+    if distances.is_empty() {
+        return Err(Error::setting(
+            "bandwidth",
+            "auto",
+            "a number here, since all samples looked at are equal and have no median distance",
+        ));
+    }
+    // Equal rows say nothing of scale, so they are left out; they would drive the median of a repetitive set to zero.
+    distances.sort_by(f64::total_cmp);
+    let middle = distances.len() / 2;
+    Ok(if distances.len().is_multiple_of(2) {
+        (distances[middle - 1] + distances[middle]) / 2.0
+    } else {
+        distances[middle]
+    })
+}

@@ -1,0 +1,107 @@
+//! The `.npz` format: a zip archive of `.npy` members, stored or deflated.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use zip::result::ZipError;
+use zip::{CompressionMethod, ZipArchive};
+
+use super::payload::{self, Origin};
+use super::{npy, one_line};
+use crate::error::{Error, Result};
+use crate::features::Features;
+
+/// The most bytes that one deflated byte can become: a match of 258 bytes takes 2 bits or more.
+const LARGEST_EXPANSION: u64 = 1032;
+
+/// Values that memory is taken for before the first of them is inflated.
+const VALUES_AT_ONCE: usize = 1 << 20;
+
+/// An opened `.npz` file.
+pub(super) struct Npz {
+    path: PathBuf,
+    archive: ZipArchive<BufReader<File>>,
+    /// Its members in the archive's order, without `.npy`.
+    pub(super) names: Vec<String>,
+}
+
+impl Npz {
+    pub(super) fn open(path: &Path, file: File, length: u64) -> Result<Self> {
+        let origin = Origin { path, array: None };
+        let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| refused(error, &origin))?;
+        let mut names = Vec::with_capacity(archive.len());
+        let mut compressed: u64 = 0;
+        for index in 0..archive.len() {
+            let member = archive.by_index_data(index).map_err(|error| refused(error, &origin))?;
+            let name = member.name().map_err(|error| refused(error, &origin))?;
+            names.push(name.strip_suffix(".npy").unwrap_or(&name).to_string());
+            compressed = compressed.saturating_add(member.compressed_size());
+        }
+        // Members that share their bytes would multiply what a small file can become.
+        if compressed > length {
+            return Err(origin.file(format!(
+                "its members claim {compressed} bytes of the file's {length}; save it again with numpy.savez"
+            )));
+        }
+        let distinct = names.iter().collect::<BTreeSet<_>>().len();
+        if archive.metadata().has_duplicate_names() || distinct < names.len() {
+            return Err(origin.file("two arrays have the same name; save it again with different names"));
+        }
+        Ok(Self { path: path.into(), archive, names })
+    }
+
+    pub(super) fn read(&mut self, index: usize) -> Result<Features> {
+        let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
+        let member = self.archive.by_index_data(index).map_err(|error| refused(error, &origin))?;
+        let (compressed, size) = (member.compressed_size(), member.size());
+        if member.encrypted() {
+            return Err(origin.file("the array is encrypted; save it again with numpy.savez"));
+        }
+        let largest = match member.compression() {
+            CompressionMethod::Stored => compressed,
+            CompressionMethod::Deflated => compressed.saturating_mul(LARGEST_EXPANSION),
+            other => {
+                return Err(origin.file(format!(
+                    "the compression method ({}) is not supported; save it again with numpy.savez or numpy.savez_compressed",
+                    one_line(other)
+                )));
+            }
+        };
+        let stored = member.compression() == CompressionMethod::Stored;
+        if size > largest || stored && size != compressed {
+            return Err(origin.file(format!(
+                "the archive claims {size} bytes, which {compressed} bytes in the file cannot hold; save it again with numpy.savez"
+            )));
+        }
+
+        let mut member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
+        let (layout, used) = npy::header(&mut member, size, &origin)?;
+        layout.check(size - used, &origin)?;
+        // Fortran order needs all of its memory at the start, so the claim is first proved by inflating to nowhere.
+        if layout.fortran() && !stored {
+            let inflated = io::copy(&mut member, &mut io::sink()).map_err(|error| origin.io(error))?;
+            layout.check(inflated, &origin)?;
+            drop(member);
+            member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
+            npy::header(&mut member, size, &origin)?;
+        }
+        let at_once = if stored { usize::MAX } else { VALUES_AT_ONCE };
+        let features = payload::read(&mut member, &layout, at_once, &origin)?;
+        // Reading up to the end also has the checksum compared.
+        match member.read(&mut [0]).map_err(|error| origin.io(error))? {
+            0 => Ok(features),
+            _ => Err(origin.file("bytes follow the array; save it again with numpy.savez")),
+        }
+    }
+}
+
+fn refused(error: ZipError, origin: &Origin<'_>) -> Error {
+    match error {
+        ZipError::Io(error) => origin.io(error),
+        error => {
+            origin.file(format!("the archive cannot be read ({}); save it again with numpy.savez", one_line(error)))
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! From the bytes of an array to features: what a header may claim of them, and the conversion to rows of 32-bit floats
+//! in small chunks. What the bytes come from is left to the file types.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use half::{bf16, f16};
+
+use super::one_line;
+use crate::arms::check_rows;
+use crate::error::{Error, Result};
+use crate::features::Features;
+
+/// Bytes converted at a time; a multiple of every element's size.
+const CHUNK: usize = 1 << 16;
+
+/// Where an array is, for messages: a file, and the array's name where the file has names.
+#[derive(Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub(super) path: &'a Path,
+    pub(super) array: Option<&'a str>,
+}
+
+impl Origin<'_> {
+    fn name(&self) -> String {
+        match self.array {
+            Some(array) => format!("{}:{array}", self.path.display()),
+            None => self.path.display().to_string(),
+        }
+    }
+
+    /// The file is damaged or forged.
+    pub(super) fn file(&self, problem: impl Into<String>) -> Error {
+        let problem = problem.into();
+        let problem = if let Some(array) = self.array { format!("array {array}: {problem}") } else { problem };
+        Error::File { path: self.path.into(), problem }
+    }
+
+    /// The array is sound but cannot serve as features.
+    pub(super) fn array(&self, problem: impl Into<String>) -> Error {
+        Error::Array { origin: self.name(), problem: problem.into() }
+    }
+
+    /// Reading failed: the system said so, or the bytes ended early, or they cannot be decompressed.
+    pub(super) fn io(&self, source: io::Error) -> Error {
+        if source.raw_os_error().is_some() {
+            Error::Io { path: self.path.into(), source }
+        } else if source.kind() == io::ErrorKind::UnexpectedEof {
+            self.file("the bytes end before the array does; write or copy the file again")
+        } else {
+            self.file(format!("the bytes are damaged ({}); write or copy the file again", one_line(source)))
+        }
+    }
+}
+
+/// The element types that can become features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Element {
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
+impl Element {
+    fn size(self) -> usize {
+        match self {
+            Element::F16 | Element::Bf16 => 2,
+            Element::F32 => 4,
+            Element::F64 => 8,
+        }
+    }
+}
+
+/// How the elements of an array follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    /// Each element starts with its most significant byte.
+    pub(super) big_endian: bool,
+    /// Column after column, instead of row after row.
+    pub(super) fortran: bool,
+}
+
+/// What a header claims of an array, once it is possible: two dimensions whose size is a number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    element: Element,
+    order: Order,
+    rows: usize,
+    columns: usize,
+    bytes: u64,
+}
+
+impl Layout {
+    pub(super) fn new(element: Element, order: Order, shape: &[u64], origin: &Origin<'_>) -> Result<Self> {
+        let &[rows, columns] = shape else {
+            let axes = shape.iter().take(8).map(u64::to_string).collect::<Vec<_>>().join(", ");
+            let remedy = match shape.len() {
+                0 | 1 => "reshape it to one row a sample, as in array.reshape(-1, width)",
+                _ => "flatten each sample to one row, as in array.reshape(len(array), -1)",
+            };
+            return Err(origin.array(format!(
+                "the shape ({axes}{}) has {} dimensions where features have 2; {remedy}",
+                if shape.len() > 8 { ", …" } else { "" },
+                shape.len(),
+            )));
+        };
+        let bytes = rows.checked_mul(columns).and_then(|values| values.checked_mul(element.size() as u64));
+        // The features take four bytes a value, which must be countable as well; so is then each of the two axes,
+        // unless the other is 0.
+        let countable = |size: u64| usize::try_from(size).ok().filter(|&size| size <= isize::MAX as usize / 4);
+        match (bytes, countable(rows), countable(columns), countable(rows.saturating_mul(columns))) {
+            (Some(bytes), Some(rows), Some(columns), Some(_)) => Ok(Self { element, order, rows, columns, bytes }),
+            _ => Err(origin.file(format!(
+                "the header claims {rows} × {columns} values, more than any file can hold; write the file again"
+            ))),
+        }
+    }
+
+    /// Whether the array is written column after column.
+    pub(super) fn fortran(&self) -> bool {
+        self.order.fortran
+    }
+
+    /// Refuses a shape that does not take exactly the bytes that are there.
+    pub(super) fn check(&self, available: u64, origin: &Origin<'_>) -> Result<()> {
+        if self.bytes == available {
+            return Ok(());
+        }
+        let (short, size) = (available < self.bytes, self.element.size());
+        Err(origin.file(format!(
+            "the header claims {} × {} values of {size} bytes, that is {} bytes, but {available} follow it; the file {}: write or copy it again",
+            self.rows,
+            self.columns,
+            self.bytes,
+            if short { "was cut short" } else { "has something behind the array" },
+        )))
+    }
+
+    /// The row and column of the element that comes `at`-th in the file.
+    fn place(&self, at: usize) -> (usize, usize) {
+        if self.order.fortran { (at % self.rows, at / self.rows) } else { (at / self.columns, at % self.columns) }
+    }
+}
+
+/// Reads the elements that `layout` describes, and not a byte more.
+///
+/// Memory is taken for at most `at_once` values before their bytes have arrived, and for as many again as have arrived
+/// later on; an array in Fortran order takes all of its memory first, since its first column reaches into every row.
+pub(super) fn read(reader: &mut impl Read, layout: &Layout, at_once: usize, origin: &Origin<'_>) -> Result<Features> {
+    let total = layout.rows * layout.columns;
+    let size = layout.element.size();
+    let mut values: Vec<f32> = Vec::new();
+    let reserve = |values: &mut Vec<f32>, more: usize| {
+        values.try_reserve_exact(more).map_err(|_| {
+            origin.array(format!("{total} values do not fit into memory; save fewer rows, or pick some of the arrays"))
+        })
+    };
+    if layout.order.fortran {
+        reserve(&mut values, total)?;
+        values.resize(total, 0.0);
+    }
+
+    let mut chunk = vec![0; CHUNK.min(total.saturating_mul(size))];
+    let mut narrowed = Vec::with_capacity(chunk.len() / size);
+    let mut done = 0;
+    while done < total {
+        let count = (CHUNK / size).min(total - done);
+        let bytes = &mut chunk[..count * size];
+        reader.read_exact(bytes).map_err(|error| origin.io(error))?;
+        if layout.order.big_endian {
+            bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+        }
+        narrowed.clear();
+        narrow(layout.element, bytes, &mut narrowed);
+        if let Some(at) = narrowed.iter().position(|value| !value.is_finite()) {
+            let (row, column) = layout.place(done + at);
+            // Only a 64-bit value can differ from what it was narrowed to.
+            let value = match layout.element {
+                Element::F64 => f64::from_le_bytes(bytes.as_chunks().0[at]),
+                _ => narrowed[at].into(),
+            };
+            return Err(Error::NotFinite { origin: origin.name(), row, column, value });
+        }
+        if layout.order.fortran {
+            let (mut row, mut column) = layout.place(done);
+            for &value in &narrowed {
+                values[row * layout.columns + column] = value;
+                row += 1;
+                if row == layout.rows {
+                    (row, column) = (0, column + 1);
+                }
+            }
+        } else {
+            if values.capacity() - values.len() < count {
+                let more = values.len().max(at_once).max(count).min(total - done);
+                reserve(&mut values, more)?;
+            }
+            values.extend_from_slice(&narrowed);
+        }
+        done += count;
+    }
+
+    let features = Features::new(layout.columns, values).map_err(|error| error.of(origin.name()))?;
+    check_rows(&features).map_err(|error| error.of(origin.name()))?;
+    Ok(features)
+}
+
+/// Appends little-endian elements as 32-bit floats.
+fn narrow(element: Element, bytes: &[u8], values: &mut Vec<f32>) {
+    match element {
+        Element::F16 => values.extend(bytes.as_chunks().0.iter().map(|&value| f16::from_le_bytes(value).to_f32())),
+        Element::Bf16 => values.extend(bytes.as_chunks().0.iter().map(|&value| bf16::from_le_bytes(value).to_f32())),
+        Element::F32 => values.extend(bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value))),
+        Element::F64 => values.extend(bytes.as_chunks().0.iter().map(|&value| f64::from_le_bytes(value) as f32)),
+    }
+}

@@ -1,0 +1,95 @@
+//! The `.safetensors` format: the header's length, a header in JSON and the tensors end to end.
+//! The crate of that name checks the header; only the tensors that are asked for are read.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use ::safetensors::tensor::{Dtype, Metadata, TensorInfo};
+
+use super::one_line;
+use super::payload::{self, Element, Layout, Order, Origin};
+use crate::error::Result;
+use crate::features::Features;
+
+/// The format allows ten times as much, but a parsed header takes many times its own length, and the names and shapes
+/// of features take a few thousand bytes.
+const LONGEST_HEADER: u64 = 10_000_000;
+
+/// An opened `.safetensors` file.
+pub(super) struct Safetensors {
+    path: PathBuf,
+    file: File,
+    metadata: Metadata,
+    /// Where the tensors begin.
+    start: u64,
+    /// The tensors' names, sorted.
+    pub(super) names: Vec<String>,
+}
+
+impl Safetensors {
+    pub(super) fn open(path: &Path, mut file: File, length: u64) -> Result<Self> {
+        let origin = Origin { path, array: None };
+        let forged = |problem: String| origin.file(format!("{problem}; write the file again with safetensors"));
+
+        let Some(rest) = length.checked_sub(8) else {
+            return Err(forged(format!("{length} bytes are fewer than the length of a header takes")));
+        };
+        let mut bytes = [0; 8];
+        file.read_exact(&mut bytes).map_err(|error| origin.io(error))?;
+        let header = u64::from_le_bytes(bytes);
+        if header > rest || header > LONGEST_HEADER {
+            return Err(forged(format!(
+                "the header claims {header} bytes, but {rest} follow it and {LONGEST_HEADER} are allowed"
+            )));
+        }
+        let mut text = vec![0; header as usize];
+        file.read_exact(&mut text).map_err(|error| origin.io(error))?;
+        // Parsed apart from `SafeTensors::read_metadata`, which wants the whole file in memory.
+        let metadata: Metadata = serde_json::from_slice(&text)
+            .map_err(|error| forged(format!("the header cannot be read ({})", one_line(error))))?;
+        let tensors = metadata.data_len() as u64;
+        if tensors != rest - header {
+            return Err(forged(format!(
+                "the header claims {tensors} bytes of tensors, but {} follow it",
+                rest - header
+            )));
+        }
+        let mut names = metadata.offset_keys();
+        names.sort_unstable();
+        Ok(Self { path: path.into(), file, metadata, start: 8 + header, names })
+    }
+
+    pub(super) fn read(&mut self, index: usize) -> Result<Features> {
+        let name = &self.names[index];
+        let origin = Origin { path: &self.path, array: Some(name) };
+        let TensorInfo { dtype, shape, data_offsets: (begin, end) } =
+            self.metadata.info(name).expect("the names are those of the metadata");
+        let element = element(*dtype).map_err(|problem| origin.array(problem))?;
+        let shape: Vec<u64> = shape.iter().map(|&length| length as u64).collect();
+        let order = Order { big_endian: false, fortran: false };
+        let layout = Layout::new(element, order, &shape, &origin)?;
+
+        // The crate has checked that the tensors lie end to end and fill the file; should it ever not, this will tell.
+        let (begin, end) = (*begin as u64, *end as u64);
+        if end > self.metadata.data_len() as u64 {
+            return Err(origin.file("the tensor ends behind the file; write the file again with safetensors"));
+        }
+        layout.check(end.saturating_sub(begin), &origin)?;
+        self.file.seek(SeekFrom::Start(self.start + begin)).map_err(|error| origin.io(error))?;
+        payload::read(&mut self.file, &layout, usize::MAX, &origin)
+    }
+}
+
+/// The element type, or why it cannot be a feature.
+fn element(dtype: Dtype) -> Result<Element, String> {
+    match dtype {
+        Dtype::F16 => Ok(Element::F16),
+        Dtype::BF16 => Ok(Element::Bf16),
+        Dtype::F32 => Ok(Element::F32),
+        Dtype::F64 => Ok(Element::F64),
+        other => Err(format!(
+            "the elements are {other} where features are F16, BF16, F32 or F64; save tensor.to(torch.float32)"
+        )),
+    }
+}

@@ -1,0 +1,126 @@
+//! Which arrays are arms: the text a user types for each file, and the arms it stands for.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::{ArrayFile, EXTENSIONS, arrays, features};
+use crate::arms::{RecordedArm, RecordedArms};
+use crate::error::{Error, Result};
+
+/// Where arms come from, as a user types it: `[name=]path[:key]`.
+///
+/// An `.npz` or `.safetensors` file holds an arm an array, named as [`arrays`] names them; a `.npy` file is one arm named
+/// by its stem. `name=path` names the only arm of a file, `path:key` picks one array, which is then named by its key.
+///
+/// A `:` starts a key only behind a supported extension, so that drive letters stay part of the path, and what stands
+/// before `=` is a name only if it has no slash. A path that exists as it is written is always taken as the path, even
+/// with `=` or `:` in it; parsing looks at the file system for that alone.
+///
+/// ```
+/// use modelmix::load::ArmSource;
+/// let source: ArmSource = "flow=specialists.npz:model_3".parse()?;
+/// assert_eq!(source.name.as_deref(), Some("flow"));
+/// assert_eq!(source.path.to_str(), Some("specialists.npz"));
+/// assert_eq!(source.key.as_deref(), Some("model_3"));
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArmSource {
+    /// The arm's name, where it is not the file's to give.
+    pub name: Option<String>,
+    /// The file.
+    pub path: PathBuf,
+    /// The array to pick; all of them where there is none.
+    pub key: Option<String>,
+}
+
+impl FromStr for ArmSource {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let source = |name: Option<&str>, path: &str, key: Option<&str>| ArmSource {
+            name: name.map(str::to_string),
+            path: path.into(),
+            key: key.map(str::to_string),
+        };
+        let unread = |before: &str, problem: &str| Error::Parse {
+            text: text.to_string(),
+            at: before.chars().count() + 1,
+            problem: problem.to_string(),
+        };
+
+        if Path::new(text).exists() {
+            return Ok(source(None, text, None));
+        }
+        if let (path, Some(key)) = split_key(text)
+            && !key.is_empty()
+            && Path::new(path).exists()
+        {
+            return Ok(source(None, path, Some(key)));
+        }
+        let (name, rest) = match text.split_once('=') {
+            Some((name, rest)) if !name.contains(['/', '\\']) => (Some(name), rest),
+            _ => (None, text),
+        };
+        if name == Some("") {
+            return Err(unread("", "there is no name before '='; write name=path, or only the path"));
+        }
+        if rest.is_empty() {
+            return Err(unread(text, "there is no path; write [name=]path[:key]"));
+        }
+        if Path::new(rest).exists() {
+            return Ok(source(name, rest, None));
+        }
+        let (path, key) = split_key(rest);
+        if key == Some("") {
+            return Err(unread(text, "there is no array's name behind ':'; write path:key, or only the path"));
+        }
+        Ok(source(name, path, key))
+    }
+}
+
+/// Splits at the first `:` that follows a supported extension.
+fn split_key(text: &str) -> (&str, Option<&str>) {
+    for (at, _) in text.match_indices(':') {
+        let (path, key) = (&text[..at], &text[at + 1..]);
+        let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+        if EXTENSIONS.iter().any(|supported| extension.eq_ignore_ascii_case(supported)) {
+            return (path, Some(key));
+        }
+    }
+    (text, None)
+}
+
+/// Reads all arms that `sources` stand for, in their order.
+///
+/// # Errors
+/// As [`features`]; also a name for a file of several arms, and whatever [`RecordedArms::new`] refuses: two arms of the
+/// same name or of different widths.
+pub fn arms(sources: &[ArmSource]) -> Result<RecordedArms> {
+    let mut arms = Vec::new();
+    for ArmSource { name, path, key } in sources {
+        match (name, key) {
+            (_, Some(key)) => {
+                arms.push(RecordedArm::new(name.as_ref().unwrap_or(key), features(path, Some(key))?));
+            }
+            (Some(name), None) => {
+                let mut file = ArrayFile::open(path)?;
+                let keys = file.keys();
+                if keys.len() > 1 {
+                    let problem = format!(
+                        "it holds {} arrays, so that {name} cannot name them all; pick one, as in {name}={}:{}, or leave out the name",
+                        keys.len(),
+                        path.display(),
+                        keys[0]
+                    );
+                    return Err(Error::File { path: path.clone(), problem });
+                }
+                arms.push(RecordedArm::new(name, file.read(0)?));
+            }
+            (None, None) => {
+                arms.extend(arrays(path)?.into_iter().map(|(name, features)| RecordedArm::new(name, features)));
+            }
+        }
+    }
+    RecordedArms::new(arms)
+}

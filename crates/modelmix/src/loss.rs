@@ -1,0 +1,506 @@
+//! A loss: an objective that has been given all it needs (reference, costs, bandwidth) and can be evaluated on samples,
+//! as κ(x, x′) on pairs and f(x) on single ones.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::arms::{RecordedArms, check_rows};
+use crate::compute::{Backend, Cpu};
+use crate::error::{Error, Result};
+use crate::features::{Features, Rows};
+use crate::kernel::{Kernel, KernelSpec, median_distance};
+use crate::objective::{MEASURES, Measure, Objective};
+use crate::text::nearest;
+
+/// What an objective is prepared with. Everything is optional until a term needs it.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs<'a> {
+    reference: Option<Arc<Features>>,
+    costs: Option<Vec<f64>>,
+    arms: Option<&'a RecordedArms>,
+    width: Option<usize>,
+    kappa_range: Option<(f64, f64)>,
+    score_ranges: BTreeMap<String, (f64, f64)>,
+    seed: u64,
+    backend: Option<Arc<dyn Backend>>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The reference set, for `mmd`, `kid`, `precision` and `density`.
+    #[must_use]
+    pub fn reference(mut self, reference: impl Into<Arc<Features>>) -> Self {
+        self.reference = Some(reference.into());
+        self
+    }
+
+    /// What a sample costs, arm by arm, for `cost`.
+    #[must_use]
+    pub fn costs(mut self, costs: Vec<f64>) -> Self {
+        self.costs = Some(costs);
+        self
+    }
+
+    /// Recorded arms, which tell the width, and the scale for an `auto` bandwidth where there is no reference.
+    #[must_use]
+    pub fn arms(mut self, arms: &'a RecordedArms) -> Self {
+        self.arms = Some(arms);
+        self.width(arms.width())
+    }
+
+    /// The features' width, where neither arms nor a reference tell it.
+    #[must_use]
+    pub fn width(mut self, width: usize) -> Self {
+        self.width = Some(width);
+        self
+    }
+
+    /// The smallest and the largest value of κ, for kernels that have no range of their own.
+    #[must_use]
+    pub fn kappa_range(mut self, least: f64, greatest: f64) -> Self {
+        self.kappa_range = Some((least, greatest));
+        self
+    }
+
+    /// The smallest and the largest value of a caller's score.
+    #[must_use]
+    pub fn score_range(mut self, score: impl Into<String>, least: f64, greatest: f64) -> Self {
+        self.score_ranges.insert(score.into(), (least, greatest));
+        self
+    }
+
+    /// The seed of the subsample that an `auto` bandwidth looks at.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The compute engine; all cores of this machine where it is left out.
+    #[must_use]
+    pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
+        self.backend = Some(Arc::new(backend));
+        self
+    }
+}
+
+/// Smallest and largest values of κ and of f, which the paper's widths are made of.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Ranges {
+    /// κ₀ and κ₁.
+    pub kappa: (f64, f64),
+    /// f₀ and f₁.
+    pub linear: (f64, f64),
+}
+
+impl Ranges {
+    /// Δκ = κ₁ − κ₀.
+    pub fn kappa_width(&self) -> f64 {
+        self.kappa.1 - self.kappa.0
+    }
+
+    /// Δ_L = 2Δκ + Δf, the paper's sensitivity.
+    pub fn sensitivity(&self) -> f64 {
+        2.0 * self.kappa_width() + self.linear.1 - self.linear.0
+    }
+}
+
+/// The linear part of a term, f(x).
+#[derive(Clone, Debug)]
+pub(crate) enum Linear {
+    /// −2·E[k(x, Y)] over the reference.
+    Cross(Kernel),
+    /// 1 where a ball holds x, else 0; the balls' squared radii.
+    Precision(Arc<[f64]>),
+    /// The number of balls that hold x over the number of neighbours.
+    Density(usize, Arc<[f64]>),
+    /// By arm.
+    Cost(Vec<f64>),
+    /// Given with the samples, with its range where that is known.
+    Score(String, Option<(f64, f64)>),
+}
+
+/// A term that can be evaluated: w·(E[κ] + E[f] + constant).
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedTerm {
+    pub(crate) measure: Measure,
+    pub(crate) weight: f64,
+    /// κ, already squared for RKE.
+    pub(crate) kappa: Option<Kernel>,
+    /// The kernel as users know it, before squaring.
+    pub(crate) kernel: Option<Kernel>,
+    pub(crate) linear: Option<Linear>,
+    /// E[k(Y, Y′)] over the reference with self-pairs, and without.
+    pub(crate) constant: (f64, f64),
+}
+
+/// An objective ready to be evaluated.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    objective: Objective,
+    terms: Vec<PreparedTerm>,
+    reference: Option<Arc<Features>>,
+    width: Option<usize>,
+    kappa_range: Option<(f64, f64)>,
+    backend: Arc<dyn Backend>,
+}
+
+impl Objective {
+    /// Checks the objective, finds what it left open, and computes what it needs of the reference.
+    ///
+    /// # Errors
+    /// A missing reference, cost or width, weights or settings out of range, a reference of another width.
+    pub fn prepare(&self, inputs: Inputs<'_>) -> Result<Loss> {
+        self.check()?;
+        let Inputs { reference, costs, arms, width, kappa_range, score_ranges, seed, backend } = inputs;
+        let backend = backend.unwrap_or_else(|| Arc::new(Cpu::new()));
+        if let Some(reference) = &reference {
+            check_rows(reference).map_err(|error| error.of("the reference"))?;
+            if let Some(width) = width.filter(|&width| width != reference.width()) {
+                return Err(Error::Width {
+                    origin: "the reference".into(),
+                    found: reference.width(),
+                    other: "an arm".into(),
+                    expected: width,
+                });
+            }
+        }
+        if let Some((least, greatest)) = kappa_range
+            && !(least.is_finite() && greatest.is_finite() && least <= greatest)
+        {
+            return Err(Error::setting(
+                "the kernel's range",
+                format!("{least} to {greatest}"),
+                "two numbers, the smaller first",
+            ));
+        }
+        let width = width.or(reference.as_ref().map(|reference| reference.width()));
+        let mut build = TermBuilder {
+            reference: reference.as_deref(),
+            costs,
+            arms,
+            width,
+            score_ranges,
+            seed,
+            backend: &*backend,
+            radii: BTreeMap::new(),
+        };
+        let terms =
+            self.terms().iter().map(|term| build.prepare(&term.measure, term.weight)).collect::<Result<Vec<_>>>()?;
+        Ok(Loss { objective: self.clone(), terms, reference, width, kappa_range, backend })
+    }
+}
+
+struct TermBuilder<'a> {
+    reference: Option<&'a Features>,
+    costs: Option<Vec<f64>>,
+    arms: Option<&'a RecordedArms>,
+    width: Option<usize>,
+    score_ranges: BTreeMap<String, (f64, f64)>,
+    seed: u64,
+    backend: &'a dyn Backend,
+    /// Squared radii by number of neighbours, so that precision and density share them.
+    radii: BTreeMap<usize, Arc<[f64]>>,
+}
+
+impl<'a> TermBuilder<'a> {
+    fn prepare(&mut self, measure: &Measure, weight: f64) -> Result<PreparedTerm> {
+        let mut term = PreparedTerm {
+            measure: measure.clone(),
+            weight,
+            kappa: None,
+            kernel: None,
+            linear: None,
+            constant: (0.0, 0.0),
+        };
+        match measure {
+            Measure::Rke { kernel } => {
+                let kernel = self.kernel(kernel)?;
+                term.kernel = Some(kernel);
+                term.kappa = Some(kernel.squared());
+            }
+            Measure::Mmd { kernel } | Measure::Kid { kernel } => {
+                let reference = self.reference(measure.name())?;
+                let kernel = self.kernel(kernel)?;
+                kernel.check(reference.view()).map_err(|error| error.of("the reference"))?;
+                term.kernel = Some(kernel);
+                term.kappa = Some(kernel);
+                term.linear = Some(Linear::Cross(kernel));
+                let n = reference.len() as f64;
+                let pairs: f64 = self.backend.kernel_sums_within(&kernel, reference.view()).iter().sum();
+                let own: f64 = reference.view().iter().map(|row| kernel.of_self(row)).sum();
+                term.constant = ((pairs + own) / (n * n), pairs / (n * (n - 1.0)));
+            }
+            Measure::Precision { neighbours } => {
+                term.linear = Some(Linear::Precision(self.radii(measure, *neighbours)?))
+            }
+            Measure::Density { neighbours } => {
+                term.linear = Some(Linear::Density(*neighbours, self.radii(measure, *neighbours)?));
+            }
+            Measure::Cost => {
+                let costs =
+                    self.costs.clone().ok_or_else(|| Error::missing("cost", "the cost of a sample of each arm"))?;
+                if let Some((arm, cost)) = costs.iter().enumerate().find(|(_, cost)| !cost.is_finite()) {
+                    return Err(Error::setting(&format!("the cost of arm {arm}"), cost, "a finite number"));
+                }
+                term.linear = Some(Linear::Cost(costs));
+            }
+            Measure::Score { name } => {
+                term.linear = Some(Linear::Score(name.clone(), self.score_ranges.get(name).copied()));
+            }
+        }
+        Ok(term)
+    }
+
+    fn reference(&self, what: &str) -> Result<&'a Features> {
+        self.reference
+            .ok_or_else(|| Error::missing(what, "a reference set: features of real samples from the same encoder"))
+    }
+
+    fn kernel(&self, spec: &Option<KernelSpec>) -> Result<Kernel> {
+        // The reference alone where there is one: then the kernel does not depend on which arms compete.
+        let sets: Vec<&Features> = match self.reference {
+            Some(reference) => vec![reference],
+            None => self.arms.into_iter().flatten().map(|arm| &arm.features).collect(),
+        };
+        spec.unwrap_or_default().resolve(self.width, &mut || {
+            if sets.is_empty() {
+                return Err(Error::missing(
+                    "an automatic bandwidth",
+                    "samples to measure: recorded arms or a reference; or give the bandwidth as a number",
+                ));
+            }
+            median_distance(&sets, self.seed)
+        })
+    }
+
+    fn radii(&mut self, measure: &Measure, neighbours: usize) -> Result<Arc<[f64]>> {
+        let reference = self.reference(measure.name())?;
+        if neighbours == 0 || neighbours >= reference.len() {
+            return Err(Error::setting(
+                &format!("neighbours of {}", measure.name()),
+                neighbours,
+                format!("at least 1 and less than the reference's {} rows", reference.len()),
+            ));
+        }
+        let backend = self.backend;
+        Ok(self.radii.entry(neighbours).or_insert_with(|| backend.nearest(reference.view(), neighbours).into()).clone())
+    }
+}
+
+/// Scores given with samples, by name.
+pub type Scores = BTreeMap<String, Vec<f64>>;
+
+impl Loss {
+    /// The objective as it was written.
+    pub fn objective(&self) -> &Objective {
+        &self.objective
+    }
+
+    /// The kernels in use, bandwidths found, one for every quadratic term in the order written.
+    pub fn kernels(&self) -> Vec<Kernel> {
+        self.terms.iter().filter_map(|term| term.kernel).collect()
+    }
+
+    /// The width that features must have, where it is known.
+    pub fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// The compute engine.
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    /// The same loss on another compute engine.
+    #[must_use]
+    pub fn on(mut self, backend: impl Backend + 'static) -> Self {
+        self.backend = Arc::new(backend);
+        self
+    }
+
+    pub(crate) fn terms(&self) -> &[PreparedTerm] {
+        &self.terms
+    }
+
+    /// What is added to αᵀKα + fᵀα when a loss is reported: w·E[k(Y, Y′)] of every `mmd` and `kid`, as V-statistic.
+    pub fn constant(&self) -> f64 {
+        self.terms.iter().map(|term| term.weight * term.constant.0).sum()
+    }
+
+    /// The same as U-statistic: a reference row is not paired with itself.
+    pub fn unbiased_constant(&self) -> f64 {
+        self.terms.iter().map(|term| term.weight * term.constant.1).sum()
+    }
+
+    /// Ranges of κ and f, where all are known.
+    ///
+    /// # Errors
+    /// Which kernel or score has none, and how to give it.
+    pub fn ranges(&self) -> Result<Ranges> {
+        let mut ranges = Ranges { kappa: (0.0, 0.0), linear: (0.0, 0.0) };
+        let widen = |range: &mut (f64, f64), weight: f64, (least, greatest): (f64, f64)| {
+            range.0 += (weight * least).min(weight * greatest);
+            range.1 += (weight * least).max(weight * greatest);
+        };
+        let kernel_range = |kernel: &Kernel| {
+            kernel.range().or(self.kappa_range).ok_or_else(|| {
+                Error::missing(format!("an unbounded kernel ({kernel})"), "its range for this policy; give the range of κ, give the policy its constants, or use the adaptive policy, which needs none")
+            })
+        };
+        for term in &self.terms {
+            if let Some(kappa) = &term.kappa {
+                widen(&mut ranges.kappa, term.weight, kernel_range(kappa)?);
+            }
+            let linear = match &term.linear {
+                None => continue,
+                Some(Linear::Cross(kernel)) => {
+                    let (least, greatest) = kernel_range(kernel)?;
+                    (-2.0 * greatest, -2.0 * least)
+                }
+                Some(Linear::Precision(_)) => (0.0, 1.0),
+                Some(Linear::Density(neighbours, radii)) => (0.0, radii.len() as f64 / *neighbours as f64),
+                Some(Linear::Cost(costs)) => {
+                    costs.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &cost| (least.min(cost), most.max(cost)))
+                }
+                Some(Linear::Score(name, range)) => range.ok_or_else(|| {
+                    Error::missing(format!("score {name}"), "its range for this policy; give its smallest and largest value, or use the adaptive policy, which needs none")
+                })?,
+            };
+            widen(&mut ranges.linear, term.weight, linear);
+        }
+        Ok(ranges)
+    }
+
+    /// Whether samples of these rows can be evaluated.
+    ///
+    /// # Errors
+    /// Another width than the reference's, or a row that a kernel is not defined on.
+    pub fn check(&self, rows: Rows<'_>) -> Result<()> {
+        if let Some(expected) = self.width.filter(|&width| width != rows.width()) {
+            return Err(Error::Width {
+                origin: "features".into(),
+                found: rows.width(),
+                other: "this objective".into(),
+                expected,
+            });
+        }
+        self.terms.iter().filter_map(|term| term.kappa).try_for_each(|kernel| kernel.check(rows))
+    }
+
+    /// κ(x, row) for one new sample against every row held: one pass a quadratic term.
+    pub fn kappa_row(&self, x: &[f32], held: Rows<'_>, out: &mut Vec<f64>) {
+        out.clear();
+        out.resize(held.len(), 0.0);
+        for term in &self.terms {
+            if let Some(kernel) = &term.kappa {
+                self.backend.kernel_row(kernel, term.weight, x, held, out);
+            }
+        }
+    }
+
+    /// κ(x, x).
+    pub fn kappa_self(&self, x: &[f32]) -> f64 {
+        self.terms.iter().filter_map(|term| term.kappa.map(|kernel| term.weight * kernel.of_self(x))).sum()
+    }
+
+    /// f(x) for samples of one arm, all terms weighted and added.
+    ///
+    /// # Errors
+    /// A score that was not given, or not for every sample; costs for another number of arms.
+    pub fn linear(&self, arm: usize, rows: Rows<'_>, scores: &Scores) -> Result<Vec<f64>> {
+        let mut sums = vec![0.0; rows.len()];
+        for term in &self.terms {
+            if let Some(values) = self.term_linear(term, arm, rows, scores)? {
+                for (sum, value) in sums.iter_mut().zip(values) {
+                    *sum += term.weight * value;
+                }
+            }
+        }
+        Ok(sums)
+    }
+
+    /// f(x) of one term, unweighted; nothing where the term has no linear part.
+    pub(crate) fn term_linear(
+        &self,
+        term: &PreparedTerm,
+        arm: usize,
+        rows: Rows<'_>,
+        scores: &Scores,
+    ) -> Result<Option<Vec<f64>>> {
+        let Some(linear) = &term.linear else { return Ok(None) };
+        let reference =
+            || self.reference.as_ref().expect("a term with balls or cross sums was prepared with a reference").view();
+        let counts = |radii: &[f64]| self.backend.ball_counts(rows, reference(), radii);
+        Ok(Some(match linear {
+            Linear::Cross(kernel) => {
+                let n = reference().len() as f64;
+                let sums = if rows.len() == 1 {
+                    let mut row = vec![0.0; reference().len()];
+                    self.backend.kernel_row(kernel, 1.0, rows.row(0), reference(), &mut row);
+                    vec![row.iter().sum()]
+                } else {
+                    self.backend.kernel_sums(kernel, rows, reference()).rows
+                };
+                sums.into_iter().map(|sum: f64| -2.0 * sum / n).collect()
+            }
+            Linear::Precision(radii) => counts(radii).into_iter().map(|count| f64::from(count.min(1))).collect(),
+            Linear::Density(neighbours, radii) => {
+                counts(radii).into_iter().map(|count| f64::from(count) / *neighbours as f64).collect()
+            }
+            Linear::Cost(costs) => {
+                let cost = *costs.get(arm).ok_or_else(|| {
+                    Error::missing(format!("arm {arm}"), format!("a cost; {} costs were given", costs.len()))
+                })?;
+                vec![cost; rows.len()]
+            }
+            Linear::Score(name, _) => {
+                let values = scores.get(name).ok_or_else(|| {
+                    let hint =
+                        nearest(name, &MEASURES).map_or(String::new(), |near| format!(" (or did you mean {near}?)"));
+                    Error::missing(
+                        format!("score {name}"),
+                        format!("a value for every sample{hint}; the terms that need none are {}", MEASURES.join(", ")),
+                    )
+                })?;
+                if values.len() != rows.len() {
+                    return Err(Error::missing(
+                        format!("score {name}"),
+                        format!("one value a sample: {} values were given for {} samples", values.len(), rows.len()),
+                    ));
+                }
+                if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+                    return Err(Error::setting(&format!("score {name}"), value, "a finite number"));
+                }
+                values.clone()
+            }
+        }))
+    }
+
+    /// A number that changes with the objective, its kernels and its reference, so that a snapshot is not restored with
+    /// another loss than it was taken with (64-bit FNV-1a).
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut feed = |bytes: &[u8]| {
+            for byte in bytes {
+                hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        };
+        feed(self.objective.to_string().as_bytes());
+        for term in &self.terms {
+            feed(format!("{:?}", term.kernel).as_bytes());
+            if let Some(Linear::Cost(costs)) = &term.linear {
+                costs.iter().for_each(|cost| feed(&cost.to_le_bytes()));
+            }
+        }
+        if let Some(reference) = &self.reference {
+            feed(&(reference.width() as u64).to_le_bytes());
+            reference.values().iter().for_each(|value| feed(&value.to_le_bytes()));
+        }
+        hash
+    }
+}

@@ -1,0 +1,78 @@
+//! Weights that are known ahead: the paper's Mixture Oracle and One-Arm Oracle, equal shares, or any others.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Evidence, Policy};
+use crate::error::{Error, Result};
+use crate::random::Random;
+
+/// Arms in given proportions: drawn at random, or tracked, which keeps n/t as near to them as whole samples allow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fixed {
+    name: FixedName,
+    weights: Vec<f64>,
+    support: Vec<usize>,
+    tracked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum FixedName {
+    Fixed,
+    Uniform,
+    MixtureOracle,
+    OneArmOracle,
+}
+
+impl Fixed {
+    /// Any weights; they are divided by their sum.
+    ///
+    /// # Errors
+    /// Weights that are negative, not finite, or all zero.
+    pub fn new(weights: &[f64], tracked: bool) -> Result<Self> {
+        Self::named(FixedName::Fixed, weights, tracked)
+    }
+
+    /// Equal shares, tracked.
+    pub fn uniform(arms: usize) -> Self {
+        let share = 1.0 / arms as f64;
+        Self { name: FixedName::Uniform, weights: vec![share; arms], support: (0..arms).collect(), tracked: true }
+    }
+
+    pub(super) fn named(name: FixedName, weights: &[f64], tracked: bool) -> Result<Self> {
+        let total: f64 = weights.iter().sum();
+        if !weights.iter().all(|&weight| weight.is_finite() && weight >= 0.0) || !total.is_finite() || total <= 0.0 {
+            return Err(Error::setting(
+                "weights",
+                format!("{weights:?}"),
+                "finite and not negative, with at least one positive",
+            ));
+        }
+        let support = (0..weights.len()).filter(|&arm| weights[arm] > 0.0).collect();
+        Ok(Self { name, weights: weights.iter().map(|weight| weight / total).collect(), support, tracked })
+    }
+}
+
+impl Policy for Fixed {
+    fn name(&self) -> &'static str {
+        match self.name {
+            FixedName::Fixed => "fixed",
+            FixedName::Uniform => "uniform",
+            FixedName::MixtureOracle => "mixture-oracle",
+            FixedName::OneArmOracle => "one-arm-oracle",
+        }
+    }
+
+    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
+        let open: Vec<usize> = self.support.iter().copied().filter(|arm| evidence.candidates().contains(arm)).collect();
+        let open = if open.is_empty() { &self.support } else { &open };
+        if self.tracked {
+            let total: usize = (0..evidence.arms()).map(|arm| evidence.count(arm)).sum();
+            // The arm furthest behind its share.
+            return Ok(random.smallest(open, |arm| evidence.count(arm) as f64 - self.weights[arm] * (total + 1) as f64));
+        }
+        let weights: Vec<f64> =
+            (0..self.weights.len()).map(|arm| if open.contains(&arm) { self.weights[arm] } else { 0.0 }).collect();
+        Ok(random.pick(&weights))
+    }
+}

@@ -1,0 +1,35 @@
+//! Vanilla-UCB, a baseline of the paper: the upper confidence bound applied to single arms, blind to mixtures.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Evidence, Policy, Widths};
+use crate::error::Result;
+use crate::random::Random;
+
+/// The arm with the smallest L̂(e_i) − ε_i = K̂_ii + f̂_i − ε_i. One pull an arm first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Vanilla {
+    widths: Widths,
+}
+
+impl Vanilla {
+    /// With these constants.
+    pub fn new(widths: Widths) -> Self {
+        Self { widths }
+    }
+}
+
+impl Policy for Vanilla {
+    fn name(&self) -> &'static str {
+        "vanilla"
+    }
+
+    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
+        if let Some(arm) = evidence.first_pulls(1, random) {
+            return Ok(arm);
+        }
+        let form = evidence.statistics().biased();
+        let index = |arm: usize| form.single(arm) - self.widths.of(evidence, arm);
+        Ok(random.smallest(&evidence.choices(evidence.candidates()), index))
+    }
+}

@@ -1,0 +1,118 @@
+//! The form that everything ends in: αᵀKα + fᵀα, a convex quadratic function of the mixture weights.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// αᵀKα + fᵀα with K symmetric, for m arms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quadratic {
+    quadratic: Vec<f64>,
+    linear: Vec<f64>,
+}
+
+impl Quadratic {
+    /// Takes K row by row, and f.
+    ///
+    /// # Errors
+    /// Sizes that do not fit each other, values that are not finite, K that is not symmetric.
+    pub fn new(quadratic: Vec<f64>, linear: Vec<f64>) -> Result<Self> {
+        let arms = linear.len();
+        if arms == 0 || quadratic.len() != arms * arms {
+            return Err(Error::Program {
+                problem: format!(
+                    "K has {} entries and f has {arms}; K must be {arms} × {arms}, for at least one arm",
+                    quadratic.len()
+                ),
+            });
+        }
+        if quadratic.iter().chain(&linear).any(|value| !value.is_finite()) {
+            return Err(Error::Program { problem: "K or f has a value that is not finite".into() });
+        }
+        let scale = quadratic.iter().fold(0.0f64, |scale, value| scale.max(value.abs()));
+        for i in 0..arms {
+            for j in 0..i {
+                let (left, right) = (quadratic[i * arms + j], quadratic[j * arms + i]);
+                if (left - right).abs() > 1e-9 * scale {
+                    return Err(Error::Program {
+                        problem: format!("K is not symmetric: K[{i}][{j}] is {left} and K[{j}][{i}] is {right}"),
+                    });
+                }
+            }
+        }
+        Ok(Self { quadratic, linear })
+    }
+
+    /// All zeros.
+    pub(crate) fn zeros(arms: usize) -> Self {
+        Self { quadratic: vec![0.0; arms * arms], linear: vec![0.0; arms] }
+    }
+
+    /// m.
+    pub fn arms(&self) -> usize {
+        self.linear.len()
+    }
+
+    /// K, row by row.
+    pub fn quadratic(&self) -> &[f64] {
+        &self.quadratic
+    }
+
+    /// K as rows.
+    pub fn rows(&self) -> Vec<Vec<f64>> {
+        self.quadratic.chunks(self.arms()).map(<[f64]>::to_vec).collect()
+    }
+
+    /// K[i][j].
+    pub fn at(&self, i: usize, j: usize) -> f64 {
+        self.quadratic[i * self.arms() + j]
+    }
+
+    pub(crate) fn at_mut(&mut self, i: usize, j: usize) -> &mut f64 {
+        let arms = self.arms();
+        &mut self.quadratic[i * arms + j]
+    }
+
+    /// f.
+    pub fn linear(&self) -> &[f64] {
+        &self.linear
+    }
+
+    pub(crate) fn linear_mut(&mut self) -> &mut [f64] {
+        &mut self.linear
+    }
+
+    /// αᵀKα + fᵀα.
+    pub fn value(&self, weights: &[f64]) -> f64 {
+        let product = |row: &[f64]| -> f64 { row.iter().zip(weights).map(|(k, weight)| k * weight).sum() };
+        self.quadratic
+            .chunks(self.arms())
+            .zip(&self.linear)
+            .zip(weights)
+            .filter(|(_, weight)| **weight != 0.0)
+            .map(|((row, f), weight)| weight * (product(row) + f))
+            .sum()
+    }
+
+    /// The value at one arm alone: K[i][i] + f[i].
+    pub fn single(&self, arm: usize) -> f64 {
+        self.at(arm, arm) + self.linear[arm]
+    }
+
+    /// 2Kα + f.
+    pub fn gradient(&self, weights: &[f64]) -> Vec<f64> {
+        self.quadratic
+            .chunks(self.arms())
+            .zip(&self.linear)
+            .map(|(row, f)| f + 2.0 * row.iter().zip(weights).map(|(k, weight)| k * weight).sum::<f64>())
+            .collect()
+    }
+
+    /// Adds `weight` times another form of the same arms.
+    pub(crate) fn add(&mut self, weight: f64, other: &Quadratic) {
+        let pairs = self.quadratic.iter_mut().zip(&other.quadratic).chain(self.linear.iter_mut().zip(&other.linear));
+        for (value, more) in pairs {
+            *value += weight * more;
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Seeded randomness: one generator whose bits are fixed by its seed on every platform, and the few draws that are needed.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+/// A ChaCha8 stream. The draws are defined here, bit for bit, so that a seed means the same run in every release.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Random(ChaCha8Rng);
+
+impl Random {
+    /// The generator of a seed.
+    pub fn seeded(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// One of many independent generators of the same seed.
+    pub fn stream(seed: u64, stream: u64) -> Self {
+        let mut generator = ChaCha8Rng::seed_from_u64(seed);
+        generator.set_stream(stream);
+        Self(generator)
+    }
+
+    /// Uniform in [0, 1), on the grid of 2⁻⁵³.
+    pub fn unit(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Uniform in 0..`bound`, without bias (Lemire's multiplication with rejection). A bound of 1 draws nothing.
+    ///
+    /// # Panics
+    /// When `bound` is 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        assert!(bound > 0, "a draw needs at least one possibility");
+        if bound == 1 {
+            return 0;
+        }
+        let bound = bound as u64;
+        let threshold = bound.wrapping_neg() % bound;
+        loop {
+            let product = u128::from(self.0.next_u64()) * u128::from(bound);
+            if product as u64 >= threshold {
+                return (product >> 64) as usize;
+            }
+        }
+    }
+
+    /// An index drawn with the given probabilities, which need not add up to 1. A single positive one draws nothing.
+    ///
+    /// # Panics
+    /// When no weight is positive.
+    pub fn pick(&mut self, weights: &[f64]) -> usize {
+        let positive: Vec<usize> = (0..weights.len()).filter(|&index| weights[index] > 0.0).collect();
+        let (&last, others) = positive.split_last().expect("a draw needs a positive weight");
+        if others.is_empty() {
+            return last;
+        }
+        let total: f64 = positive.iter().map(|&index| weights[index]).sum();
+        let mut left = self.unit() * total;
+        for &index in others {
+            left -= weights[index];
+            if left < 0.0 {
+                return index;
+            }
+        }
+        last
+    }
+
+    /// The index among `choices` with the smallest value, equal ones with equal probability. A clear winner draws nothing.
+    ///
+    /// # Panics
+    /// When there are no choices.
+    pub fn smallest(&mut self, choices: &[usize], value: impl Fn(usize) -> f64) -> usize {
+        let mut best = f64::INFINITY;
+        let mut tied = Vec::new();
+        for &choice in choices {
+            let value = value(choice);
+            if value < best || tied.is_empty() {
+                best = value;
+                tied.clear();
+                tied.push(choice);
+            } else if value == best {
+                tied.push(choice);
+            }
+        }
+        tied[self.below(tied.len())]
+    }
+
+    /// `count` distinct indices of 0..`len`, in random order (all of them where `count` ≥ `len`).
+    pub fn sample(&mut self, len: usize, count: usize) -> Vec<usize> {
+        let mut indices: Vec<usize> = (0..len).collect();
+        let count = count.min(len);
+        for position in 0..count {
+            let other = position + self.below(len - position);
+            indices.swap(position, other);
+        }
+        indices.truncate(count);
+        indices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Random;
+
+    #[test]
+    fn draws_are_uniform() {
+        let mut random = Random::seeded(7);
+        let mut counts = [0usize; 5];
+        for _ in 0..50_000 {
+            counts[random.below(5)] += 1;
+        }
+        // chi-square with 4 degrees of freedom: 18.47 is the 0.1% point
+        let chi: f64 = counts.iter().map(|&count| (count as f64 - 10_000.0).powi(2) / 10_000.0).sum();
+        assert!(chi < 18.47, "{counts:?}");
+    }
+
+    #[test]
+    fn picks_follow_weights() {
+        let mut random = Random::seeded(3);
+        let mut counts = [0usize; 3];
+        for _ in 0..40_000 {
+            counts[random.pick(&[1.0, 0.0, 3.0])] += 1;
+        }
+        assert_eq!(counts[1], 0);
+        // binomial(40000, 1/4): four standard deviations are 346
+        assert!(counts[0].abs_diff(10_000) < 350, "{counts:?}");
+    }
+
+    #[test]
+    fn certain_outcomes_draw_nothing() {
+        let mut random = Random::seeded(1);
+        let before = random.clone();
+        random.pick(&[0.0, 1.0]);
+        random.below(1);
+        random.smallest(&[0, 1, 2], |index| index as f64);
+        assert_eq!(random, before);
+    }
+}

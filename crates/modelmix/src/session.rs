@@ -1,0 +1,593 @@
+//! A live session: ask which arm to pull, tell what came back, report the weights. The only mutable owner of evidence.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::features::{Features, Rows};
+use crate::loss::{Loss, Ranges, Scores};
+use crate::policy::{AnyPolicy, Evidence, Policy, PolicySpec};
+use crate::quadratic::Quadratic;
+use crate::random::Random;
+use crate::simplex::{self, Bounds};
+use crate::statistics::Statistics;
+
+/// How a session is run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionSettings {
+    /// The policy; adaptive, unless said otherwise.
+    pub policy: PolicySpec,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// How many samples a pull asks for.
+    pub batch: usize,
+    /// How many pulls there will be, where that is known; Successive Halving plans by it.
+    pub rounds: Option<usize>,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self { policy: PolicySpec::Adaptive, seed: 0, batch: 1, rounds: None }
+    }
+}
+
+/// A request to an arm: give `count` samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pull {
+    /// What to tell or abandon.
+    pub id: u64,
+    /// The arm, as an index.
+    pub arm: usize,
+    /// The arm's name.
+    pub name: String,
+    /// How many samples are asked for.
+    pub count: usize,
+}
+
+/// One sample as numbers, for callers who have neither features nor a kernel of ours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Values<'a> {
+    /// κ(new, each earlier sample), in the order in which samples were told.
+    pub kappa: &'a [f64],
+    /// κ(new, new).
+    pub own: f64,
+    /// f(new).
+    pub linear: f64,
+}
+
+/// Where κ and f come from.
+#[derive(Clone, Debug)]
+enum Source {
+    /// Features, evaluated by a loss.
+    Features(Box<Loss>),
+    /// The caller.
+    Values,
+}
+
+/// Chooses arms by a policy and keeps the evidence.
+///
+/// ```
+/// use modelmix::{Features, Inputs, Objective, Session, SessionSettings};
+/// let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new())?;
+/// let mut session = Session::new(["left", "right"], loss, &SessionSettings::default())?;
+/// for round in 0..40 {
+///     let pull = session.ask()?;
+///     let sample = if pull.name == "left" { [0.0, round as f32] } else { [9.0, round as f32] };
+///     session.tell(pull.id, &Features::new(2, sample.to_vec())?)?;
+/// }
+/// assert_eq!(session.report()?.samples, 40);
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Session<P = AnyPolicy> {
+    source: Source,
+    state: State<P>,
+}
+
+/// All of a session that changes; with the loss it is the session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct State<P> {
+    names: Vec<String>,
+    batch: usize,
+    policy: P,
+    random: Random,
+    statistics: Statistics,
+    /// The features of the samples held, row after row; empty where the caller gives values.
+    held: Vec<f32>,
+    width: Option<usize>,
+    pending: Vec<PendingPull>,
+    asked: u64,
+    answered: u64,
+    abandoned: Vec<u64>,
+    rests: Vec<Rest>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct PendingPull {
+    id: u64,
+    arm: usize,
+    count: usize,
+}
+
+/// An arm that fails is left alone for a while: 1, 3, 7, … asks, at most 1,023, until it answers again.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Rest {
+    failures: u32,
+    until: u64,
+}
+
+/// A session as data: serialise it as you like, and [`Session::restore`] it with the same loss.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Snapshot<P = AnyPolicy> {
+    version: u32,
+    /// Of the loss; nothing where the caller gives values.
+    fingerprint: Option<u64>,
+    state: State<P>,
+}
+
+const SNAPSHOT_VERSION: u32 = 1;
+
+impl Session<AnyPolicy> {
+    /// A session over features, with one of the policies that come with the crate.
+    ///
+    /// # Errors
+    /// No arms, equal names, or a policy that needs what was not given.
+    pub fn new<N: Into<String>>(
+        arms: impl IntoIterator<Item = N>,
+        loss: Loss,
+        settings: &SessionSettings,
+    ) -> Result<Self> {
+        let names: Vec<String> = arms.into_iter().map(Into::into).collect();
+        let policy = Self::policy_for(&names, &loss.ranges(), settings)?;
+        Self::with_policy(names, loss, policy, settings)
+    }
+
+    /// A session over values: the caller gives κ and f of every sample, and the ranges where the policy needs them.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn on_values<N: Into<String>>(
+        arms: impl IntoIterator<Item = N>,
+        ranges: Option<Ranges>,
+        settings: &SessionSettings,
+    ) -> Result<Self> {
+        let names: Vec<String> = arms.into_iter().map(Into::into).collect();
+        let ranges = ranges.ok_or_else(|| {
+            Error::missing(
+                "a session on values",
+                "the ranges of κ and f for this policy; give them, or use the adaptive policy, which needs none",
+            )
+        });
+        let policy = Self::policy_for(&names, &ranges, settings)?;
+        Self::on_values_with_policy(names, policy, settings)
+    }
+
+    fn policy_for(names: &[String], ranges: &Result<Ranges>, settings: &SessionSettings) -> Result<AnyPolicy> {
+        let budget = settings.rounds.map(|rounds| rounds.saturating_mul(settings.batch));
+        settings.policy.build(names.len().max(1), ranges, budget, None)
+    }
+}
+
+impl<P: Policy> Session<P> {
+    /// A session over features with a policy of one's own; `settings.policy` is not looked at.
+    ///
+    /// # Errors
+    /// No arms, or equal names.
+    pub fn with_policy<N: Into<String>>(
+        arms: impl IntoIterator<Item = N>,
+        loss: Loss,
+        policy: P,
+        settings: &SessionSettings,
+    ) -> Result<Self> {
+        let width = loss.width();
+        Ok(Self {
+            state: State::new(arms.into_iter().map(Into::into).collect(), policy, width, settings)?,
+            source: Source::Features(Box::new(loss)),
+        })
+    }
+
+    /// A session over values with a policy of one's own; `settings.policy` is not looked at.
+    ///
+    /// # Errors
+    /// No arms, or equal names.
+    pub fn on_values_with_policy<N: Into<String>>(
+        arms: impl IntoIterator<Item = N>,
+        policy: P,
+        settings: &SessionSettings,
+    ) -> Result<Self> {
+        Ok(Self {
+            state: State::new(arms.into_iter().map(Into::into).collect(), policy, None, settings)?,
+            source: Source::Values,
+        })
+    }
+
+    /// Which arm to pull next. May be called again before earlier pulls are answered: those in flight are reckoned with.
+    ///
+    /// # Errors
+    /// When the policy finds no choice, such as with values of a κ that is not positive semidefinite.
+    pub fn ask(&mut self) -> Result<Pull> {
+        let state = &mut self.state;
+        let pending = state.pending_samples();
+        let mut candidates: Vec<usize> =
+            (0..state.names.len()).filter(|&arm| state.rests[arm].until <= state.asked).collect();
+        if candidates.is_empty() {
+            candidates.extend(0..state.names.len());
+        }
+        let arm = state.policy.choose(&Evidence::new(&state.statistics, &pending, &candidates), &mut state.random)?;
+        if arm >= state.names.len() {
+            return Err(Error::setting(
+                &format!("the choice of policy {}", state.policy.name()),
+                arm,
+                format!("an arm, less than {}", state.names.len()),
+            ));
+        }
+        let pull = Pull { id: state.asked, arm, name: state.names[arm].clone(), count: state.batch };
+        state.pending.push(PendingPull { id: pull.id, arm, count: pull.count });
+        state.asked += 1;
+        Ok(pull)
+    }
+
+    /// What came back of a pull: the features of its samples, at least one and at most as many as were asked for.
+    ///
+    /// # Errors
+    /// A pull that is not in flight, features that do not fit. The session is then as it was before.
+    pub fn tell(&mut self, pull: u64, features: &Features) -> Result<()> {
+        self.tell_scored(pull, features, &Scores::new())
+    }
+
+    /// The same with the scores that the objective asks for, one value a sample.
+    ///
+    /// # Errors
+    /// As [`Session::tell`], and scores that are missing.
+    pub fn tell_scored(&mut self, pull: u64, features: &Features, scores: &Scores) -> Result<()> {
+        let PendingPull { id, arm, .. } = self.state.pending_pull(pull)?;
+        let loss = self.loss(id)?;
+        let problem =
+            |error: Error| Error::Answer { id, arm: self.state.names[arm].clone(), problem: error.to_string() };
+        loss.check(features.view()).map_err(problem)?;
+        let linear = loss.linear(arm, features.view(), scores).map_err(problem)?;
+        self.tell_evaluated(pull, features.view(), &linear)
+    }
+
+    /// The same where f is known already.
+    pub(crate) fn tell_evaluated(&mut self, pull: u64, rows: Rows<'_>, linear: &[f64]) -> Result<()> {
+        let pending = self.state.pending_pull(pull)?;
+        self.state.check_count(pending, rows.len())?;
+        if let Some(width) = self.state.width.filter(|&width| width != rows.width()) {
+            return Err(self.state.answer(
+                pending,
+                format!(
+                    "its features have {} columns where {width} are expected; use the same encoder throughout",
+                    rows.width()
+                ),
+            ));
+        }
+        self.loss(pending.id)?;
+        let Source::Features(loss) = &self.source else { unreachable!("checked by `loss`") };
+        let state = &mut self.state;
+        state.width = Some(rows.width());
+        let mut kappa = Vec::new();
+        for (row, &f) in rows.iter().zip(linear) {
+            loss.kappa_row(row, Rows::new(rows.width(), &state.held), &mut kappa);
+            state.statistics.add(pending.arm, &kappa, loss.kappa_self(row), f);
+            state.held.extend_from_slice(row);
+        }
+        state.settle(pending);
+        Ok(())
+    }
+
+    /// What came back of a pull, as numbers. κ of a later sample of the same pull counts the earlier ones.
+    ///
+    /// # Errors
+    /// A pull that is not in flight, lists of other lengths, values that are not finite. The session is then as it was.
+    pub fn tell_values(&mut self, pull: u64, samples: &[Values<'_>]) -> Result<()> {
+        let state = &mut self.state;
+        let pending = state.pending_pull(pull)?;
+        if matches!(self.source, Source::Features(_)) {
+            return Err(state
+                .answer(pending, "this session evaluates features; tell it features, or start it on values".into()));
+        }
+        state.check_count(pending, samples.len())?;
+        for (index, Values { kappa, own, linear }) in samples.iter().enumerate() {
+            let expected = state.statistics.len() + index;
+            if kappa.len() != expected {
+                return Err(state.answer(
+                    pending,
+                    format!(
+                        "sample {index} has {} values of κ for {expected} earlier samples; give one for each",
+                        kappa.len()
+                    ),
+                ));
+            }
+            if !kappa.iter().chain([own, linear]).all(|value| value.is_finite()) {
+                return Err(state.answer(
+                    pending,
+                    format!("sample {index} has a value that is not finite; κ and f must be numbers"),
+                ));
+            }
+        }
+        for Values { kappa, own, linear } in samples {
+            state.statistics.add(pending.arm, kappa, *own, *linear);
+        }
+        state.settle(pending);
+        Ok(())
+    }
+
+    /// Gives a pull up: nothing came back, or nothing ever will. An arm that fails is left alone for a while.
+    ///
+    /// # Errors
+    /// A pull that is not in flight.
+    pub fn abandon(&mut self, pull: u64) -> Result<()> {
+        let state = &mut self.state;
+        let PendingPull { id, arm, .. } = state.pending_pull(pull)?;
+        state.pending.retain(|pending| pending.id != id);
+        state.abandoned[arm] += 1;
+        let rest = &mut state.rests[arm];
+        rest.failures += 1;
+        rest.until = state.asked + (1 << rest.failures.min(10)) - 1;
+        Ok(())
+    }
+
+    /// The weights as far as they are known, and how the samples held do.
+    ///
+    /// # Errors
+    /// Values of a κ that is not positive semidefinite.
+    pub fn report(&self) -> Result<SessionReport> {
+        SessionReport::new(self)
+    }
+
+    /// The sums over all samples told.
+    pub fn statistics(&self) -> &Statistics {
+        &self.state.statistics
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &P {
+        &self.state.policy
+    }
+
+    /// The arms' names.
+    pub fn arms(&self) -> &[String] {
+        &self.state.names
+    }
+
+    /// The features of the samples told, in that order; nothing where values were told.
+    pub fn samples(&self) -> Option<Rows<'_>> {
+        self.state.width.filter(|_| !self.state.held.is_empty()).map(|width| Rows::new(width, &self.state.held))
+    }
+
+    /// The pulls in flight, oldest first.
+    pub fn in_flight(&self) -> Vec<Pull> {
+        let pull = |pending: &PendingPull| Pull {
+            id: pending.id,
+            arm: pending.arm,
+            name: self.state.names[pending.arm].clone(),
+            count: pending.count,
+        };
+        self.state.pending.iter().map(pull).collect()
+    }
+
+    fn loss(&self, id: u64) -> Result<&Loss> {
+        match &self.source {
+            Source::Features(loss) => Ok(loss),
+            Source::Values => {
+                let pending = self.state.pending_pull(id)?;
+                Err(self
+                    .state
+                    .answer(pending, "this session is on values and cannot evaluate features; tell it values".into()))
+            }
+        }
+    }
+}
+
+impl<P: Clone> Session<P> {
+    /// All of the session but its loss, as data.
+    pub fn snapshot(&self) -> Snapshot<P> {
+        let fingerprint = match &self.source {
+            Source::Features(loss) => Some(loss.fingerprint()),
+            Source::Values => None,
+        };
+        Snapshot { version: SNAPSHOT_VERSION, fingerprint, state: self.state.clone() }
+    }
+}
+
+impl<P: Policy> Session<P> {
+    /// The session as it was, to the last bit: every later choice is the one that it would have made. `loss` is the one
+    /// that it was started with, or nothing for a session on values.
+    ///
+    /// # Errors
+    /// Another loss, a snapshot of a later version, or one that is damaged.
+    pub fn restore(snapshot: Snapshot<P>, loss: Option<Loss>) -> Result<Self> {
+        let Snapshot { version, fingerprint, state } = snapshot;
+        let refuse = |problem: &str| Err(Error::Snapshot { problem: problem.into() });
+        if version != SNAPSHOT_VERSION {
+            return refuse(&format!(
+                "it has version {version} and this release reads {SNAPSHOT_VERSION}; use the release that wrote it"
+            ));
+        }
+        if fingerprint != loss.as_ref().map(Loss::fingerprint) {
+            return refuse("it belongs to another objective, kernel or reference; prepare the loss as it was");
+        }
+        state.check()?;
+        Ok(Self { source: loss.map_or(Source::Values, |loss| Source::Features(Box::new(loss))), state })
+    }
+}
+
+impl<P> State<P> {
+    fn new(names: Vec<String>, policy: P, width: Option<usize>, settings: &SessionSettings) -> Result<Self> {
+        if names.is_empty() {
+            return Err(Error::missing("a session", "at least one arm"));
+        }
+        if let Some((index, name)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+            return Err(Error::setting(&format!("the name of arm {index}"), name, "different from every other arm's"));
+        }
+        if settings.batch == 0 {
+            return Err(Error::setting("batch", 0, "at least 1 sample a pull"));
+        }
+        let arms = names.len();
+        Ok(Self {
+            names,
+            batch: settings.batch,
+            policy,
+            random: Random::seeded(settings.seed),
+            statistics: Statistics::new(arms),
+            held: Vec::new(),
+            width,
+            pending: Vec::new(),
+            asked: 0,
+            answered: 0,
+            abandoned: vec![0; arms],
+            rests: vec![Rest::default(); arms],
+        })
+    }
+
+    fn pending_pull(&self, id: u64) -> Result<PendingPull> {
+        match self.pending.iter().find(|pending| pending.id == id) {
+            Some(pending) => Ok(*pending),
+            None if id < self.asked => Err(Error::RepeatedPull { id }),
+            None => Err(Error::UnknownPull { id }),
+        }
+    }
+
+    fn pending_samples(&self) -> Vec<usize> {
+        let mut samples = vec![0; self.names.len()];
+        for pending in &self.pending {
+            samples[pending.arm] += pending.count;
+        }
+        samples
+    }
+
+    fn answer(&self, pull: PendingPull, problem: String) -> Error {
+        Error::Answer { id: pull.id, arm: self.names[pull.arm].clone(), problem }
+    }
+
+    fn check_count(&self, pull: PendingPull, samples: usize) -> Result<()> {
+        if samples == 0 {
+            return Err(self.answer(pull, "no samples were told; abandon the pull where nothing came back".into()));
+        }
+        if samples > pull.count {
+            return Err(self.answer(
+                pull,
+                format!("{samples} samples were told where {} were asked for; tell at most so many", pull.count),
+            ));
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, pull: PendingPull) {
+        self.pending.retain(|pending| pending.id != pull.id);
+        self.answered += 1;
+        self.rests[pull.arm] = Rest::default();
+    }
+
+    /// A snapshot comes from outside and is not trusted.
+    fn check(&self) -> Result<()> {
+        let arms = self.names.len();
+        self.statistics.check()?;
+        let rows = self.width.map_or(0, |width| self.held.len() / width.max(1));
+        let fits = arms > 0
+            && self.statistics.arms() == arms
+            && self.abandoned.len() == arms
+            && self.rests.len() == arms
+            && self.batch > 0
+            && self.pending.iter().all(|pull| pull.arm < arms && pull.id < self.asked)
+            && (self.held.is_empty() || rows == self.statistics.len())
+            && self.width != Some(0)
+            && self.held.iter().all(|value| value.is_finite());
+        if fits {
+            Ok(())
+        } else {
+            Err(Error::Snapshot {
+                problem: "its parts do not fit each other; it is damaged, so start from an earlier one".into(),
+            })
+        }
+    }
+}
+
+/// Where a session stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionReport {
+    /// The policy's name.
+    pub policy: String,
+    /// Pulls that were answered.
+    pub rounds: u64,
+    /// Samples held, t.
+    pub samples: usize,
+    /// The arms in the order given.
+    pub arms: Vec<SessionArm>,
+    /// L(P̂), the loss of the samples held, the constant included; nothing before the first.
+    pub loss: Option<f64>,
+    /// L̂(α) of the weights below, the constant included; nothing before the first sample.
+    pub mixture_loss: Option<f64>,
+    /// How far from the optimum of K̂ and f̂ the weights can be.
+    pub gap: Option<f64>,
+    /// The best single arm so far, as an index into `arms`.
+    pub best_single: Option<usize>,
+    /// K̂ and f̂ (V-statistics); arms without samples have zeros.
+    pub form: Quadratic,
+}
+
+/// One arm of a [`SessionReport`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionArm {
+    /// Its name.
+    pub name: String,
+    /// Samples held.
+    pub samples: usize,
+    /// Samples in flight.
+    pub pending: usize,
+    /// Pulls given up.
+    pub abandoned: u64,
+    /// n/t.
+    pub share: f64,
+    /// Its weight in the best mixture of the samples held: the program on V-statistics, without a bonus.
+    pub weight: f64,
+    /// Its loss alone, the constant included; nothing before its first sample.
+    pub loss: Option<f64>,
+}
+
+impl SessionReport {
+    fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
+        let state = &session.state;
+        let statistics = &state.statistics;
+        let arms = state.names.len();
+        let constant = match &session.source {
+            Source::Features(loss) => loss.constant(),
+            Source::Values => 0.0,
+        };
+        let form = statistics.biased();
+        let is_known = |arm: &usize| statistics.counts()[*arm] > 0;
+        let known: Vec<usize> = (0..arms).filter(is_known).collect();
+        let kept: Vec<usize> =
+            state.policy.support().map_or(known.clone(), |support| support.iter().copied().filter(is_known).collect());
+        let support = if kept.is_empty() { &known } else { &kept };
+        let best =
+            if known.is_empty() { None } else { Some(simplex::minimize(&form, &Bounds::support(arms, support))?) };
+        let (pending, shares) = (state.pending_samples(), statistics.proportions());
+        let arm = |arm: usize| SessionArm {
+            name: state.names[arm].clone(),
+            samples: statistics.counts()[arm],
+            pending: pending[arm],
+            abandoned: state.abandoned[arm],
+            share: shares[arm],
+            weight: best.as_ref().map_or(0.0, |best| best.weights[arm]),
+            loss: is_known(&arm).then(|| form.single(arm) + constant),
+        };
+        Ok(Self {
+            policy: state.policy.name().into(),
+            rounds: state.answered,
+            samples: statistics.len(),
+            arms: (0..arms).map(arm).collect(),
+            loss: statistics.realised().map(|loss| loss + constant),
+            mixture_loss: best.as_ref().map(|best| best.value + constant),
+            gap: best.as_ref().map(|best| best.gap),
+            best_single: known.into_iter().min_by(|&a, &b| form.single(a).total_cmp(&form.single(b))),
+            form,
+        })
+    }
+
+    /// The weights in the order of the arms.
+    pub fn weights(&self) -> Vec<f64> {
+        self.arms.iter().map(|arm| arm.weight).collect()
+    }
+}

@@ -1,0 +1,549 @@
+//! min αᵀKα + fᵀα over mixture weights: Σα = 1, floor ≤ α ≤ cap. A primal active-set method, exact up to rounding,
+//! warm-started, and its answer carries a duality gap that proves how far from the optimum it can be.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::quadratic::Quadratic;
+
+/// What the weights of each arm may be. They must add up to 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bounds {
+    floors: Vec<f64>,
+    caps: Vec<f64>,
+}
+
+impl Bounds {
+    /// Any mixture of `arms` arms.
+    pub fn simplex(arms: usize) -> Self {
+        Self { floors: vec![0.0; arms], caps: vec![1.0; arms] }
+    }
+
+    /// Only the arms of `support` may have weight.
+    pub fn support(arms: usize, support: &[usize]) -> Self {
+        let mut caps = vec![0.0; arms];
+        for &arm in support {
+            caps[arm] = 1.0;
+        }
+        Self { floors: vec![0.0; arms], caps }
+    }
+
+    /// A smallest and a largest weight for each arm.
+    ///
+    /// # Errors
+    /// Bounds outside 0 to 1, a floor above its cap, or no mixture within all of them.
+    pub fn new(floors: Vec<f64>, caps: Vec<f64>) -> Result<Self> {
+        if floors.len() != caps.len() {
+            return Err(Error::Program {
+                problem: format!("there are {} floors and {} caps; give one of each an arm", floors.len(), caps.len()),
+            });
+        }
+        for (arm, (&floor, &cap)) in floors.iter().zip(&caps).enumerate() {
+            if !(0.0 <= floor && floor <= cap && cap <= 1.0) {
+                return Err(Error::Program {
+                    problem: format!(
+                        "arm {arm} has floor {floor} and cap {cap}; both must be between 0 and 1, the floor first"
+                    ),
+                });
+            }
+        }
+        let bounds = Self { floors, caps };
+        bounds.check(bounds.floors.len())?;
+        Ok(bounds)
+    }
+
+    /// The same without one arm; nothing where the others cannot make up for it.
+    pub fn without(&self, arm: usize) -> Option<Self> {
+        let mut bounds = self.clone();
+        (bounds.floors[arm], bounds.caps[arm]) = (0.0, 0.0);
+        bounds.check(bounds.floors.len()).is_ok().then_some(bounds)
+    }
+
+    fn check(&self, arms: usize) -> Result<()> {
+        if self.floors.len() != arms {
+            return Err(Error::Program {
+                problem: format!("there are bounds for {} arms, and {arms} arms", self.floors.len()),
+            });
+        }
+        let (least, most): (f64, f64) = (self.floors.iter().sum(), self.caps.iter().sum());
+        if least > 1.0 + 1e-12 || most < 1.0 - 1e-12 {
+            return Err(Error::Program {
+                problem: format!(
+                    "the floors add up to {least} and the caps to {most}; no weights that add up to 1 lie between"
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// The linear program min gᵀy over these bounds: fill the cheapest arms first. Calls `fill(arm, amount)` with what
+    /// each gets above its floor, in that order.
+    fn fill(&self, cost: &[f64], mut fill: impl FnMut(usize, f64)) {
+        let mut order: Vec<usize> = (0..cost.len()).collect();
+        order.sort_by(|&a, &b| cost[a].total_cmp(&cost[b]));
+        let mut left = 1.0 - self.floors.iter().sum::<f64>();
+        for arm in order {
+            if left <= 0.0 {
+                break;
+            }
+            let amount = (self.caps[arm] - self.floors[arm]).min(left);
+            if amount > 0.0 {
+                left -= amount;
+                fill(arm, amount);
+            }
+        }
+    }
+}
+
+/// Weights with their proof.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Solution {
+    /// α, which adds up to 1.
+    pub weights: Vec<f64>,
+    /// αᵀKα + fᵀα.
+    pub value: f64,
+    /// max over all allowed mixtures y of gradientᵀ(α − y): no mixture has a value less than `value − gap`.
+    pub gap: f64,
+    /// How often the set of free arms was changed or refined.
+    pub iterations: usize,
+}
+
+/// Solves one problem from scratch.
+///
+/// ```
+/// use modelmix::{Quadratic, simplex::{self, Bounds}};
+/// // two arms, each diverse where the other is not: half of each
+/// let form = Quadratic::new(vec![1.0, 0.2, 0.2, 1.0], vec![0.0, 0.0])?;
+/// let best = simplex::minimize(&form, &Bounds::simplex(2))?;
+/// assert_eq!(best.weights, [0.5, 0.5]);
+/// assert!((best.value - 0.6).abs() < 1e-15 && best.gap < 1e-15);
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+///
+/// # Errors
+/// Bounds that no mixture fits, or a direction in which K is not positive semidefinite (noticed where it is met).
+pub fn minimize(form: &Quadratic, bounds: &Bounds) -> Result<Solution> {
+    Solver::default().solve(form, bounds)
+}
+
+fn not_convex() -> Error {
+    let problem = "K is not positive semidefinite, so the loss is not convex; use V-statistics, which include self-pairs, or a positive semidefinite kernel";
+    Error::Program { problem: problem.into() }
+}
+
+/// Where an arm's weight stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Floor,
+    Cap,
+    Free,
+}
+
+/// A solver that remembers its last answer and starts from it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "LastAnswer", into = "LastAnswer")]
+pub struct Solver {
+    /// The present point, and after a solve its answer.
+    weights: Vec<f64>,
+    places: Vec<Place>,
+    /// Free arms, in the order of the rows of `factor`.
+    free: Vec<usize>,
+    /// L of (K̃ + c·11ᵀ) on the free arms = L Lᵀ, rows of stride m.
+    factor: Vec<f64>,
+    /// K̃: the form relative to one arm, scaled to order 1; see [`Solver::shift`].
+    shifted: Vec<f64>,
+    shifted_linear: Vec<f64>,
+    gradient: Vec<f64>,
+    column: Vec<f64>,
+    direction: Vec<f64>,
+    ones: Vec<f64>,
+    /// c.
+    ridge: f64,
+    /// Rounding noise of K̃'s entries.
+    noise: f64,
+}
+
+/// All that a later solve depends on: a solver restored from it gives the same bits.
+#[derive(Serialize, Deserialize)]
+struct LastAnswer {
+    weights: Vec<f64>,
+}
+
+impl From<LastAnswer> for Solver {
+    fn from(last: LastAnswer) -> Self {
+        Self { weights: last.weights, ..Self::default() }
+    }
+}
+
+impl From<Solver> for LastAnswer {
+    fn from(solver: Solver) -> Self {
+        Self { weights: solver.weights }
+    }
+}
+
+impl Solver {
+    /// Solves a problem, starting from the last answer where it fits the bounds.
+    ///
+    /// # Errors
+    /// Bounds that no mixture fits, or a direction in which K is not positive semidefinite (noticed where it is met).
+    pub fn solve(&mut self, form: &Quadratic, bounds: &Bounds) -> Result<Solution> {
+        let arms = form.arms();
+        bounds.check(arms)?;
+        let warm = self.weights.len() == arms && self.is_within(bounds);
+        let result = self.shift(form).and_then(|scale| {
+            if warm {
+                self.start_warm(bounds)?
+            } else {
+                self.start_cold(form, bounds)
+            }
+            Ok((self.descend(bounds)?, scale))
+        });
+        let (iterations, scale) = match result {
+            Ok(done) => done,
+            Err(error) => {
+                self.weights.clear();
+                return Err(error);
+            }
+        };
+        let weights = self.weights.clone();
+        Ok(Solution { value: form.value(&weights), gap: self.gap(bounds) * scale, weights, iterations })
+    }
+
+    fn is_within(&self, bounds: &Bounds) -> bool {
+        self.weights
+            .iter()
+            .zip(bounds.floors.iter().zip(&bounds.caps))
+            .all(|(weight, (floor, cap))| floor <= weight && weight <= cap)
+    }
+
+    /// Takes the form relative to arm 0, which changes its value by a constant only, since Σα = 1:
+    /// K̃ᵢⱼ = Kᵢⱼ − Kᵢ₀ − K₀ⱼ + K₀₀ and f̃ᵢ = fᵢ − f₀ + 2(Kᵢ₀ − K₀₀). What all arms have in common is gone, so that small
+    /// differences keep their digits. Both are divided by the returned scale.
+    fn shift(&mut self, form: &Quadratic) -> Result<f64> {
+        let m = form.arms();
+        let common = form.at(0, 0);
+        let mut size = 0.0f64;
+        self.shifted.clear();
+        self.shifted_linear.clear();
+        for i in 0..m {
+            let row = form.at(i, 0) - common;
+            self.shifted_linear.push(form.linear()[i] - form.linear()[0] + 2.0 * row);
+            for j in 0..m {
+                size = size.max(form.at(i, j).abs());
+                self.shifted.push(form.at(i, j) - form.at(0, j) - row);
+            }
+        }
+        let noise = 8.0 * f64::EPSILON * size;
+        if (0..m).any(|i| self.shifted[i * m + i] < -1e-9 * size) {
+            return Err(not_convex());
+        }
+        let curvature = (0..m).fold(0.0f64, |most, i| most.max(self.shifted[i * m + i]));
+        let slope = self.shifted_linear.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+        let scale = curvature.max(slope).max(noise);
+        if scale == 0.0 {
+            (self.noise, self.ridge) = (0.0, 1.0);
+            return Ok(1.0);
+        }
+        for value in self.shifted.iter_mut().chain(&mut self.shifted_linear) {
+            *value /= scale;
+        }
+        self.noise = noise / scale;
+        // With the ridge c·11ᵀ, which is constant on Σα = 1, a set of arms has a singular block only if it holds a
+        // direction along which a mixture can move without curvature.
+        self.ridge = if curvature > noise { curvature / scale } else { 1.0 };
+        Ok(scale)
+    }
+
+    /// The arm with the least loss alone, as far as the caps allow.
+    fn start_cold(&mut self, form: &Quadratic, bounds: &Bounds) {
+        let m = form.arms();
+        let alone: Vec<f64> = (0..m).map(|arm| form.single(arm)).collect();
+        self.weights.clear();
+        self.weights.extend_from_slice(&bounds.floors);
+        let mut last = None;
+        bounds.fill(&alone, |arm, amount| {
+            self.weights[arm] = (self.weights[arm] + amount).min(bounds.caps[arm]);
+            last = Some(arm);
+        });
+        self.reset_places(bounds);
+        // One arm is always free, even where it stands at a bound: it pays for what another one gets.
+        let basis = last.or_else(|| (0..m).find(|&arm| bounds.floors[arm] < bounds.caps[arm]));
+        if let Some(arm) = basis {
+            self.append(arm);
+        }
+    }
+
+    fn reset_places(&mut self, bounds: &Bounds) {
+        let m = self.weights.len();
+        self.free.clear();
+        self.factor.clear();
+        self.factor.resize(m * m, 0.0);
+        self.places.clear();
+        self.places.extend((0..m).map(|arm| {
+            let at_cap = self.weights[arm] >= bounds.caps[arm] && bounds.caps[arm] > bounds.floors[arm];
+            if at_cap { Place::Cap } else { Place::Floor }
+        }));
+        self.compute_gradient();
+    }
+
+    fn start_warm(&mut self, bounds: &Bounds) -> Result<()> {
+        let m = self.weights.len();
+        self.reset_places(bounds);
+        let mut inside: Vec<usize> = (0..m)
+            .filter(|&arm| bounds.floors[arm] < self.weights[arm] && self.weights[arm] < bounds.caps[arm])
+            .collect();
+        if inside.is_empty() {
+            inside.extend(
+                (0..m)
+                    .filter(|&arm| bounds.floors[arm] < bounds.caps[arm])
+                    .max_by(|&a, &b| self.weights[a].total_cmp(&self.weights[b])),
+            );
+        }
+        for arm in inside {
+            self.release(arm, bounds, None)?;
+        }
+        Ok(())
+    }
+
+    fn compute_gradient(&mut self) {
+        let m = self.weights.len();
+        self.gradient.clear();
+        self.gradient.extend_from_slice(&self.shifted_linear);
+        for (row, weight) in self.shifted.chunks(m).zip(&self.weights) {
+            if *weight != 0.0 {
+                for (g, k) in self.gradient.iter_mut().zip(row) {
+                    *g += 2.0 * weight * k;
+                }
+            }
+        }
+    }
+
+    /// Tries to append `arm` to the factor. Leaves y = L⁻¹(K̃ + c)_{F,arm} in `column`, and returns the pivot.
+    fn append(&mut self, arm: usize) -> Option<f64> {
+        let m = self.weights.len();
+        let size = self.free.len();
+        self.column.clear();
+        for (row, &other) in self.free.iter().enumerate() {
+            let mut value = self.shifted[arm * m + other] + self.ridge;
+            for (l, y) in self.factor[row * m..][..row].iter().zip(&self.column) {
+                value -= l * y;
+            }
+            self.column.push(value / self.factor[row * m + row]);
+        }
+        let diagonal = self.shifted[arm * m + arm] + self.ridge;
+        let pivot = diagonal - self.column.iter().map(|y| y * y).sum::<f64>();
+        let tolerance = 8.0 * f64::EPSILON * (size + 1) as f64 * diagonal.max(self.ridge) + 2.0 * self.noise;
+        if pivot <= tolerance {
+            return Some(pivot);
+        }
+        self.factor[size * m..][..size].copy_from_slice(&self.column);
+        self.factor[size * m + size] = pivot.sqrt();
+        self.free.push(arm);
+        self.places[arm] = Place::Free;
+        None
+    }
+
+    /// Takes the free arm at `position` out of the factor: its row goes, and rotations make the rest triangular again.
+    fn remove(&mut self, position: usize, place: Place) {
+        let m = self.weights.len();
+        let size = self.free.len();
+        self.places[self.free.remove(position)] = place;
+        for row in position..size - 1 {
+            self.factor.copy_within((row + 1) * m..(row + 1) * m + row + 2, row * m);
+            let (a, b) = (self.factor[row * m + row], self.factor[row * m + row + 1]);
+            let length = a.hypot(b);
+            let (cosine, sine) = (a / length, b / length);
+            // The row itself, and in advance the same two columns of the rows that follow.
+            self.factor[row * m + row] = length;
+            for below in row + 2..size {
+                let at = below * m + row;
+                let (left, right) = (self.factor[at], self.factor[at + 1]);
+                self.factor[at] = cosine * left + sine * right;
+                self.factor[at + 1] = cosine * right - sine * left;
+            }
+        }
+    }
+
+    /// Solves L Lᵀ x = b in place.
+    fn back_substitute(factor: &[f64], m: usize, x: &mut [f64]) {
+        for row in (0..x.len()).rev() {
+            x[row] /= factor[row * m + row];
+            let value = x[row];
+            for (earlier, l) in x[..row].iter_mut().zip(&factor[row * m..][..row]) {
+                *earlier -= l * value;
+            }
+        }
+    }
+
+    fn solve_factor(factor: &[f64], m: usize, x: &mut [f64]) {
+        for row in 0..x.len() {
+            let mut value = x[row];
+            for (l, earlier) in factor[row * m..][..row].iter().zip(&*x) {
+                value -= l * earlier;
+            }
+            x[row] = value / factor[row * m + row];
+        }
+        Self::back_substitute(factor, m, x);
+    }
+
+    /// Frees an arm. Where it depends on the free ones, moves along the flat direction first, down the slope (`sign` says
+    /// which way the arm itself may go; both ways if none), until another arm meets a bound and makes room.
+    fn release(&mut self, arm: usize, bounds: &Bounds, sign: Option<f64>) -> Result<()> {
+        let m = self.weights.len();
+        while let Some(pivot) = self.append(arm) {
+            if pivot < -1e-9 - 64.0 * self.noise {
+                return Err(not_convex());
+            }
+            // z = e_arm − L⁻ᵀy has no curvature, and adds up to 0.
+            self.direction.clear();
+            self.direction.extend_from_slice(&self.column);
+            Self::back_substitute(&self.factor, m, &mut self.direction);
+            let slope = self.gradient[arm]
+                - self.free.iter().zip(&self.direction).map(|(&other, z)| self.gradient[other] * z).sum::<f64>();
+            let sign = sign.unwrap_or(if slope > 0.0 { -1.0 } else { 1.0 });
+            for z in &mut self.direction {
+                *z *= -sign;
+            }
+            let own =
+                if sign > 0.0 { bounds.caps[arm] - self.weights[arm] } else { self.weights[arm] - bounds.floors[arm] };
+            let (step, blocking) = self.longest_step(bounds, own);
+            self.weights[arm] += sign * step;
+            match blocking {
+                None => {
+                    let cap = sign > 0.0;
+                    self.weights[arm] = if cap { bounds.caps[arm] } else { bounds.floors[arm] };
+                    self.places[arm] = if cap { Place::Cap } else { Place::Floor };
+                    self.compute_gradient();
+                    return Ok(());
+                }
+                Some((position, place)) => {
+                    self.settle(position, place, bounds);
+                    self.compute_gradient();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the free arms along `direction`, at most `limit`, up to the first bound; which one that is, if any.
+    fn longest_step(&mut self, bounds: &Bounds, limit: f64) -> (f64, Option<(usize, Place)>) {
+        let mut step = limit;
+        let mut blocking = None;
+        for (position, (&arm, &z)) in self.free.iter().zip(&self.direction).enumerate() {
+            let (room, place) = if z < 0.0 {
+                ((self.weights[arm] - bounds.floors[arm]) / -z, Place::Floor)
+            } else if z > 0.0 {
+                ((bounds.caps[arm] - self.weights[arm]) / z, Place::Cap)
+            } else {
+                continue;
+            };
+            if room < step {
+                step = room.max(0.0);
+                blocking = Some((position, place));
+            }
+        }
+        for (&arm, &z) in self.free.iter().zip(&self.direction) {
+            self.weights[arm] = (self.weights[arm] + step * z).clamp(bounds.floors[arm], bounds.caps[arm]);
+        }
+        (step, blocking)
+    }
+
+    /// Puts a free arm exactly on the bound that it met.
+    fn settle(&mut self, position: usize, place: Place, bounds: &Bounds) {
+        let arm = self.free[position];
+        self.weights[arm] = if place == Place::Cap { bounds.caps[arm] } else { bounds.floors[arm] };
+        self.remove(position, place);
+    }
+
+    /// The active-set loop: minimise over the free arms; where a bound stops that, fix the arm there; when nothing stops
+    /// it, free the arm whose multiplier has the wrong sign; done when none has.
+    fn descend(&mut self, bounds: &Bounds) -> Result<usize> {
+        let m = self.weights.len();
+        if self.free.is_empty() {
+            return Ok(0);
+        }
+        let most = 60 * m + 200;
+        let mut tolerance = 8.0 * f64::EPSILON + self.noise;
+        let mut refinements = 0;
+        let mut released = None;
+        for iteration in 1..=most {
+            if self.free.len() > 1 {
+                self.newton_direction();
+                let (_, blocking) = self.longest_step(bounds, 1.0);
+                if let Some((position, place)) = blocking {
+                    if released == Some(self.free[position]) {
+                        // The arm just freed is back where it was: its multiplier was rounding noise.
+                        tolerance *= 4.0;
+                    }
+                    self.settle(position, place, bounds);
+                    self.compute_gradient();
+                    refinements = 0;
+                    continue;
+                }
+                self.compute_gradient();
+            }
+            let level = self.free.iter().map(|&arm| self.gradient[arm]).sum::<f64>() / self.free.len() as f64;
+            let uneven = self.free.iter().fold(0.0f64, |most, &arm| most.max((self.gradient[arm] - level).abs()));
+            if uneven > tolerance && refinements < 2 {
+                refinements += 1;
+                continue;
+            }
+            refinements = 0;
+            let candidate = (0..m)
+                .filter(|&arm| bounds.floors[arm] < bounds.caps[arm])
+                .filter_map(|arm| {
+                    let violation = match self.places[arm] {
+                        Place::Floor => level - self.gradient[arm],
+                        Place::Cap => self.gradient[arm] - level,
+                        Place::Free => return None,
+                    };
+                    (violation > tolerance).then_some((arm, violation))
+                })
+                .max_by(|a, b| a.1.total_cmp(&b.1));
+            let Some((arm, _)) = candidate else {
+                self.make_sum_exact(bounds);
+                return Ok(iteration);
+            };
+            let sign = if self.places[arm] == Place::Floor { 1.0 } else { -1.0 };
+            released = Some(arm);
+            self.release(arm, bounds, Some(sign))?;
+        }
+        self.make_sum_exact(bounds);
+        Ok(most)
+    }
+
+    /// The step to the minimum over the free arms: ½(μv − u) with (K̃ + c)u = gradient, (K̃ + c)v = 1, adding up to 0.
+    fn newton_direction(&mut self) {
+        let m = self.weights.len();
+        self.direction.clear();
+        self.direction.extend(self.free.iter().map(|&arm| self.gradient[arm]));
+        Self::solve_factor(&self.factor, m, &mut self.direction);
+        self.ones.clear();
+        self.ones.resize(self.free.len(), 1.0);
+        Self::solve_factor(&self.factor, m, &mut self.ones);
+        let level = self.direction.iter().sum::<f64>() / self.ones.iter().sum::<f64>();
+        for (u, v) in self.direction.iter_mut().zip(&self.ones) {
+            *u = 0.5 * (level * v - *u);
+        }
+    }
+
+    /// Rounding leaves Σα off by a few units in the last place; the largest free arm takes the difference.
+    fn make_sum_exact(&mut self, bounds: &Bounds) {
+        let off = 1.0 - self.weights.iter().sum::<f64>();
+        if let Some(&arm) = self.free.iter().max_by(|&&a, &&b| self.weights[a].total_cmp(&self.weights[b])) {
+            self.weights[arm] = (self.weights[arm] + off).clamp(bounds.floors[arm], bounds.caps[arm]);
+        }
+    }
+
+    /// The duality gap in scaled units. On the shifted form, since a constant added to the gradient cancels.
+    fn gap(&mut self, bounds: &Bounds) -> f64 {
+        self.compute_gradient();
+        let least: f64 = {
+            let mut sum: f64 = self.gradient.iter().zip(&bounds.floors).map(|(g, floor)| g * floor).sum();
+            bounds.fill(&self.gradient, |arm, amount| sum += self.gradient[arm] * amount);
+            sum
+        };
+        let here: f64 = self.gradient.iter().zip(&self.weights).map(|(g, weight)| g * weight).sum();
+        (here - least).max(0.0)
+    }
+}

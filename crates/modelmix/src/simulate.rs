@@ -1,0 +1,388 @@
+//! Policies × seeds over recorded arms, in parallel: how quickly each finds the mixture, compared with what is possible.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::arms::RecordedArms;
+use crate::compute::{Cpu, available_threads, parallel};
+use crate::error::{Error, Result};
+use crate::loss::Loss;
+use crate::mixture;
+use crate::policy::PolicySpec;
+use crate::quadratic::Quadratic;
+use crate::random::Random;
+use crate::session::{Session, SessionSettings};
+use crate::simplex::{self, Bounds};
+
+/// What to simulate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Simulation {
+    /// The policies to compare; no two the same.
+    pub policies: Vec<PolicySpec>,
+    /// Pulls a run.
+    pub rounds: usize,
+    /// Runs a policy, with the seeds `seed`, `seed + 1`, ….
+    pub seeds: usize,
+    /// The first seed.
+    pub seed: u64,
+    /// Whether a recorded sample may come again. Without, an arm that runs dry is an error.
+    pub replacement: bool,
+    /// Samples a pull.
+    pub batch: usize,
+    /// Pulls in flight at once; 1 answers each before the next is asked for.
+    pub in_flight: usize,
+    /// At how many rounds, evenly spaced, results are kept; the last round is always one.
+    pub checkpoints: usize,
+    /// Threads; nothing for all cores. Results do not depend on it.
+    pub threads: Option<usize>,
+}
+
+impl Default for Simulation {
+    fn default() -> Self {
+        Self {
+            policies: vec![PolicySpec::Adaptive, PolicySpec::MixtureOracle, PolicySpec::OneArmOracle],
+            rounds: 1000,
+            seeds: 10,
+            seed: 0,
+            replacement: true,
+            batch: 1,
+            in_flight: 1,
+            checkpoints: 100,
+            threads: None,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulationReport {
+    /// The objective, as it was written.
+    pub objective: String,
+    /// The arms' names.
+    pub arms: Vec<String>,
+    /// The optimal weights on all recorded samples.
+    pub optimum: Vec<f64>,
+    /// Their loss, the constant included.
+    pub optimal_loss: f64,
+    /// The best single arm.
+    pub best_single: usize,
+    /// Its loss, the constant included.
+    pub best_single_loss: f64,
+    /// `best_single_loss − optimal_loss`.
+    pub gain: f64,
+    /// One for each policy, in the order given.
+    pub policies: Vec<PolicyReport>,
+}
+
+/// How one policy did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyReport {
+    /// The policy, as users write it.
+    pub policy: String,
+    /// The rounds at which results were kept.
+    pub rounds: Vec<usize>,
+    /// L(P̂), the loss of the samples collected, the constant included.
+    pub loss: Spread,
+    /// L(n/t) under K and f of all recorded samples, less the optimum.
+    pub regret: Spread,
+    /// n/t at each of the rounds, by arm: the mean over seeds.
+    pub shares: Vec<Vec<f64>>,
+    /// n/t at the end: the mean over seeds.
+    pub weights: Vec<f64>,
+    /// When it had found the mixture.
+    pub reached: Reached,
+}
+
+/// A quantity over rounds: mean and sample standard deviation over seeds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The means.
+    pub mean: Vec<f64>,
+    /// The standard deviations; zero for a single seed.
+    pub std: Vec<f64>,
+}
+
+/// The median over seeds of the first round from which on L(n/t) keeps so many percent of the gain, up to the last round;
+/// nothing where half of the seeds do not get there.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reached {
+    /// 90%.
+    #[serde(rename = "90")]
+    pub percent_90: Option<f64>,
+    /// 95%.
+    #[serde(rename = "95")]
+    pub percent_95: Option<f64>,
+    /// 99%.
+    #[serde(rename = "99")]
+    pub percent_99: Option<f64>,
+}
+
+const SHARES_OF_GAIN: [f64; 3] = [0.90, 0.95, 0.99];
+
+/// Runs every policy with every seed. Policies of the same seed are given the same samples of each arm in the same order.
+///
+/// # Errors
+/// Settings out of range, a policy that needs what was not given, an arm that runs dry without replacement.
+pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Result<SimulationReport> {
+    simulation.check()?;
+    let truth = Truth::new(arms, loss)?;
+    let threads = simulation.threads.unwrap_or_else(available_threads);
+    let linear = arms
+        .iter()
+        .enumerate()
+        .map(|(index, arm)| loss.linear(index, arm.features.view(), &arm.scores))
+        .collect::<Result<Vec<_>>>()?;
+    // Threads go to runs, not to the sums within one.
+    let loss = loss.clone().on(Cpu::with_threads(1));
+    let recorded = Recorded { arms, loss: &loss, linear };
+    let jobs: Vec<(&PolicySpec, u64)> = simulation
+        .policies
+        .iter()
+        .flat_map(|policy| (0..simulation.seeds as u64).map(move |seed| (policy, simulation.seed.wrapping_add(seed))))
+        .collect();
+    let traces = parallel(threads, jobs.len(), |job| {
+        let (policy, seed) = jobs[job];
+        run(&recorded, &truth, simulation, policy, seed)
+    })
+    .into_iter()
+    .collect::<Result<Vec<Trace>>>()?;
+    let policies = simulation
+        .policies
+        .iter()
+        .zip(traces.chunks(simulation.seeds))
+        .map(|(policy, traces)| summarise(policy, simulation, traces))
+        .collect();
+    Ok(SimulationReport {
+        objective: loss.objective().to_string(),
+        arms: arms.names(),
+        optimal_loss: truth.optimal + truth.constant,
+        best_single: truth.best_single,
+        best_single_loss: truth.form.single(truth.best_single) + truth.constant,
+        gain: truth.gain,
+        optimum: truth.weights,
+        policies,
+    })
+}
+
+impl Simulation {
+    fn check(&self) -> Result<()> {
+        for (what, value) in [
+            ("rounds", self.rounds),
+            ("seeds", self.seeds),
+            ("batch", self.batch),
+            ("in_flight", self.in_flight),
+            ("checkpoints", self.checkpoints),
+        ] {
+            if value == 0 {
+                return Err(Error::setting(what, value, "at least 1"));
+            }
+        }
+        if self.policies.is_empty() {
+            return Err(Error::missing("a simulation", "at least one policy"));
+        }
+        if let Some((_, policy)) =
+            self.policies.iter().enumerate().find(|(index, policy)| self.policies[..*index].contains(policy))
+        {
+            return Err(Error::setting("policies", policy, "listed once each"));
+        }
+        Ok(())
+    }
+
+    /// Evenly spaced rounds, the last one included.
+    fn kept_rounds(&self) -> Vec<usize> {
+        let count = self.checkpoints.min(self.rounds);
+        (1..=count).map(|step| step * self.rounds / count).collect()
+    }
+}
+
+/// K and f of all recorded samples, which the simulated policies do not see.
+struct Truth {
+    form: Quadratic,
+    constant: f64,
+    weights: Vec<f64>,
+    optimal: f64,
+    best_single: usize,
+    gain: f64,
+}
+
+impl Truth {
+    fn new(arms: &RecordedArms, loss: &Loss) -> Result<Self> {
+        let form = mixture::statistics(arms, loss)?.biased();
+        let best = simplex::minimize(&form, &Bounds::simplex(arms.len()))?;
+        let best_single = (0..arms.len()).min_by(|&a, &b| form.single(a).total_cmp(&form.single(b))).unwrap_or(0);
+        let gain = form.single(best_single) - best.value;
+        Ok(Self { constant: loss.constant(), weights: best.weights, optimal: best.value, best_single, gain, form })
+    }
+}
+
+struct Recorded<'a> {
+    arms: &'a RecordedArms,
+    loss: &'a Loss,
+    /// f of every recorded sample, by arm.
+    linear: Vec<Vec<f64>>,
+}
+
+/// One run.
+struct Trace {
+    loss: Vec<f64>,
+    regret: Vec<f64>,
+    shares: Vec<Vec<f64>>,
+    reached: [Option<usize>; 3],
+}
+
+/// The order in which an arm gives its recorded samples.
+enum Tape {
+    Drawn(Box<Random>, usize),
+    Shuffled(Vec<usize>, usize),
+}
+
+impl Tape {
+    /// `None` where the arm has run dry.
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Tape::Drawn(random, len) => Some(random.below(*len)),
+            Tape::Shuffled(order, next) => {
+                *next += 1;
+                order.get(*next - 1).copied()
+            }
+        }
+    }
+}
+
+fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &PolicySpec, seed: u64) -> Result<Trace> {
+    let arms = recorded.arms.len();
+    let budget = simulation.rounds.saturating_mul(simulation.batch);
+    let oracle = (truth.weights.as_slice(), truth.best_single);
+    let policy = spec.build(arms, &recorded.loss.ranges(), Some(budget), Some(oracle))?;
+    let settings = SessionSettings { seed, batch: simulation.batch, ..SessionSettings::default() };
+    let mut session = Session::with_policy(recorded.arms.names(), recorded.loss.clone(), policy, &settings)?;
+    // Stream 0 is the policy's; each arm has one of its own, so that its n-th sample is the same whoever asks for it.
+    let mut tapes: Vec<Tape> = recorded
+        .arms
+        .iter()
+        .enumerate()
+        .map(|(index, arm)| {
+            let mut random = Random::stream(seed, index as u64 + 1);
+            let len = arm.features.len();
+            if simulation.replacement {
+                Tape::Drawn(Box::new(random), len)
+            } else {
+                Tape::Shuffled(random.sample(len, len), 0)
+            }
+        })
+        .collect();
+    let checkpoints = simulation.kept_rounds();
+    let mut trace = Trace { loss: Vec::new(), regret: Vec::new(), shares: Vec::new(), reached: [Some(1); 3] };
+    let mut in_flight = VecDeque::new();
+    for round in 1..=simulation.rounds {
+        while in_flight.len() < simulation.in_flight && round + in_flight.len() <= simulation.rounds {
+            in_flight.push_back(session.ask()?);
+        }
+        let pull = in_flight.pop_front().expect("a round always has a pull in flight");
+        let arm = &recorded.arms[pull.arm];
+        let rows = (0..pull.count)
+            .map(|_| {
+                tapes[pull.arm].next().ok_or_else(|| Error::RanDry {
+                    arm: arm.name.clone(),
+                    policy: spec.to_string(),
+                    asked: arm.features.len() + 1,
+                    held: arm.features.len(),
+                    round,
+                    seed,
+                })
+            })
+            .collect::<Result<Vec<usize>>>()?;
+        let linear: Vec<f64> = rows.iter().map(|&row| recorded.linear[pull.arm][row]).collect();
+        session.tell_evaluated(pull.id, arm.features.select(rows)?.view(), &linear)?;
+        trace.look(&session, truth, round, checkpoints.get(trace.loss.len()) == Some(&round));
+    }
+    for reached in &mut trace.reached {
+        *reached = reached.filter(|&round| round <= simulation.rounds);
+    }
+    Ok(trace)
+}
+
+impl Trace {
+    fn look(&mut self, session: &Session, truth: &Truth, round: usize, keep: bool) {
+        let shares = session.statistics().proportions();
+        let regret = truth.form.value(&shares) - truth.optimal;
+        for (reached, share) in self.reached.iter_mut().zip(SHARES_OF_GAIN) {
+            // Not yet, or not any more: the round after this one is the earliest that can count. A gain of nothing is
+            // never reached.
+            if regret > (1.0 - share) * truth.gain || truth.gain <= 0.0 {
+                *reached = Some(round + 1);
+            }
+        }
+        if keep {
+            self.loss.extend(session.statistics().realised().map(|loss| loss + truth.constant));
+            self.regret.push(regret);
+            self.shares.push(shares);
+        }
+    }
+}
+
+fn summarise(policy: &PolicySpec, simulation: &Simulation, traces: &[Trace]) -> PolicyReport {
+    let rounds = simulation.kept_rounds();
+    let seeds = traces.len() as f64;
+    let shares: Vec<Vec<f64>> = (0..rounds.len())
+        .map(|at| {
+            let arms = traces[0].shares[at].len();
+            (0..arms).map(|arm| traces.iter().map(|trace| trace.shares[at][arm]).sum::<f64>() / seeds).collect()
+        })
+        .collect();
+    let median = |which: usize| median(traces.iter().map(|trace| trace.reached[which]).collect());
+    PolicyReport {
+        policy: policy.to_string(),
+        loss: Spread::over(rounds.len(), traces, |trace| &trace.loss),
+        regret: Spread::over(rounds.len(), traces, |trace| &trace.regret),
+        weights: shares.last().cloned().unwrap_or_default(),
+        shares,
+        reached: Reached { percent_90: median(0), percent_95: median(1), percent_99: median(2) },
+        rounds,
+    }
+}
+
+impl Spread {
+    fn over(len: usize, traces: &[Trace], series: impl Fn(&Trace) -> &Vec<f64>) -> Self {
+        let mut spread = Spread::default();
+        let count = traces.len() as f64;
+        for at in 0..len {
+            let mean = traces.iter().map(|trace| series(trace)[at]).sum::<f64>() / count;
+            let squares = traces.iter().map(|trace| (series(trace)[at] - mean).powi(2)).sum::<f64>();
+            spread.mean.push(mean);
+            spread.std.push((squares / (count - 1.0).max(1.0)).sqrt());
+        }
+        spread
+    }
+}
+
+/// The median where `None` is later than any round.
+fn median(mut rounds: Vec<Option<usize>>) -> Option<f64> {
+    rounds.sort_by_key(|round| round.unwrap_or(usize::MAX));
+    let middle = rounds.len() / 2;
+    let (low, high) = (rounds[(rounds.len() - 1) / 2]?, rounds[middle]?);
+    Some((low + high) as f64 / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Simulation, median};
+
+    #[test]
+    fn medians_with_runs_that_never_get_there() {
+        assert_eq!(median(vec![Some(4), None, Some(2)]), Some(4.0));
+        assert_eq!(median(vec![Some(4), None, Some(2), Some(8)]), Some(6.0));
+        assert_eq!(median(vec![Some(4), None]), None);
+        assert_eq!(median(vec![None]), None);
+    }
+
+    #[test]
+    fn the_last_round_is_kept() {
+        let kept = |rounds, checkpoints| Simulation { rounds, checkpoints, ..Simulation::default() }.kept_rounds();
+        assert_eq!(kept(10, 4), [2, 5, 7, 10]);
+        assert_eq!(kept(3, 100), [1, 2, 3]);
+        assert_eq!(kept(7, 1), [7]);
+    }
+}

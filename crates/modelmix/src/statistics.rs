@@ -1,0 +1,304 @@
+//! Running sums over samples: counts, Σκ by pair of arms, self-terms apart, Σf, and each sample's own sums. From them
+//! come the paper's V-statistics, the unbiased U-statistics, and variances. No kernel is evaluated here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::quadratic::Quadratic;
+
+/// Sums over the samples held, of m arms.
+///
+/// One new sample costs one pass over the samples held. Features are not needed: the caller gives κ and f.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Statistics {
+    counts: Vec<usize>,
+    /// Σκ over pairs of different samples, by arm and arm: both (a, b) and (b, a) count.
+    pair_sums: Vec<f64>,
+    /// Σκ(x, x), by arm.
+    self_sums: Vec<f64>,
+    /// Σf, by arm.
+    linear_sums: Vec<f64>,
+    /// By sample, in the order of arrival: its arm, κ(x, x) and f(x).
+    arm_of: Vec<usize>,
+    self_terms: Vec<f64>,
+    linear: Vec<f64>,
+    /// `toward[j][a]`: Σκ(x_a, x_b) over the samples b of arm j, b ≠ a.
+    toward: Vec<Vec<f64>>,
+    /// Σκ(x_a, x_b) over all samples b held, a itself included.
+    totals: Vec<f64>,
+}
+
+/// Sums between two disjoint sets of samples, for merging them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CrossSums {
+    /// `left[j][a]`: Σκ(x_a, x_b) of the first set's sample a over the second set's samples of arm j.
+    pub left: Vec<Vec<f64>>,
+    /// `right[j][b]`: the same of the second set's sample b over the first set's samples of arm j.
+    pub right: Vec<Vec<f64>>,
+}
+
+impl Statistics {
+    /// No samples yet.
+    pub fn new(arms: usize) -> Self {
+        Self {
+            counts: vec![0; arms],
+            pair_sums: vec![0.0; arms * arms],
+            self_sums: vec![0.0; arms],
+            linear_sums: vec![0.0; arms],
+            arm_of: Vec::new(),
+            self_terms: Vec::new(),
+            linear: Vec::new(),
+            toward: vec![Vec::new(); arms],
+            totals: Vec::new(),
+        }
+    }
+
+    /// Takes samples whose sums are known already, as an offline pass gives them: for each its arm, κ(x, x), f(x), and
+    /// `toward[j][a]`, the sum of κ over the other samples of arm j.
+    ///
+    /// # Errors
+    /// Lists of different lengths, an arm that is not there, values that are not finite.
+    pub fn from_sums(
+        arm_of: Vec<usize>,
+        self_terms: Vec<f64>,
+        linear: Vec<f64>,
+        toward: Vec<Vec<f64>>,
+    ) -> Result<Self> {
+        let (arms, samples) = (toward.len(), arm_of.len());
+        let fits = self_terms.len() == samples
+            && linear.len() == samples
+            && toward.iter().all(|sums| sums.len() == samples)
+            && arm_of.iter().all(|&arm| arm < arms)
+            && toward.iter().flatten().chain(&self_terms).chain(&linear).all(|value| value.is_finite());
+        if !fits {
+            return Err(Error::Program {
+                problem: "sums of samples do not fit each other; give one finite value a sample and list".into(),
+            });
+        }
+        let mut statistics = Self { arm_of, self_terms, linear, toward, ..Self::new(arms) };
+        statistics.add_up();
+        Ok(statistics)
+    }
+
+    /// Recomputes the sums by arm from those by sample.
+    fn add_up(&mut self) {
+        let arms = self.arms();
+        self.counts = vec![0; arms];
+        self.pair_sums = vec![0.0; arms * arms];
+        self.self_sums = vec![0.0; arms];
+        self.linear_sums = vec![0.0; arms];
+        for (sample, &arm) in self.arm_of.iter().enumerate() {
+            self.counts[arm] += 1;
+            self.self_sums[arm] += self.self_terms[sample];
+            self.linear_sums[arm] += self.linear[sample];
+        }
+        for (j, sums) in self.toward.iter().enumerate() {
+            for (&arm, sum) in self.arm_of.iter().zip(sums) {
+                self.pair_sums[arm * arms + j] += sum;
+            }
+        }
+        self.totals.clone_from(&self.self_terms);
+        for sums in &self.toward {
+            for (total, sum) in self.totals.iter_mut().zip(sums) {
+                *total += sum;
+            }
+        }
+        // κ is symmetric; the two sums differ by rounding only, and the solver wants them equal.
+        for i in 0..arms {
+            for j in 0..i {
+                let mean = (self.pair_sums[i * arms + j] + self.pair_sums[j * arms + i]) / 2.0;
+                self.pair_sums[i * arms + j] = mean;
+                self.pair_sums[j * arms + i] = mean;
+            }
+        }
+    }
+
+    /// Adds a sample of `arm`: `kappa[a]` is κ(new, sample a) in the order of arrival, `own` is κ(new, new), `linear` is
+    /// f(new).
+    ///
+    /// # Panics
+    /// When `kappa` has another length than there are samples, or there is no such arm: callers check that.
+    pub fn add(&mut self, arm: usize, kappa: &[f64], own: f64, linear: f64) {
+        assert_eq!(kappa.len(), self.len(), "κ is needed against every sample held");
+        let arms = self.arms();
+        let mut sums = vec![0.0; arms];
+        for (((&value, &other), toward), total) in
+            kappa.iter().zip(&self.arm_of).zip(&mut self.toward[arm]).zip(&mut self.totals)
+        {
+            sums[other] += value;
+            *toward += value;
+            *total += value;
+        }
+        self.totals.push(own + sums.iter().sum::<f64>());
+        for (other, &sum) in sums.iter().enumerate() {
+            self.toward[other].push(sum);
+            self.pair_sums[arm * arms + other] += sum;
+            self.pair_sums[other * arms + arm] += sum;
+        }
+        self.counts[arm] += 1;
+        self.self_sums[arm] += own;
+        self.linear_sums[arm] += linear;
+        self.arm_of.push(arm);
+        self.self_terms.push(own);
+        self.linear.push(linear);
+    }
+
+    /// Puts another set's samples behind these, given the sums between the two: the result is that of one pass over all.
+    ///
+    /// # Errors
+    /// Sums between the two that do not fit them.
+    pub fn merge(&mut self, other: &Statistics, cross: &CrossSums) -> Result<()> {
+        let fits = |sums: &[Vec<f64>], samples: usize| {
+            sums.len() == self.arms()
+                && sums.iter().all(|sums| sums.len() == samples && sums.iter().all(|value| value.is_finite()))
+        };
+        if other.arms() != self.arms() || !fits(&cross.left, self.len()) || !fits(&cross.right, other.len()) {
+            return Err(Error::Program { problem: "the sums between two sets of samples do not fit the sets".into() });
+        }
+        for (arm, toward) in self.toward.iter_mut().enumerate() {
+            for (sum, more) in toward.iter_mut().zip(&cross.left[arm]) {
+                *sum += more;
+            }
+            toward.extend(other.toward[arm].iter().zip(&cross.right[arm]).map(|(sum, more)| sum + more));
+        }
+        self.arm_of.extend_from_slice(&other.arm_of);
+        self.self_terms.extend_from_slice(&other.self_terms);
+        self.linear.extend_from_slice(&other.linear);
+        self.add_up();
+        Ok(())
+    }
+
+    /// m.
+    pub fn arms(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// How many samples are held, t.
+    pub fn len(&self) -> usize {
+        self.arm_of.len()
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.arm_of.is_empty()
+    }
+
+    /// How many samples of each arm are held, n.
+    pub fn counts(&self) -> &[usize] {
+        &self.counts
+    }
+
+    /// The arm of each sample, in the order of arrival.
+    pub fn arm_of(&self) -> &[usize] {
+        &self.arm_of
+    }
+
+    /// f(x) of each sample, in the order of arrival.
+    pub fn linear_terms(&self) -> &[f64] {
+        &self.linear
+    }
+
+    /// For each sample, Σκ over the other samples of `arm`.
+    pub fn sums_toward(&self, arm: usize) -> &[f64] {
+        &self.toward[arm]
+    }
+
+    /// The proportions n/t; all zero before the first sample.
+    pub fn proportions(&self) -> Vec<f64> {
+        let total = self.len().max(1) as f64;
+        self.counts.iter().map(|&count| count as f64 / total).collect()
+    }
+
+    /// K̂ and f̂ as the paper has them: means over all pairs, a sample with itself included (V-statistics). K̂ is positive
+    /// semidefinite wherever κ is. Arms without samples have zeros.
+    pub fn biased(&self) -> Quadratic {
+        let mut form = self.linear_form();
+        for i in 0..self.arms() {
+            for j in 0..self.arms() {
+                let own = if i == j { self.self_sums[i] } else { 0.0 };
+                *form.at_mut(i, j) =
+                    (self.pair_sums[i * self.arms() + j] + own) / pairs(self.counts[i], self.counts[j]);
+            }
+        }
+        form
+    }
+
+    /// K̂ and f̂ without self-pairs (U-statistics): unbiased, but not positive semidefinite. Arms with fewer than two
+    /// samples have zero on the diagonal.
+    pub fn unbiased(&self) -> Quadratic {
+        let mut form = self.linear_form();
+        for i in 0..self.arms() {
+            for j in 0..self.arms() {
+                let others = if i == j { self.counts[i].saturating_sub(1) } else { self.counts[i] };
+                *form.at_mut(i, j) = self.pair_sums[i * self.arms() + j] / pairs(others, self.counts[j]);
+            }
+        }
+        form
+    }
+
+    fn linear_form(&self) -> Quadratic {
+        let mut form = Quadratic::zeros(self.arms());
+        for ((f, sum), &count) in form.linear_mut().iter_mut().zip(&self.linear_sums).zip(&self.counts) {
+            *f = sum / count.max(1) as f64;
+        }
+        form
+    }
+
+    /// L(P̂), the loss of the samples held, each counting the same: ΣΣκ/t² + Σf/t. Nothing before the first sample.
+    pub fn realised(&self) -> Option<f64> {
+        let total = self.len() as f64;
+        let quadratic: f64 = self.pair_sums.iter().chain(&self.self_sums).sum();
+        let linear: f64 = self.linear_sums.iter().sum();
+        (!self.is_empty()).then(|| quadratic / (total * total) + linear / total)
+    }
+
+    /// How much the samples of each arm differ in what they add to the loss: Σ(g_a − ḡ)² over the arm's samples, where
+    /// g_a = 2·Σ_s κ(x_a, x_s)/t + f(x_a) over all samples s held.
+    pub fn gradient_scatter(&self) -> Vec<f64> {
+        let factor = 2.0 / self.len().max(1) as f64;
+        let term = |sample: usize| factor * self.totals[sample] + self.linear[sample];
+        let mut means = vec![0.0; self.arms()];
+        for (sample, &arm) in self.arm_of.iter().enumerate() {
+            means[arm] += term(sample);
+        }
+        for (mean, &count) in means.iter_mut().zip(&self.counts) {
+            *mean /= count.max(1) as f64;
+        }
+        // Around the mean, not as a difference of squares: it cannot round below zero.
+        let mut scatter = vec![0.0; self.arms()];
+        for (sample, &arm) in self.arm_of.iter().enumerate() {
+            scatter[arm] += (term(sample) - means[arm]).powi(2);
+        }
+        scatter
+    }
+
+    /// Whether deserialised sums fit each other; a snapshot is not trusted.
+    pub(crate) fn check(&self) -> Result<()> {
+        let arms = self.arms();
+        let mut counts = vec![0; arms];
+        for &arm in &self.arm_of {
+            *counts.get_mut(arm).ok_or_else(|| snapshot("a sample of an arm that is not there"))? += 1;
+        }
+        let lengths = self.pair_sums.len() == arms * arms
+            && self.self_sums.len() == arms
+            && self.linear_sums.len() == arms
+            && self.self_terms.len() == self.len()
+            && self.linear.len() == self.len()
+            && self.totals.len() == self.len()
+            && self.toward.len() == arms
+            && self.toward.iter().all(|sums| sums.len() == self.len());
+        if !lengths || counts != self.counts {
+            return Err(snapshot("its sums do not fit its samples"));
+        }
+        Ok(())
+    }
+}
+
+/// The number of pairs that a sum is divided by; sums over no pairs are zero, and stay so.
+fn pairs(left: usize, right: usize) -> f64 {
+    (left * right).max(1) as f64
+}
+
+fn snapshot(problem: &str) -> Error {
+    Error::Snapshot { problem: format!("{problem}; it is damaged, so start from an earlier one") }
+}
