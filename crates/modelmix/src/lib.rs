@@ -55,3 +55,8 @@ pub use quadratic::Quadratic;
 pub use session::{Pull, Session, SessionSettings, Values};
 pub use simulate::{Simulation, simulate};
 pub use statistics::Statistics;
+
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

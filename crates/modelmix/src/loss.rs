@@ -124,7 +124,7 @@ pub(crate) enum Linear {
     Score(String, Option<(f64, f64)>),
 }
 
-/// A term that can be evaluated: w·(E[κ] + E[f] + constant).
+/// A term that can be evaluated: weight · (E κ + E f + constant).
 #[derive(Clone, Debug)]
 pub(crate) struct PreparedTerm {
     pub(crate) measure: Measure,

@@ -60,7 +60,7 @@ pub struct TermValue {
     pub term: String,
     /// The weight it has in the objective.
     pub weight: f64,
-    /// Its value in the loss, before the weight: E[k²] for RKE, MMD² as V-statistic, a mean for linear terms.
+    /// Its value in the loss, before the weight: the mean of k² for RKE, MMD² as V-statistic, a mean for linear terms.
     pub value: f64,
     /// As people read it: the RKE mode count, the unbiased MMD², the unbiased KID × 100, a mean for linear terms.
     pub score: f64,

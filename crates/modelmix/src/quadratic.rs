@@ -63,7 +63,7 @@ impl Quadratic {
         self.quadratic.chunks(self.arms()).map(<[f64]>::to_vec).collect()
     }
 
-    /// K[i][j].
+    /// `K[i][j]`.
     pub fn at(&self, i: usize, j: usize) -> f64 {
         self.quadratic[i * self.arms() + j]
     }
@@ -94,7 +94,7 @@ impl Quadratic {
             .sum()
     }
 
-    /// The value at one arm alone: K[i][i] + f[i].
+    /// The value at one arm alone: K_ii + f_i.
     pub fn single(&self, arm: usize) -> f64 {
         self.at(arm, arm) + self.linear[arm]
     }

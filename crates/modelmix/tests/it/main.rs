@@ -5,3 +5,5 @@
 
 mod load;
 mod simplex;
+mod simulation;
+mod theory;

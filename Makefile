@@ -1,0 +1,33 @@
+# Every target sets itself up; `make test` is what CI runs.
+.PHONY: test check demo docs golden fixtures clean
+
+test: check
+	cargo test --workspace --all-targets
+	cargo test --workspace --doc
+
+check:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+
+demo:
+	cargo run --release --quiet --example demo
+
+docs:
+	cargo doc --workspace --no-deps
+
+# Golden values and fixtures are checked in; these make them again with NumPy, independently of the Rust code.
+golden: .venv/ready
+	.venv/bin/python tools/golden.py
+	.venv/bin/python tools/draw_idea.py
+
+fixtures: .venv/ready
+	.venv/bin/python tools/make_load_fixtures.py
+
+.venv/ready: tools/requirements.txt
+	python3 -m venv .venv
+	.venv/bin/pip install --quiet --requirement tools/requirements.txt
+	touch $@
+
+clean:
+	rm -rf target .venv
