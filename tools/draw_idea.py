@@ -81,6 +81,11 @@ def text(x: float, y: float, words: str, size: int, colour: str = INK, weight: i
     return f'<text x="{x:g}" y="{y:g}" font-size="{size}" font-weight="{weight}" fill="{colour}">{words}</text>'
 
 
+def figure(loss: float) -> str:
+    """Two digits that say something."""
+    return f"{loss:.1f}" if loss >= 1.0 else f"{loss:.2f}"
+
+
 def loss_bar(panel: Panel, loss: float, full_scale: float, colour: str) -> list[str]:
     """A bar as long as the loss, all bars of the picture to the same scale, and the figure under it."""
     top = PANEL_TOP + PANEL_HEIGHT + 16
@@ -88,7 +93,7 @@ def loss_bar(panel: Panel, loss: float, full_scale: float, colour: str) -> list[
     return [
         f'<rect x="{panel.left:g}" y="{top:g}" width="{PANEL_WIDTH:g}" height="10" rx="2" fill="{TRACK}"/>',
         f'<rect x="{panel.left:g}" y="{top:g}" width="{length:.1f}" height="10" rx="{min(2.0, length / 2):g}" fill="{colour}"/>',
-        text(panel.left, top + 31, f"loss {loss:.1f}", 15, INK, 600),
+        text(panel.left, top + 31, f"loss {figure(loss)}", 15, INK, 600),
     ]
 
 
@@ -164,7 +169,7 @@ def main() -> None:
     description = (
         "Three panels show samples of tops_gan, shoes_gan and legs_bags_gan as dots, each filling one part of the outline of "
         f"the real images; their losses (KID times 100) are {losses}. A fourth panel shows their best mixture, {percentages}, "
-        f"which fills the whole outline and has loss {mixture_loss:.1f}."
+        f"which fills the whole outline and has loss {figure(mixture_loss)}."
     )
     shape = stroke_points(panel_at(0.0).place(target))
     lines = [
