@@ -176,9 +176,19 @@ pub enum KernelSpec {
         degree: u32,
     },
     /// [`Kernel::Cosine`] of power 1.
+    #[serde(deserialize_with = "no_settings")]
     Cosine,
     /// The kernel of the Kernel Inception Distance, (x·y/d + 1)³.
+    #[serde(deserialize_with = "no_settings")]
     Kid,
+}
+
+/// Reads a kernel that has no settings; on a bare variant serde would let any pass.
+fn no_settings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+    Nothing::deserialize(deserializer).map(|Nothing {}| ())
 }
 
 impl Default for KernelSpec {
@@ -325,7 +335,7 @@ pub const MEDIAN_ROWS: usize = 500;
 /// # Errors
 /// All sampled rows are equal.
 pub fn median_distance(sets: &[&Features], seed: u64) -> Result<f64> {
-    let share = MEDIAN_ROWS.div_ceil(sets.len()).max(2);
+    let share = (MEDIAN_ROWS / sets.len()).max(2);
     let rows: Vec<&[f32]> = sets
         .iter()
         .flat_map(|set| Random::seeded(seed).sample(set.len(), share).into_iter().map(|index| set.row(index)))

@@ -178,6 +178,16 @@ impl Objective {
                 "two numbers, the smaller first",
             ));
         }
+        if let Some((score, (least, greatest))) = score_ranges
+            .iter()
+            .find(|(_, (least, greatest))| !(least.is_finite() && greatest.is_finite() && least <= greatest))
+        {
+            return Err(Error::setting(
+                &format!("the range of score {score}"),
+                format!("{least} to {greatest}"),
+                "two numbers, the smaller first",
+            ));
+        }
         let width = width.or(reference.as_ref().map(|reference| reference.width()));
         let mut build = TermBuilder {
             reference: reference.as_deref(),
@@ -244,6 +254,12 @@ impl<'a> TermBuilder<'a> {
             Measure::Cost => {
                 let costs =
                     self.costs.clone().ok_or_else(|| Error::missing("cost", "the cost of a sample of each arm"))?;
+                if let Some(arms) = self.arms.map(RecordedArms::len).filter(|&arms| arms != costs.len()) {
+                    return Err(Error::missing(
+                        "cost",
+                        format!("one cost an arm: {} costs were given for {arms} arms", costs.len()),
+                    ));
+                }
                 if let Some((arm, cost)) = costs.iter().enumerate().find(|(_, cost)| !cost.is_finite()) {
                     return Err(Error::setting(&format!("the cost of arm {arm}"), cost, "a finite number"));
                 }
@@ -392,13 +408,13 @@ impl Loss {
         self.terms.iter().filter_map(|term| term.kappa).try_for_each(|kernel| kernel.check(rows))
     }
 
-    /// κ(x, row) for one new sample against every row held: one pass a quadratic term.
-    pub fn kappa_row(&self, x: &[f32], held: Rows<'_>, out: &mut Vec<f64>) {
+    /// κ(x, row) for every new sample against every row held, new row after new row: one pass a quadratic term.
+    pub fn kappa_rows(&self, x: Rows<'_>, held: Rows<'_>, out: &mut Vec<f64>) {
         out.clear();
-        out.resize(held.len(), 0.0);
+        out.resize(x.len() * held.len(), 0.0);
         for term in &self.terms {
             if let Some(kernel) = &term.kappa {
-                self.backend.kernel_row(kernel, term.weight, x, held, out);
+                self.backend.kernel_rows(kernel, term.weight, x, held, out);
             }
         }
     }
@@ -441,7 +457,7 @@ impl Loss {
                 let n = reference().len() as f64;
                 let sums = if rows.len() == 1 {
                     let mut row = vec![0.0; reference().len()];
-                    self.backend.kernel_row(kernel, 1.0, rows.row(0), reference(), &mut row);
+                    self.backend.kernel_rows(kernel, 1.0, rows, reference(), &mut row);
                     vec![row.iter().sum()]
                 } else {
                     self.backend.kernel_sums(kernel, rows, reference()).rows

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::arms::{RecordedArm, RecordedArms};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::loss::{Loss, PreparedTerm};
 use crate::objective::Measure;
@@ -207,6 +207,23 @@ pub fn statistics(arms: &RecordedArms, loss: &Loss) -> Result<Statistics> {
 pub fn cross_sums(left: &RecordedArms, right: &RecordedArms, loss: &Loss) -> Result<CrossSums> {
     check(left, loss)?;
     check(right, loss)?;
+    if left.len() != right.len() {
+        return Err(Error::Program {
+            problem: format!(
+                "recordings of {} and of {} arms cannot be merged; record the same arms",
+                left.len(),
+                right.len()
+            ),
+        });
+    }
+    if left.width() != right.width() {
+        return Err(Error::Width {
+            origin: "the second recording".into(),
+            found: right.width(),
+            other: "the first".into(),
+            expected: left.width(),
+        });
+    }
     let samples = |arms: &RecordedArms| arms.iter().map(|arm| arm.features.len()).sum::<usize>();
     let mut cross = CrossSums {
         left: vec![vec![0.0; samples(left)]; right.len()],

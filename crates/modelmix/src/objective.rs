@@ -227,6 +227,16 @@ impl Objective {
             if !weight.is_finite() {
                 return Err(Error::setting(&what, weight, "a finite number"));
             }
+            // An objective is stored as its text, so a score's name must read as that score.
+            if let Measure::Score { name } = measure
+                && !Self::parse(name).is_ok_and(|read| read == Self::score(name))
+            {
+                return Err(Error::setting(
+                    "a score's name",
+                    format!("\"{name}\""),
+                    format!("a word of letters, digits and _ other than {}", MEASURES.join(", ")),
+                ));
+            }
             if measure.is_quadratic() && *weight <= 0.0 {
                 return Err(Error::setting(
                     &what,

@@ -114,6 +114,8 @@ struct PendingPull {
 struct Rest {
     failures: u32,
     until: u64,
+    /// Pulls of any arm that had been answered at the last failure.
+    answered: u64,
 }
 
 /// A session as data: serialise it as you like, and [`Session::restore`] it with the same loss.
@@ -265,11 +267,25 @@ impl<P: Policy> Session<P> {
         self.loss(pending.id)?;
         let Source::Features(loss) = &self.source else { unreachable!("checked by `loss`") };
         let state = &mut self.state;
+        // All against those held at once, and then among themselves: tiles do for a batch what rows do for one sample.
+        let (mut against_held, mut among) = (Vec::new(), Vec::new());
+        loss.kappa_rows(rows, Rows::new(rows.width(), &state.held), &mut against_held);
+        if rows.len() > 1 {
+            loss.kappa_rows(rows, rows, &mut among);
+        }
+        let own: Vec<f64> = rows.iter().map(|row| loss.kappa_self(row)).collect();
+        if !against_held.iter().chain(&among).chain(&own).chain(linear).all(|value| value.is_finite()) {
+            return Err(state.answer(
+                pending,
+                "κ or f of its features is not finite; they are too large for this kernel, so scale them down".into(),
+            ));
+        }
         state.width = Some(rows.width());
-        let mut kappa = Vec::new();
-        for (row, &f) in rows.iter().zip(linear) {
-            loss.kappa_row(row, Rows::new(rows.width(), &state.held), &mut kappa);
-            state.statistics.add(pending.arm, &kappa, loss.kappa_self(row), f);
+        let held = state.statistics.len();
+        for (index, (row, &f)) in rows.iter().zip(linear).enumerate() {
+            let mut kappa = against_held[index * held..(index + 1) * held].to_vec();
+            kappa.extend(among.chunks(rows.len()).nth(index).into_iter().flat_map(|row| &row[..index]));
+            state.statistics.add(pending.arm, &kappa, own[index], f);
             state.held.extend_from_slice(row);
         }
         state.settle(pending);
@@ -323,7 +339,11 @@ impl<P: Policy> Session<P> {
         state.pending.retain(|pending| pending.id != id);
         state.abandoned[arm] += 1;
         let rest = &mut state.rests[arm];
-        rest.failures += 1;
+        // Failures without an answer between them count once: pulls in flight that fail together, or an outage of all.
+        if rest.failures == 0 || state.answered > rest.answered {
+            rest.failures += 1;
+        }
+        rest.answered = state.answered;
         rest.until = state.asked + (1 << rest.failures.min(10)) - 1;
         Ok(())
     }
@@ -408,7 +428,10 @@ impl<P: Policy> Session<P> {
         if fingerprint != loss.as_ref().map(Loss::fingerprint) {
             return refuse("it belongs to another objective, kernel or reference; prepare the loss as it was");
         }
-        state.check()?;
+        state.check(loss.is_some())?;
+        if !state.policy.fits(state.names.len()) {
+            return refuse("its policy does not fit its arms; it is damaged, so start from an earlier one");
+        }
         Ok(Self { source: loss.map_or(Source::Values, |loss| Source::Features(Box::new(loss))), state })
     }
 }
@@ -481,17 +504,30 @@ impl<P> State<P> {
     }
 
     /// A snapshot comes from outside and is not trusted.
-    fn check(&self) -> Result<()> {
+    fn check(&self, on_features: bool) -> Result<()> {
         let arms = self.names.len();
         self.statistics.check()?;
-        let rows = self.width.map_or(0, |width| self.held.len() / width.max(1));
+        let rows = if on_features { self.statistics.len() } else { 0 };
+        let held = self.width.unwrap_or(0).checked_mul(rows);
+        let settled = self.abandoned.iter().map(|&pulls| u128::from(pulls)).sum::<u128>() + u128::from(self.answered);
+        let rest_fits = |(rest, &abandoned): (&Rest, &u64)| {
+            u64::from(rest.failures) <= abandoned
+                && rest.answered <= self.answered
+                && rest.until <= self.asked.saturating_add(1023)
+        };
         let fits = arms > 0
+            && (1..arms).all(|arm| !self.names[..arm].contains(&self.names[arm]))
+            && settled + self.pending.len() as u128 == u128::from(self.asked)
+            && self.pending.windows(2).all(|pair| pair[0].id < pair[1].id)
+            && self.pending.iter().all(|pull| pull.count == self.batch)
+            && self.batch <= u32::MAX as usize
+            && self.rests.iter().zip(&self.abandoned).all(rest_fits)
             && self.statistics.arms() == arms
             && self.abandoned.len() == arms
             && self.rests.len() == arms
             && self.batch > 0
             && self.pending.iter().all(|pull| pull.arm < arms && pull.id < self.asked)
-            && (self.held.is_empty() || rows == self.statistics.len())
+            && held == Some(self.held.len())
             && self.width != Some(0)
             && self.held.iter().all(|value| value.is_finite());
         if fits {

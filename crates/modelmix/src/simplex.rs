@@ -189,7 +189,8 @@ impl Solver {
     pub fn solve(&mut self, form: &Quadratic, bounds: &Bounds) -> Result<Solution> {
         let arms = form.arms();
         bounds.check(arms)?;
-        let warm = self.weights.len() == arms && self.is_within(bounds);
+        let is_mixture = (self.weights.iter().sum::<f64>() - 1.0).abs() < 1e-9;
+        let warm = self.weights.len() == arms && is_mixture && self.is_within(bounds);
         let result = self.shift(form).and_then(|scale| {
             if warm {
                 self.start_warm(bounds)?

@@ -1,22 +1,41 @@
-//! The engine for every day: blocks of rows on all cores, products and distances in single precision by vector
-//! instructions, kernels and sums in double precision, added in a fixed order.
+//! The engine for every day: tiles on all cores with the best instructions that the processor has. Tasks are cut by the
+//! size of the data alone and their results added in a fixed order, so that the number of threads does not show.
 
-use super::{Backend, PairSums, available_threads, parallel, squared_distance};
+use std::cell::RefCell;
+use std::ops::Range;
+
+use super::dispatch::Instructions;
+use super::lanes::{Map, is_centred};
+use super::leaves::{Balls, Nearest, Sums, Values, distance_error};
+use super::row::{ColumnSums, RowPass, SquaredNorms};
+use super::tiles::{Leaf, Scratch, Side, Sweep, Task, block_rows};
+use super::{Backend, PairSums, Reference, available_threads, parallel};
 use crate::features::Rows;
-use crate::kernel::{Geometry, Kernel};
+use crate::kernel::Kernel;
 
-/// Rows of one side that a piece of work takes; two blocks of 1,024 columns fill 2 MB.
-const BLOCK: usize = 256;
-/// Rows of the block that share each load of the other side.
-const GROUP: usize = 4;
-/// Partial sums of an inner product; enough for two 8-wide or one 16-wide register a row.
-const LANES: usize = 16;
+/// Rows of the first set that one task takes.
+const TASK_ROWS: usize = 2048;
+/// Rows that norms and means are taken of at a time.
+const PART_ROWS: usize = 256;
+/// Fewer new rows than this are passed over the rows held one by one; packing tiles would not pay.
+const ROWS_FOR_TILES: usize = 4;
 
 /// Kernel sums on the processor's cores.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
     threads: usize,
-    fused: bool,
+    instructions: Instructions,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+thread_local! {
+    /// Buffers that outlive a task, so that a thread allocates them once.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl Cpu {
@@ -27,11 +46,14 @@ impl Cpu {
 
     /// A given number of threads (0 counts as 1). The results are the same to the last bit.
     pub fn with_threads(threads: usize) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        let fused = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        #[cfg(not(target_arch = "x86_64"))]
-        let fused = false;
-        Self { threads: threads.max(1), fused }
+        let instructions = Instructions::available().last().copied().unwrap_or(Instructions::Portable);
+        Self { threads: threads.max(1), instructions }
+    }
+
+    /// The same with other instructions than the best; nothing where the processor does not have them.
+    #[must_use]
+    pub fn with_instructions(self, instructions: Instructions) -> Option<Self> {
+        Instructions::available().contains(&instructions).then_some(Self { instructions, ..self })
     }
 
     /// How many threads it uses.
@@ -39,243 +61,219 @@ impl Cpu {
         self.threads
     }
 
-    /// The geometry of up to [`GROUP`] rows against one row, in single precision.
-    #[inline]
-    fn geometry(&self, distance: bool, group: Rows<'_>, row: &[f32]) -> [f32; GROUP] {
-        #[cfg(target_arch = "x86_64")]
-        if self.fused {
-            // SAFETY: `fused` is set only where the processor has AVX2 and FMA.
-            return unsafe { inner_fused(distance, group, row) };
-        }
-        inner::<false>(distance, group, row)
+    /// Which instructions it uses.
+    pub fn instructions(&self) -> Instructions {
+        self.instructions
     }
 
-    /// Calls `visit(i, j, k(x_i, y_j))` for every i in the block `first..last` of `x` and every j in `start..` of `y`
-    /// that `wanted(i, j)` asks for.
-    fn visit(
-        &self,
-        kernel: &Kernel,
-        sides: (&Side<'_>, &Side<'_>),
-        block: std::ops::Range<usize>,
-        start: usize,
-        mut visit: impl FnMut(usize, usize, f64),
-    ) {
-        let (x, y) = sides;
-        let distance = kernel.geometry() == Geometry::SquaredDistance;
-        for from in (start..y.rows.len()).step_by(BLOCK) {
-            let until = (from + BLOCK).min(y.rows.len());
-            for group in block.clone().step_by(GROUP) {
-                let rows = x.rows.slice(group, (group + GROUP).min(block.end));
-                for j in from..until {
-                    let values = self.geometry(distance, rows, y.rows.row(j));
-                    for (offset, value) in values.iter().take(rows.len()).enumerate() {
-                        let i = group + offset;
-                        visit(i, j, kernel.of(f64::from(*value) * x.scale(i) * y.scale(j)));
-                    }
-                }
-            }
-        }
+    /// One task on this thread.
+    fn sweep<L: Leaf>(&self, task: &Task<'_>, x_range: Range<usize>, y_range: Range<usize>, leaf: &mut L) {
+        SCRATCH.with_borrow_mut(|scratch| self.instructions.run(Sweep { task, x_range, y_range, leaf, scratch }));
     }
 
-    /// Strips of `BLOCK` rows of `x`, computed in waves so that memory stays small, folded in the order of the strips.
-    fn strips<R: Send>(&self, rows: usize, work: impl Fn(std::ops::Range<usize>) -> R + Sync, mut fold: impl FnMut(R)) {
-        let strips = rows.div_ceil(BLOCK);
-        let wave = 4 * self.threads;
-        for first in (0..strips).step_by(wave) {
-            let count = wave.min(strips - first);
-            let results = parallel(self.threads, count, |index| {
-                let start = (first + index) * BLOCK;
-                work(start..(start + BLOCK).min(rows))
+    /// All tasks (rows × block of columns), in waves that bound the memory of their results, which are folded in order.
+    fn sums(&self, task: &Task<'_>, mut fold: impl FnMut(&Range<usize>, &Range<usize>, Sums)) {
+        let (rows, columns) = (task.x.rows.len(), task.y.rows.len());
+        let mut tasks = Vec::new();
+        // Blocks of one size, at least four of them for threads to share, and large enough to pay for packing.
+        let most = columns.div_ceil(4).clamp(96, block_rows(task.y.rows.width()).max(96));
+        let length = columns.div_ceil(columns.div_ceil(most).max(1)).next_multiple_of(32).max(32);
+        for y_range in blocks(columns, length) {
+            // A triangle's columns only meet the rows before them.
+            let rows = if task.triangle { y_range.end.min(rows) } else { rows };
+            tasks.extend(blocks(rows, TASK_ROWS).map(|x_range| (x_range, y_range.clone())));
+        }
+        // The largest first, so that no thread is left alone with one at the end.
+        tasks.sort_by_key(|(x_range, y_range)| std::cmp::Reverse((x_range.len() * y_range.len(), y_range.start)));
+        for wave in tasks.chunks(8 * self.threads) {
+            let results = parallel(self.threads, wave.len(), |index| {
+                let (x_range, y_range) = &wave[index];
+                let mut leaf = Sums::new(x_range.clone(), y_range.clone());
+                self.sweep(task, x_range.clone(), y_range.clone(), &mut leaf);
+                leaf
             });
-            results.into_iter().for_each(&mut fold);
-        }
-    }
-}
-
-impl Default for Cpu {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// One side of a sum: rows, and what each inner product is multiplied by (1/‖x‖ for the cosine, else nothing).
-struct Side<'a> {
-    rows: Rows<'a>,
-    scales: Option<Vec<f64>>,
-}
-
-impl<'a> Side<'a> {
-    fn new(kernel: &Kernel, rows: Rows<'a>) -> Self {
-        let scales = (kernel.geometry() == Geometry::Cosine).then(|| rows.iter().map(inverse_norm).collect());
-        Self { rows, scales }
-    }
-
-    #[inline]
-    fn scale(&self, row: usize) -> f64 {
-        self.scales.as_ref().map_or(1.0, |scales| scales[row])
-    }
-}
-
-fn inverse_norm(row: &[f32]) -> f64 {
-    1.0 / row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt()
-}
-
-/// The inner loop, written once; `FUSED` says whether a fused multiply-add is an instruction or a slow call.
-#[inline(always)]
-fn inner<const FUSED: bool>(distance: bool, group: Rows<'_>, row: &[f32]) -> [f32; GROUP] {
-    if distance { inner_of::<FUSED, true>(group, row) } else { inner_of::<FUSED, false>(group, row) }
-}
-
-#[inline(always)]
-fn inner_of<const FUSED: bool, const DISTANCE: bool>(group: Rows<'_>, row: &[f32]) -> [f32; GROUP] {
-    let step = |sum: f32, a: f32, b: f32| {
-        let (left, right) = if DISTANCE { (a - b, a - b) } else { (a, b) };
-        if FUSED { left.mul_add(right, sum) } else { left * right + sum }
-    };
-    let mut sums = [[0.0f32; LANES]; GROUP];
-    // A short group reads its last row again: the same code, and the surplus is dropped by the caller.
-    let rows: [&[f32]; GROUP] = std::array::from_fn(|index| group.row(index.min(group.len() - 1)));
-    let whole = row.len() / LANES * LANES;
-    for start in (0..whole).step_by(LANES) {
-        let other: &[f32; LANES] = row[start..][..LANES].try_into().expect("a whole chunk");
-        for (sums, row) in sums.iter_mut().zip(rows) {
-            let chunk: &[f32; LANES] = row[start..][..LANES].try_into().expect("a whole chunk");
-            for lane in 0..LANES {
-                sums[lane] = step(sums[lane], chunk[lane], other[lane]);
+            for ((x_range, y_range), sums) in wave.iter().zip(results) {
+                fold(x_range, y_range, sums);
             }
         }
     }
-    std::array::from_fn(|index| {
-        let mut lanes = sums[index];
-        for (lane, column) in (whole..row.len()).enumerate() {
-            lanes[lane] = step(lanes[lane], rows[index][column], row[column]);
-        }
-        // Pairwise, so that the error does not grow with the number of lanes.
-        let mut width = LANES / 2;
-        while width > 0 {
-            for lane in 0..width {
-                lanes[lane] += lanes[lane + width];
+
+    /// Blocks of rows in parallel, each against all columns; the results in order.
+    fn by_rows<L: Leaf + Send>(&self, task: &Task<'_>, leaf: impl Fn(Range<usize>) -> L + Sync) -> Vec<L> {
+        let rows = task.x.rows.len();
+        // Short enough for every thread to have a few, long enough to pay for packing the columns.
+        let length = (rows / 16).next_multiple_of(12).clamp(96, TASK_ROWS);
+        let blocks: Vec<Range<usize>> = blocks(rows, length).collect();
+        parallel(self.threads, blocks.len(), |index| {
+            let mut leaf = leaf(blocks[index].clone());
+            for y_range in self::blocks(task.y.rows.len(), block_rows(task.y.rows.width())) {
+                self.sweep(task, blocks[index].clone(), y_range, &mut leaf);
             }
-            width /= 2;
+            leaf
+        })
+    }
+
+    /// Norms and terms of one side.
+    fn side<'a>(&self, kernel: Option<&Kernel>, rows: Rows<'a>, centre: Option<&[f32]>) -> Side<'a> {
+        let parts = parallel(self.threads, rows.len().div_ceil(PART_ROWS), |index| {
+            let rows = rows.slice(index * PART_ROWS, ((index + 1) * PART_ROWS).min(rows.len()));
+            self.instructions.run(SquaredNorms { rows, centre })
+        });
+        let squared: Vec<f64> = parts.concat();
+        Side {
+            rows,
+            terms: squared.iter().map(|&norm| kernel.map_or(norm as f32, |kernel| Map::term(kernel, norm))).collect(),
+            // Rounded up, since bounds are made of them.
+            norms: squared.iter().map(|norm| (norm.sqrt() * (1.0 + 1e-6)) as f32).collect(),
         }
-        lanes[0]
-    })
+    }
+
+    /// The mean of all rows, where the kernel does not mind its being taken off.
+    fn centre(&self, kernel: Option<&Kernel>, sets: &[Rows<'_>]) -> Option<Vec<f32>> {
+        if !kernel.is_none_or(is_centred) {
+            return None;
+        }
+        let mut sum = vec![0.0f64; sets[0].width()];
+        let mut count = 0;
+        for set in sets {
+            let parts = parallel(self.threads, set.len().div_ceil(PART_ROWS), |index| {
+                let rows = set.slice(index * PART_ROWS, ((index + 1) * PART_ROWS).min(set.len()));
+                self.instructions.run(ColumnSums { rows })
+            });
+            for part in parts {
+                add(&mut sum, &part);
+            }
+            count += set.len();
+        }
+        Some(sum.into_iter().map(|sum| (sum / count.max(1) as f64) as f32).collect())
+    }
+
+    /// Prepares both sides and hands the task over; nothing where squares of the values would leave single precision.
+    fn with_task<R>(&self, pairs: Pairs<'_>, run: impl FnOnce(&Task<'_>) -> R) -> Option<R> {
+        let Pairs { kernel, x, y, terms } = pairs;
+        let centre = self.centre(kernel, &[Some(x), y].into_iter().flatten().collect::<Vec<_>>());
+        let first = self.side(kernel, x, centre.as_deref());
+        let second = y.map(|y| self.side(kernel, y, centre.as_deref()));
+        let second = second.as_ref().unwrap_or(&first);
+        let norms =
+            [&first, second].map(|side| f64::from(side.norms.iter().fold(0.0f32, |most, &norm| most.max(norm))));
+        let is_ordinary = norms.iter().all(|&norm| norm == 0.0 || (1e-15..1e15).contains(&norm));
+        let largest = norms[0] * norms[1];
+        let triangle = y.is_none() && kernel.is_some();
+        is_ordinary
+            .then(|| run(&Task { x: &first, y: second, centre: centre.as_deref(), kernel, largest, terms, triangle }))
+    }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn inner_fused(distance: bool, group: Rows<'_>, row: &[f32]) -> [f32; GROUP] {
-    inner::<true>(distance, group, row)
+/// What a task is about: two sets, or all pairs within one; a kernel, or squared distances; and how many terms the shortest
+/// sum has.
+struct Pairs<'a> {
+    kernel: Option<&'a Kernel>,
+    x: Rows<'a>,
+    y: Option<Rows<'a>>,
+    terms: usize,
 }
 
+/// 0..len in pieces.
+fn blocks(len: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..len).step_by(length).map(move |start| start..(start + length).min(len))
+}
+
+// Values whose squares leave single precision are left to plain loops.
 impl Backend for Cpu {
     fn kernel_sums(&self, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) -> PairSums {
-        let sides = (&Side::new(kernel, x), &Side::new(kernel, y));
-        let mut sums = PairSums { rows: Vec::with_capacity(x.len()), columns: vec![0.0; y.len()] };
-        self.strips(
-            x.len(),
-            |block| {
-                let mut rows = vec![0.0; block.len()];
-                let mut columns = vec![0.0; y.len()];
-                let first = block.start;
-                self.visit(kernel, sides, block, 0, |i, j, value| {
-                    rows[i - first] += value;
-                    columns[j] += value;
-                });
-                (rows, columns)
-            },
-            |(rows, columns)| {
-                sums.rows.extend(rows);
-                for (sum, value) in sums.columns.iter_mut().zip(columns) {
-                    *sum += value;
-                }
-            },
-        );
-        sums
+        let pairs = Pairs { kernel: Some(kernel), x, y: Some(y), terms: x.len().min(y.len()) };
+        let sums = self.with_task(pairs, |task| {
+            let mut sums = PairSums { rows: vec![0.0; x.len()], columns: vec![0.0; y.len()] };
+            self.sums(task, |x_range, y_range, part| {
+                add(&mut sums.rows[x_range.clone()], &part.rows);
+                add(&mut sums.columns[y_range.clone()], &part.columns);
+            });
+            sums
+        });
+        sums.unwrap_or_else(|| Reference.kernel_sums(kernel, x, y))
     }
 
     fn kernel_sums_within(&self, kernel: &Kernel, x: Rows<'_>) -> Vec<f64> {
-        let side = Side::new(kernel, x);
-        let mut sums = vec![0.0; x.len()];
-        self.strips(
-            x.len(),
-            |block| {
-                let first = block.start;
-                let mut part = vec![0.0; x.len() - first];
-                self.visit(kernel, (&side, &side), block, first, |i, j, value| {
-                    // Each pair once: it counts for both of its rows.
-                    if j > i {
-                        part[i - first] += value;
-                        part[j - first] += value;
-                    }
-                });
-                (first, part)
-            },
-            |(first, part)| {
-                for (sum, value) in sums[first..].iter_mut().zip(part) {
-                    *sum += value;
-                }
-            },
-        );
-        sums
+        let sums = self.with_task(Pairs { kernel: Some(kernel), x, y: None, terms: x.len() }, |task| {
+            let mut sums = vec![0.0; x.len()];
+            self.sums(task, |x_range, y_range, part| {
+                // Each pair was met once, and counts for both of its rows.
+                add(&mut sums[x_range.clone()], &part.rows);
+                add(&mut sums[y_range.clone()], &part.columns);
+            });
+            sums
+        });
+        sums.unwrap_or_else(|| Reference.kernel_sums_within(kernel, x))
     }
 
-    fn kernel_row(&self, kernel: &Kernel, weight: f64, x: &[f32], held: Rows<'_>, out: &mut [f64]) {
-        let distance = kernel.geometry() == Geometry::SquaredDistance;
-        let cosine = kernel.geometry() == Geometry::Cosine;
-        let scale = if cosine { inverse_norm(x) } else { 1.0 };
-        for (start, values) in (0..held.len()).step_by(GROUP).zip(out.chunks_mut(GROUP)) {
-            let group = held.slice(start, (start + GROUP).min(held.len()));
-            let geometry = self.geometry(distance, group, x);
-            for (offset, value) in values.iter_mut().enumerate() {
-                let scale = if cosine { scale * inverse_norm(group.row(offset)) } else { scale };
-                *value += weight * kernel.of(f64::from(geometry[offset]) * scale);
+    fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]) {
+        if held.is_empty() {
+            return;
+        }
+        if x.len() < ROWS_FOR_TILES {
+            for (index, out) in out.chunks_exact_mut(held.len()).enumerate() {
+                let x = x.slice(index, index + 1);
+                let pass = RowPass { kernel, weight, x: x.row(0), held, out: &mut *out };
+                if !self.instructions.run(pass) {
+                    Reference.kernel_rows(kernel, weight, x, held, out);
+                }
             }
+            return;
+        }
+        let done = self.with_task(Pairs { kernel: Some(kernel), x, y: Some(held), terms: 1 }, |task| {
+            for y_range in blocks(held.len(), block_rows(held.width())) {
+                let mut leaf = Values { first_row: 0, stride: held.len(), weight, out };
+                self.sweep(task, 0..x.len(), y_range, &mut leaf);
+            }
+        });
+        if done.is_none() {
+            Reference.kernel_rows(kernel, weight, x, held, out);
         }
     }
 
     fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64> {
-        let mut radii = Vec::with_capacity(x.len());
-        self.strips(
-            x.len(),
-            |block| {
-                let radius = |i: usize| {
-                    // The k smallest so far, in ascending order.
-                    let mut least = vec![f64::INFINITY; k];
-                    for j in (0..x.len()).filter(|&j| j != i) {
-                        let distance = squared_distance(x.row(i), x.row(j));
-                        if distance < least[k - 1] {
-                            let place = least.partition_point(|&other| other <= distance);
-                            least[place..].rotate_right(1);
-                            least[place] = distance;
-                        }
-                    }
-                    least[k - 1]
-                };
-                block.map(radius).collect::<Vec<_>>()
-            },
-            |part| radii.extend(part),
-        );
-        radii
+        let radii = self.with_task(Pairs { kernel: None, x, y: None, terms: 1 }, |task| {
+            let norms = &task.x.norms;
+            let largest_norm = norms.iter().fold(0.0f32, |most, &norm| most.max(norm));
+            let leaves = self.by_rows(task, |range| Nearest {
+                rows: x,
+                first_row: range.start,
+                k,
+                norms,
+                largest_norm,
+                least: vec![f64::INFINITY; range.len() * k],
+            });
+            leaves.iter().flat_map(|leaf| leaf.least.chunks_exact(k).map(|least| least[k - 1])).collect()
+        });
+        radii.unwrap_or_else(|| Reference.nearest(x, k))
     }
 
     fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
-        let mut counts = Vec::with_capacity(points.len());
-        self.strips(
-            points.len(),
-            |block| {
-                let count = |i: usize| {
-                    let point = points.row(i);
-                    centres
-                        .iter()
-                        .zip(squared_radii)
-                        .filter(|(centre, radius)| squared_distance(point, centre) < **radius)
-                        .count() as u32
+        let counts = self.with_task(Pairs { kernel: None, x: points, y: Some(centres), terms: 1 }, |task| {
+            let largest = task.x.norms.iter().fold(0.0f32, |most, &norm| most.max(norm));
+            let bound = |sign: f32| -> Vec<f32> {
+                let radius = |(&radius, &norm): (&f64, &f32)| {
+                    radius as f32 * (1.0 + sign * f32::EPSILON) + sign * distance_error(points.width(), largest, norm)
                 };
-                block.map(count).collect::<Vec<_>>()
-            },
-            |part| counts.extend(part),
-        );
-        counts
+                squared_radii.iter().zip(&task.y.norms).map(radius).collect()
+            };
+            let (sure, maybe) = (bound(-1.0), bound(1.0));
+            let leaves = self.by_rows(task, |range| Balls {
+                points,
+                centres,
+                first_row: range.start,
+                squared_radii,
+                sure: &sure,
+                maybe: &maybe,
+                counts: vec![0; range.len()],
+            });
+            leaves.into_iter().flat_map(|leaf| leaf.counts).collect()
+        });
+        counts.unwrap_or_else(|| Reference.ball_counts(points, centres, squared_radii))
     }
+}
+
+fn add(sums: &mut [f64], more: &[f64]) {
+    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }

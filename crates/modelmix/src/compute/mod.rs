@@ -2,8 +2,14 @@
 //! What a kernel or an objective means is left to others.
 
 mod cpu;
+mod dispatch;
+mod lanes;
+mod leaves;
+mod micro;
 mod parallel;
 mod reference;
+mod row;
+mod tiles;
 
 use std::fmt::Debug;
 
@@ -11,6 +17,7 @@ use crate::features::Rows;
 use crate::kernel::Kernel;
 
 pub use cpu::Cpu;
+pub use dispatch::Instructions;
 pub(crate) use parallel::{available_threads, parallel};
 pub use reference::Reference;
 
@@ -33,8 +40,8 @@ pub trait Backend: Debug + Send + Sync {
     /// For every row of one set, Σ k(x, x′) over the other rows of the set; the row itself is left out.
     fn kernel_sums_within(&self, kernel: &Kernel, x: Rows<'_>) -> Vec<f64>;
 
-    /// Adds `weight` · k(x, row) to `out`, for one new row `x` against every row held.
-    fn kernel_row(&self, kernel: &Kernel, weight: f64, x: &[f32], held: Rows<'_>, out: &mut [f64]);
+    /// Adds `weight` · k(x, row) to `out`, for every new row `x` against every row held: new row after new row.
+    fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]);
 
     /// For every row, the squared distance to its `k`-th nearest other row of the set (1 ≤ k < rows).
     fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64>;

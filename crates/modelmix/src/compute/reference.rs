@@ -38,9 +38,9 @@ impl Backend for Reference {
             .collect()
     }
 
-    fn kernel_row(&self, kernel: &Kernel, weight: f64, x: &[f32], held: Rows<'_>, out: &mut [f64]) {
-        for (value, row) in out.iter_mut().zip(held.iter()) {
-            *value += weight * evaluate(kernel, x, row);
+    fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]) {
+        for (value, (a, b)) in out.iter_mut().zip(x.iter().flat_map(|a| held.iter().map(move |b| (a, b)))) {
+            *value += weight * evaluate(kernel, a, b);
         }
     }
 

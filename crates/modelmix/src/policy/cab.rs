@@ -38,4 +38,8 @@ impl Policy for Cab {
         let solution = self.solver.solve(&form, &Bounds::support(evidence.arms(), &support))?;
         Ok(draw(&solution.weights, &form, &support, random))
     }
+
+    fn fits(&self, _: usize) -> bool {
+        self.widths.are_valid()
+    }
 }

@@ -68,11 +68,23 @@ impl Policy for Fixed {
         let open = if open.is_empty() { &self.support } else { &open };
         if self.tracked {
             let total: usize = (0..evidence.arms()).map(|arm| evidence.count(arm)).sum();
-            // The arm furthest behind its share.
-            return Ok(random.smallest(open, |arm| evidence.count(arm) as f64 - self.weights[arm] * (total + 1) as f64));
+            // Of the arms that one more sample does not put ahead of its share, the one that would be a whole sample
+            // behind first (the quota method of Balinski and Young): no arm is ever as much as one sample off.
+            let behind = |arm: &usize| (evidence.count(*arm) as f64) < self.weights[*arm] * (total + 1) as f64;
+            let due: Vec<usize> = open.iter().copied().filter(behind).collect();
+            let due = if due.is_empty() { open } else { &due };
+            return Ok(random.smallest(due, |arm| (evidence.count(arm) + 1) as f64 / self.weights[arm]));
         }
         let weights: Vec<f64> =
             (0..self.weights.len()).map(|arm| if open.contains(&arm) { self.weights[arm] } else { 0.0 }).collect();
         Ok(random.pick(&weights))
+    }
+
+    fn fits(&self, arms: usize) -> bool {
+        let positive = (0..self.weights.len()).filter(|&arm| self.weights[arm] > 0.0);
+        self.weights.len() == arms
+            && self.weights.iter().all(|&weight| weight.is_finite() && weight >= 0.0)
+            && !self.support.is_empty()
+            && positive.eq(self.support.iter().copied())
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Policy};
+use super::{Evidence, Policy, is_subset};
 use crate::error::Result;
 use crate::random::Random;
 
@@ -28,7 +28,7 @@ impl Halving {
 
     /// ⌊T / (|S|·⌈log₂ m⌉)⌋ more samples for every arm left, at least one.
     fn raise_quota(&mut self) {
-        self.quota += (self.budget / (self.arms.len() * self.phases.max(1))).max(1);
+        self.quota = self.quota.saturating_add((self.budget / (self.arms.len() * self.phases.max(1))).max(1));
     }
 }
 
@@ -70,5 +70,9 @@ impl Policy for Halving {
 
     fn support(&self) -> Option<&[usize]> {
         Some(&self.arms)
+    }
+
+    fn fits(&self, arms: usize) -> bool {
+        is_subset(&self.arms, arms) && self.phases <= usize::BITS as usize
     }
 }

@@ -44,6 +44,11 @@ pub trait Policy {
     fn support(&self) -> Option<&[usize]> {
         None
     }
+
+    /// Whether its state makes sense for so many arms. Asked of a policy that comes out of a snapshot, which is not trusted.
+    fn fits(&self, _arms: usize) -> bool {
+        true
+    }
 }
 
 /// What a policy sees.
@@ -134,10 +139,21 @@ pub struct Widths {
 }
 
 impl Widths {
+    /// What the constants must be for ε to be a number.
+    fn are_valid(&self) -> bool {
+        let is_size = |value: f64| value.is_finite() && value >= 0.0;
+        self.beta.is_finite() && self.beta > 1.0 && is_size(self.sensitivity.loss) && is_size(self.sensitivity.kappa)
+    }
+
     /// ε_i at the present counts.
     pub fn of(&self, evidence: &Evidence<'_>, arm: usize) -> f64 {
         confidence::mixture_ucb_width(self.sensitivity, self.beta, evidence.total(), evidence.count(arm))
     }
+}
+
+/// Whether these are some of so many arms, in ascending order and none twice.
+fn is_subset(subset: &[usize], arms: usize) -> bool {
+    !subset.is_empty() && subset.windows(2).all(|pair| pair[0] < pair[1]) && subset[subset.len() - 1] < arms
 }
 
 /// An arm drawn from the weights of a solved program. Arms that the program cannot tell apart share their chances, since
@@ -220,5 +236,9 @@ impl Policy for AnyPolicy {
 
     fn support(&self) -> Option<&[usize]> {
         self.inner().support()
+    }
+
+    fn fits(&self, arms: usize) -> bool {
+        self.inner().fits(arms)
     }
 }

@@ -35,4 +35,8 @@ impl Policy for Ogd {
         };
         Ok(random.smallest(&evidence.choices(evidence.candidates()), gradient))
     }
+
+    fn fits(&self, _: usize) -> bool {
+        self.widths.are_valid()
+    }
 }

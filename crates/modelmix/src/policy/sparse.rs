@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Policy, Widths, draw};
+use super::{Evidence, Policy, Widths, draw, is_subset};
 use crate::error::Result;
 use crate::quadratic::Quadratic;
 use crate::random::Random;
@@ -55,19 +55,22 @@ impl Sparse {
     /// The arm that can be spared best, and min L̂ + εᵀα without it.
     fn worst(upper: &Quadratic, arms: &[usize], random: &mut Random) -> Result<(usize, f64)> {
         let best = minimize(upper, &Bounds::support(upper.arms(), arms))?;
-        // An arm without weight in the best mixture can go without changing it, and none can do better than that.
-        let idle: Vec<usize> = arms.iter().copied().filter(|&arm| best.weights[arm] == 0.0).collect();
-        if !idle.is_empty() {
-            return Ok((idle[random.below(idle.len())], best.value));
-        }
         let without = |arm: usize| -> Result<f64> {
+            // An arm without weight in the best mixture can go without changing it.
+            if best.weights[arm] == 0.0 {
+                return Ok(best.value);
+            }
             let others: Vec<usize> = arms.iter().copied().filter(|&other| other != arm).collect();
             Ok(minimize(upper, &Bounds::support(upper.arms(), &others))?.value)
         };
         let values = arms.iter().map(|&arm| without(arm)).collect::<Result<Vec<f64>>>()?;
-        let positions: Vec<usize> = (0..arms.len()).collect();
-        let spared = random.smallest(&positions, |position| values[position]);
-        Ok((arms[spared], values[spared]))
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        // Arms that can be spared equally well differ by the solver's rounding, which must not choose between them.
+        let size = arms.iter().flat_map(|&i| arms.iter().map(move |&j| (i, j)));
+        let size = size.fold(0.0f64, |size, (i, j)| size.max(upper.at(i, j).abs()).max(upper.linear()[i].abs()));
+        let tied: Vec<usize> =
+            (0..arms.len()).filter(|&position| values[position] <= least + 1e-12 * size).map(|at| arms[at]).collect();
+        Ok((tied[random.below(tied.len())], least))
     }
 }
 
@@ -103,5 +106,10 @@ impl Policy for Sparse {
 
     fn support(&self) -> Option<&[usize]> {
         Some(&self.subscribed)
+    }
+
+    fn fits(&self, arms: usize) -> bool {
+        let fees = self.fee.is_finite() && self.fee >= 0.0 && self.fee_step.is_finite() && self.fee_step >= 0.0;
+        self.widths.are_valid() && fees && self.keep > 0 && is_subset(&self.subscribed, arms)
     }
 }

@@ -32,4 +32,8 @@ impl Policy for Vanilla {
         let index = |arm: usize| form.single(arm) - self.widths.of(evidence, arm);
         Ok(random.smallest(&evidence.choices(evidence.candidates()), index))
     }
+
+    fn fits(&self, _: usize) -> bool {
+        self.widths.are_valid()
+    }
 }

@@ -3,7 +3,24 @@
 // A test that cannot go on should stop there and say so.
 #![allow(clippy::unwrap_used)]
 
+mod compute;
+mod equations;
+mod golden;
 mod load;
+mod objective;
+mod policies;
+mod properties;
+mod reductions;
+mod session;
 mod simplex;
 mod simulation;
+mod statistics;
 mod theory;
+mod worlds;
+
+use proptest::test_runner::{Config, RngSeed};
+
+/// So many cases of a property, the same in every run.
+fn config(cases: u32) -> Config {
+    Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(2025), ..Config::default() }
+}

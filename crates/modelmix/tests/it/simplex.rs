@@ -6,7 +6,7 @@ use modelmix::random::Random;
 use modelmix::simplex::{self, Bounds, Solution, Solver};
 use modelmix::{Error, Quadratic};
 
-fn normal(random: &mut Random) -> f64 {
+pub(crate) fn normal(random: &mut Random) -> f64 {
     (-2.0 * (1.0 - random.unit()).ln()).sqrt() * (std::f64::consts::TAU * random.unit()).cos()
 }
 
@@ -73,7 +73,7 @@ fn check(form: &Quadratic, solution: &Solution, what: &str) {
 }
 
 /// Gaussian elimination with partial pivoting; nothing where the matrix is singular.
-fn solve_dense(mut a: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+pub(crate) fn solve_dense(mut a: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let n = a.len();
     let scale = a.iter().flatten().fold(0.0f64, |most, value| most.max(value.abs()));
     for column in 0..n {

@@ -118,7 +118,8 @@ fn without_replacement_every_sample_comes_once_and_a_dry_arm_is_an_error() {
     let report = simulate(&arms, &loss, &simulation(21, "fixed(weights=12 9, tracked=true)")).unwrap();
     let all = modelmix::mixture::statistics(&arms, &loss).unwrap().realised().unwrap();
     let last = report.policies[0].loss.mean.last().unwrap();
-    assert!((last - all).abs() < 1e-12, "{last} {all}");
+    // rows in the one, tiles in the other: equal up to single precision
+    assert!((last - all).abs() < 1e-6 * all, "{last} {all}");
     let error = simulate(&arms, &loss, &simulation(22, "fixed(weights=12 9, tracked=true)")).unwrap_err();
     assert!(matches!(error, Error::RanDry { .. }), "{error}");
     let sentence = simulate(&arms, &loss, &simulation(13, "fixed(weights=1 0)")).unwrap_err().to_string();
@@ -153,6 +154,31 @@ fn threads_do_not_change_a_bit() {
     let reports = [1, 2, 7].map(|threads| simulate(&arms, &loss, &simulation(threads)).unwrap());
     assert_eq!(reports[0], reports[1]);
     assert_eq!(reports[0], reports[2]);
+}
+
+#[test]
+fn kappa_of_the_whole_pool_and_kappa_ahead_are_the_same() {
+    let (arms, loss) = scenario("categories", "kid", 20.0);
+    let simulation = |memory, replacement| Simulation {
+        policies: ["fixed(weights=2 3 5)", "uniform", "adaptive"].map(|policy| policy.parse().unwrap()).to_vec(),
+        rounds: 600,
+        seeds: 6,
+        batch: 3,
+        replacement,
+        memory,
+        ..Simulation::default()
+    };
+    for replacement in [true, false] {
+        let [pool, ahead] =
+            [usize::MAX, 0].map(|memory| simulate(&arms, &loss, &simulation(memory, replacement)).unwrap());
+        for (left, right) in pool.policies.iter().zip(&ahead.policies) {
+            // The default's choices may differ where two arms are equal to single precision; the others' may not.
+            let tolerance = if left.policy == "adaptive" { 1e-2 } else { 1e-6 };
+            for (a, b) in left.loss.mean.iter().zip(&right.loss.mean) {
+                assert!((a - b).abs() <= tolerance * a.abs(), "{}: {a} and {b}", left.policy);
+            }
+        }
+    }
 }
 
 #[test]

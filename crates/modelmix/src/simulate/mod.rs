@@ -1,5 +1,7 @@
 //! Policies × seeds over recorded arms, in parallel: how quickly each finds the mixture, compared with what is possible.
 
+mod source;
+
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
@@ -11,9 +13,9 @@ use crate::loss::Loss;
 use crate::mixture;
 use crate::policy::PolicySpec;
 use crate::quadratic::Quadratic;
-use crate::random::Random;
-use crate::session::{Session, SessionSettings};
+use crate::session::{Session, SessionSettings, Values};
 use crate::simplex::{self, Bounds};
+use source::{Pool, Source, Tape};
 
 /// What to simulate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +39,8 @@ pub struct Simulation {
     pub checkpoints: usize,
     /// Threads; nothing for all cores. Results do not depend on it.
     pub threads: Option<usize>,
+    /// Bytes that κ between all recorded samples may take. Where it takes more, κ is computed as samples come, in blocks.
+    pub memory: usize,
 }
 
 impl Default for Simulation {
@@ -51,6 +55,7 @@ impl Default for Simulation {
             in_flight: 1,
             checkpoints: 100,
             threads: None,
+            memory: 1 << 30,
         }
     }
 }
@@ -136,7 +141,9 @@ pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Re
         .collect::<Result<Vec<_>>>()?;
     // Threads go to runs, not to the sums within one.
     let loss = loss.clone().on(Cpu::with_threads(1));
-    let recorded = Recorded { arms, loss: &loss, linear };
+    let pool = simulation.wants_pool(arms).then(|| Pool::new(arms, &loss, threads));
+    let own = arms.iter().map(|arm| arm.features.view().iter().map(|row| loss.kappa_self(row)).collect()).collect();
+    let recorded = Recorded { arms, loss: &loss, linear, own, pool };
     let jobs: Vec<(&PolicySpec, u64)> = simulation
         .policies
         .iter()
@@ -190,6 +197,13 @@ impl Simulation {
         Ok(())
     }
 
+    /// Whether all pairs of recorded samples are fewer than the pairs that all runs will meet, and fit.
+    fn wants_pool(&self, arms: &RecordedArms) -> bool {
+        let samples: f64 = arms.iter().map(|arm| arm.features.len() as f64).sum();
+        let met = (self.policies.len() * self.seeds) as f64 * (self.rounds as f64 * self.batch as f64).powi(2) / 2.0;
+        samples * samples <= met && Pool::bytes(arms) <= self.memory
+    }
+
     /// Evenly spaced rounds, the last one included.
     fn kept_rounds(&self) -> Vec<usize> {
         let count = self.checkpoints.min(self.rounds);
@@ -220,8 +234,11 @@ impl Truth {
 struct Recorded<'a> {
     arms: &'a RecordedArms,
     loss: &'a Loss,
-    /// f of every recorded sample, by arm.
+    /// f and κ(x, x) of every recorded sample, by arm.
     linear: Vec<Vec<f64>>,
+    own: Vec<Vec<f64>>,
+    /// κ between all of them, where it is worth having.
+    pool: Option<Pool>,
 }
 
 /// One run.
@@ -232,47 +249,15 @@ struct Trace {
     reached: [Option<usize>; 3],
 }
 
-/// The order in which an arm gives its recorded samples.
-enum Tape {
-    Drawn(Box<Random>, usize),
-    Shuffled(Vec<usize>, usize),
-}
-
-impl Tape {
-    /// `None` where the arm has run dry.
-    fn next(&mut self) -> Option<usize> {
-        match self {
-            Tape::Drawn(random, len) => Some(random.below(*len)),
-            Tape::Shuffled(order, next) => {
-                *next += 1;
-                order.get(*next - 1).copied()
-            }
-        }
-    }
-}
-
 fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &PolicySpec, seed: u64) -> Result<Trace> {
     let arms = recorded.arms.len();
     let budget = simulation.rounds.saturating_mul(simulation.batch);
     let oracle = (truth.weights.as_slice(), truth.best_single);
     let policy = spec.build(arms, &recorded.loss.ranges(), Some(budget), Some(oracle))?;
     let settings = SessionSettings { seed, batch: simulation.batch, ..SessionSettings::default() };
-    let mut session = Session::with_policy(recorded.arms.names(), recorded.loss.clone(), policy, &settings)?;
-    // Stream 0 is the policy's; each arm has one of its own, so that its n-th sample is the same whoever asks for it.
-    let mut tapes: Vec<Tape> = recorded
-        .arms
-        .iter()
-        .enumerate()
-        .map(|(index, arm)| {
-            let mut random = Random::stream(seed, index as u64 + 1);
-            let len = arm.features.len();
-            if simulation.replacement {
-                Tape::Drawn(Box::new(random), len)
-            } else {
-                Tape::Shuffled(random.sample(len, len), 0)
-            }
-        })
-        .collect();
+    let mut session = Session::on_values_with_policy(recorded.arms.names(), policy, &settings)?;
+    let tape = |arm: usize| Tape::new(seed, arm, recorded.arms[arm].features.len(), simulation.replacement);
+    let mut source = Source::new(recorded.arms, recorded.loss, (0..arms).map(tape).collect(), recorded.pool.as_ref());
     let checkpoints = simulation.kept_rounds();
     let mut trace = Trace { loss: Vec::new(), regret: Vec::new(), shares: Vec::new(), reached: [Some(1); 3] };
     let mut in_flight = VecDeque::new();
@@ -281,21 +266,30 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
             in_flight.push_back(session.ask()?);
         }
         let pull = in_flight.pop_front().expect("a round always has a pull in flight");
-        let arm = &recorded.arms[pull.arm];
-        let rows = (0..pull.count)
-            .map(|_| {
-                tapes[pull.arm].next().ok_or_else(|| Error::RanDry {
-                    arm: arm.name.clone(),
+        let mut samples = Vec::with_capacity(pull.count);
+        for _ in 0..pull.count {
+            let Some((row, kappa)) = source.next(pull.arm) else {
+                let held = recorded.arms[pull.arm].features.len();
+                return Err(Error::RanDry {
+                    arm: pull.name,
                     policy: spec.to_string(),
-                    asked: arm.features.len() + 1,
-                    held: arm.features.len(),
+                    asked: held + 1,
+                    held,
                     round,
                     seed,
-                })
+                });
+            };
+            samples.push((row, kappa.to_vec()));
+        }
+        let values: Vec<Values<'_>> = samples
+            .iter()
+            .map(|(row, kappa)| Values {
+                kappa,
+                own: recorded.own[pull.arm][*row],
+                linear: recorded.linear[pull.arm][*row],
             })
-            .collect::<Result<Vec<usize>>>()?;
-        let linear: Vec<f64> = rows.iter().map(|&row| recorded.linear[pull.arm][row]).collect();
-        session.tell_evaluated(pull.id, arm.features.select(rows)?.view(), &linear)?;
+            .collect();
+        session.tell_values(pull.id, &values)?;
         trace.look(&session, truth, round, checkpoints.get(trace.loss.len()) == Some(&round));
     }
     for reached in &mut trace.reached {

@@ -1,0 +1,194 @@
+//! Arithmetic on runs of 32-bit values, in plain Rust that compilers vectorise, for tiles and for rows alike: the
+//! exponential, and each kernel as a function of its geometry.
+
+use crate::kernel::{Geometry, Kernel};
+
+/// Whether a fused multiply-add is an instruction; the library call that stands in for it elsewhere is slow.
+pub(super) trait Arithmetic {
+    const FUSED: bool;
+}
+
+/// a·b + c.
+#[inline(always)]
+pub(super) fn fma<A: Arithmetic>(a: f32, b: f32, c: f32) -> f32 {
+    if A::FUSED { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// 2^y for y < 127, to 1e-7 relative; 0 below 2^−126. A minimax polynomial of degree 6 on [−½, ½] for the fraction, the whole
+/// part added to the exponent's bits.
+#[inline(always)]
+pub(super) fn exp2<A: Arithmetic>(y: f32) -> f32 {
+    /// 1.5·2²³: adding it rounds to a whole number, which is left in the low bits.
+    const ROUND: f32 = 12_582_912.0;
+    let clamped = if y > -126.0 { y } else { -126.0 };
+    let shifted = clamped + ROUND;
+    let fraction = clamped - (shifted - ROUND);
+    let mut p = 1.535_336_2e-4;
+    for coefficient in [1.339_887_4e-3, 9.618_437e-3, 5.550_332_5e-2, 2.402_264_8e-1, std::f32::consts::LN_2, 1.0] {
+        p = fma::<A>(p, fraction, coefficient);
+    }
+    let power = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
+    if y > -126.0 { power } else { 0.0 }
+}
+
+/// A kernel as a function of single-precision geometry, with a term for each row and each column beside it.
+///
+/// Powers are taken of values divided by `unit`, and sums multiplied by `unit`^degree afterwards, so that they fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Map {
+    /// 2^(row + column + factor·product): −g‖x‖² − g‖y‖² + 2g x·y.
+    GaussianOfProduct { factor: f32 },
+    /// 2^(factor·squared distance).
+    GaussianOfDistance { factor: f32 },
+    /// 2^(factor·√squared distance).
+    LaplacianOfDistance { factor: f32 },
+    /// (factor·product + offset)^degree.
+    Polynomial { factor: f32, offset: f32, degree: u32 },
+    /// (row·column·product)^degree, at most 1.
+    Cosine { degree: u32 },
+    /// row + column − 2·product: ‖x−y‖², not below 0.
+    Distance,
+}
+
+impl Map {
+    /// The map of a kernel, and what sums of it are to be multiplied by. `direct` says that squared distances come
+    /// directly; `largest` bounds |x·y|.
+    pub(super) fn new(kernel: &Kernel, direct: bool, largest: f64) -> (Self, f64) {
+        let log2_e = std::f64::consts::LOG2_E;
+        match *kernel {
+            Kernel::Gaussian { bandwidth } => {
+                let g = log2_e / (2.0 * bandwidth * bandwidth);
+                let map = if direct {
+                    Map::GaussianOfDistance { factor: -g as f32 }
+                } else {
+                    Map::GaussianOfProduct { factor: 2.0 * g as f32 }
+                };
+                (map, 1.0)
+            }
+            Kernel::Laplacian { bandwidth } => (Map::LaplacianOfDistance { factor: (-log2_e / bandwidth) as f32 }, 1.0),
+            Kernel::Polynomial { scale, offset, degree } => {
+                let unit = (scale * largest + offset).max(f64::MIN_POSITIVE);
+                (
+                    Map::Polynomial { factor: (scale / unit) as f32, offset: (offset / unit) as f32, degree },
+                    unit.powi(degree as i32),
+                )
+            }
+            Kernel::Cosine { power } => (Map::Cosine { degree: power }, 1.0),
+        }
+    }
+
+    /// The term that a row brings along, from its squared norm (about the centre).
+    pub(super) fn term(kernel: &Kernel, squared_norm: f64) -> f32 {
+        match *kernel {
+            Kernel::Gaussian { bandwidth } => {
+                (-squared_norm * std::f64::consts::LOG2_E / (2.0 * bandwidth * bandwidth)) as f32
+            }
+            Kernel::Cosine { .. } => (1.0 / squared_norm.sqrt()) as f32,
+            Kernel::Laplacian { .. } | Kernel::Polynomial { .. } => 0.0,
+        }
+    }
+
+    /// Turns one row of geometry into kernel values, in place.
+    #[inline(always)]
+    pub(super) fn apply<A: Arithmetic>(&self, values: &mut [f32], row: f32, columns: &[f32]) {
+        match *self {
+            Map::GaussianOfProduct { factor } => {
+                for (value, column) in values.iter_mut().zip(columns) {
+                    // Rounding can leave a squared distance below zero, and y a little above: that is no worse than below.
+                    *value = exp2::<A>(fma::<A>(factor, *value, row + column));
+                }
+            }
+            Map::GaussianOfDistance { factor } => {
+                values.iter_mut().for_each(|value| *value = exp2::<A>(factor * *value))
+            }
+            Map::LaplacianOfDistance { factor } => {
+                values.iter_mut().for_each(|value| *value = exp2::<A>(factor * value.sqrt()))
+            }
+            Map::Polynomial { factor, offset, degree } => {
+                values.iter_mut().for_each(|value| *value = fma::<A>(factor, *value, offset));
+                power(values, degree);
+            }
+            Map::Cosine { degree } => {
+                for (value, column) in values.iter_mut().zip(columns) {
+                    *value = (*value * row * column).clamp(-1.0, 1.0);
+                }
+                power(values, degree);
+            }
+            Map::Distance => {
+                for (value, column) in values.iter_mut().zip(columns) {
+                    let squared = fma::<A>(-2.0, *value, row + column);
+                    *value = if squared > 0.0 { squared } else { 0.0 };
+                }
+            }
+        }
+    }
+}
+
+/// x^degree of a run of values; the exponents in use have loops of their own.
+#[inline(always)]
+fn power(values: &mut [f32], degree: u32) {
+    match degree {
+        1 => {}
+        2 => values.iter_mut().for_each(|value| *value *= *value),
+        3 => values.iter_mut().for_each(|value| *value = *value * *value * *value),
+        6 => values.iter_mut().for_each(|value| {
+            let cube = *value * *value * *value;
+            *value = cube * cube;
+        }),
+        _ => values.iter_mut().for_each(|value| *value = value.powi(degree as i32)),
+    }
+}
+
+/// Whether distances have to come from differences: where the kernel is steep at zero, or where the rounding of products
+/// would show. A pair errs by about γ·u·‖x‖‖y‖ times the root of the depth that is summed in one run (a quarter of it, for
+/// rows that are alike, and less for others); pairs err independently, so a sum over `terms` of them errs by less.
+pub(super) fn needs_differences(kernel: &Kernel, norms: f64, depth: usize, terms: usize) -> bool {
+    const UNIT: f64 = f32::EPSILON as f64 / 2.0;
+    match kernel {
+        Kernel::Gaussian { bandwidth } => {
+            let roundings = ((depth as f64).sqrt() / 4.0).max(1.0);
+            let error = norms * UNIT * roundings / (2.0 * bandwidth * bandwidth);
+            error > (1e-7 * (terms as f64).sqrt()).min(3e-7)
+        }
+        Kernel::Laplacian { .. } => true,
+        Kernel::Polynomial { .. } | Kernel::Cosine { .. } => false,
+    }
+}
+
+/// Whether a kernel is a function of distances, so that the centre may be moved.
+pub(super) fn is_centred(kernel: &Kernel) -> bool {
+    kernel.geometry() == Geometry::SquaredDistance
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arithmetic, exp2};
+
+    struct Fused;
+    struct Separate;
+
+    impl Arithmetic for Fused {
+        const FUSED: bool = true;
+    }
+
+    impl Arithmetic for Separate {
+        const FUSED: bool = false;
+    }
+
+    #[test]
+    fn the_exponential_is_good_to_1e_7() {
+        let mut worst = [0.0f64; 2];
+        for step in 0..2_000_000 {
+            let y = -126.0 * f64::from(step) / 2_000_000.0;
+            let y = y as f32;
+            let truth = f64::from(y).exp2();
+            worst[0] = worst[0].max((f64::from(exp2::<Fused>(y)) / truth - 1.0).abs());
+            worst[1] = worst[1].max((f64::from(exp2::<Separate>(y)) / truth - 1.0).abs());
+        }
+        assert!(worst.iter().all(|&error| error < 1.5e-7), "{worst:?}");
+        assert_eq!(
+            (exp2::<Fused>(0.0), exp2::<Fused>(-1.0), exp2::<Fused>(-200.0), exp2::<Fused>(f32::NEG_INFINITY)),
+            (1.0, 0.5, 0.0, 0.0)
+        );
+    }
+}

@@ -1,0 +1,273 @@
+//! The one tiling: rows of `x` against rows of `y`, block by block, with a leaf that reduces each tile while it is in L1.
+//! No n × m matrix exists at any time.
+//!
+//! A block of `y` is stored depth by depth in panels of the micro-kernel's width; a chunk of `x` is copied row by row with
+//! a stride that does not alias in the cache. Both are centred on the way where the kernel allows it. The whole depth of a
+//! tile is summed before the leaf sees it, in steps that bound both the rounding error and the panel's part in L1.
+
+use std::ops::Range;
+
+use super::dispatch::Job;
+use super::lanes::{Arithmetic, Map, needs_differences};
+use super::micro::Micro;
+use crate::features::Rows;
+use crate::kernel::Kernel;
+
+/// Depth summed in registers before it is added to the tile.
+const DEPTH: usize = 256;
+/// Bytes of a chunk of `x`, and of the part of a block of `y` that is swept at a time: each half of a common L2.
+const CHUNK_BYTES: usize = 512 << 10;
+/// Bytes of a block of `y`.
+const BLOCK_BYTES: usize = 4 << 20;
+/// The largest register tile.
+const TILE: usize = 12 * 32;
+
+/// One side: its rows and the term that each brings into the kernel.
+pub(super) struct Side<'a> {
+    pub(super) rows: Rows<'a>,
+    pub(super) terms: Vec<f32>,
+    /// Norms about the centre.
+    pub(super) norms: Vec<f32>,
+}
+
+/// All that is the same for every tile.
+pub(super) struct Task<'a> {
+    pub(super) x: &'a Side<'a>,
+    pub(super) y: &'a Side<'a>,
+    /// What is subtracted from every row.
+    pub(super) centre: Option<&'a [f32]>,
+    /// The kernel that the leaf will see values of; none for squared distances.
+    pub(super) kernel: Option<&'a Kernel>,
+    /// An upper bound of |x·y|.
+    pub(super) largest: f64,
+    /// How many pairs the shortest sum has.
+    pub(super) terms: usize,
+    /// Only pairs with the row before the column, of one set with itself.
+    pub(super) triangle: bool,
+}
+
+/// Where a tile stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) row: usize,
+    pub(super) rows: usize,
+    pub(super) column: usize,
+    pub(super) columns: usize,
+}
+
+/// What is done with tiles. A panel is a run of tiles of the same rows.
+pub(super) trait Leaf {
+    /// Takes a tile of kernel values (or squared distances), `width` apart by row, `unit` what they are to be multiplied by.
+    /// Values beyond the place's rows and columns are zero.
+    fn tile<A: Arithmetic>(&mut self, tile: &mut [f32], width: usize, place: Place, unit: f64);
+
+    /// The rows of the panel are done for now.
+    fn end_panel(&mut self, row: usize, rows: usize);
+}
+
+/// How many rows of `y` a block has, for features of this width.
+pub(super) fn block_rows(width: usize) -> usize {
+    (BLOCK_BYTES / (4 * width)).clamp(64, 1024) / 32 * 32
+}
+
+/// Scratch memory of a thread.
+#[derive(Default)]
+pub(super) struct Scratch {
+    chunk: Vec<f32>,
+    panels: [Vec<f32>; 2],
+}
+
+/// Rows `x_range` against rows `y_range`, which is at most a block.
+pub(super) struct Sweep<'a, L> {
+    pub(super) task: &'a Task<'a>,
+    pub(super) x_range: Range<usize>,
+    pub(super) y_range: Range<usize>,
+    pub(super) leaf: &'a mut L,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+impl<L: Leaf> Job for Sweep<'_, L> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<M: Micro>(self) {
+        let Sweep { task, x_range, y_range, leaf, scratch } = self;
+        // SAFETY: as the caller says.
+        unsafe { sweep::<M, L>(task, x_range, y_range, leaf, scratch) }
+    }
+}
+
+/// # Safety
+/// Must be inlined into a function that has the micro-kernel's instructions enabled.
+#[inline(always)]
+unsafe fn sweep<M: Micro, L: Leaf>(
+    task: &Task<'_>,
+    x_range: Range<usize>,
+    y_range: Range<usize>,
+    leaf: &mut L,
+    scratch: &mut Scratch,
+) {
+    let width = task.x.rows.width();
+    // Panels of `y` as they are and centred; each is packed when it is first needed.
+    let mut packed = [false; 2];
+    // Away from multiples of a page, so that the rows of a chunk do not fall on the same lines of the cache.
+    let stride = width.next_multiple_of(16) + 16;
+    let chunk_rows = (CHUNK_BYTES / (4 * stride) / M::ROWS).max(1) * M::ROWS;
+    let step_columns = (CHUNK_BYTES / (4 * width) / M::COLUMNS).max(1) * M::COLUMNS;
+    let y_norm = largest(&task.y.norms[y_range.clone()]);
+    let mut first = x_range.start;
+    while first < x_range.end {
+        let last = (first + chunk_rows).min(x_range.end);
+        if task.triangle && first >= y_range.end {
+            break;
+        }
+        let norms = largest(&task.x.norms[first..last]) * y_norm;
+        let differences =
+            task.kernel.is_some_and(|kernel| needs_differences(kernel, norms, width.min(DEPTH), task.terms));
+        let centre = task.centre.filter(|_| !differences);
+        let which = usize::from(centre.is_some());
+        if !packed[which] {
+            pack_columns::<M>(task.y.rows.slice(y_range.start, y_range.end), centre, &mut scratch.panels[which]);
+            packed[which] = true;
+        }
+        copy_rows::<M>(task.x.rows.slice(first, last), centre, stride, &mut scratch.chunk);
+        let (map, unit) =
+            task.kernel.map_or((Map::Distance, 1.0), |kernel| Map::new(kernel, differences, task.largest));
+        let mut from = y_range.start;
+        while from < y_range.end {
+            let until = (from + step_columns).min(y_range.end);
+            let mut row = first;
+            while row < last {
+                let rows = M::ROWS.min(last - row);
+                let a = &scratch.chunk[(row - first) * stride..];
+                let mut column = from;
+                while column < until {
+                    let place = Place { row, rows, column, columns: M::COLUMNS.min(until - column) };
+                    if !(task.triangle && place.row >= place.column + place.columns) {
+                        let b = &scratch.panels[which][(column - y_range.start) * width..];
+                        // SAFETY: the caller's function has the instructions.
+                        unsafe { tile::<M, L>(task, (a, stride), b, differences, (&map, unit), place, leaf) };
+                    }
+                    column += M::COLUMNS;
+                }
+                leaf.end_panel(row, rows);
+                row += M::ROWS;
+            }
+            from = until;
+        }
+        first = last;
+    }
+}
+
+/// One tile: sums of products or squared differences, the kernel, the leaf.
+#[inline(always)]
+unsafe fn tile<M: Micro, L: Leaf>(
+    task: &Task<'_>,
+    (a, stride): (&[f32], usize),
+    b: &[f32],
+    differences: bool,
+    (map, unit): (&Map, f64),
+    place: Place,
+    leaf: &mut L,
+) {
+    #[repr(align(64))]
+    struct Aligned([f32; TILE]);
+    let mut tile = Aligned([0.0; TILE]);
+    let tile = &mut tile.0[..M::ROWS * M::COLUMNS];
+    let width = task.x.rows.width();
+    let mut done = 0;
+    while done < width {
+        let depth = DEPTH.min(width - done);
+        // SAFETY: as the caller says.
+        unsafe {
+            if differences {
+                M::accumulate::<true>(depth, &a[done..], stride, &b[done * M::COLUMNS..], tile);
+            } else {
+                M::accumulate::<false>(depth, &a[done..], stride, &b[done * M::COLUMNS..], tile);
+            }
+        }
+        done += depth;
+    }
+    // The last panel's missing columns have the terms of columns before them; their values are cleared below.
+    let mut padded = [0.0f32; 32];
+    let columns = if place.columns == M::COLUMNS {
+        &task.y.terms[place.column..place.column + M::COLUMNS]
+    } else {
+        padded[..place.columns].copy_from_slice(&task.y.terms[place.column..place.column + place.columns]);
+        &padded[..M::COLUMNS]
+    };
+    for (index, values) in tile.chunks_exact_mut(M::COLUMNS).enumerate() {
+        let row = task.x.terms[(place.row + index).min(task.x.terms.len() - 1)];
+        map.apply::<M>(values, row, columns);
+    }
+    if place.rows < M::ROWS || place.columns < M::COLUMNS || task.triangle && place.row + place.rows > place.column {
+        for (index, values) in tile.chunks_exact_mut(M::COLUMNS).enumerate() {
+            let start = if task.triangle { (place.row + index + 1).saturating_sub(place.column) } else { 0 };
+            let start = if index < place.rows { start.min(M::COLUMNS) } else { M::COLUMNS };
+            values[..start].fill(0.0);
+            values[place.columns..].fill(0.0);
+        }
+    }
+    leaf.tile::<M>(tile, M::COLUMNS, place, unit);
+}
+
+fn largest(norms: &[f32]) -> f64 {
+    norms.iter().fold(0.0f32, |most, &norm| most.max(norm)).into()
+}
+
+/// Makes room; what is there is old and finite.
+fn grow(values: &mut Vec<f32>, len: usize) {
+    if values.len() < len {
+        values.resize(len, 0.0);
+    }
+}
+
+/// Rows of `x` with their centre taken off, `stride` apart; what the last panel's missing rows hold does not matter.
+#[inline(always)]
+fn copy_rows<M: Micro>(rows: Rows<'_>, centre: Option<&[f32]>, stride: usize, chunk: &mut Vec<f32>) {
+    grow(chunk, rows.len().next_multiple_of(M::ROWS) * stride);
+    for (row, copy) in rows.iter().zip(chunk.chunks_exact_mut(stride)) {
+        match centre {
+            None => copy[..row.len()].copy_from_slice(row),
+            Some(centre) => {
+                copy.iter_mut().zip(row.iter().zip(centre)).for_each(|(copy, (value, centre))| *copy = value - centre)
+            }
+        }
+    }
+}
+
+/// Rows of `y` as panels of columns, depth by depth; what the last panel's missing columns hold does not matter.
+#[inline(always)]
+fn pack_columns<M: Micro>(rows: Rows<'_>, centre: Option<&[f32]>, panels: &mut Vec<f32>) {
+    /// Rows and depths that are turned at a time, in registers. More rows a page apart would not fit the cache's ways.
+    const GROUP: usize = 4;
+    const STEP: usize = 16;
+    let width = rows.width();
+    let whole = width / STEP * STEP;
+    grow(panels, rows.len().next_multiple_of(M::COLUMNS) * width);
+    for first in (0..rows.len()).step_by(GROUP) {
+        let group: [&[f32]; GROUP] = std::array::from_fn(|index| rows.row((first + index).min(rows.len() - 1)));
+        let panel = &mut panels[first / M::COLUMNS * M::COLUMNS * width..][..M::COLUMNS * width];
+        let column = first % M::COLUMNS;
+        let steps = panel[..whole * M::COLUMNS].chunks_exact_mut(STEP * M::COLUMNS).enumerate();
+        for (step, lines) in steps {
+            let start = step * STEP;
+            let part =
+                |values: &[f32]| -> [f32; STEP] { values[start..start + STEP].try_into().expect("a whole step") };
+            let centre = centre.map_or([0.0; STEP], part);
+            let block = group.map(|row| {
+                let row = part(row);
+                std::array::from_fn::<f32, STEP, _>(|depth| row[depth] - centre[depth])
+            });
+            for (depth, line) in lines.chunks_exact_mut(M::COLUMNS).enumerate() {
+                let values: [f32; GROUP] = std::array::from_fn(|index| block[index][depth]);
+                line[column..column + GROUP].copy_from_slice(&values);
+            }
+        }
+        for (depth, line) in panel.chunks_exact_mut(M::COLUMNS).enumerate().skip(whole) {
+            let centre = centre.map_or(0.0, |centre| centre[depth]);
+            let values: [f32; GROUP] = std::array::from_fn(|index| group[index][depth] - centre);
+            line[column..column + GROUP].copy_from_slice(&values);
+        }
+    }
+}

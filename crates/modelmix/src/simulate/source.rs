@@ -1,0 +1,235 @@
+//! Where simulated samples and their κ come from. Recorded samples are known ahead, so κ is computed in tiles and not row
+//! by row: for the whole pool once, where that fits into memory and pays, else a few samples of each arm ahead.
+
+use crate::arms::RecordedArms;
+use crate::compute::parallel;
+use crate::features::Rows;
+use crate::loss::Loss;
+use crate::random::Random;
+
+/// The order in which an arm gives its recorded samples.
+pub(super) enum Tape {
+    Drawn(Box<Random>, usize),
+    Shuffled(Vec<usize>, usize),
+}
+
+impl Tape {
+    /// The tape of an arm: its n-th sample is the same whoever asks for it.
+    pub(super) fn new(seed: u64, arm: usize, samples: usize, replacement: bool) -> Self {
+        // Stream 0 of the seed is the policy's.
+        let mut random = Random::stream(seed, arm as u64 + 1);
+        if replacement {
+            Tape::Drawn(Box::new(random), samples)
+        } else {
+            Tape::Shuffled(random.sample(samples, samples), 0)
+        }
+    }
+
+    /// `None` where the arm has run dry.
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Tape::Drawn(random, samples) => Some(random.below(*samples)),
+            Tape::Shuffled(order, next) => {
+                *next += 1;
+                order.get(*next - 1).copied()
+            }
+        }
+    }
+}
+
+/// κ between all recorded samples, in single precision, shared by all runs.
+pub(super) struct Pool {
+    rows: Vec<Vec<f32>>,
+    starts: Vec<usize>,
+}
+
+/// Rows of the pool that are computed at a time.
+const STRIPE: usize = 96;
+
+impl Pool {
+    pub(super) fn bytes(arms: &RecordedArms) -> usize {
+        let samples: usize = arms.iter().map(|arm| arm.features.len()).sum();
+        samples.saturating_mul(samples).saturating_mul(size_of::<f32>())
+    }
+
+    pub(super) fn new(arms: &RecordedArms, loss: &Loss, threads: usize) -> Self {
+        let mut starts = vec![0];
+        let mut stripes = Vec::new();
+        for arm in arms {
+            let samples = arm.features.len();
+            stripes.extend(
+                (0..samples)
+                    .step_by(STRIPE)
+                    .map(|start| arm.features.view().slice(start, (start + STRIPE).min(samples))),
+            );
+            starts.push(starts[starts.len() - 1] + samples);
+        }
+        let rows = parallel(threads, stripes.len(), |index| {
+            let stripe = stripes[index];
+            let mut rows = vec![Vec::with_capacity(starts[starts.len() - 1]); stripe.len()];
+            let mut block = Vec::new();
+            for arm in arms {
+                loss.kappa_rows(stripe, arm.features.view(), &mut block);
+                for (row, values) in rows.iter_mut().zip(block.chunks_exact(arm.features.len())) {
+                    row.extend(values.iter().map(|&value| value as f32));
+                }
+            }
+            rows
+        });
+        Self { rows: rows.into_iter().flatten().collect(), starts }
+    }
+}
+
+/// The next sample of an arm with κ against every sample given before.
+pub(super) struct Source<'a> {
+    arms: &'a RecordedArms,
+    loss: &'a Loss,
+    tapes: Vec<Tape>,
+    kind: Kind<'a>,
+    kappa: Vec<f64>,
+}
+
+enum Kind<'a> {
+    /// Places in the pool of the samples given.
+    Pool(&'a Pool, Vec<usize>),
+    Ahead(Ahead),
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(arms: &'a RecordedArms, loss: &'a Loss, tapes: Vec<Tape>, pool: Option<&'a Pool>) -> Self {
+        let kind = pool.map_or_else(|| Kind::Ahead(Ahead::new(arms)), |pool| Kind::Pool(pool, Vec::new()));
+        Self { arms, loss, tapes, kind, kappa: Vec::new() }
+    }
+
+    /// The row of the arm's next sample, and κ; nothing where the arm has run dry.
+    pub(super) fn next(&mut self, arm: usize) -> Option<(usize, &[f64])> {
+        let row = match &mut self.kind {
+            Kind::Pool(pool, given) => {
+                let row = self.tapes[arm].next()?;
+                let place = pool.starts[arm] + row;
+                let values = &pool.rows[place];
+                self.kappa.clear();
+                self.kappa.extend(given.iter().map(|&other| f64::from(values[other])));
+                given.push(place);
+                row
+            }
+            Kind::Ahead(ahead) => ahead.next(arm, self.arms, self.loss, &mut self.tapes, &mut self.kappa)?,
+        };
+        Some((row, &self.kappa))
+    }
+}
+
+/// Samples of each arm that are looked at ahead of time.
+const AHEAD: usize = 48;
+
+/// A window of coming samples of each arm. When an arm's part is used up, all places that were used are filled again, with
+/// two blocks of κ: the new ones against all samples given, and against the window. Both are tiles.
+struct Ahead {
+    /// `AHEAD` places an arm.
+    places: Vec<Coming>,
+    /// κ between places.
+    among: Vec<f32>,
+    /// Places used since the window was last filled, in that order.
+    used: Vec<usize>,
+    /// The features of all samples given before that.
+    given: Vec<f32>,
+    /// How many samples have been taken off each tape.
+    taken: Vec<usize>,
+}
+
+#[derive(Clone)]
+struct Coming {
+    /// The recorded row, and how many of the arm come before it.
+    row: usize,
+    order: usize,
+    is_used: bool,
+    /// κ against the samples given before the window was last filled.
+    kappa: Vec<f32>,
+}
+
+impl Ahead {
+    fn new(arms: &RecordedArms) -> Self {
+        let places = arms.len() * AHEAD;
+        let empty = Coming { row: 0, order: 0, is_used: true, kappa: Vec::new() };
+        Self {
+            places: vec![empty; places],
+            among: vec![0.0; places * places],
+            used: Vec::new(),
+            given: Vec::new(),
+            taken: vec![0; arms.len()],
+        }
+    }
+
+    fn next(
+        &mut self,
+        arm: usize,
+        arms: &RecordedArms,
+        loss: &Loss,
+        tapes: &mut [Tape],
+        kappa: &mut Vec<f64>,
+    ) -> Option<usize> {
+        if self.first(arm).is_none() {
+            self.fill(arms, loss, tapes);
+        }
+        let place = self.first(arm)?;
+        let count = self.places.len();
+        kappa.clear();
+        kappa.extend(self.places[place].kappa.iter().map(|&value| f64::from(value)));
+        kappa.extend(self.used.iter().map(|&other| f64::from(self.among[place * count + other])));
+        self.places[place].is_used = true;
+        self.used.push(place);
+        Some(self.places[place].row)
+    }
+
+    /// The place of the arm's next sample.
+    fn first(&self, arm: usize) -> Option<usize> {
+        (arm * AHEAD..(arm + 1) * AHEAD)
+            .filter(|&place| !self.places[place].is_used)
+            .min_by_key(|&place| self.places[place].order)
+    }
+
+    fn fill(&mut self, arms: &RecordedArms, loss: &Loss, tapes: &mut [Tape]) {
+        let count = self.places.len();
+        let features = |place: usize, coming: &Coming| arms[place / AHEAD].features.row(coming.row);
+        for &place in &self.used {
+            self.given.extend_from_slice(features(place, &self.places[place]));
+        }
+        for (place, coming) in self.places.iter_mut().enumerate().filter(|(_, coming)| !coming.is_used) {
+            coming.kappa.extend(self.used.iter().map(|&other| self.among[place * count + other]));
+        }
+        self.used.clear();
+        let mut filled = Vec::new();
+        for (place, coming) in self.places.iter_mut().enumerate().filter(|(_, coming)| coming.is_used) {
+            let arm = place / AHEAD;
+            if let Some(row) = tapes[arm].next() {
+                (coming.row, coming.order, coming.is_used) = (row, self.taken[arm], false);
+                coming.kappa.clear();
+                self.taken[arm] += 1;
+                filled.push(place);
+            }
+        }
+        if filled.is_empty() {
+            return;
+        }
+        let window: Vec<usize> = (0..count).filter(|&place| !self.places[place].is_used).collect();
+        let gather = |places: &[usize]| -> Vec<f32> {
+            places.iter().flat_map(|&place| features(place, &self.places[place])).copied().collect()
+        };
+        let (new, all) = (gather(&filled), gather(&window));
+        let new = Rows::new(arms.width(), &new);
+        let mut block = Vec::new();
+        loss.kappa_rows(new, Rows::new(arms.width(), &all), &mut block);
+        for (&place, values) in filled.iter().zip(block.chunks_exact(window.len())) {
+            for (&other, &value) in window.iter().zip(values) {
+                self.among[place * count + other] = value as f32;
+                self.among[other * count + place] = value as f32;
+            }
+        }
+        loss.kappa_rows(new, Rows::new(arms.width(), &self.given), &mut block);
+        if !self.given.is_empty() {
+            for (&place, values) in filled.iter().zip(block.chunks_exact(self.given.len() / arms.width())) {
+                self.places[place].kappa.extend(values.iter().map(|&value| value as f32));
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Snapshots: the same session to the last bit after a restore, and nothing but an error from one that is damaged.
+
+use modelmix::random::Random;
+use modelmix::session::Snapshot;
+use modelmix::{Error, Features, Inputs, Objective, PolicySpec, Session, SessionSettings, Values};
+use serde_json::{Value, json};
+
+use super::{NAMES, on_features, on_values, rke, state};
+use crate::policies::specs;
+use crate::worlds::clusters;
+
+/// Goes on for some rounds with four pulls in flight: any one of them is told next, in part or whole, or abandoned.
+fn go_on(session: &mut Session, random: &mut Random, rounds: usize) -> Vec<usize> {
+    let mut asked = Vec::new();
+    for _ in 0..rounds {
+        while session.in_flight().len() < 4 {
+            asked.push(session.ask().unwrap().arm);
+        }
+        let pull = session.in_flight().swap_remove(random.below(4));
+        if random.below(10) == 0 {
+            session.abandon(pull.id).unwrap();
+        } else {
+            let samples = 1 + random.below(2);
+            session.tell(pull.id, &clusters(pull.arm, samples, random)).unwrap();
+        }
+    }
+    asked
+}
+
+fn restored(session: &Session, on_features: bool) -> Session {
+    let snapshot = serde_json::from_str(&state(session)).unwrap();
+    Session::restore(snapshot, on_features.then(rke)).unwrap()
+}
+
+#[test]
+fn a_restored_session_goes_on_to_the_last_bit() {
+    for spec in specs(3) {
+        for (seed, rounds) in [(0, 0), (1, 3), (2, 25), (3, 70)] {
+            let what = format!("{spec}, after {rounds} rounds");
+            let settings = SessionSettings { policy: spec.clone(), seed, batch: 2, ..SessionSettings::default() };
+            let mut session = Session::new(NAMES, rke(), &settings).unwrap();
+            let mut random = Random::stream(seed, 3);
+            go_on(&mut session, &mut random, rounds);
+            let mut again = restored(&session, true);
+            assert_eq!(state(&again), state(&session), "{what}");
+            let mut same = random.clone();
+            // in several steps, so that it is also stored and restored once more
+            for _ in 0..3 {
+                assert_eq!(go_on(&mut again, &mut same, 15), go_on(&mut session, &mut random, 15), "{what}");
+                assert_eq!(state(&again), state(&session), "{what}");
+                again = restored(&again, true);
+            }
+            assert_eq!(again.statistics(), session.statistics(), "{what}");
+            assert_eq!(again.report().unwrap(), session.report().unwrap(), "{what}");
+            assert_eq!(again.in_flight(), session.in_flight(), "{what}");
+        }
+    }
+}
+
+/// Policies that have come to their end long ago: one arm left, no fee to raise, a budget spent.
+#[test]
+fn a_session_past_its_end_is_restored() {
+    for policy in ["halving(rounds=10)", "sparse(fee=100)", "sparse(keep=1, step=100)"] {
+        let settings = SessionSettings { policy: policy.parse().unwrap(), batch: 2, ..SessionSettings::default() };
+        let mut session = Session::new(NAMES.into_iter().take(2), rke(), &settings).unwrap();
+        go_on(&mut session, &mut Random::seeded(9), 40);
+        let mut again = restored(&session, true);
+        let (mut random, mut same) = (Random::seeded(10), Random::seeded(10));
+        assert_eq!(go_on(&mut again, &mut same, 20), go_on(&mut session, &mut random, 20), "{policy}");
+        assert_eq!(state(&again), state(&session), "{policy}");
+    }
+}
+
+#[test]
+fn a_restored_session_on_values_goes_on_as_well() {
+    let (mut session, _) = on_values();
+    let mut again = restored(&session, false);
+    for round in 0..40 {
+        for session in [&mut session, &mut again] {
+            session.ask().unwrap();
+            // the oldest stays in flight
+            let pull = session.in_flight().swap_remove(1);
+            let kappa = vec![1.0 / (3.0 + round as f64); session.statistics().len()];
+            session.tell_values(pull.id, &[Values { kappa: &kappa, own: 1.0, linear: 0.1 * pull.arm as f64 }]).unwrap();
+        }
+        assert_eq!(state(&session), state(&again), "round {round}");
+    }
+    assert_eq!(session.report().unwrap(), again.report().unwrap());
+}
+
+fn is_refused(snapshot: Snapshot, loss: Option<modelmix::Loss>, word: &str) {
+    let error = Session::restore(snapshot, loss).expect_err(word);
+    assert!(matches!(&error, Error::Snapshot { problem } if problem.contains(word)), "{error}");
+}
+
+#[test]
+fn another_loss_is_refused() {
+    let (session, _) = on_features();
+    let prepare = |text: &str, bandwidth: f64| {
+        let reference = Features::new(2, vec![0.0, 1.0, 2.0, 3.0]).unwrap();
+        Objective::parse(text).unwrap().with_bandwidth(bandwidth).prepare(Inputs::new().reference(reference)).unwrap()
+    };
+    is_refused(session.snapshot(), None, "another objective");
+    is_refused(session.snapshot(), Some(prepare("mmd", 1.5)), "another objective");
+    is_refused(session.snapshot(), Some(prepare("2*rke", 1.5)), "another objective");
+    let wider = Objective::rke().with_bandwidth(1.6).prepare(Inputs::new().width(2)).unwrap();
+    is_refused(session.snapshot(), Some(wider), "another objective");
+    let (session, _) = on_values();
+    is_refused(session.snapshot(), Some(rke()), "another objective");
+}
+
+/// A snapshot of this policy in the middle of a run, as a document.
+fn document(policy: &str) -> Value {
+    let settings = SessionSettings { policy: policy.parse().unwrap(), seed: 4, batch: 2, ..SessionSettings::default() };
+    let mut session = Session::new(NAMES, rke(), &settings).unwrap();
+    go_on(&mut session, &mut Random::seeded(6), 20);
+    serde_json::to_value(session.snapshot()).unwrap()
+}
+
+/// What a document with changed parts is restored to: it must not be read at all, or be refused.
+fn accepts(mut document: Value, changes: &[(&str, Value)]) -> bool {
+    for (pointer, value) in changes {
+        *document.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is not there")) = value.clone();
+    }
+    let Ok(snapshot) = serde_json::from_value::<Snapshot>(document) else { return false };
+    match Session::restore(snapshot, Some(rke())) {
+        Ok(_) => true,
+        Err(Error::Snapshot { .. }) => false,
+        Err(error) => panic!("{changes:?}: {error:?}"),
+    }
+}
+
+fn all_refused(policy: &str, damages: &[&[(&str, Value)]]) {
+    let document = document(policy);
+    assert!(accepts(document.clone(), &[]), "{policy}: the document itself must be fine");
+    let accepted: Vec<String> = damages
+        .iter()
+        .filter(|damage| accepts(document.clone(), damage))
+        .map(|damage| format!("{policy}: {damage:?} is accepted"))
+        .collect();
+    assert!(accepted.is_empty(), "{}", accepted.join("\n"));
+}
+
+#[test]
+fn damaged_lengths_and_places_are_refused() {
+    all_refused(
+        "adaptive",
+        &[
+            &[("/version", json!(2))],
+            &[("/version", json!(0))],
+            &[("/fingerprint", json!(7))],
+            &[("/fingerprint", Value::Null)],
+            &[("/state/names", json!(["red", "green"]))],
+            &[("/state/names", json!([]))],
+            &[("/state/batch", json!(0))],
+            &[("/state/width", json!(0))],
+            &[("/state/width", json!(3))],
+            &[("/state/width", Value::Null)],
+            &[("/state/held", json!([0.5, 0.5]))],
+            &[("/state/abandoned", json!([0, 0]))],
+            &[("/state/rests", json!([]))],
+            &[("/state/pending/0/arm", json!(3))],
+            &[("/state/pending/0/arm", json!(-1))],
+            &[("/state/pending/0/id", json!(1_000_000))],
+            &[("/state/asked", json!(1))],
+            &[("/state/statistics/arm_of/0", json!(3))],
+            &[("/state/statistics/arm_of", json!([0, 1, 2]))],
+            &[("/state/statistics/counts", json!([1, 1, 1]))],
+            &[("/state/statistics/counts", json!([1, 1]))],
+            &[("/state/statistics/pair_sums", json!([0.0]))],
+            &[("/state/statistics/self_sums", json!([0.0, 0.0]))],
+            &[("/state/statistics/linear_sums", json!([]))],
+            &[("/state/statistics/self_terms", json!([1.0]))],
+            &[("/state/statistics/linear", json!([1.0]))],
+            &[("/state/statistics/totals", json!([1.0]))],
+            &[("/state/statistics/toward", json!([[], [], []]))],
+            &[("/state/statistics/toward/1", json!([0.5]))],
+            &[("/state/policy/policy", json!("unheard of"))],
+            &[("/state/random", json!({}))],
+        ],
+    );
+}
+
+/// Parts that fit in their lengths, and still would end in a panic or in nonsense at some later ask or tell.
+#[test]
+fn damage_that_would_show_later_is_refused() {
+    all_refused(
+        "adaptive",
+        &[
+            // features that are gone, while the sums know of samples
+            &[("/state/held", json!([]))],
+            // names that are not told apart
+            &[("/state/names", json!(["red", "red", "blue"]))],
+            // two pulls with one id: the second could never be told
+            &[("/state/pending/0/id", json!(0)), ("/state/pending/1/id", json!(0))],
+            // counts that overflow when they are added up
+            &[("/state/pending/0/count", json!(u64::MAX)), ("/state/pending/1/count", json!(u64::MAX))],
+            &[("/state/pending/0/count", json!(0))],
+            &[("/state/asked", json!(u64::MAX))],
+            &[("/state/answered", json!(u64::MAX))],
+            &[("/state/abandoned/0", json!(u64::MAX))],
+            &[("/state/rests/0/failures", json!(u32::MAX))],
+        ],
+    );
+    // half a row too many
+    let mut ragged = document("adaptive");
+    ragged.pointer_mut("/state/held").unwrap().as_array_mut().unwrap().push(json!(0.5));
+    assert!(!accepts(ragged, &[]), "half a row too many is accepted");
+}
+
+/// A policy's own state is as little to be trusted as the session's.
+#[test]
+fn damaged_policies_are_refused() {
+    let policy = "/state/policy";
+    let at = |field: &str| format!("{policy}/{field}");
+    let (subscribed, arms, weights, support, beta) =
+        (at("subscribed"), at("arms"), at("weights"), at("support"), at("widths/beta"));
+    let cases: [(&str, Vec<(&str, Value)>); 5] = [
+        (
+            "sparse(fee=0.001)",
+            vec![(&subscribed, json!([])), (&subscribed, json!([0, 7])), (&subscribed, json!([0, 0, 1]))],
+        ),
+        ("halving(rounds=400)", vec![(&arms, json!([])), (&arms, json!([0, 3]))]),
+        ("fixed(weights=1 2 3)", vec![(&weights, json!([0.5, 0.5])), (&weights, json!([0.0, 0.0, 0.0]))]),
+        ("fixed(weights=1 2 3, tracked=true)", vec![(&support, json!([])), (&support, json!([5]))]),
+        ("cab", vec![(&beta, json!(-0.5))]),
+    ];
+    let mut accepted = Vec::new();
+    for (policy, damages) in cases {
+        for damage in damages {
+            if accepts(document(policy), std::slice::from_ref(&damage)) {
+                accepted.push(format!("{policy}: {damage:?} is accepted"));
+            }
+        }
+    }
+    assert!(accepted.is_empty(), "{}", accepted.join("\n"));
+}
+
+/// The solver's last answer is only where it starts from: a wrong one is refused, or changes no choice.
+#[test]
+fn a_damaged_warm_start_changes_nothing() {
+    for policy in ["cab(sensitivity=0.05)", "greedy"] {
+        let document = document(policy);
+        let next = |document: Value| -> Option<Vec<usize>> {
+            let mut session = Session::restore(serde_json::from_value(document).unwrap(), Some(rke())).ok()?;
+            Some(go_on(&mut session, &mut Random::seeded(8), 20))
+        };
+        let expected = next(document.clone());
+        for weights in [json!([0.0, 0.0, 0.0]), json!([1.0, 1.0, 1.0]), json!([0.2, 0.2, 0.2]), json!([])] {
+            let mut changed = document.clone();
+            *changed.pointer_mut("/state/policy/solver/weights").unwrap() = weights.clone();
+            let found = next(changed);
+            assert!(found.is_none() || found == expected, "{policy}: {weights} leads to {found:?}, not {expected:?}");
+        }
+    }
+}
+
+/// Every number of a snapshot, one at a time, replaced by ones that cannot be right: an error or a session that runs,
+/// never a panic.
+#[test]
+fn no_changed_number_ends_in_a_panic() {
+    let mut panics = Vec::new();
+    for spec in specs(3) {
+        let document = document(&spec.to_string());
+        for pointer in numbers(&document["state"], "/state") {
+            for value in [json!(0), json!(1), json!(9), json!(u64::MAX), json!(-0.5), json!(1e300), Value::Null] {
+                let mut changed = document.clone();
+                *changed.pointer_mut(&pointer).unwrap() = value.clone();
+                let survived = std::panic::catch_unwind(|| run(changed)).is_ok();
+                if !survived {
+                    panics.push(format!("{spec}: {pointer} = {value}"));
+                }
+            }
+        }
+    }
+    assert!(panics.is_empty(), "{} panics:\n{}", panics.len(), panics.join("\n"));
+}
+
+/// Pointers to the numbers of a document; of long lists only the first two, since the others are alike.
+fn numbers(value: &Value, pointer: &str) -> Vec<String> {
+    match value {
+        Value::Number(_) => vec![pointer.to_string()],
+        Value::Object(map) => map.iter().flat_map(|(key, value)| numbers(value, &format!("{pointer}/{key}"))).collect(),
+        Value::Array(list) => {
+            list.iter().take(2).enumerate().flat_map(|(at, value)| numbers(value, &format!("{pointer}/{at}"))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Restores if that is possible, and goes on for a few rounds; every error is welcome.
+fn run(document: Value) {
+    let Ok(snapshot) = serde_json::from_value::<Snapshot>(document) else { return };
+    let Ok(mut session) = Session::restore(snapshot, Some(rke())) else { return };
+    let mut random = Random::seeded(1);
+    for round in 0..6 {
+        let Ok(pull) = session.ask() else { return };
+        let _ = if round == 2 {
+            session.abandon(pull.id)
+        } else {
+            session.tell(pull.id, &clusters(pull.arm, 1, &mut random))
+        };
+    }
+    while let Some(pull) = session.in_flight().first() {
+        if session.abandon(pull.id).is_err() {
+            break;
+        }
+    }
+    let _ = session.report();
+}
+
+/// What users may rely on of the format: a policy is stored under its name, and its name is enough to find it again.
+#[test]
+fn policies_are_stored_by_name() {
+    for spec in specs(3) {
+        let document = document(&spec.to_string());
+        let expected = if spec == PolicySpec::Uniform { "fixed" } else { spec.name() };
+        assert_eq!(document["state"]["policy"]["policy"], expected, "{spec}");
+    }
+}
