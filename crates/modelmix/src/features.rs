@@ -1,6 +1,8 @@
 //! Features: what an encoder says of samples, as finite 32-bit rows, checked once at the door.
 //! Reading files is left to `load`, arithmetic to `compute`.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 
 /// `len` × `width` finite values, one row a sample.
@@ -12,10 +14,12 @@ use crate::error::{Error, Result};
 /// assert!(Features::new(2, vec![0.0, f32::NAN]).is_err());
 /// # Ok::<(), modelmix::Error>(())
 /// ```
-#[derive(Clone, PartialEq)]
+///
+/// The values may be the caller's own memory or a mapped file ([`Features::shared`]); copies of features share them.
+#[derive(Clone)]
 pub struct Features {
     width: usize,
-    values: Vec<f32>,
+    values: Arc<dyn AsRef<[f32]> + Send + Sync>,
 }
 
 impl Features {
@@ -24,6 +28,15 @@ impl Features {
     /// # Errors
     /// No rows, no columns, a last row that is cut short, NaN or infinite values.
     pub fn new(width: usize, values: Vec<f32>) -> Result<Self> {
+        Self::shared(width, Arc::new(values))
+    }
+
+    /// The same with values that stay where they are: mapped files, another language's arrays. They must never change.
+    ///
+    /// # Errors
+    /// As [`Features::new`].
+    pub fn shared(width: usize, shared: Arc<dyn AsRef<[f32]> + Send + Sync>) -> Result<Self> {
+        let values = shared.as_ref().as_ref();
         let problem = if width == 0 {
             Some("the rows have no columns; check the encoder's output".to_string())
         } else if values.is_empty() {
@@ -44,7 +57,7 @@ impl Features {
                 value: values[at].into(),
             });
         }
-        Ok(Self { width, values })
+        Ok(Self { width, values: shared })
     }
 
     /// Collects rows that are given one by one; all must have the first one's width.
@@ -77,7 +90,7 @@ impl Features {
     /// How many rows there are; never 0.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        self.values.len() / self.width
+        self.values().len() / self.width
     }
 
     /// How many columns there are; never 0.
@@ -90,17 +103,17 @@ impl Features {
     /// # Panics
     /// Where there is no such row.
     pub fn row(&self, index: usize) -> &[f32] {
-        &self.values[index * self.width..][..self.width]
+        &self.values()[index * self.width..][..self.width]
     }
 
     /// All rows, end to end.
     pub fn values(&self) -> &[f32] {
-        &self.values
+        self.values.as_ref().as_ref()
     }
 
     /// A borrowed view of all rows.
     pub fn view(&self) -> Rows<'_> {
-        Rows { width: self.width, values: &self.values }
+        Rows { width: self.width, values: self.values() }
     }
 
     /// The rows at `indices`, in that order.
@@ -112,6 +125,12 @@ impl Features {
     /// Where there is no such row.
     pub fn select(&self, indices: impl IntoIterator<Item = usize>) -> Result<Self> {
         Self::from_rows(indices.into_iter().map(|index| self.row(index)))
+    }
+}
+
+impl PartialEq for Features {
+    fn eq(&self, other: &Self) -> bool {
+        self.width == other.width && self.values() == other.values()
     }
 }
 
@@ -163,5 +182,53 @@ impl<'a> Rows<'a> {
     /// The rows one after another.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [f32]> + use<'a> {
         self.values.chunks_exact(self.width)
+    }
+}
+
+/// A borrowed run of rows in half precision, as bits.
+#[derive(Clone, Copy, Debug)]
+pub struct HalfRows<'a> {
+    width: usize,
+    values: &'a [u16],
+}
+
+impl<'a> HalfRows<'a> {
+    /// Views `values` as rows of `width`.
+    ///
+    /// # Panics
+    /// When they do not make whole rows.
+    pub fn new(width: usize, values: &'a [u16]) -> Self {
+        assert!(width > 0 && values.len().is_multiple_of(width));
+        Self { width, values }
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.width
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// How many columns there are.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Row `index`, as bits.
+    pub fn row(&self, index: usize) -> &'a [u16] {
+        &self.values[index * self.width..][..self.width]
+    }
+
+    /// Rows `start..end`.
+    pub fn slice(&self, start: usize, end: usize) -> HalfRows<'a> {
+        HalfRows { width: self.width, values: &self.values[start * self.width..end * self.width] }
+    }
+
+    /// All values in single precision, row after row.
+    pub fn widened(&self) -> Vec<f32> {
+        self.values.iter().map(|&bits| half::f16::from_bits(bits).to_f32()).collect()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::arms::{RecordedArms, check_rows};
 use crate::compute::{Backend, Cpu};
 use crate::error::{Error, Result};
-use crate::features::{Features, Rows};
+use crate::features::{Features, HalfRows, Rows};
 use crate::kernel::{Kernel, KernelSpec, median_distance};
 use crate::objective::{MEASURES, Measure, Objective};
 use crate::text::nearest;
@@ -415,6 +415,17 @@ impl Loss {
         for term in &self.terms {
             if let Some(kernel) = &term.kappa {
                 self.backend.kernel_rows(kernel, term.weight, x, held, out);
+            }
+        }
+    }
+
+    /// The same against rows held in half precision.
+    pub fn kappa_rows_half(&self, x: Rows<'_>, held: HalfRows<'_>, out: &mut Vec<f64>) {
+        out.clear();
+        out.resize(x.len() * held.len(), 0.0);
+        for term in &self.terms {
+            if let Some(kernel) = &term.kappa {
+                self.backend.kernel_rows_half(kernel, term.weight, x, held, out);
             }
         }
     }

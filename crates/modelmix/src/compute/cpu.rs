@@ -10,7 +10,7 @@ use super::leaves::{Balls, Nearest, Sums, Values, distance_error};
 use super::row::{ColumnSums, RowPass, SquaredNorms};
 use super::tiles::{Leaf, Scratch, Side, Sweep, Task, block_rows};
 use super::{Backend, PairSums, Reference, available_threads, parallel};
-use crate::features::Rows;
+use crate::features::{HalfRows, Rows};
 use crate::kernel::Kernel;
 
 /// Rows of the first set that one task takes.
@@ -229,6 +229,27 @@ impl Backend for Cpu {
         });
         if done.is_none() {
             Reference.kernel_rows(kernel, weight, x, held, out);
+        }
+    }
+
+    fn kernel_rows_half(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: HalfRows<'_>, out: &mut [f64]) {
+        let few = x.len() < ROWS_FOR_TILES;
+        for (index, out) in out.chunks_exact_mut(held.len().max(1)).enumerate().filter(|_| few) {
+            let pass = RowPass { kernel, weight, x: x.row(index), held, out: &mut *out };
+            if !self.instructions.run(pass) {
+                let widened = held.widened();
+                Reference.kernel_rows(
+                    kernel,
+                    weight,
+                    x.slice(index, index + 1),
+                    Rows::new(held.width(), &widened),
+                    out,
+                );
+            }
+        }
+        if !few && !held.is_empty() {
+            let widened = held.widened();
+            self.kernel_rows(kernel, weight, x, Rows::new(held.width(), &widened), out);
         }
     }
 

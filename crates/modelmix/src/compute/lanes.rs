@@ -1,11 +1,20 @@
 //! Arithmetic on runs of 32-bit values, in plain Rust that compilers vectorise, for tiles and for rows alike: the
 //! exponential, and each kernel as a function of its geometry.
 
+use half::f16;
+
 use crate::kernel::{Geometry, Kernel};
 
-/// Whether a fused multiply-add is an instruction; the library call that stands in for it elsewhere is slow.
+/// What instruction sets differ in. Whether a fused multiply-add is an instruction: the library call that stands in for it
+/// elsewhere is slow.
 pub(super) trait Arithmetic {
     const FUSED: bool;
+
+    /// Half-precision bits in single precision.
+    #[inline(always)]
+    fn widen(bits: &[u16; 16]) -> [f32; 16] {
+        bits.map(|bits| f16::from_bits(bits).to_f32())
+    }
 }
 
 /// a·b + c.

@@ -73,6 +73,18 @@ mod x86 {
 
     impl Arithmetic for Avx2 {
         const FUSED: bool = true;
+
+        #[inline(always)]
+        fn widen(bits: &[u16; 16]) -> [f32; 16] {
+            // SAFETY: sixteen values of two bytes are read and sixteen of four written; the caller has F16C.
+            unsafe {
+                let halves = _mm256_loadu_si256(bits.as_ptr().cast());
+                let mut values = [0.0f32; 16];
+                _mm256_storeu_ps(values.as_mut_ptr(), _mm256_cvtph_ps(_mm256_castsi256_si128(halves)));
+                _mm256_storeu_ps(values.as_mut_ptr().add(8), _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)));
+                values
+            }
+        }
     }
 
     impl Micro for Avx2 {
@@ -98,6 +110,16 @@ mod x86 {
 
     impl Arithmetic for Avx512 {
         const FUSED: bool = true;
+
+        #[inline(always)]
+        fn widen(bits: &[u16; 16]) -> [f32; 16] {
+            // SAFETY: sixteen values of two bytes are read and sixteen of four written; the caller has AVX-512F.
+            unsafe {
+                let mut values = [0.0f32; 16];
+                _mm512_storeu_ps(values.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(bits.as_ptr().cast())));
+                values
+            }
+        }
     }
 
     impl Micro for Avx512 {

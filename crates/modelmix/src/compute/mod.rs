@@ -13,7 +13,7 @@ mod tiles;
 
 use std::fmt::Debug;
 
-use crate::features::Rows;
+use crate::features::{HalfRows, Rows};
 use crate::kernel::Kernel;
 
 pub use cpu::Cpu;
@@ -42,6 +42,12 @@ pub trait Backend: Debug + Send + Sync {
 
     /// Adds `weight` · k(x, row) to `out`, for every new row `x` against every row held: new row after new row.
     fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]);
+
+    /// The same against rows held in half precision.
+    fn kernel_rows_half(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: HalfRows<'_>, out: &mut [f64]) {
+        let widened = held.widened();
+        self.kernel_rows(kernel, weight, x, Rows::new(held.width(), &widened), out);
+    }
 
     /// For every row, the squared distance to its `k`-th nearest other row of the set (1 ≤ k < rows).
     fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64>;

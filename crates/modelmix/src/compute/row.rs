@@ -4,26 +4,77 @@
 use super::dispatch::Job;
 use super::lanes::{Arithmetic, Map, fma, is_centred};
 use super::micro::Micro;
-use crate::features::Rows;
+use crate::features::{HalfRows, Rows};
 use crate::kernel::Kernel;
 
 /// Rows that share each load of the new one.
 const GROUP: usize = 4;
 /// Partial sums of a row.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 /// Rows whose geometry is collected before the kernel is taken of all of them.
 const BATCH: usize = 64;
 
 /// Adds `weight` · k(x, row) to `out`; says no, and adds nothing, where squares would leave single precision.
-pub(super) struct RowPass<'a> {
+pub(super) struct RowPass<'a, H> {
     pub(super) kernel: &'a Kernel,
     pub(super) weight: f64,
     pub(super) x: &'a [f32],
-    pub(super) held: Rows<'a>,
+    pub(super) held: H,
     pub(super) out: &'a mut [f64],
 }
 
-impl Job for RowPass<'_> {
+/// Rows held, in either precision.
+pub(super) trait Held: Copy {
+    fn len(&self) -> usize;
+    fn slice(&self, start: usize, end: usize) -> Self;
+    /// `LANES` values of a row, or as many as there are and then zeros.
+    fn lanes<A: Arithmetic>(&self, row: usize, start: usize) -> [f32; LANES];
+}
+
+impl Held for Rows<'_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        Rows::len(self)
+    }
+
+    #[inline(always)]
+    fn slice(&self, start: usize, end: usize) -> Self {
+        Rows::slice(self, start, end)
+    }
+
+    #[inline(always)]
+    fn lanes<A: Arithmetic>(&self, row: usize, start: usize) -> [f32; LANES] {
+        padded(&self.row(row)[start..])
+    }
+}
+
+impl Held for HalfRows<'_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        HalfRows::len(self)
+    }
+
+    #[inline(always)]
+    fn slice(&self, start: usize, end: usize) -> Self {
+        HalfRows::slice(self, start, end)
+    }
+
+    #[inline(always)]
+    fn lanes<A: Arithmetic>(&self, row: usize, start: usize) -> [f32; LANES] {
+        A::widen(&padded(&self.row(row)[start..]))
+    }
+}
+
+/// The first `LANES` values, or as many as there are and then zeros.
+#[inline(always)]
+fn padded<T: Copy + Default>(values: &[T]) -> [T; LANES] {
+    match values.first_chunk() {
+        Some(chunk) => *chunk,
+        None => std::array::from_fn(|lane| values.get(lane).copied().unwrap_or_default()),
+    }
+}
+
+impl<H: Held> Job for RowPass<'_, H> {
     type Output = bool;
 
     #[inline(always)]
@@ -31,7 +82,7 @@ impl Job for RowPass<'_> {
         let norm = squared_norm(self.x, None).sqrt();
         let is_ordinary = norm == 0.0 || (1e-15..1e15).contains(&norm);
         if is_ordinary {
-            pass::<M>(self.kernel, self.weight, self.x, self.held, self.out);
+            pass::<M, H>(self.kernel, self.weight, self.x, self.held, self.out);
         }
         is_ordinary
     }
@@ -99,7 +150,7 @@ fn squared_norm(row: &[f32], centre: Option<&[f32]>) -> f64 {
 }
 
 #[inline(always)]
-fn pass<A: Arithmetic>(kernel: &Kernel, weight: f64, x: &[f32], held: Rows<'_>, out: &mut [f64]) {
+fn pass<A: Arithmetic, H: Held>(kernel: &Kernel, weight: f64, x: &[f32], held: H, out: &mut [f64]) {
     let distance = is_centred(kernel);
     let norm = squared_norm(x, None);
     let own = Map::term(kernel, norm);
@@ -110,11 +161,15 @@ fn pass<A: Arithmetic>(kernel: &Kernel, weight: f64, x: &[f32], held: Rows<'_>, 
         let mut largest = norm;
         for (group, values) in (0..rows.len()).step_by(GROUP).zip(geometry.chunks_exact_mut(GROUP)) {
             let rows = rows.slice(group, (group + GROUP).min(rows.len()));
-            values.copy_from_slice(&if distance { inner::<A, true>(rows, x) } else { inner::<A, false>(rows, x) });
+            values.copy_from_slice(&if distance {
+                inner::<A, H, true>(rows, x)
+            } else {
+                inner::<A, H, false>(rows, x)
+            });
         }
         if !distance {
-            for (term, row) in terms.iter_mut().zip(rows.iter()) {
-                let squared = squared_norm(row, None);
+            for (row, term) in terms.iter_mut().enumerate().take(rows.len()) {
+                let squared = held_norm::<A, H>(rows, row, x.len());
                 largest = largest.max(squared);
                 *term = Map::term(kernel, squared);
             }
@@ -127,30 +182,35 @@ fn pass<A: Arithmetic>(kernel: &Kernel, weight: f64, x: &[f32], held: Rows<'_>, 
     }
 }
 
+/// The squared norm of a row held, in double precision.
+#[inline(always)]
+fn held_norm<A: Arithmetic, H: Held>(rows: H, row: usize, width: usize) -> f64 {
+    let mut lanes = [0.0f64; LANES];
+    for start in (0..width).step_by(LANES) {
+        for (lane, value) in lanes.iter_mut().zip(rows.lanes::<A>(row, start)) {
+            *lane += f64::from(value) * f64::from(value);
+        }
+    }
+    lanes.iter().sum()
+}
+
 /// The geometry of up to [`GROUP`] rows against one; a short group reads its last row again.
 #[inline(always)]
-fn inner<A: Arithmetic, const DISTANCE: bool>(group: Rows<'_>, x: &[f32]) -> [f32; GROUP] {
-    let step = |sum: f32, a: f32, b: f32| {
-        let (left, right) = if DISTANCE { (a - b, a - b) } else { (a, b) };
-        fma::<A>(left, right, sum)
-    };
-    let rows: [&[f32]; GROUP] = std::array::from_fn(|index| group.row(index.min(group.len() - 1)));
+fn inner<A: Arithmetic, H: Held, const DISTANCE: bool>(group: H, x: &[f32]) -> [f32; GROUP] {
     let mut sums = [[0.0f32; LANES]; GROUP];
-    let whole = x.len() / LANES * LANES;
-    for start in (0..whole).step_by(LANES) {
-        let other: &[f32; LANES] = x[start..][..LANES].try_into().expect("a whole chunk");
-        for (sums, row) in sums.iter_mut().zip(rows) {
-            let chunk: &[f32; LANES] = row[start..][..LANES].try_into().expect("a whole chunk");
+    let last = group.len() - 1;
+    for start in (0..x.len()).step_by(LANES) {
+        let other = padded(&x[start..]);
+        for (index, sums) in sums.iter_mut().enumerate() {
+            let chunk = group.lanes::<A>(index.min(last), start);
             for lane in 0..LANES {
-                sums[lane] = step(sums[lane], chunk[lane], other[lane]);
+                let (a, b) = (chunk[lane], other[lane]);
+                let (left, right) = if DISTANCE { (a - b, a - b) } else { (a, b) };
+                sums[lane] = fma::<A>(left, right, sums[lane]);
             }
         }
     }
-    std::array::from_fn(|index| {
-        let mut lanes = sums[index];
-        for (lane, column) in (whole..x.len()).enumerate() {
-            lanes[lane] = step(lanes[lane], rows[index][column], x[column]);
-        }
+    sums.map(|mut lanes| {
         // Pairwise, so that the error does not grow with the number of lanes.
         let mut width = LANES / 2;
         while width > 0 {

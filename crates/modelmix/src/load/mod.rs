@@ -1,7 +1,12 @@
 //! Features from `.npy`, `.npz` and `.safetensors` files, in 16, 32 or 64-bit floats of either order.
 //! No header is trusted: what it claims is checked against the bytes that are there before anything is allocated for
 //! it, nothing is ever unpickled, and whatever does not fit is refused in one sentence with its remedy.
+//!
+//! Arrays of 256 MiB and more that are stored as features are kept (32-bit little-endian floats in C order, in `.npy` or
+//! `.safetensors`) are mapped into memory instead of read, and may be larger than it. Such a file must not be changed while
+//! its features are in use.
 
+mod mapped;
 mod npy;
 mod npz;
 mod payload;

@@ -8,7 +8,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::payload::{self, Element, Layout, Order, Origin};
-use super::{one_line, stem};
+use super::{mapped, one_line, stem};
 use crate::error::Result;
 use crate::features::Features;
 
@@ -34,6 +34,9 @@ impl Npy {
         let mut reader = BufReader::new(&mut self.file);
         let (layout, used) = header(&mut reader, self.length, &origin)?;
         layout.check(self.length - used, &origin)?;
+        if let Some(features) = mapped::features(reader.get_ref(), used, &layout, &origin)? {
+            return Ok(features);
+        }
         payload::read(&mut reader, &layout, usize::MAX, &origin)
     }
 }

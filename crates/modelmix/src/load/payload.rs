@@ -22,7 +22,7 @@ pub(super) struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self.array {
             Some(array) => format!("{}:{array}", self.path.display()),
             None => self.path.display().to_string(),
@@ -115,6 +115,22 @@ impl Layout {
                 "the header claims {rows} × {columns} values, more than any file can hold; write the file again"
             ))),
         }
+    }
+
+    /// The bytes that the array takes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The width of a row.
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Whether the bytes are features just as they are, on this machine.
+    pub(super) fn is_in_place(&self) -> bool {
+        let native = self.order.big_endian == cfg!(target_endian = "big");
+        self.element == Element::F32 && native && !self.order.fortran && self.rows > 0 && self.columns > 0
     }
 
     /// Whether the array is written column after column.

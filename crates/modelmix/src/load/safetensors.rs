@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use ::safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
-use super::one_line;
 use super::payload::{self, Element, Layout, Order, Origin};
+use super::{mapped, one_line};
 use crate::error::Result;
 use crate::features::Features;
 
@@ -76,6 +76,9 @@ impl Safetensors {
             return Err(origin.file("the tensor ends behind the file; write the file again with safetensors"));
         }
         layout.check(end.saturating_sub(begin), &origin)?;
+        if let Some(features) = mapped::features(&self.file, self.start + begin, &layout, &origin)? {
+            return Ok(features);
+        }
         self.file.seek(SeekFrom::Start(self.start + begin)).map_err(|error| origin.io(error))?;
         payload::read(&mut self.file, &layout, usize::MAX, &origin)
     }

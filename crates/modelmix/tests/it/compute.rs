@@ -2,6 +2,7 @@
 //! data that breaks shortcuts; and the same bits on any number of threads.
 
 use modelmix::compute::{Backend, Cpu, Instructions, PairSums, Reference};
+use modelmix::features::HalfRows;
 use modelmix::kernel::Geometry;
 use modelmix::random::Random;
 use modelmix::{Features, Kernel, Rows};
@@ -181,6 +182,32 @@ fn sums_conform(backend: &dyn Backend, data: Data, kernel: &Kernel, x: Rows<'_>,
     }
 }
 
+/// Rows held in half precision are the rows that they widen to.
+fn halves_conform(backend: &dyn Backend) {
+    for (rows, width) in [(1, 1), (5, 16), (70, 33), (257, 64)] {
+        let rounded = |features: Features| {
+            let round = |&value: &f32| half::f16::from_f32(value).to_f32();
+            Features::new(width, features.values().iter().map(round).collect()).unwrap()
+        };
+        let (x, held) = (Data::Normal.rows(6, width, 3), rounded(Data::Normal.rows(rows, width, 4)));
+        let bits: Vec<u16> = held.values().iter().map(|&value| half::f16::from_f32(value).to_bits()).collect();
+        for (kernel, count) in Data::Normal.kernels(width).iter().zip([1, 3, 6].into_iter().cycle()) {
+            let new = x.view().slice(0, count);
+            let (mut found, mut truth) = (vec![0.25; count * rows], vec![0.25; count * rows]);
+            backend.kernel_rows_half(kernel, -1.5, new, HalfRows::new(width, &bits), &mut found);
+            Reference.kernel_rows(kernel, -1.5, new, held.view(), &mut truth);
+            let pairs = new.iter().flat_map(|a| held.view().iter().map(move |b| (a, b)));
+            let magnitudes: Vec<f64> = pairs.map(|(a, b)| 0.25 + 1.5 * magnitude(kernel, a, b)).collect();
+            check(
+                &format!("{count} rows against {rows} halves of width {width}, {kernel}"),
+                &found,
+                &truth,
+                &magnitudes,
+            );
+        }
+    }
+}
+
 fn sums_within_conform(backend: &dyn Backend, data: Data, kernel: &Kernel, x: Rows<'_>) {
     let what = format!("within {data:?} {} of width {}, {kernel}", x.len(), x.width());
     let others = |i: usize| (0..x.len()).filter(move |&j| j != i);
@@ -243,7 +270,9 @@ fn conforms(backend: &dyn Backend) {
 #[test]
 fn every_instruction_set_conforms() {
     for instructions in Instructions::available() {
-        conforms(&Cpu::with_threads(2).with_instructions(instructions).unwrap());
+        let engine = Cpu::with_threads(2).with_instructions(instructions).unwrap();
+        conforms(&engine);
+        halves_conform(&engine);
     }
 }
 

@@ -4,6 +4,7 @@
 use modelmix::compute::Reference;
 use modelmix::policy::Evidence;
 use modelmix::random::Random;
+use modelmix::session::Storage;
 use modelmix::{Error, Features, Inputs, Objective, Policy, Ranges, Result, Session, SessionSettings, Values};
 
 use super::{NAMES, rke, settings};
@@ -158,4 +159,30 @@ fn a_policy_of_ones_own_runs_and_may_not_ask_an_arm_that_is_not_there() {
     let pull = on_values.ask().unwrap();
     on_values.tell_values(pull.id, &[Values { kappa: &[], own: 1.0, linear: 0.0 }]).unwrap();
     assert_eq!(on_values.report().unwrap().weights(), [1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn half_precision_is_a_session_on_rounded_features() {
+    let round = |&value: &f32| half::f16::from_f32(value).to_f32();
+    let settings = |storage| SessionSettings { seed: 5, batch: 2, storage, ..SessionSettings::default() };
+    let loss = || Objective::rke().with_bandwidth(1.0).prepare(Inputs::new()).unwrap();
+    let session = |storage| Session::new(["a", "b", "c"], loss(), &settings(storage)).unwrap();
+    let (mut half, mut single) = (session(Storage::Half), session(Storage::Single));
+    let mut random = Random::seeded(1);
+    for _ in 0..60 {
+        let (left, right) = (half.ask().unwrap(), single.ask().unwrap());
+        assert_eq!(left, right);
+        let values: Vec<f32> = (0..8).map(|_| left.arm as f32 + random.unit() as f32).collect();
+        half.tell(left.id, &Features::new(4, values.clone()).unwrap()).unwrap();
+        single.tell(right.id, &Features::new(4, values.iter().map(round).collect()).unwrap()).unwrap();
+    }
+    assert_eq!(half.samples(), single.samples());
+    let (left, right) = (half.report().unwrap(), single.report().unwrap());
+    assert!(left.weights().iter().zip(right.weights()).all(|(a, b)| (a - b).abs() < 1e-6));
+    let restored = Session::restore(half.snapshot(), Some(loss())).unwrap();
+    assert_eq!(restored.samples(), half.samples());
+
+    let pull = half.ask().unwrap();
+    let error = half.tell(pull.id, &Features::new(4, vec![1e5; 8]).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("half precision"), "{error}");
 }

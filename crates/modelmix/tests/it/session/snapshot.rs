@@ -156,7 +156,7 @@ fn damaged_lengths_and_places_are_refused() {
             &[("/state/width", json!(0))],
             &[("/state/width", json!(3))],
             &[("/state/width", Value::Null)],
-            &[("/state/held", json!([0.5, 0.5]))],
+            &[("/state/held/single", json!([0.5, 0.5]))],
             &[("/state/abandoned", json!([0, 0]))],
             &[("/state/rests", json!([]))],
             &[("/state/pending/0/arm", json!(3))],
@@ -188,7 +188,7 @@ fn damage_that_would_show_later_is_refused() {
         "adaptive",
         &[
             // features that are gone, while the sums know of samples
-            &[("/state/held", json!([]))],
+            &[("/state/held/single", json!([]))],
             // names that are not told apart
             &[("/state/names", json!(["red", "red", "blue"]))],
             // two pulls with one id: the second could never be told
@@ -204,7 +204,7 @@ fn damage_that_would_show_later_is_refused() {
     );
     // half a row too many
     let mut ragged = document("adaptive");
-    ragged.pointer_mut("/state/held").unwrap().as_array_mut().unwrap().push(json!(0.5));
+    ragged.pointer_mut("/state/held/single").unwrap().as_array_mut().unwrap().push(json!(0.5));
     assert!(!accepts(ragged, &[]), "half a row too many is accepted");
 }
 

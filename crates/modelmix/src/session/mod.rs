@@ -1,15 +1,20 @@
 //! A live session: ask which arm to pull, tell what came back, report the weights. The only mutable owner of evidence.
 
+mod report;
+mod state;
+mod store;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::loss::{Loss, Ranges, Scores};
 use crate::policy::{AnyPolicy, Evidence, Policy, PolicySpec};
-use crate::quadratic::Quadratic;
-use crate::random::Random;
-use crate::simplex::{self, Bounds};
 use crate::statistics::Statistics;
+use state::{PendingPull, State};
+
+pub use report::{SessionArm, SessionReport};
+pub use store::Storage;
 
 /// How a session is run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,11 +28,13 @@ pub struct SessionSettings {
     pub batch: usize,
     /// How many pulls there will be, where that is known; Successive Halving plans by it.
     pub rounds: Option<usize>,
+    /// How features of told samples are stored.
+    pub storage: Storage,
 }
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        Self { policy: PolicySpec::Adaptive, seed: 0, batch: 1, rounds: None }
+        Self { policy: PolicySpec::Adaptive, seed: 0, batch: 1, rounds: None, storage: Storage::Single }
     }
 }
 
@@ -82,40 +89,6 @@ enum Source {
 pub struct Session<P = AnyPolicy> {
     source: Source,
     state: State<P>,
-}
-
-/// All of a session that changes; with the loss it is the session.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct State<P> {
-    names: Vec<String>,
-    batch: usize,
-    policy: P,
-    random: Random,
-    statistics: Statistics,
-    /// The features of the samples held, row after row; empty where the caller gives values.
-    held: Vec<f32>,
-    width: Option<usize>,
-    pending: Vec<PendingPull>,
-    asked: u64,
-    answered: u64,
-    abandoned: Vec<u64>,
-    rests: Vec<Rest>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct PendingPull {
-    id: u64,
-    arm: usize,
-    count: usize,
-}
-
-/// An arm that fails is left alone for a while: 1, 3, 7, … asks, at most 1,023, until it answers again.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Rest {
-    failures: u32,
-    until: u64,
-    /// Pulls of any arm that had been answered at the last failure.
-    answered: u64,
 }
 
 /// A session as data: serialise it as you like, and [`Session::restore`] it with the same loss.
@@ -267,9 +240,18 @@ impl<P: Policy> Session<P> {
         self.loss(pending.id)?;
         let Source::Features(loss) = &self.source else { unreachable!("checked by `loss`") };
         let state = &mut self.state;
+        // What is held is what is evaluated, in half precision too.
+        let rounded = state.held.rounded(rows);
+        let rows = rounded.as_ref().map_or(rows, |values| Rows::new(rows.width(), values));
+        if rounded.as_ref().is_some_and(|values| values.iter().any(|value| !value.is_finite())) {
+            return Err(state.answer(
+                pending,
+                "a feature is too large for half precision, which ends at 65,504; scale them down, or store them in single precision".into(),
+            ));
+        }
         // All against those held at once, and then among themselves: tiles do for a batch what rows do for one sample.
         let (mut against_held, mut among) = (Vec::new(), Vec::new());
-        loss.kappa_rows(rows, Rows::new(rows.width(), &state.held), &mut against_held);
+        state.held.kappa(loss, rows, &mut against_held);
         if rows.len() > 1 {
             loss.kappa_rows(rows, rows, &mut among);
         }
@@ -286,7 +268,7 @@ impl<P: Policy> Session<P> {
             let mut kappa = against_held[index * held..(index + 1) * held].to_vec();
             kappa.extend(among.chunks(rows.len()).nth(index).into_iter().flat_map(|row| &row[..index]));
             state.statistics.add(pending.arm, &kappa, own[index], f);
-            state.held.extend_from_slice(row);
+            state.held.push(row);
         }
         state.settle(pending);
         Ok(())
@@ -371,9 +353,9 @@ impl<P: Policy> Session<P> {
         &self.state.names
     }
 
-    /// The features of the samples told, in that order; nothing where values were told.
-    pub fn samples(&self) -> Option<Rows<'_>> {
-        self.state.width.filter(|_| !self.state.held.is_empty()).map(|width| Rows::new(width, &self.state.held))
+    /// The features of the samples told, in that order; nothing where values were told, or nothing yet.
+    pub fn samples(&self) -> Option<Features> {
+        self.state.width.and_then(|width| self.state.held.features(width).ok())
     }
 
     /// The pulls in flight, oldest first.
@@ -433,197 +415,5 @@ impl<P: Policy> Session<P> {
             return refuse("its policy does not fit its arms; it is damaged, so start from an earlier one");
         }
         Ok(Self { source: loss.map_or(Source::Values, |loss| Source::Features(Box::new(loss))), state })
-    }
-}
-
-impl<P> State<P> {
-    fn new(names: Vec<String>, policy: P, width: Option<usize>, settings: &SessionSettings) -> Result<Self> {
-        if names.is_empty() {
-            return Err(Error::missing("a session", "at least one arm"));
-        }
-        if let Some((index, name)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
-            return Err(Error::setting(&format!("the name of arm {index}"), name, "different from every other arm's"));
-        }
-        if settings.batch == 0 {
-            return Err(Error::setting("batch", 0, "at least 1 sample a pull"));
-        }
-        let arms = names.len();
-        Ok(Self {
-            names,
-            batch: settings.batch,
-            policy,
-            random: Random::seeded(settings.seed),
-            statistics: Statistics::new(arms),
-            held: Vec::new(),
-            width,
-            pending: Vec::new(),
-            asked: 0,
-            answered: 0,
-            abandoned: vec![0; arms],
-            rests: vec![Rest::default(); arms],
-        })
-    }
-
-    fn pending_pull(&self, id: u64) -> Result<PendingPull> {
-        match self.pending.iter().find(|pending| pending.id == id) {
-            Some(pending) => Ok(*pending),
-            None if id < self.asked => Err(Error::RepeatedPull { id }),
-            None => Err(Error::UnknownPull { id }),
-        }
-    }
-
-    fn pending_samples(&self) -> Vec<usize> {
-        let mut samples = vec![0; self.names.len()];
-        for pending in &self.pending {
-            samples[pending.arm] += pending.count;
-        }
-        samples
-    }
-
-    fn answer(&self, pull: PendingPull, problem: String) -> Error {
-        Error::Answer { id: pull.id, arm: self.names[pull.arm].clone(), problem }
-    }
-
-    fn check_count(&self, pull: PendingPull, samples: usize) -> Result<()> {
-        if samples == 0 {
-            return Err(self.answer(pull, "no samples were told; abandon the pull where nothing came back".into()));
-        }
-        if samples > pull.count {
-            return Err(self.answer(
-                pull,
-                format!("{samples} samples were told where {} were asked for; tell at most so many", pull.count),
-            ));
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, pull: PendingPull) {
-        self.pending.retain(|pending| pending.id != pull.id);
-        self.answered += 1;
-        self.rests[pull.arm] = Rest::default();
-    }
-
-    /// A snapshot comes from outside and is not trusted.
-    fn check(&self, on_features: bool) -> Result<()> {
-        let arms = self.names.len();
-        self.statistics.check()?;
-        let rows = if on_features { self.statistics.len() } else { 0 };
-        let held = self.width.unwrap_or(0).checked_mul(rows);
-        let settled = self.abandoned.iter().map(|&pulls| u128::from(pulls)).sum::<u128>() + u128::from(self.answered);
-        let rest_fits = |(rest, &abandoned): (&Rest, &u64)| {
-            u64::from(rest.failures) <= abandoned
-                && rest.answered <= self.answered
-                && rest.until <= self.asked.saturating_add(1023)
-        };
-        let fits = arms > 0
-            && (1..arms).all(|arm| !self.names[..arm].contains(&self.names[arm]))
-            && settled + self.pending.len() as u128 == u128::from(self.asked)
-            && self.pending.windows(2).all(|pair| pair[0].id < pair[1].id)
-            && self.pending.iter().all(|pull| pull.count == self.batch)
-            && self.batch <= u32::MAX as usize
-            && self.rests.iter().zip(&self.abandoned).all(rest_fits)
-            && self.statistics.arms() == arms
-            && self.abandoned.len() == arms
-            && self.rests.len() == arms
-            && self.batch > 0
-            && self.pending.iter().all(|pull| pull.arm < arms && pull.id < self.asked)
-            && held == Some(self.held.len())
-            && self.width != Some(0)
-            && self.held.iter().all(|value| value.is_finite());
-        if fits {
-            Ok(())
-        } else {
-            Err(Error::Snapshot {
-                problem: "its parts do not fit each other; it is damaged, so start from an earlier one".into(),
-            })
-        }
-    }
-}
-
-/// Where a session stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SessionReport {
-    /// The policy's name.
-    pub policy: String,
-    /// Pulls that were answered.
-    pub rounds: u64,
-    /// Samples held, t.
-    pub samples: usize,
-    /// The arms in the order given.
-    pub arms: Vec<SessionArm>,
-    /// L(P̂), the loss of the samples held, the constant included; nothing before the first.
-    pub loss: Option<f64>,
-    /// L̂(α) of the weights below, the constant included; nothing before the first sample.
-    pub mixture_loss: Option<f64>,
-    /// How far from the optimum of K̂ and f̂ the weights can be.
-    pub gap: Option<f64>,
-    /// The best single arm so far, as an index into `arms`.
-    pub best_single: Option<usize>,
-    /// K̂ and f̂ (V-statistics); arms without samples have zeros.
-    pub form: Quadratic,
-}
-
-/// One arm of a [`SessionReport`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SessionArm {
-    /// Its name.
-    pub name: String,
-    /// Samples held.
-    pub samples: usize,
-    /// Samples in flight.
-    pub pending: usize,
-    /// Pulls given up.
-    pub abandoned: u64,
-    /// n/t.
-    pub share: f64,
-    /// Its weight in the best mixture of the samples held: the program on V-statistics, without a bonus.
-    pub weight: f64,
-    /// Its loss alone, the constant included; nothing before its first sample.
-    pub loss: Option<f64>,
-}
-
-impl SessionReport {
-    fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
-        let state = &session.state;
-        let statistics = &state.statistics;
-        let arms = state.names.len();
-        let constant = match &session.source {
-            Source::Features(loss) => loss.constant(),
-            Source::Values => 0.0,
-        };
-        let form = statistics.biased();
-        let is_known = |arm: &usize| statistics.counts()[*arm] > 0;
-        let known: Vec<usize> = (0..arms).filter(is_known).collect();
-        let kept: Vec<usize> =
-            state.policy.support().map_or(known.clone(), |support| support.iter().copied().filter(is_known).collect());
-        let support = if kept.is_empty() { &known } else { &kept };
-        let best =
-            if known.is_empty() { None } else { Some(simplex::minimize(&form, &Bounds::support(arms, support))?) };
-        let (pending, shares) = (state.pending_samples(), statistics.proportions());
-        let arm = |arm: usize| SessionArm {
-            name: state.names[arm].clone(),
-            samples: statistics.counts()[arm],
-            pending: pending[arm],
-            abandoned: state.abandoned[arm],
-            share: shares[arm],
-            weight: best.as_ref().map_or(0.0, |best| best.weights[arm]),
-            loss: is_known(&arm).then(|| form.single(arm) + constant),
-        };
-        Ok(Self {
-            policy: state.policy.name().into(),
-            rounds: state.answered,
-            samples: statistics.len(),
-            arms: (0..arms).map(arm).collect(),
-            loss: statistics.realised().map(|loss| loss + constant),
-            mixture_loss: best.as_ref().map(|best| best.value + constant),
-            gap: best.as_ref().map(|best| best.gap),
-            best_single: known.into_iter().min_by(|&a, &b| form.single(a).total_cmp(&form.single(b))),
-            form,
-        })
-    }
-
-    /// The weights in the order of the arms.
-    pub fn weights(&self) -> Vec<f64> {
-        self.arms.iter().map(|arm| arm.weight).collect()
     }
 }

@@ -1,0 +1,81 @@
+//! Large arrays that are stored just as features are kept: mapped into memory instead of read, so that they may be larger
+//! than it. Pages come and go as tiles walk over them.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use memmap2::{Mmap, MmapOptions};
+
+use super::payload::{Layout, Origin};
+use crate::arms::check_rows;
+use crate::error::Result;
+use crate::features::Features;
+
+/// Smaller arrays are read: a copy costs little, and does not depend on the file any more.
+const SMALLEST: u64 = 256 << 20;
+
+/// A part of a file that holds 32-bit floats.
+struct Mapped(Mmap);
+
+impl AsRef<[f32]> for Mapped {
+    fn as_ref(&self) -> &[f32] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+/// Maps an array that starts at `start`; nothing where it is small, or has to be converted, and should be read instead.
+pub(super) fn features(file: &File, start: u64, layout: &Layout, origin: &Origin<'_>) -> Result<Option<Features>> {
+    if layout.bytes() < SMALLEST {
+        return Ok(None);
+    }
+    map(file, start, layout, origin)
+}
+
+fn map(file: &File, start: u64, layout: &Layout, origin: &Origin<'_>) -> Result<Option<Features>> {
+    let in_place = layout.is_in_place() && start.is_multiple_of(4);
+    let Some(length) = usize::try_from(layout.bytes()).ok().filter(|_| in_place) else { return Ok(None) };
+    // SAFETY: the file's length was checked against the layout. Whoever changes a file while it is mapped changes the
+    // features, which the documentation of `load` forbids; the values are plain floats, of which every pattern is valid.
+    let map = unsafe { MmapOptions::new().offset(start).len(length).map(file) }.map_err(|error| origin.io(error))?;
+    let features =
+        Features::shared(layout.columns(), Arc::new(Mapped(map))).map_err(|error| error.of(origin.name()))?;
+    check_rows(&features).map_err(|error| error.of(origin.name()))?;
+    Ok(Some(features))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::path::Path;
+
+    use super::super::payload::{Element, Order};
+    use super::*;
+
+    #[test]
+    fn mapped_and_read_are_the_same() {
+        let path = std::env::temp_dir().join(format!("modelmix-mapped-{}", std::process::id()));
+        let mut file = File::create(&path).expect("a temporary file");
+        file.write_all(&[0; 64]).expect("written");
+        let values: Vec<f32> = (0..600).map(|value| value as f32 / 7.0).collect();
+        for value in &values {
+            file.write_all(&value.to_le_bytes()).expect("written");
+        }
+        let origin = Origin { path: Path::new("test.npy"), array: None };
+        let order = Order { big_endian: false, fortran: false };
+        let layout = |element, order| Layout::new(element, order, &[200, 3], &origin).expect("a layout");
+        let file = File::open(&path).expect("the file");
+        let mapped = map(&file, 64, &layout(Element::F32, order), &origin).expect("mapped").expect("in place");
+        assert_eq!(mapped, Features::new(3, values).expect("features"));
+        for (element, order) in [
+            (Element::F16, order),
+            (Element::F32, Order { big_endian: true, ..order }),
+            (Element::F32, Order { fortran: true, ..order }),
+        ] {
+            assert!(map(&file, 64, &layout(element, order), &origin).expect("no error").is_none());
+        }
+        assert!(map(&file, 62, &layout(Element::F32, order), &origin).expect("no error").is_none(), "not aligned");
+        assert!(features(&file, 64, &layout(Element::F32, order), &origin).expect("no error").is_none(), "small");
+        drop(mapped);
+        std::fs::remove_file(path).expect("removed");
+    }
+}

@@ -1,0 +1,147 @@
+//! All of a session that changes, and the rules that keep it whole.
+
+use serde::{Deserialize, Serialize};
+
+use super::SessionSettings;
+use super::store::Store;
+use crate::error::{Error, Result};
+use crate::random::Random;
+use crate::statistics::Statistics;
+
+/// All of a session that changes; with the loss it is the session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct State<P> {
+    pub(super) names: Vec<String>,
+    pub(super) batch: usize,
+    pub(super) policy: P,
+    pub(super) random: Random,
+    pub(super) statistics: Statistics,
+    /// The features of the samples held; empty where the caller gives values.
+    pub(super) held: Store,
+    pub(super) width: Option<usize>,
+    pub(super) pending: Vec<PendingPull>,
+    pub(super) asked: u64,
+    pub(super) answered: u64,
+    pub(super) abandoned: Vec<u64>,
+    pub(super) rests: Vec<Rest>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct PendingPull {
+    pub(super) id: u64,
+    pub(super) arm: usize,
+    pub(super) count: usize,
+}
+
+/// An arm that fails is left alone for a while: 1, 3, 7, … asks, at most 1,023, until it answers again.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Rest {
+    pub(super) failures: u32,
+    pub(super) until: u64,
+    /// Pulls of any arm that had been answered at the last failure.
+    pub(super) answered: u64,
+}
+
+impl<P> State<P> {
+    pub(super) fn new(names: Vec<String>, policy: P, width: Option<usize>, settings: &SessionSettings) -> Result<Self> {
+        if names.is_empty() {
+            return Err(Error::missing("a session", "at least one arm"));
+        }
+        if let Some((index, name)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+            return Err(Error::setting(&format!("the name of arm {index}"), name, "different from every other arm's"));
+        }
+        if settings.batch == 0 {
+            return Err(Error::setting("batch", 0, "at least 1 sample a pull"));
+        }
+        let arms = names.len();
+        Ok(Self {
+            names,
+            batch: settings.batch,
+            policy,
+            random: Random::seeded(settings.seed),
+            statistics: Statistics::new(arms),
+            held: Store::new(settings.storage),
+            width,
+            pending: Vec::new(),
+            asked: 0,
+            answered: 0,
+            abandoned: vec![0; arms],
+            rests: vec![Rest::default(); arms],
+        })
+    }
+
+    pub(super) fn pending_pull(&self, id: u64) -> Result<PendingPull> {
+        match self.pending.iter().find(|pending| pending.id == id) {
+            Some(pending) => Ok(*pending),
+            None if id < self.asked => Err(Error::RepeatedPull { id }),
+            None => Err(Error::UnknownPull { id }),
+        }
+    }
+
+    pub(super) fn pending_samples(&self) -> Vec<usize> {
+        let mut samples = vec![0; self.names.len()];
+        for pending in &self.pending {
+            samples[pending.arm] += pending.count;
+        }
+        samples
+    }
+
+    pub(super) fn answer(&self, pull: PendingPull, problem: String) -> Error {
+        Error::Answer { id: pull.id, arm: self.names[pull.arm].clone(), problem }
+    }
+
+    pub(super) fn check_count(&self, pull: PendingPull, samples: usize) -> Result<()> {
+        if samples == 0 {
+            return Err(self.answer(pull, "no samples were told; abandon the pull where nothing came back".into()));
+        }
+        if samples > pull.count {
+            return Err(self.answer(
+                pull,
+                format!("{samples} samples were told where {} were asked for; tell at most so many", pull.count),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn settle(&mut self, pull: PendingPull) {
+        self.pending.retain(|pending| pending.id != pull.id);
+        self.answered += 1;
+        self.rests[pull.arm] = Rest::default();
+    }
+
+    /// A snapshot comes from outside and is not trusted.
+    pub(super) fn check(&self, on_features: bool) -> Result<()> {
+        let arms = self.names.len();
+        self.statistics.check()?;
+        let rows = if on_features { self.statistics.len() } else { 0 };
+        let held = self.width.unwrap_or(0).checked_mul(rows);
+        let settled = self.abandoned.iter().map(|&pulls| u128::from(pulls)).sum::<u128>() + u128::from(self.answered);
+        let rest_fits = |(rest, &abandoned): (&Rest, &u64)| {
+            u64::from(rest.failures) <= abandoned
+                && rest.answered <= self.answered
+                && rest.until <= self.asked.saturating_add(1023)
+        };
+        let fits = arms > 0
+            && (1..arms).all(|arm| !self.names[..arm].contains(&self.names[arm]))
+            && settled + self.pending.len() as u128 == u128::from(self.asked)
+            && self.pending.windows(2).all(|pair| pair[0].id < pair[1].id)
+            && self.pending.iter().all(|pull| pull.count == self.batch)
+            && self.batch <= u32::MAX as usize
+            && self.rests.iter().zip(&self.abandoned).all(rest_fits)
+            && self.statistics.arms() == arms
+            && self.abandoned.len() == arms
+            && self.rests.len() == arms
+            && self.batch > 0
+            && self.pending.iter().all(|pull| pull.arm < arms && pull.id < self.asked)
+            && held == Some(self.held.len())
+            && self.width != Some(0)
+            && self.held.is_finite();
+        if fits {
+            Ok(())
+        } else {
+            Err(Error::Snapshot {
+                problem: "its parts do not fit each other; it is damaged, so start from an earlier one".into(),
+            })
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The features of the samples held, appended row after row, in single or half precision.
+
+use half::f16;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::features::{Features, HalfRows, Rows};
+use crate::loss::Loss;
+
+/// How the features of told samples are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Storage {
+    /// As they are told: 4 bytes a value.
+    #[default]
+    Single,
+    /// Rounded to half precision: 2 bytes a value, so that a round reads half as much memory. Features are rounded by 0.05%
+    /// at most, and must be under 65,520.
+    Half,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Store {
+    Single(Vec<f32>),
+    /// The bits of half-precision values.
+    Half(Vec<u16>),
+}
+
+impl Store {
+    pub(super) fn new(storage: Storage) -> Self {
+        match storage {
+            Storage::Single => Store::Single(Vec::new()),
+            Storage::Half => Store::Half(Vec::new()),
+        }
+    }
+
+    /// How many values are held.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Store::Single(values) => values.len(),
+            Store::Half(values) => values.len(),
+        }
+    }
+
+    pub(super) fn is_finite(&self) -> bool {
+        match self {
+            Store::Single(values) => values.iter().all(|value| value.is_finite()),
+            Store::Half(values) => values.iter().all(|&bits| f16::from_bits(bits).is_finite()),
+        }
+    }
+
+    /// Rows as they will be held; nothing where they are held as they are.
+    pub(super) fn rounded(&self, rows: Rows<'_>) -> Option<Vec<f32>> {
+        let round = |&value: &f32| f16::from_f32(value).to_f32();
+        matches!(self, Store::Half(_)).then(|| rows.iter().flatten().map(round).collect())
+    }
+
+    /// κ of new rows against all rows held, new row after new row.
+    pub(super) fn kappa(&self, loss: &Loss, rows: Rows<'_>, out: &mut Vec<f64>) {
+        match self {
+            Store::Single(values) => loss.kappa_rows(rows, Rows::new(rows.width(), values), out),
+            Store::Half(values) => loss.kappa_rows_half(rows, HalfRows::new(rows.width(), values), out),
+        }
+    }
+
+    pub(super) fn push(&mut self, row: &[f32]) {
+        match self {
+            Store::Single(values) => values.extend_from_slice(row),
+            Store::Half(values) => values.extend(row.iter().map(|&value| f16::from_f32(value).to_bits())),
+        }
+    }
+
+    pub(super) fn features(&self, width: usize) -> Result<Features> {
+        match self {
+            Store::Single(values) => Features::new(width, values.clone()),
+            Store::Half(values) => {
+                Features::new(width, values.iter().map(|&bits| f16::from_bits(bits).to_f32()).collect())
+            }
+        }
+    }
+}
