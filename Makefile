@@ -1,5 +1,5 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test check demo docs golden fixtures clean
+.PHONY: test check demo docs bench golden fixtures clean
 
 test: check
 	cargo test --workspace --all-targets
@@ -16,6 +16,16 @@ demo:
 docs:
 	cargo doc --workspace --no-deps
 
+# Peers side by side, in one sitting; keeps the run in benches/runs. The peers' packages take some gigabytes.
+bench: .venv-bench/ready
+	cargo build --release --example bench
+	.venv-bench/bin/python benches/peers.py
+
+.venv-bench/ready: benches/requirements.txt
+	python3 -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --requirement benches/requirements.txt
+	touch $@
+
 # Golden values and fixtures are checked in; these make them again with NumPy, independently of the Rust code.
 golden: .venv/ready
 	.venv/bin/python tools/golden.py
@@ -30,4 +40,4 @@ fixtures: .venv/ready
 	touch $@
 
 clean:
-	rm -rf target .venv
+	rm -rf target .venv .venv-bench

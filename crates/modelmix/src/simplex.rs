@@ -79,14 +79,20 @@ impl Bounds {
     /// The linear program min gᵀy over these bounds: fill the cheapest arms first. Calls `fill(arm, amount)` with what
     /// each gets above its floor, in that order.
     fn fill(&self, cost: &[f64], mut fill: impl FnMut(usize, f64)) {
+        let room = |arm: usize| self.caps[arm] - self.floors[arm];
+        let mut left = 1.0 - self.floors.iter().sum::<f64>();
+        // On a plain simplex the cheapest arm takes all.
+        let cheapest = (0..cost.len()).filter(|&arm| room(arm) > 0.0).min_by(|&a, &b| cost[a].total_cmp(&cost[b]));
+        if let Some(arm) = cheapest.filter(|&arm| left > 0.0 && room(arm) >= left) {
+            return fill(arm, left);
+        }
         let mut order: Vec<usize> = (0..cost.len()).collect();
         order.sort_by(|&a, &b| cost[a].total_cmp(&cost[b]));
-        let mut left = 1.0 - self.floors.iter().sum::<f64>();
         for arm in order {
             if left <= 0.0 {
                 break;
             }
-            let amount = (self.caps[arm] - self.floors[arm]).min(left);
+            let amount = room(arm).min(left);
             if amount > 0.0 {
                 left -= amount;
                 fill(arm, amount);
@@ -210,6 +216,11 @@ impl Solver {
         Ok(Solution { value: form.value(&weights), gap: self.gap(bounds) * scale, weights, iterations })
     }
 
+    /// Forgets the last answer: the next solve starts from scratch, in the same memory.
+    pub fn forget(&mut self) {
+        self.weights.clear();
+    }
+
     fn is_within(&self, bounds: &Bounds) -> bool {
         self.weights
             .iter()
@@ -226,13 +237,12 @@ impl Solver {
         let mut size = 0.0f64;
         self.shifted.clear();
         self.shifted_linear.clear();
-        for i in 0..m {
-            let row = form.at(i, 0) - common;
-            self.shifted_linear.push(form.linear()[i] - form.linear()[0] + 2.0 * row);
-            for j in 0..m {
-                size = size.max(form.at(i, j).abs());
-                self.shifted.push(form.at(i, j) - form.at(0, j) - row);
-            }
+        let first = &form.quadratic()[..m];
+        for (row, f) in form.quadratic().chunks_exact(m).zip(form.linear()) {
+            let base = row[0] - common;
+            self.shifted_linear.push(f - form.linear()[0] + 2.0 * base);
+            self.shifted.extend(row.iter().zip(first).map(|(value, above)| value - above - base));
+            size = row.iter().fold(size, |size, value| size.max(value.abs()));
         }
         let noise = 8.0 * f64::EPSILON * size;
         if (0..m).any(|i| self.shifted[i * m + i] < -1e-9 * size) {

@@ -15,7 +15,11 @@ use crate::kernel::Kernel;
 
 /// Rows of the first set that one task takes.
 const TASK_ROWS: usize = 2048;
-/// Rows that norms and means are taken of at a time.
+/// Single values are to be as good as sums of so many.
+const VALUE_TERMS: usize = 9;
+/// Rows of a set, at most, that tell the centre.
+const CENTRE_ROWS: usize = 512;
+/// Rows that norms are taken of at a time.
 const PART_ROWS: usize = 256;
 /// Fewer new rows than this are passed over the rows held one by one; packing tiles would not pay.
 const ROWS_FOR_TILES: usize = 4;
@@ -128,7 +132,7 @@ impl Cpu {
         }
     }
 
-    /// The mean of all rows, where the kernel does not mind its being taken off.
+    /// About the mean of all rows, where the kernel does not mind its being taken off. Any point will do: a sample tells.
     fn centre(&self, kernel: Option<&Kernel>, sets: &[Rows<'_>]) -> Option<Vec<f32>> {
         if !kernel.is_none_or(is_centred) {
             return None;
@@ -136,14 +140,9 @@ impl Cpu {
         let mut sum = vec![0.0f64; sets[0].width()];
         let mut count = 0;
         for set in sets {
-            let parts = parallel(self.threads, set.len().div_ceil(PART_ROWS), |index| {
-                let rows = set.slice(index * PART_ROWS, ((index + 1) * PART_ROWS).min(set.len()));
-                self.instructions.run(ColumnSums { rows })
-            });
-            for part in parts {
-                add(&mut sum, &part);
-            }
-            count += set.len();
+            let step = set.len().div_ceil(CENTRE_ROWS).max(1);
+            add(&mut sum, &self.instructions.run(ColumnSums { rows: *set, step }));
+            count += set.len().div_ceil(step);
         }
         Some(sum.into_iter().map(|sum| (sum / count.max(1) as f64) as f32).collect())
     }
@@ -221,10 +220,11 @@ impl Backend for Cpu {
             }
             return;
         }
-        let done = self.with_task(Pairs { kernel: Some(kernel), x, y: Some(held), terms: 1 }, |task| {
-            for y_range in blocks(held.len(), block_rows(held.width())) {
-                let mut leaf = Values { first_row: 0, stride: held.len(), weight, out };
-                self.sweep(task, 0..x.len(), y_range, &mut leaf);
+        // The rows held pass by as they are, and the new ones, which are fewer as a rule, are packed.
+        let done = self.with_task(Pairs { kernel: Some(kernel), x: held, y: Some(x), terms: VALUE_TERMS }, |task| {
+            for y_range in blocks(x.len(), block_rows(x.width())) {
+                let mut leaf = Values { stride: held.len(), weight, out };
+                self.sweep(task, 0..held.len(), y_range, &mut leaf);
             }
         });
         if done.is_none() {

@@ -67,9 +67,8 @@ impl Leaf for Sums {
     }
 }
 
-/// Kernel values, weighted and added to rows of `stride` values.
+/// Kernel values, weighted and added: of column after column, `stride` apart.
 pub(super) struct Values<'a> {
-    pub(super) first_row: usize,
     pub(super) stride: usize,
     pub(super) weight: f64,
     pub(super) out: &'a mut [f64],
@@ -78,11 +77,10 @@ pub(super) struct Values<'a> {
 impl Leaf for Values<'_> {
     #[inline(always)]
     fn tile<A: Arithmetic>(&mut self, tile: &mut [f32], width: usize, place: Place, unit: f64) {
-        for (index, values) in tile.chunks_exact(width).take(place.rows).enumerate() {
-            let out =
-                &mut self.out[(place.row - self.first_row + index) * self.stride + place.column..][..place.columns];
-            for (out, &value) in out.iter_mut().zip(values) {
-                *out += self.weight * unit * f64::from(value);
+        for column in 0..place.columns {
+            let out = &mut self.out[(place.column + column) * self.stride + place.row..][..place.rows];
+            for (out, values) in out.iter_mut().zip(tile.chunks_exact(width)) {
+                *out += self.weight * unit * f64::from(values[column]);
             }
         }
     }

@@ -34,6 +34,37 @@ pub(super) struct Portable;
 
 impl Arithmetic for Portable {
     const FUSED: bool = cfg!(target_arch = "aarch64");
+    type Lanes = [f32; 16];
+
+    #[inline(always)]
+    unsafe fn zeros() -> [f32; 16] {
+        [0.0; 16]
+    }
+
+    #[inline(always)]
+    unsafe fn load(values: &[f32; 16]) -> [f32; 16] {
+        *values
+    }
+
+    #[inline(always)]
+    unsafe fn load_half(bits: &[u16; 16]) -> [f32; 16] {
+        bits.map(|bits| half::f16::from_bits(bits).to_f32())
+    }
+
+    #[inline(always)]
+    unsafe fn subtract(a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|lane| a[lane] - b[lane])
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add(a: [f32; 16], b: [f32; 16], c: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|lane| fma::<Self>(a[lane], b[lane], c[lane]))
+    }
+
+    #[inline(always)]
+    unsafe fn store(lanes: [f32; 16]) -> [f32; 16] {
+        lanes
+    }
 }
 
 impl Micro for Portable {
@@ -71,19 +102,45 @@ mod x86 {
     /// 6 × 16: twelve sums, two columns and a broadcast row fill fifteen of sixteen registers.
     pub(in super::super) struct Avx2;
 
+    // SAFETY, of every block: arrays of sixteen values are read or written whole, and the caller has the instructions.
     impl Arithmetic for Avx2 {
         const FUSED: bool = true;
+        type Lanes = [__m256; 2];
 
         #[inline(always)]
-        fn widen(bits: &[u16; 16]) -> [f32; 16] {
-            // SAFETY: sixteen values of two bytes are read and sixteen of four written; the caller has F16C.
+        unsafe fn zeros() -> Self::Lanes {
+            unsafe { [_mm256_setzero_ps(); 2] }
+        }
+
+        #[inline(always)]
+        unsafe fn load(values: &[f32; 16]) -> Self::Lanes {
+            unsafe { [_mm256_loadu_ps(values.as_ptr()), _mm256_loadu_ps(values.as_ptr().add(8))] }
+        }
+
+        #[inline(always)]
+        unsafe fn load_half(bits: &[u16; 16]) -> Self::Lanes {
+            let at = bits.as_ptr().cast::<__m128i>();
+            unsafe { [_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at.add(1)))] }
+        }
+
+        #[inline(always)]
+        unsafe fn subtract(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes {
+            unsafe { [_mm256_sub_ps(a[0], b[0]), _mm256_sub_ps(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_add(a: Self::Lanes, b: Self::Lanes, c: Self::Lanes) -> Self::Lanes {
+            unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
+        }
+
+        #[inline(always)]
+        unsafe fn store(lanes: Self::Lanes) -> [f32; 16] {
+            let mut values = [0.0; 16];
             unsafe {
-                let halves = _mm256_loadu_si256(bits.as_ptr().cast());
-                let mut values = [0.0f32; 16];
-                _mm256_storeu_ps(values.as_mut_ptr(), _mm256_cvtph_ps(_mm256_castsi256_si128(halves)));
-                _mm256_storeu_ps(values.as_mut_ptr().add(8), _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)));
-                values
+                _mm256_storeu_ps(values.as_mut_ptr(), lanes[0]);
+                _mm256_storeu_ps(values.as_mut_ptr().add(8), lanes[1]);
             }
+            values
         }
     }
 
@@ -108,17 +165,41 @@ mod x86 {
     /// 12 × 32: twenty-four sums, two columns and a broadcast row fill twenty-seven of thirty-two registers.
     pub(in super::super) struct Avx512;
 
+    // SAFETY, of every block: as for AVX2.
     impl Arithmetic for Avx512 {
         const FUSED: bool = true;
+        type Lanes = __m512;
 
         #[inline(always)]
-        fn widen(bits: &[u16; 16]) -> [f32; 16] {
-            // SAFETY: sixteen values of two bytes are read and sixteen of four written; the caller has AVX-512F.
-            unsafe {
-                let mut values = [0.0f32; 16];
-                _mm512_storeu_ps(values.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(bits.as_ptr().cast())));
-                values
-            }
+        unsafe fn zeros() -> __m512 {
+            unsafe { _mm512_setzero_ps() }
+        }
+
+        #[inline(always)]
+        unsafe fn load(values: &[f32; 16]) -> __m512 {
+            unsafe { _mm512_loadu_ps(values.as_ptr()) }
+        }
+
+        #[inline(always)]
+        unsafe fn load_half(bits: &[u16; 16]) -> __m512 {
+            unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(bits.as_ptr().cast())) }
+        }
+
+        #[inline(always)]
+        unsafe fn subtract(a: __m512, b: __m512) -> __m512 {
+            unsafe { _mm512_sub_ps(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_add(a: __m512, b: __m512, c: __m512) -> __m512 {
+            unsafe { _mm512_fmadd_ps(a, b, c) }
+        }
+
+        #[inline(always)]
+        unsafe fn store(lanes: __m512) -> [f32; 16] {
+            let mut values = [0.0; 16];
+            unsafe { _mm512_storeu_ps(values.as_mut_ptr(), lanes) };
+            values
         }
     }
 

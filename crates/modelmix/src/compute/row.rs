@@ -2,7 +2,7 @@
 //! centre is needed.
 
 use super::dispatch::Job;
-use super::lanes::{Arithmetic, Map, fma, is_centred};
+use super::lanes::{Arithmetic, Map, is_centred};
 use super::micro::Micro;
 use crate::features::{HalfRows, Rows};
 use crate::kernel::Kernel;
@@ -25,13 +25,16 @@ pub(super) struct RowPass<'a, H> {
 
 /// Rows held, in either precision.
 pub(super) trait Held: Copy {
+    type Value: Copy + Default;
     fn len(&self) -> usize;
     fn slice(&self, start: usize, end: usize) -> Self;
-    /// `LANES` values of a row, or as many as there are and then zeros.
-    fn lanes<A: Arithmetic>(&self, row: usize, start: usize) -> [f32; LANES];
+    fn row(&self, index: usize) -> &[Self::Value];
+    unsafe fn load<A: Arithmetic>(values: &[Self::Value; LANES]) -> A::Lanes;
 }
 
 impl Held for Rows<'_> {
+    type Value = f32;
+
     #[inline(always)]
     fn len(&self) -> usize {
         Rows::len(self)
@@ -43,12 +46,20 @@ impl Held for Rows<'_> {
     }
 
     #[inline(always)]
-    fn lanes<A: Arithmetic>(&self, row: usize, start: usize) -> [f32; LANES] {
-        padded(&self.row(row)[start..])
+    fn row(&self, index: usize) -> &[f32] {
+        Rows::row(self, index)
+    }
+
+    #[inline(always)]
+    unsafe fn load<A: Arithmetic>(values: &[f32; LANES]) -> A::Lanes {
+        // SAFETY: as the caller says.
+        unsafe { A::load(values) }
     }
 }
 
 impl Held for HalfRows<'_> {
+    type Value = u16;
+
     #[inline(always)]
     fn len(&self) -> usize {
         HalfRows::len(self)
@@ -60,18 +71,21 @@ impl Held for HalfRows<'_> {
     }
 
     #[inline(always)]
-    fn lanes<A: Arithmetic>(&self, row: usize, start: usize) -> [f32; LANES] {
-        A::widen(&padded(&self.row(row)[start..]))
+    fn row(&self, index: usize) -> &[u16] {
+        HalfRows::row(self, index)
+    }
+
+    #[inline(always)]
+    unsafe fn load<A: Arithmetic>(values: &[u16; LANES]) -> A::Lanes {
+        // SAFETY: as the caller says.
+        unsafe { A::load_half(values) }
     }
 }
 
-/// The first `LANES` values, or as many as there are and then zeros.
+/// What is left behind the whole chunks of a row, and then zeros.
 #[inline(always)]
-fn padded<T: Copy + Default>(values: &[T]) -> [T; LANES] {
-    match values.first_chunk() {
-        Some(chunk) => *chunk,
-        None => std::array::from_fn(|lane| values.get(lane).copied().unwrap_or_default()),
-    }
+fn rest<T: Copy + Default>(values: &[T]) -> [T; LANES] {
+    std::array::from_fn(|lane| values.get(lane).copied().unwrap_or_default())
 }
 
 impl<H: Held> Job for RowPass<'_, H> {
@@ -82,7 +96,8 @@ impl<H: Held> Job for RowPass<'_, H> {
         let norm = squared_norm(self.x, None).sqrt();
         let is_ordinary = norm == 0.0 || (1e-15..1e15).contains(&norm);
         if is_ordinary {
-            pass::<M, H>(self.kernel, self.weight, self.x, self.held, self.out);
+            // SAFETY: as the caller says.
+            unsafe { pass::<M, H>(self.kernel, self.weight, self.x, self.held, self.out) };
         }
         is_ordinary
     }
@@ -103,9 +118,10 @@ impl Job for SquaredNorms<'_> {
     }
 }
 
-/// Σ of every column, in double precision.
+/// Σ of every column over every `step`-th row, in double precision.
 pub(super) struct ColumnSums<'a> {
     pub(super) rows: Rows<'a>,
+    pub(super) step: usize,
 }
 
 impl Job for ColumnSums<'_> {
@@ -114,7 +130,7 @@ impl Job for ColumnSums<'_> {
     #[inline(always)]
     unsafe fn run<M: Micro>(self) -> Vec<f64> {
         let mut sums = vec![0.0f64; self.rows.width()];
-        for row in self.rows.iter() {
+        for row in self.rows.iter().step_by(self.step) {
             sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
         }
         sums
@@ -149,8 +165,10 @@ fn squared_norm(row: &[f32], centre: Option<&[f32]>) -> f64 {
     lanes.iter().sum()
 }
 
+/// # Safety
+/// Must be inlined into a function that has the instructions enabled.
 #[inline(always)]
-fn pass<A: Arithmetic, H: Held>(kernel: &Kernel, weight: f64, x: &[f32], held: H, out: &mut [f64]) {
+unsafe fn pass<A: Arithmetic, H: Held>(kernel: &Kernel, weight: f64, x: &[f32], held: H, out: &mut [f64]) {
     let distance = is_centred(kernel);
     let norm = squared_norm(x, None);
     let own = Map::term(kernel, norm);
@@ -161,15 +179,15 @@ fn pass<A: Arithmetic, H: Held>(kernel: &Kernel, weight: f64, x: &[f32], held: H
         let mut largest = norm;
         for (group, values) in (0..rows.len()).step_by(GROUP).zip(geometry.chunks_exact_mut(GROUP)) {
             let rows = rows.slice(group, (group + GROUP).min(rows.len()));
-            values.copy_from_slice(&if distance {
-                inner::<A, H, true>(rows, x)
-            } else {
-                inner::<A, H, false>(rows, x)
-            });
+            // SAFETY: as the caller says.
+            let geometry =
+                unsafe { if distance { inner::<A, H, true>(rows, x) } else { inner::<A, H, false>(rows, x) } };
+            values.copy_from_slice(&geometry);
         }
         if !distance {
             for (row, term) in terms.iter_mut().enumerate().take(rows.len()) {
-                let squared = held_norm::<A, H>(rows, row, x.len());
+                // SAFETY: as the caller says.
+                let squared = unsafe { held_norm::<A, H>(rows, row) };
                 largest = largest.max(squared);
                 *term = Map::term(kernel, squared);
             }
@@ -184,10 +202,12 @@ fn pass<A: Arithmetic, H: Held>(kernel: &Kernel, weight: f64, x: &[f32], held: H
 
 /// The squared norm of a row held, in double precision.
 #[inline(always)]
-fn held_norm<A: Arithmetic, H: Held>(rows: H, row: usize, width: usize) -> f64 {
+unsafe fn held_norm<A: Arithmetic, H: Held>(rows: H, row: usize) -> f64 {
+    let (chunks, last) = rows.row(row).as_chunks::<LANES>();
     let mut lanes = [0.0f64; LANES];
-    for start in (0..width).step_by(LANES) {
-        for (lane, value) in lanes.iter_mut().zip(rows.lanes::<A>(row, start)) {
+    for chunk in chunks.iter().chain([&rest(last)]) {
+        // SAFETY: as the caller says.
+        for (lane, value) in lanes.iter_mut().zip(unsafe { A::store(H::load::<A>(chunk)) }) {
             *lane += f64::from(value) * f64::from(value);
         }
     }
@@ -196,21 +216,35 @@ fn held_norm<A: Arithmetic, H: Held>(rows: H, row: usize, width: usize) -> f64 {
 
 /// The geometry of up to [`GROUP`] rows against one; a short group reads its last row again.
 #[inline(always)]
-fn inner<A: Arithmetic, H: Held, const DISTANCE: bool>(group: H, x: &[f32]) -> [f32; GROUP] {
-    let mut sums = [[0.0f32; LANES]; GROUP];
+unsafe fn inner<A: Arithmetic, H: Held, const DISTANCE: bool>(group: H, x: &[f32]) -> [f32; GROUP] {
     let last = group.len() - 1;
-    for start in (0..x.len()).step_by(LANES) {
-        let other = padded(&x[start..]);
-        for (index, sums) in sums.iter_mut().enumerate() {
-            let chunk = group.lanes::<A>(index.min(last), start);
-            for lane in 0..LANES {
-                let (a, b) = (chunk[lane], other[lane]);
-                let (left, right) = if DISTANCE { (a - b, a - b) } else { (a, b) };
-                sums[lane] = fma::<A>(left, right, sums[lane]);
-            }
+    let rows: [&[H::Value]; GROUP] = std::array::from_fn(|index| group.row(index.min(last)));
+    let (others, other_rest) = x.as_chunks::<LANES>();
+    let chunks = rows.map(|row| &row.as_chunks::<LANES>().0[..others.len()]);
+    // SAFETY, of all blocks: as the caller says.
+    let mut sums = unsafe { [A::zeros(); GROUP] };
+    let add = |sum: A::Lanes, values: A::Lanes, other: A::Lanes| unsafe {
+        if DISTANCE {
+            let difference = A::subtract(values, other);
+            A::multiply_add(difference, difference, sum)
+        } else {
+            A::multiply_add(values, other, sum)
+        }
+    };
+    for (at, other) in others.iter().enumerate() {
+        let other = unsafe { A::load(other) };
+        for (sum, chunks) in sums.iter_mut().zip(&chunks) {
+            *sum = add(*sum, unsafe { H::load::<A>(&chunks[at]) }, other);
         }
     }
-    sums.map(|mut lanes| {
+    if !other_rest.is_empty() {
+        let other = unsafe { A::load(&rest(other_rest)) };
+        for (sum, row) in sums.iter_mut().zip(rows) {
+            *sum = add(*sum, unsafe { H::load::<A>(&rest(row.as_chunks::<LANES>().1)) }, other);
+        }
+    }
+    sums.map(|sum| {
+        let mut lanes = unsafe { A::store(sum) };
         // Pairwise, so that the error does not grow with the number of lanes.
         let mut width = LANES / 2;
         while width > 0 {

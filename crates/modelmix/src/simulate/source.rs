@@ -1,6 +1,8 @@
 //! Where simulated samples and their κ come from. Recorded samples are known ahead, so κ is computed in tiles and not row
 //! by row: for the whole pool once, where that fits into memory and pays, else a few samples of each arm ahead.
 
+use std::collections::VecDeque;
+
 use crate::arms::RecordedArms;
 use crate::compute::parallel;
 use crate::features::Rows;
@@ -119,13 +121,15 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Samples of each arm that are looked at ahead of time.
-const AHEAD: usize = 48;
+/// Coming samples that are looked at ahead of time, of all arms together; more where there are very many arms.
+const AHEAD: usize = 512;
+/// Of these, the least that every arm has after the window was filled.
+const AHEAD_OF_EACH: usize = 8;
 
-/// A window of coming samples of each arm. When an arm's part is used up, all places that were used are filled again, with
-/// two blocks of κ: the new ones against all samples given, and against the window. Both are tiles.
+/// A window of coming samples. When an arm has none left in it, all places that were used are filled again, most of them
+/// with samples of the arms that were asked most since, with two blocks of κ: the new ones against all samples given, and
+/// against the window. Both are tiles.
 struct Ahead {
-    /// `AHEAD` places an arm.
     places: Vec<Coming>,
     /// κ between places.
     among: Vec<f32>,
@@ -133,15 +137,15 @@ struct Ahead {
     used: Vec<usize>,
     /// The features of all samples given before that.
     given: Vec<f32>,
-    /// How many samples have been taken off each tape.
-    taken: Vec<usize>,
+    /// By arm, the places of its coming samples, next one first.
+    coming: Vec<VecDeque<usize>>,
 }
 
 #[derive(Clone)]
 struct Coming {
-    /// The recorded row, and how many of the arm come before it.
+    arm: usize,
+    /// The recorded row.
     row: usize,
-    order: usize,
     is_used: bool,
     /// κ against the samples given before the window was last filled.
     kappa: Vec<f32>,
@@ -149,14 +153,14 @@ struct Coming {
 
 impl Ahead {
     fn new(arms: &RecordedArms) -> Self {
-        let places = arms.len() * AHEAD;
-        let empty = Coming { row: 0, order: 0, is_used: true, kappa: Vec::new() };
+        let places = AHEAD.max(2 * AHEAD_OF_EACH * arms.len());
+        let empty = Coming { arm: 0, row: 0, is_used: true, kappa: Vec::new() };
         Self {
             places: vec![empty; places],
             among: vec![0.0; places * places],
             used: Vec::new(),
             given: Vec::new(),
-            taken: vec![0; arms.len()],
+            coming: vec![VecDeque::new(); arms.len()],
         }
     }
 
@@ -168,10 +172,10 @@ impl Ahead {
         tapes: &mut [Tape],
         kappa: &mut Vec<f64>,
     ) -> Option<usize> {
-        if self.first(arm).is_none() {
+        if self.coming[arm].is_empty() {
             self.fill(arms, loss, tapes);
         }
-        let place = self.first(arm)?;
+        let place = self.coming[arm].pop_front()?;
         let count = self.places.len();
         kappa.clear();
         kappa.extend(self.places[place].kappa.iter().map(|&value| f64::from(value)));
@@ -181,30 +185,46 @@ impl Ahead {
         Some(self.places[place].row)
     }
 
-    /// The place of the arm's next sample.
-    fn first(&self, arm: usize) -> Option<usize> {
-        (arm * AHEAD..(arm + 1) * AHEAD)
-            .filter(|&place| !self.places[place].is_used)
-            .min_by_key(|&place| self.places[place].order)
+    /// For each free place the arm that gets it: every arm its least, and the rest as arms were used lately.
+    fn shares(&self, free: usize) -> Vec<usize> {
+        let mut recent = vec![1.0; self.coming.len()];
+        for &place in &self.used {
+            recent[self.places[place].arm] += 1.0;
+        }
+        let mut waiting: Vec<usize> = self.coming.iter().map(VecDeque::len).collect();
+        let mut shares = Vec::with_capacity(free);
+        while shares.len() < free {
+            let lowest = (0..waiting.len()).min_by(|&a, &b| {
+                let need =
+                    |arm: usize| if waiting[arm] < AHEAD_OF_EACH { -1.0 } else { waiting[arm] as f64 / recent[arm] };
+                need(a).total_cmp(&need(b))
+            });
+            let Some(arm) = lowest else { break };
+            waiting[arm] += 1;
+            shares.push(arm);
+        }
+        shares
     }
 
     fn fill(&mut self, arms: &RecordedArms, loss: &Loss, tapes: &mut [Tape]) {
         let count = self.places.len();
-        let features = |place: usize, coming: &Coming| arms[place / AHEAD].features.row(coming.row);
+        let features = |coming: &Coming| arms[coming.arm].features.row(coming.row);
+        let free: Vec<usize> = (0..count).filter(|&place| self.places[place].is_used).collect();
+        let shares = self.shares(free.len());
         for &place in &self.used {
-            self.given.extend_from_slice(features(place, &self.places[place]));
+            self.given.extend_from_slice(features(&self.places[place]));
         }
         for (place, coming) in self.places.iter_mut().enumerate().filter(|(_, coming)| !coming.is_used) {
             coming.kappa.extend(self.used.iter().map(|&other| self.among[place * count + other]));
         }
         self.used.clear();
         let mut filled = Vec::new();
-        for (place, coming) in self.places.iter_mut().enumerate().filter(|(_, coming)| coming.is_used) {
-            let arm = place / AHEAD;
+        for (place, arm) in free.into_iter().zip(shares) {
             if let Some(row) = tapes[arm].next() {
-                (coming.row, coming.order, coming.is_used) = (row, self.taken[arm], false);
+                let coming = &mut self.places[place];
+                (coming.arm, coming.row, coming.is_used) = (arm, row, false);
                 coming.kappa.clear();
-                self.taken[arm] += 1;
+                self.coming[arm].push_back(place);
                 filled.push(place);
             }
         }
@@ -212,8 +232,10 @@ impl Ahead {
             return;
         }
         let window: Vec<usize> = (0..count).filter(|&place| !self.places[place].is_used).collect();
-        let gather = |places: &[usize]| -> Vec<f32> {
-            places.iter().flat_map(|&place| features(place, &self.places[place])).copied().collect()
+        let gather = |places: &[usize]| {
+            let mut rows = Vec::with_capacity(places.len() * arms.width());
+            places.iter().for_each(|&place| rows.extend_from_slice(features(&self.places[place])));
+            rows
         };
         let (new, all) = (gather(&filled), gather(&window));
         let new = Rows::new(arms.width(), &new);

@@ -1,0 +1,235 @@
+//! One measurement a line: reads commands from standard input, answers each with the seconds it took and a result to
+//! compare, so that `benches/peers.py` can take turns between this engine and its peers. Not a benchmark by itself.
+//!
+//! ```text
+//! load NAME PATH                                  features of all arms in an .npz
+//! offline NAME gaussian|polynomial BANDWIDTH THREADS   K̂ of all arms: seconds, sum of its entries
+//! row NAME THREADS | half NAME THREADS             one row against all rows of the first arm: seconds
+//! bandwidth BYTES | peak                           seconds to read so many bytes; of 10⁹ vector multiply-adds, in flops/s
+//! program M warm|cold COUNT                        seconds a quadratic program
+//! session NAME POLICY ROUNDS single|half           seconds, rows of all arms told one by one
+//! simulate NAME POLICIES ROUNDS SEEDS THREADS      seconds, policies with semicolons between them
+//! memory                                           peak resident bytes
+//! ```
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::time::Instant;
+
+use modelmix::compute::{Backend, Cpu};
+use modelmix::features::HalfRows;
+use modelmix::random::Random;
+use modelmix::session::Storage;
+use modelmix::simplex::{Bounds, Solver};
+use modelmix::{
+    Inputs, KernelSpec, Objective, Quadratic, RecordedArms, Session, SessionSettings, Simulation, load, mixture,
+    simulate,
+};
+
+type Sets = BTreeMap<String, RecordedArms>;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut sets = Sets::new();
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = answer(&mut sets, &words)?;
+        println!("{answer}");
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+fn seconds<R>(work: impl FnOnce() -> R) -> (f64, R) {
+    let start = Instant::now();
+    let result = std::hint::black_box(work());
+    (start.elapsed().as_secs_f64(), result)
+}
+
+fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
+    let set = |name: &str| sets.get(name).ok_or_else(|| format!("{name} is not loaded"));
+    Ok(match words {
+        ["load", name, path] => {
+            let arms = load::arms(&[path.parse()?])?;
+            sets.insert((*name).into(), arms);
+            "0".into()
+        }
+        ["offline", name, kernel, bandwidth, threads] => {
+            let arms = set(name)?;
+            let objective = match *kernel {
+                // the square of this kernel is the one asked for
+                "gaussian" => Objective::rke().with_bandwidth(bandwidth.parse::<f64>()? * std::f64::consts::SQRT_2),
+                _ => Objective::mmd().with_kernel(KernelSpec::Kid),
+            };
+            let cpu = Cpu::with_threads(threads.parse()?);
+            if *kernel == "gaussian" {
+                let loss = objective.prepare(Inputs::new().arms(arms).backend(cpu))?;
+                let (time, form) = seconds(|| mixture::statistics(arms, &loss));
+                format!("{time} {}", form?.biased().quadratic().iter().sum::<f64>())
+            } else {
+                let kernel = modelmix::Kernel::Polynomial { scale: 1.0 / arms.width() as f64, offset: 1.0, degree: 3 };
+                let (time, sum) = seconds(|| polynomial(arms, &kernel, &cpu));
+                format!("{time} {sum}")
+            }
+        }
+        ["row", name, threads] => {
+            let rows = set(name)?[0].features.view();
+            let mut out = vec![0.0; rows.len()];
+            let kernel = modelmix::Kernel::Gaussian { bandwidth: 20.0 };
+            let cpu = Cpu::with_threads(threads.parse()?);
+            let (time, ()) = seconds(|| cpu.kernel_rows(&kernel, 1.0, rows.slice(0, 1), rows, &mut out));
+            format!("{time} {}", out.iter().sum::<f64>())
+        }
+        ["half", name, threads] => {
+            let features = &set(name)?[0].features;
+            let bits: Vec<u16> = features.values().iter().map(|&value| half::f16::from_f32(value).to_bits()).collect();
+            let rows = HalfRows::new(features.width(), &bits);
+            let mut out = vec![0.0; rows.len()];
+            let kernel = modelmix::Kernel::Gaussian { bandwidth: 20.0 };
+            let cpu = Cpu::with_threads(threads.parse()?);
+            let (time, ()) =
+                seconds(|| cpu.kernel_rows_half(&kernel, 1.0, features.view().slice(0, 1), rows, &mut out));
+            format!("{time} {}", out.iter().sum::<f64>())
+        }
+        ["bandwidth", bytes] => {
+            let values = vec![1.0f32; bytes.parse::<usize>()? / 4];
+            (0..5).map(|_| read(&values)).fold(f64::INFINITY, f64::min).to_string()
+        }
+        ["peak"] => (0..5).map(|_| peak()).fold(0.0, f64::max).to_string(),
+        ["program", arms, start, count] => program(arms.parse()?, *start == "warm", count.parse()?)?.to_string(),
+        ["session", name, policy, rounds, storage] => {
+            let arms = set(name)?;
+            let storage = if *storage == "half" { Storage::Half } else { Storage::Single };
+            let settings = SessionSettings { policy: policy.parse()?, storage, ..SessionSettings::default() };
+            let loss = Objective::rke().with_bandwidth(28.0).prepare(Inputs::new().backend(Cpu::with_threads(1)))?;
+            let mut session = Session::new(arms.names(), loss, &settings)?;
+            let mut next = vec![0; arms.len()];
+            let (time, done) = seconds(|| -> modelmix::Result<()> {
+                for _ in 0..rounds.parse::<usize>().unwrap_or(0) {
+                    let pull = session.ask()?;
+                    let features = &arms[pull.arm].features;
+                    let row = next[pull.arm] % features.len();
+                    next[pull.arm] += 1;
+                    session.tell(pull.id, &features.select([row])?)?;
+                }
+                Ok(())
+            });
+            done?;
+            time.to_string()
+        }
+        ["simulate", name, policies, rounds, seeds, threads] => {
+            let arms = set(name)?;
+            let threads: usize = threads.parse()?;
+            let policies = policies.split(';').map(str::parse).collect::<modelmix::Result<_>>()?;
+            let simulation = Simulation {
+                policies,
+                rounds: rounds.parse()?,
+                seeds: seeds.parse()?,
+                threads: Some(threads),
+                ..Simulation::default()
+            };
+            let loss =
+                Objective::rke().with_bandwidth(28.0).prepare(Inputs::new().backend(Cpu::with_threads(threads)))?;
+            // The true K of all recorded samples is what a simulation is judged by, not a part of its rounds.
+            let (truth, _) = seconds(|| mixture::statistics(arms, &loss).map(|_| ()));
+            let (time, report) = seconds(|| simulate(arms, &loss, &simulation).map(|_| ()));
+            report?;
+            format!("{time} {truth}")
+        }
+        ["memory"] => {
+            let status = std::fs::read_to_string("/proc/self/status")?;
+            let line = status.lines().find(|line| line.starts_with("VmHWM")).ok_or("no VmHWM")?;
+            (line.split_whitespace().nth(1).ok_or("no value")?.parse::<u64>()? * 1024).to_string()
+        }
+        _ => return Err(format!("cannot read {words:?}").into()),
+    })
+}
+
+/// The sum of K̂ over all pairs of arms, as `offline` has it for the Gaussian kernel.
+fn polynomial(arms: &RecordedArms, kernel: &modelmix::Kernel, cpu: &Cpu) -> f64 {
+    let mut total = 0.0;
+    for (i, x) in arms.iter().enumerate() {
+        let n = x.features.len() as f64;
+        let own: f64 = x.features.view().iter().map(|row| kernel.of_self(row)).sum();
+        total += (cpu.kernel_sums_within(kernel, x.features.view()).iter().sum::<f64>() + own) / (n * n);
+        for y in arms.iter().skip(i + 1) {
+            let sums = cpu.kernel_sums(kernel, x.features.view(), y.features.view());
+            total += 2.0 * sums.rows.iter().sum::<f64>() / (n * y.features.len() as f64);
+        }
+    }
+    total
+}
+
+/// Seconds to read all values once.
+fn read(values: &[f32]) -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn wide(values: &[f32]) -> [f32; 64] {
+        sum(values)
+    }
+    #[inline(always)]
+    fn sum(values: &[f32]) -> [f32; 64] {
+        let mut sums = [0.0; 64];
+        for chunk in values.as_chunks::<64>().0 {
+            sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += value);
+        }
+        sums
+    }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return seconds(|| unsafe { wide(values) }).0;
+    }
+    seconds(|| sum(values)).0
+}
+
+/// Fused multiply-adds in registers, in flops a second: what no code on one core can exceed.
+fn peak() -> f64 {
+    const STEPS: usize = 4_000_000;
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    fn wide() -> f32 {
+        use std::arch::x86_64::*;
+        let (factor, term) = (_mm256_set1_ps(0.999_9), _mm256_set1_ps(1e-6));
+        let mut sums = [_mm256_set1_ps(1.0); 12];
+        for _ in 0..STEPS {
+            for sum in &mut sums {
+                *sum = _mm256_fmadd_ps(*sum, factor, term);
+            }
+        }
+        sums.iter().map(|&sum| _mm256_cvtss_f32(sum)).sum()
+    }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: the processor has AVX2 and FMA.
+        let (time, _) = seconds(|| unsafe { wide() });
+        return (STEPS * 12 * 8 * 2) as f64 / time;
+    }
+    f64::NAN
+}
+
+/// Seconds a program, over a sequence that drifts as a session's does.
+fn program(arms: usize, warm: bool, count: usize) -> Result<f64, Box<dyn Error>> {
+    let mut random = Random::seeded(3);
+    let points: Vec<Vec<f64>> = (0..arms).map(|_| (0..arms + 3).map(|_| random.unit() - 0.5).collect()).collect();
+    let product = |at: usize| points[at / arms].iter().zip(&points[at % arms]).map(|(a, b)| a * b).sum::<f64>();
+    let quadratic: Vec<f64> = (0..arms * arms).map(|at| 0.3 + product(at) / arms as f64).collect();
+    let linear = |step: usize| (0..arms).map(|arm| ((step * 7 + arm * 13) % 17) as f64 * 1e-4).collect();
+    let forms =
+        (0..100).map(|step| Quadratic::new(quadratic.clone(), linear(step))).collect::<modelmix::Result<Vec<_>>>()?;
+    let bounds = Bounds::simplex(arms);
+    let mut solver = Solver::default();
+    let (time, result) = seconds(|| -> modelmix::Result<f64> {
+        let mut total = 0.0;
+        for step in 0..count {
+            if !warm {
+                solver.forget();
+            }
+            total += solver.solve(&forms[step % forms.len()], &bounds)?.value;
+        }
+        Ok(total)
+    });
+    result?;
+    Ok(time / count as f64)
+}
