@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::error::{Error, Result};
+use crate::features::Rows;
 use crate::kernel::Kernel;
 use crate::loss::{Loss, PreparedTerm};
 use crate::objective::Measure;
@@ -280,16 +281,13 @@ impl Sums {
         let starts = starts(arms);
         let place = |arm: usize| starts[arm]..starts[arm + 1];
         if let Some(kernel) = &term.kappa {
-            for (i, x) in arms.iter().enumerate() {
-                let own = x.features.view().iter().map(|row| kernel.of_self(row));
-                sums.self_terms[place(i)].iter_mut().zip(own).for_each(|(term, own)| *term = own);
-                sums.toward[i][place(i)].copy_from_slice(&loss.backend().kernel_sums_within(kernel, x.features.view()));
-                // Each pair of arms once: the sums of its columns are the other arm's sums.
-                for (j, y) in arms.iter().enumerate().skip(i + 1) {
-                    let pairs = loss.backend().kernel_sums(kernel, x.features.view(), y.features.view());
-                    sums.toward[j][place(i)].copy_from_slice(&pairs.rows);
-                    sums.toward[i][place(j)].copy_from_slice(&pairs.columns);
+            let sets: Vec<Rows<'_>> = arms.iter().map(|arm| arm.features.view()).collect();
+            for (i, row) in loss.backend().kernel_sums_among(kernel, &sets).iter().enumerate() {
+                for (j, part) in row.iter().enumerate() {
+                    sums.toward[j][place(i)].copy_from_slice(part);
                 }
+                let own = sets[i].iter().map(|row| kernel.of_self(row));
+                sums.self_terms[place(i)].iter_mut().zip(own).for_each(|(term, own)| *term = own);
             }
         }
         for (i, RecordedArm { name, features, scores }) in arms.iter().enumerate() {

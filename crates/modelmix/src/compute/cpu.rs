@@ -75,29 +75,32 @@ impl Cpu {
         SCRATCH.with_borrow_mut(|scratch| self.instructions.run(Sweep { task, x_range, y_range, leaf, scratch }));
     }
 
-    /// All tasks (rows × block of columns), in waves that bound the memory of their results, which are folded in order.
-    fn sums(&self, task: &Task<'_>, mut fold: impl FnMut(&Range<usize>, &Range<usize>, Sums)) {
-        let (rows, columns) = (task.x.rows.len(), task.y.rows.len());
-        let mut tasks = Vec::new();
-        // Blocks of one size, at least four of them for threads to share, and large enough to pay for packing.
-        let most = columns.div_ceil(4).clamp(96, block_rows(task.y.rows.width()).max(96));
-        let length = columns.div_ceil(columns.div_ceil(most).max(1)).next_multiple_of(32).max(32);
-        for y_range in blocks(columns, length) {
-            // A triangle's columns only meet the rows before them.
-            let rows = if task.triangle { y_range.end.min(rows) } else { rows };
-            tasks.extend(blocks(rows, TASK_ROWS).map(|x_range| (x_range, y_range.clone())));
+    /// The sums of all tasks, in pieces (rows × block of columns) that threads share, in waves that bound the memory of
+    /// their results; these are folded in a fixed order.
+    fn sums(&self, tasks: &[Task<'_>], mut fold: impl FnMut(usize, &Range<usize>, &Range<usize>, Sums)) {
+        let mut pieces = Vec::new();
+        for (index, task) in tasks.iter().enumerate() {
+            let (rows, columns) = (task.x.rows.len(), task.y.rows.len());
+            // Blocks of one size, at least four of them for threads to share, and large enough to pay for packing.
+            let most = columns.div_ceil(4).clamp(96, block_rows(task.y.rows.width()).max(96));
+            let length = columns.div_ceil(columns.div_ceil(most).max(1)).next_multiple_of(32).max(32);
+            for y_range in blocks(columns, length) {
+                // A triangle's columns only meet the rows before them.
+                let rows = if task.triangle { y_range.end.min(rows) } else { rows };
+                pieces.extend(blocks(rows, TASK_ROWS).map(|x_range| (index, x_range, y_range.clone())));
+            }
         }
-        // The largest first, so that no thread is left alone with one at the end.
-        tasks.sort_by_key(|(x_range, y_range)| std::cmp::Reverse((x_range.len() * y_range.len(), y_range.start)));
-        for wave in tasks.chunks(8 * self.threads) {
-            let results = parallel(self.threads, wave.len(), |index| {
-                let (x_range, y_range) = &wave[index];
+        // The largest first, so that no thread is left alone with one at the end; the sort is stable.
+        pieces.sort_by_key(|(_, x_range, y_range)| std::cmp::Reverse(x_range.len() * y_range.len()));
+        for wave in pieces.chunks(32 * self.threads) {
+            let results = parallel(self.threads, wave.len(), |piece| {
+                let (index, x_range, y_range) = &wave[piece];
                 let mut leaf = Sums::new(x_range.clone(), y_range.clone());
-                self.sweep(task, x_range.clone(), y_range.clone(), &mut leaf);
+                self.sweep(&tasks[*index], x_range.clone(), y_range.clone(), &mut leaf);
                 leaf
             });
-            for ((x_range, y_range), sums) in wave.iter().zip(results) {
-                fold(x_range, y_range, sums);
+            for ((index, x_range, y_range), sums) in wave.iter().zip(results) {
+                fold(*index, x_range, y_range, sums);
             }
         }
     }
@@ -147,30 +150,41 @@ impl Cpu {
         Some(sum.into_iter().map(|sum| (sum / count.max(1) as f64) as f32).collect())
     }
 
-    /// Prepares both sides and hands the task over; nothing where squares of the values would leave single precision.
-    fn with_task<R>(&self, pairs: Pairs<'_>, run: impl FnOnce(&Task<'_>) -> R) -> Option<R> {
-        let Pairs { kernel, x, y, terms } = pairs;
-        let centre = self.centre(kernel, &[Some(x), y].into_iter().flatten().collect::<Vec<_>>());
-        let first = self.side(kernel, x, centre.as_deref());
-        let second = y.map(|y| self.side(kernel, y, centre.as_deref()));
-        let second = second.as_ref().unwrap_or(&first);
-        let norms =
-            [&first, second].map(|side| f64::from(side.norms.iter().fold(0.0f32, |most, &norm| most.max(norm))));
-        let is_ordinary = norms.iter().all(|&norm| norm == 0.0 || (1e-15..1e15).contains(&norm));
-        let largest = norms[0] * norms[1];
-        let triangle = y.is_none() && kernel.is_some();
-        is_ordinary
-            .then(|| run(&Task { x: &first, y: second, centre: centre.as_deref(), kernel, largest, terms, triangle }))
+    /// Centre, norms and terms of all sets; nothing where squares of the values would leave single precision.
+    fn prepare<'a>(&self, kernel: Option<&'a Kernel>, sets: &[Rows<'a>]) -> Option<Prepared<'a>> {
+        let centre = self.centre(kernel, sets);
+        let sides: Vec<Side<'a>> = sets.iter().map(|&set| self.side(kernel, set, centre.as_deref())).collect();
+        let largest = sides.iter().map(Side::largest_norm).fold(0.0, f32::max);
+        let is_ordinary = largest == 0.0 || (1e-15..1e15).contains(&largest);
+        is_ordinary.then(|| Prepared { kernel, centre, sides, largest: f64::from(largest).powi(2) })
     }
 }
 
-/// What a task is about: two sets, or all pairs within one; a kernel, or squared distances; and how many terms the shortest
-/// sum has.
-struct Pairs<'a> {
+/// Sets that tasks can be made of.
+struct Prepared<'a> {
     kernel: Option<&'a Kernel>,
-    x: Rows<'a>,
-    y: Option<Rows<'a>>,
-    terms: usize,
+    centre: Option<Vec<f32>>,
+    sides: Vec<Side<'a>>,
+    /// A bound of |x·y|.
+    largest: f64,
+}
+
+impl Prepared<'_> {
+    /// Set `x` against set `y`, each pair once where they are the same. `terms` is how many pairs the shortest sum has.
+    fn task(&self, x: usize, y: usize, terms: usize) -> Task<'_> {
+        let Prepared { kernel, centre, sides, largest } = self;
+        // Neighbours are looked for from every row; sums need each pair once.
+        let triangle = x == y && kernel.is_some();
+        Task {
+            x: &sides[x],
+            y: &sides[y],
+            centre: centre.as_deref(),
+            kernel: *kernel,
+            largest: *largest,
+            terms,
+            triangle,
+        }
+    }
 }
 
 /// 0..len in pieces.
@@ -181,29 +195,29 @@ fn blocks(len: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
 // Values whose squares leave single precision are left to plain loops.
 impl Backend for Cpu {
     fn kernel_sums(&self, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) -> PairSums {
-        let pairs = Pairs { kernel: Some(kernel), x, y: Some(y), terms: x.len().min(y.len()) };
-        let sums = self.with_task(pairs, |task| {
-            let mut sums = PairSums { rows: vec![0.0; x.len()], columns: vec![0.0; y.len()] };
-            self.sums(task, |x_range, y_range, part| {
-                add(&mut sums.rows[x_range.clone()], &part.rows);
-                add(&mut sums.columns[y_range.clone()], &part.columns);
-            });
-            sums
+        let Some(prepared) = self.prepare(Some(kernel), &[x, y]) else { return Reference.kernel_sums(kernel, x, y) };
+        let mut sums = PairSums { rows: vec![0.0; x.len()], columns: vec![0.0; y.len()] };
+        self.sums(&[prepared.task(0, 1, x.len().min(y.len()))], |_, x_range, y_range, part| {
+            add(&mut sums.rows[x_range.clone()], &part.rows);
+            add(&mut sums.columns[y_range.clone()], &part.columns);
         });
-        sums.unwrap_or_else(|| Reference.kernel_sums(kernel, x, y))
+        sums
     }
 
-    fn kernel_sums_within(&self, kernel: &Kernel, x: Rows<'_>) -> Vec<f64> {
-        let sums = self.with_task(Pairs { kernel: Some(kernel), x, y: None, terms: x.len() }, |task| {
-            let mut sums = vec![0.0; x.len()];
-            self.sums(task, |x_range, y_range, part| {
-                // Each pair was met once, and counts for both of its rows.
-                add(&mut sums[x_range.clone()], &part.rows);
-                add(&mut sums[y_range.clone()], &part.columns);
-            });
-            sums
+    fn kernel_sums_among(&self, kernel: &Kernel, sets: &[Rows<'_>]) -> Vec<Vec<Vec<f64>>> {
+        let Some(prepared) = self.prepare(Some(kernel), sets) else { return Reference.kernel_sums_among(kernel, sets) };
+        let pairs: Vec<(usize, usize)> = (0..sets.len()).flat_map(|i| (i..sets.len()).map(move |j| (i, j))).collect();
+        let tasks: Vec<Task<'_>> =
+            pairs.iter().map(|&(i, j)| prepared.task(i, j, sets[i].len().min(sets[j].len()))).collect();
+        let mut sums: Vec<Vec<Vec<f64>>> =
+            sets.iter().map(|set| sets.iter().map(|_| vec![0.0; set.len()]).collect()).collect();
+        self.sums(&tasks, |index, x_range, y_range, part| {
+            // Each pair was met once, and counts for both of its rows.
+            let (i, j) = pairs[index];
+            add(&mut sums[i][j][x_range.clone()], &part.rows);
+            add(&mut sums[j][i][y_range.clone()], &part.columns);
         });
-        sums.unwrap_or_else(|| Reference.kernel_sums_within(kernel, x))
+        sums
     }
 
     fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]) {
@@ -221,14 +235,13 @@ impl Backend for Cpu {
             return;
         }
         // The rows held pass by as they are, and the new ones, which are fewer as a rule, are packed.
-        let done = self.with_task(Pairs { kernel: Some(kernel), x: held, y: Some(x), terms: VALUE_TERMS }, |task| {
-            for y_range in blocks(x.len(), block_rows(x.width())) {
-                let mut leaf = Values { stride: held.len(), weight, out };
-                self.sweep(task, 0..held.len(), y_range, &mut leaf);
-            }
-        });
-        if done.is_none() {
-            Reference.kernel_rows(kernel, weight, x, held, out);
+        let Some(prepared) = self.prepare(Some(kernel), &[held, x]) else {
+            return Reference.kernel_rows(kernel, weight, x, held, out);
+        };
+        let task = prepared.task(0, 1, VALUE_TERMS);
+        for y_range in blocks(x.len(), block_rows(x.width())) {
+            let mut leaf = Values { stride: held.len(), weight, out };
+            self.sweep(&task, 0..held.len(), y_range, &mut leaf);
         }
     }
 
@@ -254,44 +267,43 @@ impl Backend for Cpu {
     }
 
     fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64> {
-        let radii = self.with_task(Pairs { kernel: None, x, y: None, terms: 1 }, |task| {
-            let norms = &task.x.norms;
-            let largest_norm = norms.iter().fold(0.0f32, |most, &norm| most.max(norm));
-            let leaves = self.by_rows(task, |range| Nearest {
-                rows: x,
-                first_row: range.start,
-                k,
-                norms,
-                largest_norm,
-                least: vec![f64::INFINITY; range.len() * k],
-            });
-            leaves.iter().flat_map(|leaf| leaf.least.chunks_exact(k).map(|least| least[k - 1])).collect()
+        let Some(prepared) = self.prepare(None, &[x]) else { return Reference.nearest(x, k) };
+        let task = prepared.task(0, 0, 1);
+        let (norms, largest_norm) = (&task.x.norms, task.x.largest_norm());
+        let leaves = self.by_rows(&task, |range| Nearest {
+            rows: x,
+            first_row: range.start,
+            k,
+            norms,
+            largest_norm,
+            least: vec![f64::INFINITY; range.len() * k],
         });
-        radii.unwrap_or_else(|| Reference.nearest(x, k))
+        leaves.iter().flat_map(|leaf| leaf.least.chunks_exact(k).map(|least| least[k - 1])).collect()
     }
 
     fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
-        let counts = self.with_task(Pairs { kernel: None, x: points, y: Some(centres), terms: 1 }, |task| {
-            let largest = task.x.norms.iter().fold(0.0f32, |most, &norm| most.max(norm));
-            let bound = |sign: f32| -> Vec<f32> {
-                let radius = |(&radius, &norm): (&f64, &f32)| {
-                    radius as f32 * (1.0 + sign * f32::EPSILON) + sign * distance_error(points.width(), largest, norm)
-                };
-                squared_radii.iter().zip(&task.y.norms).map(radius).collect()
+        let Some(prepared) = self.prepare(None, &[points, centres]) else {
+            return Reference.ball_counts(points, centres, squared_radii);
+        };
+        let task = prepared.task(0, 1, 1);
+        let largest = task.x.largest_norm();
+        let bound = |sign: f32| -> Vec<f32> {
+            let radius = |(&radius, &norm): (&f64, &f32)| {
+                radius as f32 * (1.0 + sign * f32::EPSILON) + sign * distance_error(points.width(), largest, norm)
             };
-            let (sure, maybe) = (bound(-1.0), bound(1.0));
-            let leaves = self.by_rows(task, |range| Balls {
-                points,
-                centres,
-                first_row: range.start,
-                squared_radii,
-                sure: &sure,
-                maybe: &maybe,
-                counts: vec![0; range.len()],
-            });
-            leaves.into_iter().flat_map(|leaf| leaf.counts).collect()
+            squared_radii.iter().zip(&task.y.norms).map(radius).collect()
+        };
+        let (sure, maybe) = (bound(-1.0), bound(1.0));
+        let leaves = self.by_rows(&task, |range| Balls {
+            points,
+            centres,
+            first_row: range.start,
+            squared_radii,
+            sure: &sure,
+            maybe: &maybe,
+            counts: vec![0; range.len()],
         });
-        counts.unwrap_or_else(|| Reference.ball_counts(points, centres, squared_radii))
+        leaves.into_iter().flat_map(|leaf| leaf.counts).collect()
     }
 }
 

@@ -103,36 +103,50 @@ impl Map {
         }
     }
 
-    /// Turns one row of geometry into kernel values, in place.
+    /// Turns geometry into kernel values, in place: rows of `width` values, each with a term of its own.
     #[inline(always)]
-    pub(super) fn apply<A: Arithmetic>(&self, values: &mut [f32], row: f32, columns: &[f32]) {
+    pub(super) fn apply<A: Arithmetic>(&self, values: &mut [f32], width: usize, rows: &[f32], columns: &[f32]) {
+        let columns = &columns[..width];
+        let values = values.chunks_exact_mut(width).zip(rows);
         match *self {
             Map::GaussianOfProduct { factor } => {
-                for (value, column) in values.iter_mut().zip(columns) {
-                    // Rounding can leave a squared distance below zero, and y a little above: that is no worse than below.
-                    *value = exp2::<A>(fma::<A>(factor, *value, row + column));
+                for (values, row) in values {
+                    for (value, column) in values.iter_mut().zip(columns) {
+                        // Rounding can leave a squared distance below zero, and y a little above: no worse than below.
+                        *value = exp2::<A>(fma::<A>(factor, *value, row + column));
+                    }
                 }
             }
             Map::GaussianOfDistance { factor } => {
-                values.iter_mut().for_each(|value| *value = exp2::<A>(factor * *value))
+                for (values, _) in values {
+                    values.iter_mut().for_each(|value| *value = exp2::<A>(factor * *value));
+                }
             }
             Map::LaplacianOfDistance { factor } => {
-                values.iter_mut().for_each(|value| *value = exp2::<A>(factor * value.sqrt()))
+                for (values, _) in values {
+                    values.iter_mut().for_each(|value| *value = exp2::<A>(factor * value.sqrt()));
+                }
             }
             Map::Polynomial { factor, offset, degree } => {
-                values.iter_mut().for_each(|value| *value = fma::<A>(factor, *value, offset));
-                power(values, degree);
+                for (values, _) in values {
+                    values.iter_mut().for_each(|value| *value = fma::<A>(factor, *value, offset));
+                    power(values, degree);
+                }
             }
             Map::Cosine { degree } => {
-                for (value, column) in values.iter_mut().zip(columns) {
-                    *value = (*value * row * column).clamp(-1.0, 1.0);
+                for (values, row) in values {
+                    for (value, column) in values.iter_mut().zip(columns) {
+                        *value = (*value * row * column).clamp(-1.0, 1.0);
+                    }
+                    power(values, degree);
                 }
-                power(values, degree);
             }
             Map::Distance => {
-                for (value, column) in values.iter_mut().zip(columns) {
-                    let squared = fma::<A>(-2.0, *value, row + column);
-                    *value = if squared > 0.0 { squared } else { 0.0 };
+                for (values, row) in values {
+                    for (value, column) in values.iter_mut().zip(columns) {
+                        let squared = fma::<A>(-2.0, *value, row + column);
+                        *value = if squared > 0.0 { squared } else { 0.0 };
+                    }
                 }
             }
         }

@@ -11,12 +11,18 @@ pub(super) trait Micro: Arithmetic {
     const ROWS: usize;
     const COLUMNS: usize;
 
-    /// Adds to `tile` (row by row, `COLUMNS` apart), for each of `ROWS` rows of `a`, `stride` apart, and each of the
+    /// Adds to `tile`, or where `FIRST` writes into it (row by row, `COLUMNS` apart), for each of `ROWS` rows of `a`, `stride` apart, and each of the
     /// `COLUMNS` columns of `b`, stored depth by depth: Σ a·b, or Σ (a − b)² where `DISTANCE`.
     ///
     /// # Safety
     /// The processor must have the instruction set, and the slices must reach as far as `depth` says.
-    unsafe fn accumulate<const DISTANCE: bool>(depth: usize, a: &[f32], stride: usize, b: &[f32], tile: &mut [f32]);
+    unsafe fn accumulate<const DISTANCE: bool, const FIRST: bool>(
+        depth: usize,
+        a: &[f32],
+        stride: usize,
+        b: &[f32],
+        tile: &mut [f32],
+    );
 }
 
 /// The least that `a`, `b` and the tile must hold.
@@ -72,7 +78,13 @@ impl Micro for Portable {
     const COLUMNS: usize = if cfg!(target_arch = "aarch64") { 16 } else { 8 };
 
     #[inline(always)]
-    unsafe fn accumulate<const DISTANCE: bool>(depth: usize, a: &[f32], stride: usize, b: &[f32], tile: &mut [f32]) {
+    unsafe fn accumulate<const DISTANCE: bool, const FIRST: bool>(
+        depth: usize,
+        a: &[f32],
+        stride: usize,
+        b: &[f32],
+        tile: &mut [f32],
+    ) {
         check::<Self>(depth, a, stride, b, tile);
         let mut sums = [[0.0f32; Self::COLUMNS]; Self::ROWS];
         for (k, columns) in b[..depth * Self::COLUMNS].as_chunks::<{ Self::COLUMNS }>().0.iter().enumerate() {
@@ -85,7 +97,7 @@ impl Micro for Portable {
             }
         }
         for (value, sum) in tile.iter_mut().zip(sums.as_flattened()) {
-            *value += sum;
+            *value = if FIRST { *sum } else { *value + sum };
         }
     }
 }
@@ -149,7 +161,7 @@ mod x86 {
         const COLUMNS: usize = 16;
 
         #[inline(always)]
-        unsafe fn accumulate<const DISTANCE: bool>(
+        unsafe fn accumulate<const DISTANCE: bool, const FIRST: bool>(
             depth: usize,
             a: &[f32],
             stride: usize,
@@ -158,7 +170,7 @@ mod x86 {
         ) {
             check::<Self>(depth, a, stride, b, tile);
             // SAFETY: `check` has seen that all that is read and written lies in the slices; the caller has AVX2 and FMA.
-            unsafe { avx2::<DISTANCE>(depth, a.as_ptr(), stride, b.as_ptr(), tile.as_mut_ptr()) }
+            unsafe { avx2::<DISTANCE, FIRST>(depth, a.as_ptr(), stride, b.as_ptr(), tile.as_mut_ptr()) }
         }
     }
 
@@ -208,7 +220,7 @@ mod x86 {
         const COLUMNS: usize = 32;
 
         #[inline(always)]
-        unsafe fn accumulate<const DISTANCE: bool>(
+        unsafe fn accumulate<const DISTANCE: bool, const FIRST: bool>(
             depth: usize,
             a: &[f32],
             stride: usize,
@@ -217,7 +229,7 @@ mod x86 {
         ) {
             check::<Self>(depth, a, stride, b, tile);
             // SAFETY: `check` has seen that all that is read and written lies in the slices; the caller has AVX-512F.
-            unsafe { avx512::<DISTANCE>(depth, a.as_ptr(), stride, b.as_ptr(), tile.as_mut_ptr()) }
+            unsafe { avx512::<DISTANCE, FIRST>(depth, a.as_ptr(), stride, b.as_ptr(), tile.as_mut_ptr()) }
         }
     }
 
@@ -225,7 +237,13 @@ mod x86 {
 
     #[target_feature(enable = "avx2,fma")]
     #[inline(never)]
-    unsafe fn avx2<const DISTANCE: bool>(depth: usize, a: *const f32, stride: usize, b: *const f32, tile: *mut f32) {
+    unsafe fn avx2<const DISTANCE: bool, const FIRST: bool>(
+        depth: usize,
+        a: *const f32,
+        stride: usize,
+        b: *const f32,
+        tile: *mut f32,
+    ) {
         let mut sums = [[_mm256_setzero_ps(); 2]; Avx2::ROWS];
         for k in 0..depth {
             // SAFETY: the caller has checked how far `a` and `b` reach.
@@ -247,14 +265,20 @@ mod x86 {
             // SAFETY: the caller has checked that the tile has room for all sums.
             unsafe {
                 let at = tile.add(8 * index);
-                _mm256_storeu_ps(at, _mm256_add_ps(_mm256_loadu_ps(at), sum));
+                _mm256_storeu_ps(at, if FIRST { sum } else { _mm256_add_ps(_mm256_loadu_ps(at), sum) });
             }
         }
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline(never)]
-    unsafe fn avx512<const DISTANCE: bool>(depth: usize, a: *const f32, stride: usize, b: *const f32, tile: *mut f32) {
+    unsafe fn avx512<const DISTANCE: bool, const FIRST: bool>(
+        depth: usize,
+        a: *const f32,
+        stride: usize,
+        b: *const f32,
+        tile: *mut f32,
+    ) {
         let mut sums = [[_mm512_setzero_ps(); 2]; Avx512::ROWS];
         for k in 0..depth {
             // SAFETY: the caller has checked how far `a` and `b` reach.
@@ -276,7 +300,7 @@ mod x86 {
             // SAFETY: the caller has checked that the tile has room for all sums.
             unsafe {
                 let at = tile.add(16 * index);
-                _mm512_storeu_ps(at, _mm512_add_ps(_mm512_loadu_ps(at), sum));
+                _mm512_storeu_ps(at, if FIRST { sum } else { _mm512_add_ps(_mm512_loadu_ps(at), sum) });
             }
         }
     }

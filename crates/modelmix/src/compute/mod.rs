@@ -37,8 +37,14 @@ pub trait Backend: Debug + Send + Sync {
     /// Σ k(x, y) over all pairs of two sets.
     fn kernel_sums(&self, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) -> PairSums;
 
-    /// For every row of one set, Σ k(x, x′) over the other rows of the set; the row itself is left out.
-    fn kernel_sums_within(&self, kernel: &Kernel, x: Rows<'_>) -> Vec<f64>;
+    /// Σ k over all pairs among several sets: `[i][j]` has for every row of set i its sum over set j. A row is not paired
+    /// with itself.
+    fn kernel_sums_among(&self, kernel: &Kernel, sets: &[Rows<'_>]) -> Vec<Vec<Vec<f64>>>;
+
+    /// The same for one set.
+    fn kernel_sums_within(&self, kernel: &Kernel, x: Rows<'_>) -> Vec<f64> {
+        self.kernel_sums_among(kernel, &[x]).concat().concat()
+    }
 
     /// Adds `weight` · k(x, row) to `out`, for every new row `x` against every row held: new row after new row.
     fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]);

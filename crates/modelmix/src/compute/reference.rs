@@ -32,10 +32,13 @@ impl Backend for Reference {
         }
     }
 
-    fn kernel_sums_within(&self, kernel: &Kernel, x: Rows<'_>) -> Vec<f64> {
-        (0..x.len())
-            .map(|i| (0..x.len()).filter(|&j| j != i).map(|j| evaluate(kernel, x.row(i), x.row(j))).sum())
-            .collect()
+    fn kernel_sums_among(&self, kernel: &Kernel, sets: &[Rows<'_>]) -> Vec<Vec<Vec<f64>>> {
+        let sum = |i: usize, row: usize, j: usize| {
+            let others = (0..sets[j].len()).filter(|&other| (i, row) != (j, other));
+            others.map(|other| evaluate(kernel, sets[i].row(row), sets[j].row(other))).sum::<f64>()
+        };
+        let sums = |i: usize, j: usize| (0..sets[i].len()).map(|row| sum(i, row, j)).collect();
+        (0..sets.len()).map(|i| (0..sets.len()).map(|j| sums(i, j)).collect()).collect()
     }
 
     fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]) {

@@ -193,7 +193,7 @@ unsafe fn pass<A: Arithmetic, H: Held>(kernel: &Kernel, weight: f64, x: &[f32], 
             }
         }
         let (map, unit) = Map::new(kernel, distance, largest);
-        map.apply::<A>(&mut geometry, own, &terms);
+        map.apply::<A>(&mut geometry, BATCH, &[own], &terms);
         for (out, &value) in out.iter_mut().zip(&geometry) {
             *out += weight * unit * f64::from(value);
         }

@@ -30,6 +30,12 @@ pub(super) struct Side<'a> {
     pub(super) norms: Vec<f32>,
 }
 
+impl Side<'_> {
+    pub(super) fn largest_norm(&self) -> f32 {
+        self.norms.iter().fold(0.0, |most, &norm| most.max(norm))
+    }
+}
+
 /// All that is the same for every tile.
 pub(super) struct Task<'a> {
     pub(super) x: &'a Side<'a>,
@@ -178,12 +184,14 @@ unsafe fn tile<M: Micro, L: Leaf>(
     let mut done = 0;
     while done < width {
         let depth = DEPTH.min(width - done);
+        let (a, b) = (&a[done..], &b[done * M::COLUMNS..]);
         // SAFETY: as the caller says.
         unsafe {
-            if differences {
-                M::accumulate::<true>(depth, &a[done..], stride, &b[done * M::COLUMNS..], tile);
-            } else {
-                M::accumulate::<false>(depth, &a[done..], stride, &b[done * M::COLUMNS..], tile);
+            match (differences, done == 0) {
+                (false, true) => M::accumulate::<false, true>(depth, a, stride, b, tile),
+                (false, false) => M::accumulate::<false, false>(depth, a, stride, b, tile),
+                (true, true) => M::accumulate::<true, true>(depth, a, stride, b, tile),
+                (true, false) => M::accumulate::<true, false>(depth, a, stride, b, tile),
             }
         }
         done += depth;
@@ -196,10 +204,9 @@ unsafe fn tile<M: Micro, L: Leaf>(
         padded[..place.columns].copy_from_slice(&task.y.terms[place.column..place.column + place.columns]);
         &padded[..M::COLUMNS]
     };
-    for (index, values) in tile.chunks_exact_mut(M::COLUMNS).enumerate() {
-        let row = task.x.terms[(place.row + index).min(task.x.terms.len() - 1)];
-        map.apply::<M>(values, row, columns);
-    }
+    let mut rows = [0.0f32; 12];
+    rows[..place.rows].copy_from_slice(&task.x.terms[place.row..place.row + place.rows]);
+    map.apply::<M>(tile, M::COLUMNS, &rows[..M::ROWS], columns);
     if place.rows < M::ROWS || place.columns < M::COLUMNS || task.triangle && place.row + place.rows > place.column {
         for (index, values) in tile.chunks_exact_mut(M::COLUMNS).enumerate() {
             let start = if task.triangle { (place.row + index + 1).saturating_sub(place.column) } else { 0 };

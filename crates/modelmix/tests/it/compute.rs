@@ -217,6 +217,29 @@ fn sums_within_conform(backend: &dyn Backend, data: Data, kernel: &Kernel, x: Ro
     check(&what, &found, &truth, &magnitudes);
 }
 
+/// All pairs among several sets are those of each two of them, and those within each.
+fn sums_among_conform(backend: &dyn Backend) {
+    for width in [3, 40] {
+        let sets = [70, 1, 300, 130].map(|rows| Data::Normal.rows(rows, width, rows as u64));
+        let views = sets.each_ref().map(Features::view);
+        for kernel in Data::Normal.kernels(width) {
+            let found = backend.kernel_sums_among(&kernel, &views);
+            for (i, x) in views.iter().enumerate() {
+                for (j, y) in views.iter().enumerate() {
+                    let truth = if i == j {
+                        Reference.kernel_sums_within(&kernel, *x)
+                    } else {
+                        Reference.kernel_sums(&kernel, *x, *y).rows
+                    };
+                    let magnitudes: Vec<f64> =
+                        x.iter().map(|a| y.iter().map(|b| magnitude(&kernel, a, b)).sum()).collect();
+                    check(&format!("set {i} to set {j} of width {width}, {kernel}"), &found[i][j], &truth, &magnitudes);
+                }
+            }
+        }
+    }
+}
+
 /// Neighbours are decisions, so they are the same, not close: ties, borders and all.
 fn neighbours_conform(backend: &dyn Backend, data: Data, x: &Features, y: &Features) {
     for k in [1, 2, 5, x.len().saturating_sub(1)] {
@@ -273,6 +296,7 @@ fn every_instruction_set_conforms() {
         let engine = Cpu::with_threads(2).with_instructions(instructions).unwrap();
         conforms(&engine);
         halves_conform(&engine);
+        sums_among_conform(&engine);
     }
 }
 
@@ -302,11 +326,12 @@ fn reference_conforms_to_itself() {
 fn bits(backend: &dyn Backend, kernel: &Kernel, x: &Features, y: &Features) -> Vec<u64> {
     let PairSums { rows, columns } = backend.kernel_sums(kernel, x.view(), y.view());
     let within = backend.kernel_sums_within(kernel, x.view());
+    let among = backend.kernel_sums_among(kernel, &[x.view(), y.view()]).concat().concat();
     let mut row = vec![0.0; x.len() * y.len()];
     backend.kernel_rows(kernel, 0.7, x.view(), y.view(), &mut row);
     let radii = if x.len() > 3 { backend.nearest(x.view(), 3) } else { vec![1.0; x.len()] };
     let counts = backend.ball_counts(y.view(), x.view(), &radii);
-    let numbers = [rows, columns, within, row, radii].concat();
+    let numbers = [rows, columns, within, among, row, radii].concat();
     numbers.into_iter().map(f64::to_bits).chain(counts.into_iter().map(u64::from)).collect()
 }
 

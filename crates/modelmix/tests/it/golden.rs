@@ -1,15 +1,14 @@
 //! The whole offline road, files to weights, against values that `tools/golden.py` made with NumPy in double precision
 //! and with none of our methods.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 
-use modelmix::compute::{Backend, Cpu, PairSums};
 use modelmix::kernel::{Bandwidth, KernelSpec, median_distance};
 use modelmix::load::{self, ArmSource};
 use modelmix::mixture::{TermForm, forms};
-use modelmix::{Features, Inputs, Kernel, Loss, Mixture, Objective, RecordedArms, Rows, solve};
+use modelmix::{Features, Inputs, Kernel, Loss, Mixture, Objective, RecordedArms, solve};
 use serde_json::Value;
 
 /// What the issue asks for. Features are 32-bit and so are the distances of the default engine: about 1e-7 an entry.
@@ -40,47 +39,8 @@ static GOLDEN: LazyLock<Value> =
 static REFERENCE: LazyLock<Arc<Features>> =
     LazyLock::new(|| Arc::new(load::features(data("reference.npy"), None).unwrap()));
 
-/// The default engine, with every sum made once: cases share sets and kernels, and `forms` and `solve` need the same sums.
-#[derive(Clone, Debug, Default)]
-struct Remembering {
-    cpu: Cpu,
-    sums: Arc<Mutex<HashMap<String, PairSums>>>,
-}
-
-impl Remembering {
-    fn once(&self, kernel: &Kernel, sets: &[Rows<'_>], compute: impl FnOnce() -> PairSums) -> PairSums {
-        // All sets live as long as the cases are being made, so a place in memory stands for a set.
-        let places: Vec<_> = sets.iter().map(|rows| (rows.row(0).as_ptr(), rows.len())).collect();
-        self.sums.lock().unwrap().entry(format!("{kernel:?} {places:?}")).or_insert_with(compute).clone()
-    }
-}
-
-impl Backend for Remembering {
-    fn kernel_sums(&self, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) -> PairSums {
-        self.once(kernel, &[x, y], || self.cpu.kernel_sums(kernel, x, y))
-    }
-
-    fn kernel_sums_within(&self, kernel: &Kernel, x: Rows<'_>) -> Vec<f64> {
-        let within = || PairSums { rows: self.cpu.kernel_sums_within(kernel, x), columns: Vec::new() };
-        self.once(kernel, &[x], within).rows
-    }
-
-    fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]) {
-        self.cpu.kernel_rows(kernel, weight, x, held, out);
-    }
-
-    fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64> {
-        self.cpu.nearest(x, k)
-    }
-
-    fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
-        self.cpu.ball_counts(points, centres, squared_radii)
-    }
-}
-
 /// Every case solved once; the tests below each look at one side of it.
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
-    let backend = Remembering::default();
     let mut scenarios: BTreeMap<String, RecordedArms> = BTreeMap::new();
     GOLDEN["cases"]
         .as_array()
@@ -95,7 +55,7 @@ static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
             let written: Objective = golden["objective"].as_str().unwrap().parse().unwrap();
             // through the text once more, now with its kernels
             let objective: Objective = written.with_kernel(spec(&golden["kernel"])).to_string().parse().unwrap();
-            let inputs = Inputs::new().arms(arms).reference(REFERENCE.clone()).backend(backend.clone());
+            let inputs = Inputs::new().arms(arms).reference(REFERENCE.clone());
             let loss = objective.prepare(inputs).unwrap();
             Case {
                 name: format!("{scenario}: {objective}"),
