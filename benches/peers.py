@@ -205,6 +205,8 @@ class Run:
                 for _ in range(repeats):
                     peaks.append(self.engine.ask("peak")[0])
                     for name in names:
+                        # Threads of the last contender may still be spinning for work.
+                        time.sleep(0.3)
                         elapsed, answers[name] = contenders[name]()
                         seconds[name].append(elapsed)
             for name, answer in answers.items():

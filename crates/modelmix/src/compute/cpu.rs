@@ -144,7 +144,7 @@ impl Cpu {
         let mut count = 0;
         for set in sets {
             let step = set.len().div_ceil(CENTRE_ROWS).max(1);
-            add(&mut sum, &self.instructions.run(ColumnSums { rows: *set, step }));
+            add(&mut sum, 1.0, &self.instructions.run(ColumnSums { rows: *set, step }));
             count += set.len().div_ceil(step);
         }
         Some(sum.into_iter().map(|sum| (sum / count.max(1) as f64) as f32).collect())
@@ -198,8 +198,8 @@ impl Backend for Cpu {
         let Some(prepared) = self.prepare(Some(kernel), &[x, y]) else { return Reference.kernel_sums(kernel, x, y) };
         let mut sums = PairSums { rows: vec![0.0; x.len()], columns: vec![0.0; y.len()] };
         self.sums(&[prepared.task(0, 1, x.len().min(y.len()))], |_, x_range, y_range, part| {
-            add(&mut sums.rows[x_range.clone()], &part.rows);
-            add(&mut sums.columns[y_range.clone()], &part.columns);
+            add(&mut sums.rows[x_range.clone()], part.unit, &part.rows);
+            add(&mut sums.columns[y_range.clone()], part.unit, &part.columns);
         });
         sums
     }
@@ -214,8 +214,8 @@ impl Backend for Cpu {
         self.sums(&tasks, |index, x_range, y_range, part| {
             // Each pair was met once, and counts for both of its rows.
             let (i, j) = pairs[index];
-            add(&mut sums[i][j][x_range.clone()], &part.rows);
-            add(&mut sums[j][i][y_range.clone()], &part.columns);
+            add(&mut sums[i][j][x_range.clone()], part.unit, &part.rows);
+            add(&mut sums[j][i][y_range.clone()], part.unit, &part.columns);
         });
         sums
     }
@@ -307,6 +307,6 @@ impl Backend for Cpu {
     }
 }
 
-fn add(sums: &mut [f64], more: &[f64]) {
-    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+fn add(sums: &mut [f64], unit: f64, more: &[f64]) {
+    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += unit * more);
 }

@@ -16,8 +16,9 @@ pub(super) struct Sums {
     first_column: usize,
     pub(super) rows: Vec<f64>,
     pub(super) columns: Vec<f64>,
+    /// What all sums are to be multiplied by.
+    pub(super) unit: f64,
     panel: [[f32; COLUMNS]; ROWS],
-    unit: f64,
 }
 
 impl Sums {
@@ -28,8 +29,8 @@ impl Sums {
             rows: vec![0.0; rows.len()],
             // Whole tiles, so that inner loops have a fixed length; what is beyond the columns is zero.
             columns: vec![0.0; columns.len().next_multiple_of(COLUMNS)],
-            panel: [[0.0; COLUMNS]; ROWS],
             unit: 1.0,
+            panel: [[0.0; COLUMNS]; ROWS],
         }
     }
 }
@@ -38,18 +39,19 @@ impl Leaf for Sums {
     #[inline(always)]
     fn tile<A: Arithmetic>(&mut self, tile: &mut [f32], width: usize, place: Place, unit: f64) {
         let mut columns = [0.0f32; COLUMNS];
+        let columns = &mut columns[..width];
         for (values, lanes) in tile.chunks_exact(width).zip(&mut self.panel) {
             for (lane, value) in lanes[..width].iter_mut().zip(values) {
                 *lane += value;
             }
-            for (column, value) in columns[..width].iter_mut().zip(values) {
+            for (column, value) in columns.iter_mut().zip(values) {
                 *column += value;
             }
         }
         self.unit = unit;
         let sums = &mut self.columns[place.column - self.first_column..][..width];
-        for (sum, &value) in sums.iter_mut().zip(&columns[..width]) {
-            *sum += unit * f64::from(value);
+        for (sum, &value) in sums.iter_mut().zip(&*columns) {
+            *sum += f64::from(value);
         }
     }
 
@@ -57,11 +59,11 @@ impl Leaf for Sums {
     fn end_panel(&mut self, row: usize, rows: usize) {
         for (sum, lanes) in self.rows[row - self.first_row..][..rows].iter_mut().zip(&mut self.panel) {
             // Halved in pairs, which vectorises, down to eight.
-            for width in [16, 8] {
-                let (left, right) = lanes.split_at_mut(width);
+            for half in [16, 8] {
+                let (left, right) = lanes.split_at_mut(half);
                 left.iter_mut().zip(right).for_each(|(left, right)| *left += *right);
             }
-            *sum += self.unit * lanes[..8].iter().map(|&lane| f64::from(lane)).sum::<f64>();
+            *sum += lanes[..8].iter().map(|&lane| f64::from(lane)).sum::<f64>();
             *lanes = [0.0; COLUMNS];
         }
     }
