@@ -12,9 +12,9 @@ import json
 import os
 import platform
 import resource
+import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -36,9 +36,10 @@ ARMS = 5
 class Engine:
     """The Rust engine, answering one measurement a line."""
 
-    def __init__(self) -> None:
+    def __init__(self, address_space: int | None = None) -> None:
         binary = ROOT / "target/release/examples/bench"
-        self.process = subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))) if address_space else None
+        self.process = subprocess.Popen([binary], preexec_fn=limit, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, *words: object) -> list[float]:
         """The numbers that it answers."""
@@ -167,6 +168,7 @@ class Run:
 
     def __init__(self, engine: Engine, folder: Path) -> None:
         self.engine, self.folder, self.figures = engine, folder, {}
+        self.document: Path | None = None
 
     def save(self, name: str, arms: list[np.ndarray]) -> None:
         """Hands features to the engine."""
@@ -180,6 +182,10 @@ class Run:
         self.figures[name] = figures
         short = {key: (f"{value:.4g}" if isinstance(value, float) else value) for key, value in figures.items() if not isinstance(value, (list, dict))}
         print(f"{name:48} {short}", flush=True)
+        # After every figure, so that what fails later does not lose it.
+        if self.document is not None:
+            document = {"machine": machine(), "command": "make bench", "figures": self.figures}
+            self.document.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
     def offline(self, rows: int, width: int, count: int, repeats: int, only: set[str] | None = None) -> None:
         """K over five arms by every contender, in turns."""
@@ -222,6 +228,7 @@ class Run:
                 peak_gflops=peak / 1e9,
                 times_faster={name: min(values) / ours for name, values in seconds.items()},
                 times_faster_median={name: statistics.median(values) / statistics.median(seconds["modelmix"]) for name, values in seconds.items()},
+                spread={name: (max(values) - min(values)) / statistics.median(values) for name, values in seconds.items()},
                 raw=seconds,
                 **{f"x_{name}": round(min(values) / ours, 2) for name, values in seconds.items() if name != "modelmix"},
             )
@@ -238,7 +245,7 @@ class Run:
         self.note(f"broadcasting loop n={rows} d={width}", theirs=theirs, ours=best, times_faster=theirs / best)
 
     def memory(self) -> None:
-        """Peak memory beyond the input, of a fresh process; the file is larger than what is mapped, so it is read."""
+        """Peak memory beyond the input, of a fresh process; arrays of an archive are read, not mapped."""
         arms = make_arms(10_000, 1024)
         path = self.folder / "memory.npz"
         np.savez(path, **{f"arm{i}": arm for i, arm in enumerate(arms)})
@@ -253,6 +260,60 @@ class Run:
             self.note(f"memory m=5 n=10000 d=1024 threads={count}", seconds=seconds, input_mb=bytes_in / 1e6, loaded_mb=before / 1e6, beyond_mb=(after - before) / 1e6)
         path.unlink()
 
+    def out_of_core(self) -> None:
+        """A million rows of 768, mapped, in an address space of 4 GiB."""
+        rows, width = 1_000_000, 768
+        path = self.folder / "large.npy"
+        values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, width))
+        random = np.random.default_rng(3)
+        for start in range(0, rows, 50_000):
+            values[start : start + 50_000] = random.standard_normal((50_000, width), dtype=np.float32)
+        values.flush()
+        del values
+        small = self.folder / "small.npy"
+        np.save(small, random.standard_normal((1000, width), dtype=np.float32))
+        engine = Engine(address_space=4 << 30)
+        engine.ask("load", "large", path)
+        engine.ask("load", "small", small)
+        seconds = engine.ask("cross", "large", "small", 2)[0]
+        engine.close()
+        path.unlink()
+        self.note("out of core: 1,000,000 x 768 against 1,000, address space of 4 GiB", seconds=seconds, gflops=2.0 * rows * 1000 * width / seconds / 1e9)
+
+    def authors_cab(self, rounds: int) -> None:
+        """Mixture-UCB-CAB as scripts beside papers have it: a broadcast row of kernels and a fresh cvxpy problem a round."""
+        import cvxpy
+
+        arms = make_arms(2000, 1024)
+        self.save("cab", arms)
+        random = np.random.default_rng(0)
+        sums, counts = np.zeros((ARMS, ARMS)), np.zeros(ARMS)
+        held: list[list[np.ndarray]] = [[] for _ in range(ARMS)]
+        start = time.perf_counter()
+        weights = np.full(ARMS, 1 / ARMS)
+        for step in range(rounds):
+            arm = step if step < ARMS else int(random.choice(ARMS, p=weights))
+            sample = arms[arm][len(held[arm]) % 2000]
+            for other in range(ARMS):
+                if held[other]:
+                    row = np.exp(-((np.array(held[other]) - sample) ** 2).sum(-1) / (28.0**2)).sum()
+                    sums[arm, other] += row
+                    sums[other, arm] += row
+            sums[arm, arm] += 1.0
+            held[arm].append(sample)
+            counts[arm] += 1
+            if step >= ARMS - 1:
+                width = 0.1 * np.sqrt(4 * np.log(step + 1) / (2 * counts)) + 0.05 / counts
+                variable = cvxpy.Variable(ARMS)
+                matrix = cvxpy.psd_wrap(sums / np.outer(counts, counts))
+                cvxpy.Problem(cvxpy.Minimize(cvxpy.quad_form(variable, matrix) - width @ variable), [variable >= 0, cvxpy.sum(variable) == 1]).solve()
+                weights = np.maximum(variable.value, 0.0)
+                weights /= weights.sum()
+        theirs = time.perf_counter() - start
+        ours = self.engine.ask("session", "cab", "cab(sensitivity=0.1)", rounds, "single")[0]
+        total, truth = self.engine.ask("simulate", "cab", "cab(sensitivity=0.1)", rounds, 1, 1)
+        self.note(f"CAB with cvxpy, {rounds} rounds, d=1024", theirs=theirs, ours=ours, recorded=total - truth, times_faster=theirs / ours, times_faster_recorded=theirs / (total - truth))
+
     def online(self) -> None:
         """Rows, sessions and simulations."""
         self.save("rows", make_arms(8000, 1024, 1))
@@ -260,8 +321,8 @@ class Run:
         rows, halves, reads = [], [], []
         for _ in range(11):
             reads.append(self.engine.ask("bandwidth", bytes_read)[0])
-            rows.append(self.engine.ask("row", "rows", 1)[0])
-            halves.append(self.engine.ask("half", "rows", 1)[0])
+            rows.append(self.engine.ask("row", "rows")[0])
+            halves.append(self.engine.ask("half", "rows")[0])
         self.note("row t=8000 d=1024", ms=1e3 * min(rows), half_ms=1e3 * min(halves), gb_a_second=bytes_read / min(rows) / 1e9, read_gb_a_second=bytes_read / min(reads) / 1e9, of_bandwidth=min(reads) / min(rows), raw={"row": rows, "half": halves, "read": reads})
         self.save("arms", make_arms(2000, 1024))
         traffic = 8000 * 8000 / 2 * 4096 / (bytes_read / min(reads))
@@ -330,6 +391,9 @@ class Run:
 
     def instructions(self) -> None:
         """Instruction counts by callgrind: the difference of two lengths, so that starting up does not count."""
+        if shutil.which("valgrind") is None:
+            print("instructions: valgrind is not installed, so they are not counted")
+            return
         binary = ROOT / "target/release/examples/bench"
         path = self.folder / "count.npz"
         np.savez(path, **{f"arm{i}": arm for i, arm in enumerate(make_arms(600, 64))})
@@ -397,33 +461,38 @@ def main() -> None:
     """Runs all of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look: small sizes, few repeats, nothing is kept")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of every contender at n = 2,000")
+    parser.add_argument("--cab-rounds", type=int, default=8000, help="rounds of the CAB loop with cvxpy")
     parser.add_argument("--name", default="", help="added to the name of the run's folder")
     arguments = parser.parse_args()
+    folder = ROOT / "benches/runs" / (datetime.date.today().isoformat() + (f"-{arguments.name}" if arguments.name else ""))
     with tempfile.TemporaryDirectory() as temporary:
         run = Run(Engine(), Path(temporary))
-        widths, repeats = ([64, 384], 2) if arguments.quick else ([64, 384, 768, 1024, 2048], 5)
-        for count in (1, 2):
-            for width in widths:
+        if not arguments.quick:
+            folder.mkdir(parents=True, exist_ok=True)
+            run.document = folder / "figures.json"
+        widths, repeats = ([64, 384], 2) if arguments.quick else ([64, 384, 768, 1024, 2048], arguments.repeats)
+        for width in widths:
+            for count in (1, 2):
                 run.offline(2000, width, count, repeats)
+            for kernel in ("gaussian", "polynomial"):
+                one, two = (run.figures[f"offline {kernel} n=2000 d={width} threads={count}"]["best"] for count in (1, 2))
+                run.note(f"two threads over one, {kernel} d={width}", ratio=one / two)
         run.programs()
         run.online()
         if not arguments.quick:
-            run.offline(10_000, 64, 1, 2)
-            run.offline(10_000, 64, 2, 2)
-            run.offline(10_000, 1024, 2, 1, {"modelmix", "numpy", "torch"})
-            run.authors(300, 1024)
-            run.growth()
+            chart(run.figures, folder / "offline.svg")
             run.memory()
+            run.growth()
             run.instructions()
+            run.authors(300, 1024)
+            run.offline(10_000, 64, 1, 1)
+            run.offline(10_000, 64, 2, 1)
+            run.out_of_core()
+            run.authors_cab(arguments.cab_rounds)
+            for width in (384, 768, 1024, 2048):
+                run.offline(10_000, width, 2, 1, {"modelmix", "numpy", "torch"})
         run.engine.close()
-    if arguments.quick:
-        return
-    folder = ROOT / "benches/runs" / (datetime.date.today().isoformat() + (f"-{arguments.name}" if arguments.name else ""))
-    folder.mkdir(parents=True, exist_ok=True)
-    document = {"machine": machine(), "command": "make bench", "figures": run.figures}
-    (folder / "figures.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    chart(run.figures, folder / "offline.svg")
-    print(f"written to {folder.relative_to(ROOT)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -339,6 +339,26 @@ impl Loss {
         self
     }
 
+    /// The same loss on one thread of the same engine.
+    pub(crate) fn on_one_thread(mut self) -> Self {
+        self.backend = self.backend.on_one_thread();
+        self
+    }
+
+    /// Whether everything given by arm was given for so many.
+    pub(crate) fn check_arms(&self, arms: usize) -> Result<()> {
+        let costs = self.terms.iter().find_map(|term| match &term.linear {
+            Some(Linear::Cost(costs)) if costs.len() != arms => Some(costs.len()),
+            _ => None,
+        });
+        match costs {
+            None => Ok(()),
+            Some(costs) => {
+                Err(Error::missing("cost", format!("one cost an arm: {costs} costs were given for {arms} arms")))
+            }
+        }
+    }
+
     pub(crate) fn terms(&self) -> &[PreparedTerm] {
         &self.terms
     }

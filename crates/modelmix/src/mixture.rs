@@ -251,6 +251,7 @@ pub fn cross_sums(left: &RecordedArms, right: &RecordedArms, loss: &Loss) -> Res
 }
 
 fn check(arms: &RecordedArms, loss: &Loss) -> Result<()> {
+    loss.check_arms(arms.len())?;
     arms.iter()
         .try_for_each(|arm| loss.check(arm.features.view()).map_err(|error| error.of(format!("arm {}", arm.name))))
 }

@@ -20,6 +20,9 @@ impl Bounds {
     }
 
     /// Only the arms of `support` may have weight.
+    ///
+    /// # Panics
+    /// When there is no such arm.
     pub fn support(arms: usize, support: &[usize]) -> Self {
         let mut caps = vec![0.0; arms];
         for &arm in support {
@@ -132,6 +135,10 @@ pub fn minimize(form: &Quadratic, bounds: &Bounds) -> Result<Solution> {
     Solver::default().solve(form, bounds)
 }
 
+/// How far below zero a curvature must be, relative to K, before K is refused: sums in single precision are good to 1e-6, so
+/// that arms which are alike may seem to curve the wrong way by so much. What is less is taken for flat.
+const NOT_CONVEX: f64 = 1e-5;
+
 fn not_convex() -> Error {
     let problem = "K is not positive semidefinite, so the loss is not convex; use V-statistics, which include self-pairs, or a positive semidefinite kernel";
     Error::Program { problem: problem.into() }
@@ -165,8 +172,9 @@ pub struct Solver {
     ones: Vec<f64>,
     /// c.
     ridge: f64,
-    /// Rounding noise of K̃'s entries.
+    /// Rounding noise of K̃'s entries, and the size of K's.
     noise: f64,
+    size: f64,
 }
 
 /// All that a later solve depends on: a solver restored from it gives the same bits.
@@ -245,20 +253,21 @@ impl Solver {
             size = row.iter().fold(size, |size, value| size.max(value.abs()));
         }
         let noise = 8.0 * f64::EPSILON * size;
-        if (0..m).any(|i| self.shifted[i * m + i] < -1e-9 * size) {
+        if (0..m).any(|i| self.shifted[i * m + i] < -NOT_CONVEX * size) {
             return Err(not_convex());
         }
         let curvature = (0..m).fold(0.0f64, |most, i| most.max(self.shifted[i * m + i]));
         let slope = self.shifted_linear.iter().fold(0.0f64, |most, value| most.max(value.abs()));
         let scale = curvature.max(slope).max(noise);
         if scale == 0.0 {
-            (self.noise, self.ridge) = (0.0, 1.0);
+            (self.noise, self.size, self.ridge) = (0.0, 0.0, 1.0);
             return Ok(1.0);
         }
         for value in self.shifted.iter_mut().chain(&mut self.shifted_linear) {
             *value /= scale;
         }
         self.noise = noise / scale;
+        self.size = size / scale;
         // With the ridge c·11ᵀ, which is constant on Σα = 1, a set of arms has a singular block only if it holds a
         // direction along which a mixture can move without curvature.
         self.ridge = if curvature > noise { curvature / scale } else { 1.0 };
@@ -402,7 +411,7 @@ impl Solver {
     fn release(&mut self, arm: usize, bounds: &Bounds, sign: Option<f64>) -> Result<()> {
         let m = self.weights.len();
         while let Some(pivot) = self.append(arm) {
-            if pivot < -1e-9 - 64.0 * self.noise {
+            if pivot < -NOT_CONVEX * self.size.max(1.0) {
                 return Err(not_convex());
             }
             // z = e_arm − L⁻ᵀy has no curvature, and adds up to 0.

@@ -68,12 +68,22 @@ impl Statistics {
         let fits = self_terms.len() == samples
             && linear.len() == samples
             && toward.iter().all(|sums| sums.len() == samples)
-            && arm_of.iter().all(|&arm| arm < arms)
-            && toward.iter().flatten().chain(&self_terms).chain(&linear).all(|value| value.is_finite());
+            && arm_of.iter().all(|&arm| arm < arms);
         if !fits {
-            return Err(Error::Program {
-                problem: "sums of samples do not fit each other; give one finite value a sample and list".into(),
-            });
+            let problem = "sums of samples do not fit each other; give one value a sample and list";
+            return Err(Error::Program { problem: problem.into() });
+        }
+        let is_finite = |sample: usize| {
+            self_terms[sample].is_finite()
+                && linear[sample].is_finite()
+                && toward.iter().all(|sums| sums[sample].is_finite())
+        };
+        if let Some(sample) = (0..samples).find(|&sample| !is_finite(sample)) {
+            let problem = format!(
+                "κ or f of a sample of arm {} is not finite; features are too large for this kernel, so scale them down",
+                arm_of[sample]
+            );
+            return Err(Error::Program { problem });
         }
         let mut statistics = Self { arm_of, self_terms, linear, toward, ..Self::new(arms) };
         statistics.add_up();

@@ -3,13 +3,14 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::dispatch::Instructions;
 use super::lanes::{Map, is_centred};
 use super::leaves::{Balls, Nearest, Sums, Values, distance_error};
 use super::row::{ColumnSums, RowPass, SquaredNorms};
 use super::tiles::{Leaf, Scratch, Side, Sweep, Task, block_rows};
-use super::{Backend, PairSums, Reference, available_threads, parallel};
+use super::{Backend, PairSums, Reference, available_threads, ball_counts, parallel};
 use crate::features::{HalfRows, Rows};
 use crate::kernel::Kernel;
 
@@ -156,7 +157,7 @@ impl Cpu {
         let sides: Vec<Side<'a>> = sets.iter().map(|&set| self.side(kernel, set, centre.as_deref())).collect();
         let largest = sides.iter().map(Side::largest_norm).fold(0.0, f32::max);
         let is_ordinary = largest == 0.0 || (1e-15..1e15).contains(&largest);
-        is_ordinary.then(|| Prepared { kernel, centre, sides, largest: f64::from(largest).powi(2) })
+        is_ordinary.then_some(Prepared { kernel, centre, sides })
     }
 }
 
@@ -165,25 +166,15 @@ struct Prepared<'a> {
     kernel: Option<&'a Kernel>,
     centre: Option<Vec<f32>>,
     sides: Vec<Side<'a>>,
-    /// A bound of |x·y|.
-    largest: f64,
 }
 
 impl Prepared<'_> {
     /// Set `x` against set `y`, each pair once where they are the same. `terms` is how many pairs the shortest sum has.
     fn task(&self, x: usize, y: usize, terms: usize) -> Task<'_> {
-        let Prepared { kernel, centre, sides, largest } = self;
+        let Prepared { kernel, centre, sides } = self;
         // Neighbours are looked for from every row; sums need each pair once.
         let triangle = x == y && kernel.is_some();
-        Task {
-            x: &sides[x],
-            y: &sides[y],
-            centre: centre.as_deref(),
-            kernel: *kernel,
-            largest: *largest,
-            terms,
-            triangle,
-        }
+        Task { x: &sides[x], y: &sides[y], centre: centre.as_deref(), kernel: *kernel, terms, triangle }
     }
 }
 
@@ -246,24 +237,25 @@ impl Backend for Cpu {
     }
 
     fn kernel_rows_half(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: HalfRows<'_>, out: &mut [f64]) {
-        let few = x.len() < ROWS_FOR_TILES;
-        for (index, out) in out.chunks_exact_mut(held.len().max(1)).enumerate().filter(|_| few) {
+        if held.is_empty() {
+            return;
+        }
+        if x.len() >= ROWS_FOR_TILES {
+            let widened = held.widened();
+            return self.kernel_rows(kernel, weight, x, Rows::new(held.width(), &widened), out);
+        }
+        for (index, out) in out.chunks_exact_mut(held.len()).enumerate() {
             let pass = RowPass { kernel, weight, x: x.row(index), held, out: &mut *out };
             if !self.instructions.run(pass) {
                 let widened = held.widened();
-                Reference.kernel_rows(
-                    kernel,
-                    weight,
-                    x.slice(index, index + 1),
-                    Rows::new(held.width(), &widened),
-                    out,
-                );
+                let held = Rows::new(held.width(), &widened);
+                Reference.kernel_rows(kernel, weight, x.slice(index, index + 1), held, out);
             }
         }
-        if !few && !held.is_empty() {
-            let widened = held.widened();
-            self.kernel_rows(kernel, weight, x, Rows::new(held.width(), &widened), out);
-        }
+    }
+
+    fn on_one_thread(&self) -> Arc<dyn Backend> {
+        Arc::new(Self { threads: 1, ..*self })
     }
 
     fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64> {
@@ -282,9 +274,9 @@ impl Backend for Cpu {
     }
 
     fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
-        let Some(prepared) = self.prepare(None, &[points, centres]) else {
-            return Reference.ball_counts(points, centres, squared_radii);
-        };
+        // A point or two are measured directly: packing all centres for them would not pay.
+        let prepared = if points.len() < ROWS_FOR_TILES { None } else { self.prepare(None, &[points, centres]) };
+        let Some(prepared) = prepared else { return ball_counts(points, centres, squared_radii) };
         let task = prepared.task(0, 1, 1);
         let largest = task.x.largest_norm();
         let bound = |sign: f32| -> Vec<f32> {

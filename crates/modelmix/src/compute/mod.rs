@@ -12,6 +12,7 @@ mod row;
 mod tiles;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use crate::features::{HalfRows, Rows};
 use crate::kernel::Kernel;
@@ -60,6 +61,18 @@ pub trait Backend: Debug + Send + Sync {
 
     /// For every point, how many of the balls around `centres` hold it: ‖point − centre‖² < `squared_radii`, strictly.
     fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32>;
+
+    /// The same engine on one thread, for callers that have threads of their own.
+    fn on_one_thread(&self) -> Arc<dyn Backend>;
+}
+
+/// How many balls hold each point, one by one in double precision.
+fn ball_counts(points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
+    let holds = |point: &[f32], centre: &[f32], radius: f64| squared_distance(point, centre) < radius;
+    let count = |point: &[f32]| {
+        centres.iter().zip(squared_radii).filter(|(centre, radius)| holds(point, centre, **radius)).count()
+    };
+    points.iter().map(|point| count(point) as u32).collect()
 }
 
 /// ‖x−y‖² in double precision: neighbours are decided by comparisons that a rounding error would tip.

@@ -1,6 +1,8 @@
 //! Plain loops in double precision: slow, obvious, and the truth that every other engine is compared with.
 
-use super::{Backend, PairSums};
+use std::sync::Arc;
+
+use super::{Backend, PairSums, ball_counts, squared_distance};
 use crate::features::Rows;
 use crate::kernel::{Geometry, Kernel};
 
@@ -10,10 +12,6 @@ pub struct Reference;
 
 fn product(x: &[f32], y: &[f32]) -> f64 {
     x.iter().zip(y).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
-}
-
-fn squared_distance(x: &[f32], y: &[f32]) -> f64 {
-    x.iter().zip(y).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum()
 }
 
 fn evaluate(kernel: &Kernel, x: &[f32], y: &[f32]) -> f64 {
@@ -59,15 +57,10 @@ impl Backend for Reference {
     }
 
     fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
-        points
-            .iter()
-            .map(|point| {
-                centres
-                    .iter()
-                    .zip(squared_radii)
-                    .filter(|(centre, radius)| squared_distance(point, centre) < **radius)
-                    .count() as u32
-            })
-            .collect()
+        ball_counts(points, centres, squared_radii)
+    }
+
+    fn on_one_thread(&self) -> Arc<dyn Backend> {
+        Arc::new(*self)
     }
 }

@@ -13,10 +13,13 @@ use super::micro::Micro;
 use crate::features::Rows;
 use crate::kernel::Kernel;
 
-/// Depth summed in registers before it is added to the tile.
+/// Depth summed in registers before it is added to the tile; less for squared differences, which only add up.
 const DEPTH: usize = 256;
+const DIFFERENCE_DEPTH: usize = 64;
 /// Bytes of a chunk of `x`, and of the part of a block of `y` that is swept at a time: each half of a common L2.
 const CHUNK_BYTES: usize = 512 << 10;
+/// Tiles of a panel before its sums in single precision are taken over into double precision.
+const PANEL_TILES: usize = 16;
 /// Bytes of a block of `y`.
 const BLOCK_BYTES: usize = 4 << 20;
 /// The largest register tile.
@@ -44,8 +47,6 @@ pub(super) struct Task<'a> {
     pub(super) centre: Option<&'a [f32]>,
     /// The kernel that the leaf will see values of; none for squared distances.
     pub(super) kernel: Option<&'a Kernel>,
-    /// An upper bound of |x·y|.
-    pub(super) largest: f64,
     /// How many pairs the shortest sum has.
     pub(super) terms: usize,
     /// Only pairs with the row before the column, of one set with itself.
@@ -119,15 +120,16 @@ unsafe fn sweep<M: Micro, L: Leaf>(
     // Away from multiples of a page, so that the rows of a chunk do not fall on the same lines of the cache.
     let stride = width.next_multiple_of(16) + 16;
     let chunk_rows = (CHUNK_BYTES / (4 * stride) / M::ROWS).max(1) * M::ROWS;
-    let step_columns = (CHUNK_BYTES / (4 * width) / M::COLUMNS).max(1) * M::COLUMNS;
+    let step_columns = (CHUNK_BYTES / (4 * width) / M::COLUMNS).clamp(1, PANEL_TILES) * M::COLUMNS;
     let y_norm = largest(&task.y.norms[y_range.clone()]);
+    let most = largest(&task.x.norms[x_range.clone()]) * y_norm;
     let mut first = x_range.start;
     while first < x_range.end {
         let last = (first + chunk_rows).min(x_range.end);
         if task.triangle && first >= y_range.end {
             break;
         }
-        let norms = largest(&task.x.norms[first..last]) * y_norm;
+        let norms = largest(&task.x.norms[first..last]).max(y_norm).powi(2);
         let differences =
             task.kernel.is_some_and(|kernel| needs_differences(kernel, norms, width.min(DEPTH), task.terms));
         let centre = task.centre.filter(|_| !differences);
@@ -137,8 +139,7 @@ unsafe fn sweep<M: Micro, L: Leaf>(
             packed[which] = true;
         }
         copy_rows::<M>(task.x.rows.slice(first, last), centre, stride, &mut scratch.chunk);
-        let (map, unit) =
-            task.kernel.map_or((Map::Distance, 1.0), |kernel| Map::new(kernel, differences, task.largest));
+        let (map, unit) = task.kernel.map_or((Map::Distance, 1.0), |kernel| Map::new(kernel, differences, most));
         let mut from = y_range.start;
         while from < y_range.end {
             let until = (from + step_columns).min(y_range.end);
@@ -183,7 +184,7 @@ unsafe fn tile<M: Micro, L: Leaf>(
     let width = task.x.rows.width();
     let mut done = 0;
     while done < width {
-        let depth = DEPTH.min(width - done);
+        let depth = if differences { DIFFERENCE_DEPTH } else { DEPTH }.min(width - done);
         let (a, b) = (&a[done..], &b[done * M::COLUMNS..]);
         // SAFETY: as the caller says.
         unsafe {

@@ -87,7 +87,7 @@ pub enum PolicySpec {
     Vanilla(WidthSpec),
     /// [`Sparse`] with a fee a round and arm.
     SparseFee(WidthSpec, f64),
-    /// [`Sparse`] down to a number of arms, the fee growing by a step a round; Δ_L/1000 where it is left out.
+    /// [`Sparse`] down to a number of arms, the fee growing by a step a round; Δ_L/200 where it is left out.
     SparseKeep(WidthSpec, usize, Option<f64>),
     /// [`Greedy`].
     Greedy,
@@ -165,7 +165,7 @@ impl PolicySpec {
                 if *keep == 0 || *keep > arms {
                     return Err(Error::setting("keep", keep, format!("between 1 and the number of arms, {arms}")));
                 }
-                let step = step.unwrap_or(width.sensitivity.loss / 1000.0);
+                let step = step.unwrap_or(width.sensitivity.loss / 200.0);
                 if !(step.is_finite() && step > 0.0) {
                     return Err(Error::setting("step", step, "a positive number, or the fee never grows"));
                 }

@@ -155,10 +155,9 @@ impl<P: Policy> Session<P> {
         settings: &SessionSettings,
     ) -> Result<Self> {
         let width = loss.width();
-        Ok(Self {
-            state: State::new(arms.into_iter().map(Into::into).collect(), policy, width, settings)?,
-            source: Source::Features(Box::new(loss)),
-        })
+        let names: Vec<String> = arms.into_iter().map(Into::into).collect();
+        loss.check_arms(names.len())?;
+        Ok(Self { state: State::new(names, policy, width, settings)?, source: Source::Features(Box::new(loss)) })
     }
 
     /// A session over values with a policy of one's own; `settings.policy` is not looked at.
@@ -215,40 +214,31 @@ impl<P: Policy> Session<P> {
     /// # Errors
     /// As [`Session::tell`], and scores that are missing.
     pub fn tell_scored(&mut self, pull: u64, features: &Features, scores: &Scores) -> Result<()> {
-        let PendingPull { id, arm, .. } = self.state.pending_pull(pull)?;
-        let loss = self.loss(id)?;
-        let problem =
-            |error: Error| Error::Answer { id, arm: self.state.names[arm].clone(), problem: error.to_string() };
-        loss.check(features.view()).map_err(problem)?;
-        let linear = loss.linear(arm, features.view(), scores).map_err(problem)?;
-        self.tell_evaluated(pull, features.view(), &linear)
-    }
-
-    /// The same where f is known already.
-    pub(crate) fn tell_evaluated(&mut self, pull: u64, rows: Rows<'_>, linear: &[f64]) -> Result<()> {
-        let pending = self.state.pending_pull(pull)?;
-        self.state.check_count(pending, rows.len())?;
-        if let Some(width) = self.state.width.filter(|&width| width != rows.width()) {
-            return Err(self.state.answer(
-                pending,
-                format!(
-                    "its features have {} columns where {width} are expected; use the same encoder throughout",
-                    rows.width()
-                ),
-            ));
-        }
-        self.loss(pending.id)?;
-        let Source::Features(loss) = &self.source else { unreachable!("checked by `loss`") };
         let state = &mut self.state;
-        // What is held is what is evaluated, in half precision too.
-        let rounded = state.held.rounded(rows);
-        let rows = rounded.as_ref().map_or(rows, |values| Rows::new(rows.width(), values));
-        if rounded.as_ref().is_some_and(|values| values.iter().any(|value| !value.is_finite())) {
-            return Err(state.answer(
-                pending,
-                "a feature is too large for half precision, which ends at 65,504; scale them down, or store them in single precision".into(),
-            ));
+        let pending = state.pending_pull(pull)?;
+        let Source::Features(loss) = &self.source else {
+            return Err(
+                state.answer(pending, "this session is on values and cannot evaluate features; tell it values".into())
+            );
+        };
+        state.check_count(pending, features.len())?;
+        if let Some(width) = state.width.filter(|&width| width != features.width()) {
+            let found = features.width();
+            let problem = format!(
+                "its features have {found} columns where {width} are expected; use the same encoder throughout"
+            );
+            return Err(state.answer(pending, problem));
         }
+        // What will be held is what is evaluated, in half precision too.
+        let rounded = state.held.rounded(features.view());
+        if rounded.as_ref().is_some_and(|values| values.iter().any(|value| !value.is_finite())) {
+            let problem = "a feature is too large for half precision, which ends at 65,504; scale them down, or store them in single precision";
+            return Err(state.answer(pending, problem.into()));
+        }
+        let rows = rounded.as_ref().map_or(features.view(), |values| Rows::new(features.width(), values));
+        loss.check(rows).map_err(|error| state.answer(pending, error.to_string()))?;
+        let linear =
+            loss.linear(pending.arm, rows, scores).map_err(|error| state.answer(pending, error.to_string()))?;
         // All against those held at once, and then among themselves: tiles do for a batch what rows do for one sample.
         let (mut against_held, mut among) = (Vec::new(), Vec::new());
         state.held.kappa(loss, rows, &mut against_held);
@@ -256,15 +246,14 @@ impl<P: Policy> Session<P> {
             loss.kappa_rows(rows, rows, &mut among);
         }
         let own: Vec<f64> = rows.iter().map(|row| loss.kappa_self(row)).collect();
-        if !against_held.iter().chain(&among).chain(&own).chain(linear).all(|value| value.is_finite()) {
-            return Err(state.answer(
-                pending,
-                "κ or f of its features is not finite; they are too large for this kernel, so scale them down".into(),
-            ));
+        if !against_held.iter().chain(&among).chain(&own).chain(&linear).all(|value| value.is_finite()) {
+            let problem =
+                "κ or f of its features is not finite; they are too large for this kernel, so scale them down";
+            return Err(state.answer(pending, problem.into()));
         }
         state.width = Some(rows.width());
         let held = state.statistics.len();
-        for (index, (row, &f)) in rows.iter().zip(linear).enumerate() {
+        for (index, (row, &f)) in rows.iter().zip(&linear).enumerate() {
             let mut kappa = against_held[index * held..(index + 1) * held].to_vec();
             kappa.extend(among.chunks(rows.len()).nth(index).into_iter().flat_map(|row| &row[..index]));
             state.statistics.add(pending.arm, &kappa, own[index], f);
@@ -367,18 +356,6 @@ impl<P: Policy> Session<P> {
             count: pending.count,
         };
         self.state.pending.iter().map(pull).collect()
-    }
-
-    fn loss(&self, id: u64) -> Result<&Loss> {
-        match &self.source {
-            Source::Features(loss) => Ok(loss),
-            Source::Values => {
-                let pending = self.state.pending_pull(id)?;
-                Err(self
-                    .state
-                    .answer(pending, "this session is on values and cannot evaluate features; tell it values".into()))
-            }
-        }
     }
 }
 

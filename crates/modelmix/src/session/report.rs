@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Session, Source};
 use crate::error::Result;
+use crate::kernel::Kernel;
 use crate::policy::Policy;
 use crate::quadratic::Quadratic;
 use crate::simplex::{self, Bounds};
@@ -13,6 +14,8 @@ use crate::simplex::{self, Bounds};
 pub struct SessionReport {
     /// The policy's name.
     pub policy: String,
+    /// The kernels, bandwidths found, one for every quadratic term; none where values are told.
+    pub kernels: Vec<Kernel>,
     /// Pulls that were answered.
     pub rounds: u64,
     /// Samples held, t.
@@ -55,9 +58,9 @@ impl SessionReport {
         let state = &session.state;
         let statistics = &state.statistics;
         let arms = state.names.len();
-        let constant = match &session.source {
-            Source::Features(loss) => loss.constant(),
-            Source::Values => 0.0,
+        let (constant, kernels) = match &session.source {
+            Source::Features(loss) => (loss.constant(), loss.kernels()),
+            Source::Values => (0.0, Vec::new()),
         };
         let form = statistics.biased();
         let is_known = |arm: &usize| statistics.counts()[*arm] > 0;
@@ -79,6 +82,7 @@ impl SessionReport {
         };
         Ok(Self {
             policy: state.policy.name().into(),
+            kernels,
             rounds: state.answered,
             samples: statistics.len(),
             arms: (0..arms).map(arm).collect(),

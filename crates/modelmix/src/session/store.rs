@@ -14,8 +14,8 @@ pub enum Storage {
     /// As they are told: 4 bytes a value.
     #[default]
     Single,
-    /// Rounded to half precision: 2 bytes a value, so that a round reads half as much memory. Features are rounded by 0.05%
-    /// at most, and must be under 65,520.
+    /// Rounded to half precision: 2 bytes a value, so that a round reads half as much memory. Values from 6e-5 up are
+    /// rounded by 0.05% at most, smaller ones by 3e-8; the largest is 65,504.
     Half,
 }
 

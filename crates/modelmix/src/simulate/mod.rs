@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::arms::RecordedArms;
-use crate::compute::{Cpu, available_threads, parallel};
+use crate::compute::{available_threads, parallel};
 use crate::error::{Error, Result};
+use crate::kernel::Kernel;
 use crate::loss::Loss;
 use crate::mixture;
 use crate::policy::PolicySpec;
@@ -39,7 +40,8 @@ pub struct Simulation {
     pub checkpoints: usize,
     /// Threads; nothing for all cores. Results do not depend on it.
     pub threads: Option<usize>,
-    /// Bytes that κ between all recorded samples may take. Where it takes more, κ is computed as samples come, in blocks.
+    /// Bytes that κ between all recorded samples, which all runs share, may take. Where it takes more, every run computes
+    /// κ a few hundred samples ahead, and holds the features of the samples that it was given.
     pub memory: usize,
 }
 
@@ -65,6 +67,8 @@ impl Default for Simulation {
 pub struct SimulationReport {
     /// The objective, as it was written.
     pub objective: String,
+    /// The kernels, bandwidths found, one for every quadratic term.
+    pub kernels: Vec<Kernel>,
     /// The arms' names.
     pub arms: Vec<String>,
     /// The optimal weights on all recorded samples.
@@ -140,7 +144,7 @@ pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Re
         .map(|(index, arm)| loss.linear(index, arm.features.view(), &arm.scores))
         .collect::<Result<Vec<_>>>()?;
     // Threads go to runs, not to the sums within one.
-    let loss = loss.clone().on(Cpu::with_threads(1));
+    let loss = loss.clone().on_one_thread();
     let pool = simulation.wants_pool(arms).then(|| Pool::new(arms, &loss, threads));
     let own = arms.iter().map(|arm| arm.features.view().iter().map(|row| loss.kappa_self(row)).collect()).collect();
     let recorded = Recorded { arms, loss: &loss, linear, own, pool };
@@ -163,6 +167,7 @@ pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Re
         .collect();
     Ok(SimulationReport {
         objective: loss.objective().to_string(),
+        kernels: loss.kernels(),
         arms: arms.names(),
         optimal_loss: truth.optimal + truth.constant,
         best_single: truth.best_single,

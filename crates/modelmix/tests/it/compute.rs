@@ -350,6 +350,85 @@ fn threads_change_no_bit() {
 }
 
 #[test]
+fn threads_change_no_bit_over_many_pieces_of_work() {
+    let sets: Vec<Features> = (0..8).map(|seed| Data::Normal.rows(400, 9, seed)).collect();
+    let views: Vec<Rows<'_>> = sets.iter().map(Features::view).collect();
+    let kernel = Kernel::Gaussian { bandwidth: 4.0 };
+    let expected = Cpu::with_threads(1).kernel_sums_among(&kernel, &views);
+    for threads in [2, 8] {
+        assert!(Cpu::with_threads(threads).kernel_sums_among(&kernel, &views) == expected, "{threads} threads");
+    }
+}
+
+/// What users see are means over all pairs of two arms: each within a millionth of the truth, on data that breaks shortcuts,
+/// arms that repeat one sample among them.
+#[test]
+fn every_entry_of_a_form_is_good_to_a_millionth() {
+    for data in [Data::Normal, Data::Offset, Data::Clusters, Data::Duplicated] {
+        for width in [24, 700] {
+            let mut sets: Vec<Features> = (0..2).map(|seed| data.rows(260, width, seed)).collect();
+            // an arm that always gives the same, long enough for many tiles of equal values
+            let one = data.rows(1, width, 9);
+            sets.push(Features::from_rows((0..1500).map(|_| one.row(0))).unwrap());
+            let views: Vec<Rows<'_>> = sets.iter().map(Features::view).collect();
+            let bandwidth = data.spread(width);
+            let kernels = [
+                Kernel::Gaussian { bandwidth },
+                Kernel::Gaussian { bandwidth: bandwidth / 3.0 },
+                Kernel::Laplacian { bandwidth },
+                Kernel::Polynomial { scale: 1.0 / width as f64, offset: 1.0, degree: 3 },
+            ];
+            for kernel in kernels {
+                // Products of clusters on opposite sides cancel: no sum of them is good in single precision.
+                if data == Data::Clusters && kernel.geometry() == Geometry::Product {
+                    continue;
+                }
+                let mean = |sums: &[Vec<Vec<f64>>], i: usize, j: usize| {
+                    sums[i][j].iter().sum::<f64>() / (views[i].len() * views[j].len()) as f64
+                };
+                let truth = truth_among(&kernel, &views);
+                for instructions in Instructions::available() {
+                    let found = Cpu::with_threads(2)
+                        .with_instructions(instructions)
+                        .unwrap()
+                        .kernel_sums_among(&kernel, &views);
+                    for (i, j) in (0..3).flat_map(|i| (0..3).map(move |j| (i, j))) {
+                        let (found, truth) = (mean(&found, i, j), truth[i][j]);
+                        assert!(
+                            (found - truth).abs() <= 1e-6 * truth.abs() + NOTHING,
+                            "{data:?}, width {width}, {kernel}, {instructions:?}: K[{i}][{j}] is {found:e}, expected {truth:e}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The same means in double precision; a row that comes again is evaluated once.
+fn truth_among(kernel: &Kernel, views: &[Rows<'_>]) -> Vec<Vec<f64>> {
+    let last = views.len() - 1;
+    let short: Vec<Rows<'_>> =
+        views.iter().enumerate().map(|(i, rows)| if i == last { rows.slice(0, 1) } else { *rows }).collect();
+    let entry = |i: usize, j: usize| {
+        let (n, m) = (views[i].len() as f64, views[j].len() as f64);
+        let pairs = if i == j {
+            Reference.kernel_sums_within(kernel, short[i])
+        } else {
+            Reference.kernel_sums(kernel, short[i], short[j]).rows
+        };
+        let sum: f64 = pairs.iter().sum();
+        match (i == last, j == last) {
+            (true, true) => kernel.of_self(short[i].row(0)) * n * (n - 1.0) / (n * m),
+            (true, false) => sum * n / (n * m),
+            (false, true) => sum * m / (n * m),
+            (false, false) => sum / (n * m),
+        }
+    };
+    (0..views.len()).map(|i| (0..views.len()).map(|j| entry(i, j)).collect()).collect()
+}
+
+#[test]
 fn no_threads_count_as_one() {
     assert_eq!(Cpu::with_threads(0).threads(), 1);
     assert_eq!(Cpu::with_threads(3).threads(), 3);

@@ -11,7 +11,7 @@ use modelmix::mixture::{TermForm, forms};
 use modelmix::{Features, Inputs, Kernel, Loss, Mixture, Objective, RecordedArms, solve};
 use serde_json::Value;
 
-/// What the issue asks for. Features are 32-bit and so are the distances of the default engine: about 1e-7 an entry.
+/// One part in a million. Features are 32-bit and so are the distances of the default engine: about 1e-7 an entry.
 const RELATIVE: f64 = 1e-6;
 
 /// For weights, which minimise a form whose entries are known only so well. Over a convex set, a form of curvature λ

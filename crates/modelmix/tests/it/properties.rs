@@ -305,3 +305,25 @@ fn bounds_for_other_arms_are_refused() {
     assert_eq!(pair.arms[1].weight, 0.0);
     check(&pair, &[0.0; 3], &[1.0, 0.0, 1.0], &mut Random::seeded(1));
 }
+
+#[test]
+fn copies_of_an_arm_are_no_trouble_in_single_precision() {
+    // K of equal arms differs by the engine's rounding, in either direction: that is not a lack of convexity.
+    for (seed, text) in
+        ["rke(bandwidth=1)", "rke(bandwidth=0.4)", "rke(kernel=kid)", "rke(kernel=cosine)"].iter().enumerate()
+    {
+        let mut random = modelmix::random::Random::seeded(seed as u64);
+        for rows in [3, 20, 200] {
+            let values: Vec<f32> = (0..rows * 16).map(|_| random.unit() as f32 * 2.0 - 0.7).collect();
+            let features = Features::new(16, values).unwrap();
+            let arm = |name: &str| RecordedArm::new(name, features.clone());
+            let value = |arms: Vec<RecordedArm>| {
+                let arms = RecordedArms::new(arms).unwrap();
+                let loss = text.parse::<Objective>().unwrap().prepare(Inputs::new().arms(&arms)).unwrap();
+                solve(&arms, &loss).unwrap_or_else(|error| panic!("{text}, {rows} rows: {error}")).loss
+            };
+            let (one, three) = (value(vec![arm("a")]), value(vec![arm("a"), arm("b"), arm("c")]));
+            assert!((one - three).abs() <= 1e-6 * one, "{text}, {rows} rows: {one} and {three}");
+        }
+    }
+}
