@@ -142,15 +142,21 @@ impl std::fmt::Debug for Features {
 
 /// A borrowed run of rows, possibly empty: what the compute engine reads.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+pub struct Rows<'a, T = f32> {
     width: usize,
-    values: &'a [f32],
+    values: &'a [T],
 }
 
-impl<'a> Rows<'a> {
-    /// Views `values` as rows of `width`; both must agree.
-    pub(crate) fn new(width: usize, values: &'a [f32]) -> Self {
-        debug_assert!(width > 0 && values.len().is_multiple_of(width));
+/// A borrowed run of rows in half precision, as bits.
+pub type HalfRows<'a> = Rows<'a, u16>;
+
+impl<'a, T> Rows<'a, T> {
+    /// Views `values` as rows of `width`.
+    ///
+    /// # Panics
+    /// When they do not make whole rows.
+    pub fn new(width: usize, values: &'a [T]) -> Self {
+        assert!(width > 0 && values.len().is_multiple_of(width), "{} values do not make rows of {width}", values.len());
         Self { width, values }
     }
 
@@ -170,63 +176,24 @@ impl<'a> Rows<'a> {
     }
 
     /// Row `index`.
-    pub fn row(&self, index: usize) -> &'a [f32] {
+    #[inline]
+    pub fn row(&self, index: usize) -> &'a [T] {
         &self.values[index * self.width..][..self.width]
     }
 
     /// Rows `start..end`.
-    pub fn slice(&self, start: usize, end: usize) -> Rows<'a> {
-        Rows { width: self.width, values: &self.values[start * self.width..end * self.width] }
+    #[inline]
+    pub fn slice(&self, start: usize, end: usize) -> Self {
+        Self { width: self.width, values: &self.values[start * self.width..end * self.width] }
     }
 
     /// The rows one after another.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [f32]> + use<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [T]> + use<'a, T> {
         self.values.chunks_exact(self.width)
     }
 }
 
-/// A borrowed run of rows in half precision, as bits.
-#[derive(Clone, Copy, Debug)]
-pub struct HalfRows<'a> {
-    width: usize,
-    values: &'a [u16],
-}
-
-impl<'a> HalfRows<'a> {
-    /// Views `values` as rows of `width`.
-    ///
-    /// # Panics
-    /// When they do not make whole rows.
-    pub fn new(width: usize, values: &'a [u16]) -> Self {
-        assert!(width > 0 && values.len().is_multiple_of(width));
-        Self { width, values }
-    }
-
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.values.len() / self.width
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// How many columns there are.
-    pub fn width(&self) -> usize {
-        self.width
-    }
-
-    /// Row `index`, as bits.
-    pub fn row(&self, index: usize) -> &'a [u16] {
-        &self.values[index * self.width..][..self.width]
-    }
-
-    /// Rows `start..end`.
-    pub fn slice(&self, start: usize, end: usize) -> HalfRows<'a> {
-        HalfRows { width: self.width, values: &self.values[start * self.width..end * self.width] }
-    }
-
+impl HalfRows<'_> {
     /// All values in single precision, row after row.
     pub fn widened(&self) -> Vec<f32> {
         self.values.iter().map(|&bits| half::f16::from_bits(bits).to_f32()).collect()

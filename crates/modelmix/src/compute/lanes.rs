@@ -13,14 +13,16 @@ pub(super) trait Arithmetic {
     /// Sixteen lanes.
     type Lanes: Copy;
 
-    unsafe fn zeros() -> Self::Lanes;
+    /// The same value in all lanes.
+    unsafe fn splat(value: f32) -> Self::Lanes;
     unsafe fn load(values: &[f32; 16]) -> Self::Lanes;
     /// From half-precision bits.
     unsafe fn load_half(bits: &[u16; 16]) -> Self::Lanes;
+    unsafe fn add(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
     unsafe fn subtract(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
     /// a·b + c.
     unsafe fn multiply_add(a: Self::Lanes, b: Self::Lanes, c: Self::Lanes) -> Self::Lanes;
-    unsafe fn store(lanes: Self::Lanes) -> [f32; 16];
+    unsafe fn store(lanes: Self::Lanes, values: &mut [f32; 16]);
 }
 
 /// a·b + c.

@@ -1,21 +1,22 @@
-//! Micro-kernels: a small tile of inner products or squared distances in registers, for each instruction set.
-//! Everything around them is written once, in plain Rust, and compiled for each set; see `tiles`.
+//! Micro-kernels: a small tile of inner products or squared distances in registers. Written once, on lanes that each
+//! instruction set holds in its own way; everything around it is in `tiles`.
 
 use super::lanes::{Arithmetic, fma};
 
+/// Lanes of a vector.
+const LANES: usize = 16;
+
 /// A register tile of `ROWS` × `COLUMNS`.
-///
-/// # Safety
-/// Implementations use instructions of their set: every call must be inlined into a function that has them enabled.
 pub(super) trait Micro: Arithmetic {
     const ROWS: usize;
     const COLUMNS: usize;
 
-    /// Adds to `tile`, or where `FIRST` writes into it (row by row, `COLUMNS` apart), for each of `ROWS` rows of `a`, `stride` apart, and each of the
-    /// `COLUMNS` columns of `b`, stored depth by depth: Σ a·b, or Σ (a − b)² where `DISTANCE`.
+    /// Adds to `tile`, or where `FIRST` writes into it (row by row, `COLUMNS` apart), for each of `ROWS` rows of `a`,
+    /// `stride` apart, and each of the `COLUMNS` columns of `b`, stored depth by depth: Σ a·b, or Σ (a − b)² where
+    /// `DISTANCE`.
     ///
     /// # Safety
-    /// The processor must have the instruction set, and the slices must reach as far as `depth` says.
+    /// The processor must have the instruction set.
     unsafe fn accumulate<const DISTANCE: bool, const FIRST: bool>(
         depth: usize,
         a: &[f32],
@@ -25,14 +26,42 @@ pub(super) trait Micro: Arithmetic {
     );
 }
 
-/// The least that `a`, `b` and the tile must hold.
+/// The micro-kernel itself, for `R` rows and `V` vectors of columns.
+///
+/// # Safety
+/// Must be inlined into a function that has the instructions of `A` enabled.
 #[inline(always)]
-fn check<M: Micro>(depth: usize, a: &[f32], stride: usize, b: &[f32], tile: &[f32]) {
-    assert!(
-        a.len() >= (M::ROWS - 1) * stride + depth
-            && b.len() >= depth * M::COLUMNS
-            && tile.len() >= M::ROWS * M::COLUMNS
-    );
+unsafe fn accumulate<A: Arithmetic, const R: usize, const V: usize, const DISTANCE: bool, const FIRST: bool>(
+    depth: usize,
+    a: &[f32],
+    stride: usize,
+    b: &[f32],
+    tile: &mut [f32],
+) {
+    assert!(a.len() >= (R - 1) * stride + depth && b.len() >= depth * V * LANES && tile.len() >= R * V * LANES);
+    // SAFETY, of all blocks: instructions as the caller says; `assert!` has seen that all that is read lies in the slices.
+    let mut sums = unsafe { [[A::splat(0.0); V]; R] };
+    let lines = b.as_chunks::<LANES>().0;
+    for k in 0..depth {
+        let columns: [A::Lanes; V] =
+            std::array::from_fn(|vector| unsafe { A::load(lines.get_unchecked(k * V + vector)) });
+        for (row, sums) in sums.iter_mut().enumerate() {
+            let value = unsafe { A::splat(*a.get_unchecked(row * stride + k)) };
+            for (sum, &column) in sums.iter_mut().zip(&columns) {
+                *sum = unsafe {
+                    if DISTANCE {
+                        let difference = A::subtract(column, value);
+                        A::multiply_add(difference, difference, *sum)
+                    } else {
+                        A::multiply_add(value, column, *sum)
+                    }
+                };
+            }
+        }
+    }
+    for (&sum, values) in sums.as_flattened().iter().zip(tile.as_chunks_mut::<LANES>().0) {
+        unsafe { A::store(if FIRST { sum } else { A::add(A::load(values), sum) }, values) };
+    }
 }
 
 /// Plain Rust, vectorised by the compiler for whatever the target has: NEON on 64-bit ARM, SSE2 on x86-64.
@@ -40,44 +69,50 @@ pub(super) struct Portable;
 
 impl Arithmetic for Portable {
     const FUSED: bool = cfg!(target_arch = "aarch64");
-    type Lanes = [f32; 16];
+    type Lanes = [f32; LANES];
 
     #[inline(always)]
-    unsafe fn zeros() -> [f32; 16] {
-        [0.0; 16]
+    unsafe fn splat(value: f32) -> Self::Lanes {
+        [value; LANES]
     }
 
     #[inline(always)]
-    unsafe fn load(values: &[f32; 16]) -> [f32; 16] {
+    unsafe fn load(values: &[f32; LANES]) -> Self::Lanes {
         *values
     }
 
     #[inline(always)]
-    unsafe fn load_half(bits: &[u16; 16]) -> [f32; 16] {
+    unsafe fn load_half(bits: &[u16; LANES]) -> Self::Lanes {
         bits.map(|bits| half::f16::from_bits(bits).to_f32())
     }
 
     #[inline(always)]
-    unsafe fn subtract(a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+    unsafe fn add(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes {
+        std::array::from_fn(|lane| a[lane] + b[lane])
+    }
+
+    #[inline(always)]
+    unsafe fn subtract(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes {
         std::array::from_fn(|lane| a[lane] - b[lane])
     }
 
     #[inline(always)]
-    unsafe fn multiply_add(a: [f32; 16], b: [f32; 16], c: [f32; 16]) -> [f32; 16] {
+    unsafe fn multiply_add(a: Self::Lanes, b: Self::Lanes, c: Self::Lanes) -> Self::Lanes {
         std::array::from_fn(|lane| fma::<Self>(a[lane], b[lane], c[lane]))
     }
 
     #[inline(always)]
-    unsafe fn store(lanes: [f32; 16]) -> [f32; 16] {
-        lanes
+    unsafe fn store(lanes: Self::Lanes, values: &mut [f32; LANES]) {
+        *values = lanes;
     }
 }
 
 impl Micro for Portable {
-    const ROWS: usize = 4;
-    const COLUMNS: usize = if cfg!(target_arch = "aarch64") { 16 } else { 8 };
+    // As many sums as half of the registers hold.
+    const ROWS: usize = if cfg!(target_arch = "aarch64") { 4 } else { 2 };
+    const COLUMNS: usize = LANES;
 
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn accumulate<const DISTANCE: bool, const FIRST: bool>(
         depth: usize,
         a: &[f32],
@@ -85,20 +120,8 @@ impl Micro for Portable {
         b: &[f32],
         tile: &mut [f32],
     ) {
-        check::<Self>(depth, a, stride, b, tile);
-        let mut sums = [[0.0f32; Self::COLUMNS]; Self::ROWS];
-        for (k, columns) in b[..depth * Self::COLUMNS].as_chunks::<{ Self::COLUMNS }>().0.iter().enumerate() {
-            let values: [f32; Self::ROWS] = std::array::from_fn(|row| a[row * stride + k]);
-            for (value, sums) in values.into_iter().zip(&mut sums) {
-                for (sum, &column) in sums.iter_mut().zip(columns) {
-                    let (left, right) = if DISTANCE { (value - column, value - column) } else { (value, column) };
-                    *sum = fma::<Self>(left, right, *sum);
-                }
-            }
-        }
-        for (value, sum) in tile.iter_mut().zip(sums.as_flattened()) {
-            *value = if FIRST { *sum } else { *value + sum };
-        }
+        // SAFETY: what the compiler may assume is there.
+        unsafe { accumulate::<Self, { Self::ROWS }, 1, DISTANCE, FIRST>(depth, a, stride, b, tile) }
     }
 }
 
@@ -109,9 +132,9 @@ pub(super) use x86::{Avx2, Avx512};
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Arithmetic, Micro, check};
+    use super::{Arithmetic, LANES, Micro};
 
-    /// 6 × 16: twelve sums, two columns and a broadcast row fill fifteen of sixteen registers.
+    /// 6 × 16: twelve registers of sums, two of columns and a broadcast row fill fifteen of sixteen.
     pub(in super::super) struct Avx2;
 
     // SAFETY, of every block: arrays of sixteen values are read or written whole, and the caller has the instructions.
@@ -120,19 +143,24 @@ mod x86 {
         type Lanes = [__m256; 2];
 
         #[inline(always)]
-        unsafe fn zeros() -> Self::Lanes {
-            unsafe { [_mm256_setzero_ps(); 2] }
+        unsafe fn splat(value: f32) -> Self::Lanes {
+            unsafe { [_mm256_set1_ps(value); 2] }
         }
 
         #[inline(always)]
-        unsafe fn load(values: &[f32; 16]) -> Self::Lanes {
+        unsafe fn load(values: &[f32; LANES]) -> Self::Lanes {
             unsafe { [_mm256_loadu_ps(values.as_ptr()), _mm256_loadu_ps(values.as_ptr().add(8))] }
         }
 
         #[inline(always)]
-        unsafe fn load_half(bits: &[u16; 16]) -> Self::Lanes {
+        unsafe fn load_half(bits: &[u16; LANES]) -> Self::Lanes {
             let at = bits.as_ptr().cast::<__m128i>();
             unsafe { [_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at.add(1)))] }
+        }
+
+        #[inline(always)]
+        unsafe fn add(a: Self::Lanes, b: Self::Lanes) -> Self::Lanes {
+            unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
         }
 
         #[inline(always)]
@@ -146,19 +174,17 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn store(lanes: Self::Lanes) -> [f32; 16] {
-            let mut values = [0.0; 16];
+        unsafe fn store(lanes: Self::Lanes, values: &mut [f32; LANES]) {
             unsafe {
                 _mm256_storeu_ps(values.as_mut_ptr(), lanes[0]);
                 _mm256_storeu_ps(values.as_mut_ptr().add(8), lanes[1]);
             }
-            values
         }
     }
 
     impl Micro for Avx2 {
         const ROWS: usize = 6;
-        const COLUMNS: usize = 16;
+        const COLUMNS: usize = LANES;
 
         #[inline(always)]
         unsafe fn accumulate<const DISTANCE: bool, const FIRST: bool>(
@@ -168,13 +194,25 @@ mod x86 {
             b: &[f32],
             tile: &mut [f32],
         ) {
-            check::<Self>(depth, a, stride, b, tile);
-            // SAFETY: `check` has seen that all that is read and written lies in the slices; the caller has AVX2 and FMA.
-            unsafe { avx2::<DISTANCE, FIRST>(depth, a.as_ptr(), stride, b.as_ptr(), tile.as_mut_ptr()) }
+            // Never inlined: among the registers of a caller, the compiler runs out of those that point to rows.
+            #[target_feature(enable = "avx2,fma")]
+            #[inline(never)]
+            unsafe fn apart<const DISTANCE: bool, const FIRST: bool>(
+                depth: usize,
+                a: &[f32],
+                stride: usize,
+                b: &[f32],
+                tile: &mut [f32],
+            ) {
+                // SAFETY: this function has the instructions.
+                unsafe { super::accumulate::<Avx2, 6, 1, DISTANCE, FIRST>(depth, a, stride, b, tile) }
+            }
+            // SAFETY: as the caller says.
+            unsafe { apart::<DISTANCE, FIRST>(depth, a, stride, b, tile) }
         }
     }
 
-    /// 12 × 32: twenty-four sums, two columns and a broadcast row fill twenty-seven of thirty-two registers.
+    /// 12 × 32: twenty-four registers of sums, two of columns and a broadcast row fill twenty-seven of thirty-two.
     pub(in super::super) struct Avx512;
 
     // SAFETY, of every block: as for AVX2.
@@ -183,18 +221,23 @@ mod x86 {
         type Lanes = __m512;
 
         #[inline(always)]
-        unsafe fn zeros() -> __m512 {
-            unsafe { _mm512_setzero_ps() }
+        unsafe fn splat(value: f32) -> __m512 {
+            unsafe { _mm512_set1_ps(value) }
         }
 
         #[inline(always)]
-        unsafe fn load(values: &[f32; 16]) -> __m512 {
+        unsafe fn load(values: &[f32; LANES]) -> __m512 {
             unsafe { _mm512_loadu_ps(values.as_ptr()) }
         }
 
         #[inline(always)]
-        unsafe fn load_half(bits: &[u16; 16]) -> __m512 {
+        unsafe fn load_half(bits: &[u16; LANES]) -> __m512 {
             unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(bits.as_ptr().cast())) }
+        }
+
+        #[inline(always)]
+        unsafe fn add(a: __m512, b: __m512) -> __m512 {
+            unsafe { _mm512_add_ps(a, b) }
         }
 
         #[inline(always)]
@@ -208,16 +251,14 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn store(lanes: __m512) -> [f32; 16] {
-            let mut values = [0.0; 16];
+        unsafe fn store(lanes: __m512, values: &mut [f32; LANES]) {
             unsafe { _mm512_storeu_ps(values.as_mut_ptr(), lanes) };
-            values
         }
     }
 
     impl Micro for Avx512 {
         const ROWS: usize = 12;
-        const COLUMNS: usize = 32;
+        const COLUMNS: usize = 2 * LANES;
 
         #[inline(always)]
         unsafe fn accumulate<const DISTANCE: bool, const FIRST: bool>(
@@ -227,81 +268,21 @@ mod x86 {
             b: &[f32],
             tile: &mut [f32],
         ) {
-            check::<Self>(depth, a, stride, b, tile);
-            // SAFETY: `check` has seen that all that is read and written lies in the slices; the caller has AVX-512F.
-            unsafe { avx512::<DISTANCE, FIRST>(depth, a.as_ptr(), stride, b.as_ptr(), tile.as_mut_ptr()) }
-        }
-    }
-
-    // Never inlined: among the registers of a caller, the compiler runs out of those that point to rows.
-
-    #[target_feature(enable = "avx2,fma")]
-    #[inline(never)]
-    unsafe fn avx2<const DISTANCE: bool, const FIRST: bool>(
-        depth: usize,
-        a: *const f32,
-        stride: usize,
-        b: *const f32,
-        tile: *mut f32,
-    ) {
-        let mut sums = [[_mm256_setzero_ps(); 2]; Avx2::ROWS];
-        for k in 0..depth {
-            // SAFETY: the caller has checked how far `a` and `b` reach.
-            let columns = unsafe { [_mm256_loadu_ps(b.add(k * 16)), _mm256_loadu_ps(b.add(k * 16 + 8))] };
-            for (row, sums) in sums.iter_mut().enumerate() {
-                // SAFETY: as above.
-                let value = _mm256_set1_ps(unsafe { *a.add(row * stride + k) });
-                for (sum, column) in sums.iter_mut().zip(columns) {
-                    *sum = if DISTANCE {
-                        let difference = _mm256_sub_ps(column, value);
-                        _mm256_fmadd_ps(difference, difference, *sum)
-                    } else {
-                        _mm256_fmadd_ps(value, column, *sum)
-                    };
-                }
+            // Never inlined, as for AVX2.
+            #[target_feature(enable = "avx512f")]
+            #[inline(never)]
+            unsafe fn apart<const DISTANCE: bool, const FIRST: bool>(
+                depth: usize,
+                a: &[f32],
+                stride: usize,
+                b: &[f32],
+                tile: &mut [f32],
+            ) {
+                // SAFETY: this function has the instructions.
+                unsafe { super::accumulate::<Avx512, 12, 2, DISTANCE, FIRST>(depth, a, stride, b, tile) }
             }
-        }
-        for (index, &sum) in sums.as_flattened().iter().enumerate() {
-            // SAFETY: the caller has checked that the tile has room for all sums.
-            unsafe {
-                let at = tile.add(8 * index);
-                _mm256_storeu_ps(at, if FIRST { sum } else { _mm256_add_ps(_mm256_loadu_ps(at), sum) });
-            }
-        }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline(never)]
-    unsafe fn avx512<const DISTANCE: bool, const FIRST: bool>(
-        depth: usize,
-        a: *const f32,
-        stride: usize,
-        b: *const f32,
-        tile: *mut f32,
-    ) {
-        let mut sums = [[_mm512_setzero_ps(); 2]; Avx512::ROWS];
-        for k in 0..depth {
-            // SAFETY: the caller has checked how far `a` and `b` reach.
-            let columns = unsafe { [_mm512_loadu_ps(b.add(k * 32)), _mm512_loadu_ps(b.add(k * 32 + 16))] };
-            for (row, sums) in sums.iter_mut().enumerate() {
-                // SAFETY: as above.
-                let value = _mm512_set1_ps(unsafe { *a.add(row * stride + k) });
-                for (sum, column) in sums.iter_mut().zip(columns) {
-                    *sum = if DISTANCE {
-                        let difference = _mm512_sub_ps(column, value);
-                        _mm512_fmadd_ps(difference, difference, *sum)
-                    } else {
-                        _mm512_fmadd_ps(value, column, *sum)
-                    };
-                }
-            }
-        }
-        for (index, &sum) in sums.as_flattened().iter().enumerate() {
-            // SAFETY: the caller has checked that the tile has room for all sums.
-            unsafe {
-                let at = tile.add(16 * index);
-                _mm512_storeu_ps(at, if FIRST { sum } else { _mm512_add_ps(_mm512_loadu_ps(at), sum) });
-            }
+            // SAFETY: as the caller says.
+            unsafe { apart::<DISTANCE, FIRST>(depth, a, stride, b, tile) }
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::dispatch::Job;
 use super::lanes::{Arithmetic, Map, is_centred};
 use super::micro::Micro;
-use crate::features::{HalfRows, Rows};
+use crate::features::Rows;
 use crate::kernel::Kernel;
 
 /// Rows that share each load of the new one.
@@ -15,41 +15,20 @@ pub(super) const LANES: usize = 16;
 const BATCH: usize = 64;
 
 /// Adds `weight` · k(x, row) to `out`; says no, and adds nothing, where squares would leave single precision.
-pub(super) struct RowPass<'a, H> {
+pub(super) struct RowPass<'a, V> {
     pub(super) kernel: &'a Kernel,
     pub(super) weight: f64,
     pub(super) x: &'a [f32],
-    pub(super) held: H,
+    pub(super) held: Rows<'a, V>,
     pub(super) out: &'a mut [f64],
 }
 
-/// Rows held, in either precision.
-pub(super) trait Held: Copy {
-    type Value: Copy + Default;
-    fn len(&self) -> usize;
-    fn slice(&self, start: usize, end: usize) -> Self;
-    fn row(&self, index: usize) -> &[Self::Value];
-    unsafe fn load<A: Arithmetic>(values: &[Self::Value; LANES]) -> A::Lanes;
+/// A value as it is held, in either precision.
+pub(super) trait Value: Copy + Default {
+    unsafe fn load<A: Arithmetic>(values: &[Self; LANES]) -> A::Lanes;
 }
 
-impl Held for Rows<'_> {
-    type Value = f32;
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        Rows::len(self)
-    }
-
-    #[inline(always)]
-    fn slice(&self, start: usize, end: usize) -> Self {
-        Rows::slice(self, start, end)
-    }
-
-    #[inline(always)]
-    fn row(&self, index: usize) -> &[f32] {
-        Rows::row(self, index)
-    }
-
+impl Value for f32 {
     #[inline(always)]
     unsafe fn load<A: Arithmetic>(values: &[f32; LANES]) -> A::Lanes {
         // SAFETY: as the caller says.
@@ -57,28 +36,11 @@ impl Held for Rows<'_> {
     }
 }
 
-impl Held for HalfRows<'_> {
-    type Value = u16;
-
+impl Value for u16 {
     #[inline(always)]
-    fn len(&self) -> usize {
-        HalfRows::len(self)
-    }
-
-    #[inline(always)]
-    fn slice(&self, start: usize, end: usize) -> Self {
-        HalfRows::slice(self, start, end)
-    }
-
-    #[inline(always)]
-    fn row(&self, index: usize) -> &[u16] {
-        HalfRows::row(self, index)
-    }
-
-    #[inline(always)]
-    unsafe fn load<A: Arithmetic>(values: &[u16; LANES]) -> A::Lanes {
+    unsafe fn load<A: Arithmetic>(bits: &[u16; LANES]) -> A::Lanes {
         // SAFETY: as the caller says.
-        unsafe { A::load_half(values) }
+        unsafe { A::load_half(bits) }
     }
 }
 
@@ -88,7 +50,7 @@ fn rest<T: Copy + Default>(values: &[T]) -> [T; LANES] {
     std::array::from_fn(|lane| values.get(lane).copied().unwrap_or_default())
 }
 
-impl<H: Held> Job for RowPass<'_, H> {
+impl<V: Value> Job for RowPass<'_, V> {
     type Output = bool;
 
     #[inline(always)]
@@ -97,7 +59,7 @@ impl<H: Held> Job for RowPass<'_, H> {
         let is_ordinary = norm == 0.0 || (1e-15..1e15).contains(&norm);
         if is_ordinary {
             // SAFETY: as the caller says.
-            unsafe { pass::<M, H>(self.kernel, self.weight, self.x, self.held, self.out) };
+            unsafe { pass::<M, V>(self.kernel, self.weight, self.x, self.held, self.out) };
         }
         is_ordinary
     }
@@ -168,7 +130,7 @@ fn squared_norm(row: &[f32], centre: Option<&[f32]>) -> f64 {
 /// # Safety
 /// Must be inlined into a function that has the instructions enabled.
 #[inline(always)]
-unsafe fn pass<A: Arithmetic, H: Held>(kernel: &Kernel, weight: f64, x: &[f32], held: H, out: &mut [f64]) {
+unsafe fn pass<A: Arithmetic, V: Value>(kernel: &Kernel, weight: f64, x: &[f32], held: Rows<'_, V>, out: &mut [f64]) {
     let distance = is_centred(kernel);
     let norm = squared_norm(x, None);
     let own = Map::term(kernel, norm);
@@ -181,13 +143,13 @@ unsafe fn pass<A: Arithmetic, H: Held>(kernel: &Kernel, weight: f64, x: &[f32], 
             let rows = rows.slice(group, (group + GROUP).min(rows.len()));
             // SAFETY: as the caller says.
             let geometry =
-                unsafe { if distance { inner::<A, H, true>(rows, x) } else { inner::<A, H, false>(rows, x) } };
+                unsafe { if distance { inner::<A, V, true>(rows, x) } else { inner::<A, V, false>(rows, x) } };
             values.copy_from_slice(&geometry);
         }
         if !distance {
             for (row, term) in terms.iter_mut().enumerate().take(rows.len()) {
                 // SAFETY: as the caller says.
-                let squared = unsafe { held_norm::<A, H>(rows, row) };
+                let squared = unsafe { held_norm::<A, V>(rows, row) };
                 largest = largest.max(squared);
                 *term = Map::term(kernel, squared);
             }
@@ -202,12 +164,14 @@ unsafe fn pass<A: Arithmetic, H: Held>(kernel: &Kernel, weight: f64, x: &[f32], 
 
 /// The squared norm of a row held, in double precision.
 #[inline(always)]
-unsafe fn held_norm<A: Arithmetic, H: Held>(rows: H, row: usize) -> f64 {
+unsafe fn held_norm<A: Arithmetic, V: Value>(rows: Rows<'_, V>, row: usize) -> f64 {
     let (chunks, last) = rows.row(row).as_chunks::<LANES>();
     let mut lanes = [0.0f64; LANES];
     for chunk in chunks.iter().chain([&rest(last)]) {
+        let mut values = [0.0; LANES];
         // SAFETY: as the caller says.
-        for (lane, value) in lanes.iter_mut().zip(unsafe { A::store(H::load::<A>(chunk)) }) {
+        unsafe { A::store(V::load::<A>(chunk), &mut values) };
+        for (lane, value) in lanes.iter_mut().zip(values) {
             *lane += f64::from(value) * f64::from(value);
         }
     }
@@ -216,13 +180,13 @@ unsafe fn held_norm<A: Arithmetic, H: Held>(rows: H, row: usize) -> f64 {
 
 /// The geometry of up to [`GROUP`] rows against one; a short group reads its last row again.
 #[inline(always)]
-unsafe fn inner<A: Arithmetic, H: Held, const DISTANCE: bool>(group: H, x: &[f32]) -> [f32; GROUP] {
+unsafe fn inner<A: Arithmetic, V: Value, const DISTANCE: bool>(group: Rows<'_, V>, x: &[f32]) -> [f32; GROUP] {
     let last = group.len() - 1;
-    let rows: [&[H::Value]; GROUP] = std::array::from_fn(|index| group.row(index.min(last)));
+    let rows: [&[V]; GROUP] = std::array::from_fn(|index| group.row(index.min(last)));
     let (others, other_rest) = x.as_chunks::<LANES>();
     let chunks = rows.map(|row| &row.as_chunks::<LANES>().0[..others.len()]);
     // SAFETY, of all blocks: as the caller says.
-    let mut sums = unsafe { [A::zeros(); GROUP] };
+    let mut sums = unsafe { [A::splat(0.0); GROUP] };
     let add = |sum: A::Lanes, values: A::Lanes, other: A::Lanes| unsafe {
         if DISTANCE {
             let difference = A::subtract(values, other);
@@ -234,17 +198,18 @@ unsafe fn inner<A: Arithmetic, H: Held, const DISTANCE: bool>(group: H, x: &[f32
     for (at, other) in others.iter().enumerate() {
         let other = unsafe { A::load(other) };
         for (sum, chunks) in sums.iter_mut().zip(&chunks) {
-            *sum = add(*sum, unsafe { H::load::<A>(&chunks[at]) }, other);
+            *sum = add(*sum, unsafe { V::load::<A>(&chunks[at]) }, other);
         }
     }
     if !other_rest.is_empty() {
         let other = unsafe { A::load(&rest(other_rest)) };
         for (sum, row) in sums.iter_mut().zip(rows) {
-            *sum = add(*sum, unsafe { H::load::<A>(&rest(row.as_chunks::<LANES>().1)) }, other);
+            *sum = add(*sum, unsafe { V::load::<A>(&rest(row.as_chunks::<LANES>().1)) }, other);
         }
     }
     sums.map(|sum| {
-        let mut lanes = unsafe { A::store(sum) };
+        let mut lanes = [0.0; LANES];
+        unsafe { A::store(sum, &mut lanes) };
         // Pairwise, so that the error does not grow with the number of lanes.
         let mut width = LANES / 2;
         while width > 0 {
