@@ -15,6 +15,7 @@ import resource
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -184,7 +185,7 @@ class Run:
         print(f"{name:48} {short}", flush=True)
         # After every figure, so that what fails later does not lose it.
         if self.document is not None:
-            document = {"machine": machine(), "command": "make bench", "figures": self.figures}
+            document = {"machine": machine(), "command": " ".join(["benches/peers.py", *sys.argv[1:]]), "figures": self.figures}
             self.document.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
     def offline(self, rows: int, width: int, count: int, repeats: int, only: set[str] | None = None) -> None:
@@ -461,6 +462,7 @@ def main() -> None:
     """Runs all of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look: small sizes, few repeats, nothing is kept")
+    parser.add_argument("--short", action="store_true", help="leaves out the longest turns at n = 10,000")
     parser.add_argument("--repeats", type=int, default=5, help="turns of every contender at n = 2,000")
     parser.add_argument("--cab-rounds", type=int, default=8000, help="rounds of the CAB loop with cvxpy")
     parser.add_argument("--name", default="", help="added to the name of the run's folder")
@@ -486,12 +488,13 @@ def main() -> None:
             run.growth()
             run.instructions()
             run.authors(300, 1024)
-            run.offline(10_000, 64, 1, 1)
-            run.offline(10_000, 64, 2, 1)
             run.out_of_core()
             run.authors_cab(arguments.cab_rounds)
-            for width in (384, 768, 1024, 2048):
-                run.offline(10_000, width, 2, 1, {"modelmix", "numpy", "torch"})
+            for width in widths:
+                for count in (1, 2):
+                    # What takes minutes a turn is left out of a short run.
+                    if not arguments.short or width == 64 or count == 2 and width <= 1024:
+                        run.offline(10_000, width, count, 1, {"modelmix", "numpy", "torch"} if arguments.short else None)
         run.engine.close()
 
 

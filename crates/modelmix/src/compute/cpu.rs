@@ -82,8 +82,10 @@ impl Cpu {
         let mut pieces = Vec::new();
         for (index, task) in tasks.iter().enumerate() {
             let (rows, columns) = (task.x.rows.len(), task.y.rows.len());
-            // Blocks of one size, at least four of them for threads to share, and large enough to pay for packing.
-            let most = columns.div_ceil(4).clamp(96, block_rows(task.y.rows.width()).max(96));
+            // Blocks of one size: in all tasks together at least sixteen for threads to share, and as large as may be, since
+            // every block has the rows copied again.
+            let share = columns.div_ceil(16usize.div_ceil(tasks.len()).max(1));
+            let most = share.clamp(96, block_rows(task.y.rows.width()).max(96));
             let length = columns.div_ceil(columns.div_ceil(most).max(1)).next_multiple_of(32).max(32);
             for y_range in blocks(columns, length) {
                 // A triangle's columns only meet the rows before them.
