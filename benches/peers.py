@@ -463,6 +463,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look: small sizes, few repeats, nothing is kept")
     parser.add_argument("--short", action="store_true", help="leaves out the longest turns at n = 10,000")
+    parser.add_argument("--only", nargs="+", help="some sections: offline programs online memory growth instructions broadcasting out-of-core cab large")
     parser.add_argument("--repeats", type=int, default=5, help="turns of every contender at n = 2,000")
     parser.add_argument("--cab-rounds", type=int, default=8000, help="rounds of the CAB loop with cvxpy")
     parser.add_argument("--name", default="", help="added to the name of the run's folder")
@@ -474,27 +475,39 @@ def main() -> None:
             folder.mkdir(parents=True, exist_ok=True)
             run.document = folder / "figures.json"
         widths, repeats = ([64, 384], 2) if arguments.quick else ([64, 384, 768, 1024, 2048], arguments.repeats)
-        for width in widths:
-            for count in (1, 2):
-                run.offline(2000, width, count, repeats)
-            for kernel in ("gaussian", "polynomial"):
-                one, two = (run.figures[f"offline {kernel} n=2000 d={width} threads={count}"]["best"] for count in (1, 2))
-                run.note(f"two threads over one, {kernel} d={width}", ratio=one / two)
-        run.programs()
-        run.online()
-        if not arguments.quick:
-            chart(run.figures, folder / "offline.svg")
-            run.memory()
-            run.growth()
-            run.instructions()
-            run.authors(300, 1024)
-            run.out_of_core()
-            run.authors_cab(arguments.cab_rounds)
+
+        def small() -> None:
+            for width in widths:
+                for count in (1, 2):
+                    run.offline(2000, width, count, repeats)
+                for kernel in ("gaussian", "polynomial"):
+                    one, two = (run.figures[f"offline {kernel} n=2000 d={width} threads={count}"]["best"] for count in (1, 2))
+                    run.note(f"two threads over one, {kernel} d={width}", ratio=one / two)
+            if not arguments.quick:
+                chart(run.figures, folder / "offline.svg")
+
+        def large() -> None:
             for width in widths:
                 for count in (1, 2):
                     # What takes minutes a turn is left out of a short run.
                     if not arguments.short or width == 64 or count == 2 and width <= 1024:
                         run.offline(10_000, width, count, 1, {"modelmix", "numpy", "torch"} if arguments.short else None)
+
+        sections = {
+            "offline": small,
+            "programs": run.programs,
+            "online": run.online,
+            "memory": run.memory,
+            "growth": run.growth,
+            "instructions": run.instructions,
+            "broadcasting": lambda: run.authors(300, 1024),
+            "out-of-core": run.out_of_core,
+            "cab": lambda: run.authors_cab(arguments.cab_rounds),
+            "large": large,
+        }
+        wanted = arguments.only or (["offline", "programs", "online"] if arguments.quick else list(sections))
+        for section in wanted:
+            sections[section]()
         run.engine.close()
 
 

@@ -95,7 +95,7 @@ impl Cpu {
         }
         // The largest first, so that no thread is left alone with one at the end; the sort is stable.
         pieces.sort_by_key(|(_, x_range, y_range)| std::cmp::Reverse(x_range.len() * y_range.len()));
-        for wave in pieces.chunks(32 * self.threads) {
+        for wave in pieces.chunks(8 * self.threads) {
             let results = parallel(self.threads, wave.len(), |piece| {
                 let (index, x_range, y_range) = &wave[piece];
                 let mut leaf = Sums::new(x_range.clone(), y_range.clone());

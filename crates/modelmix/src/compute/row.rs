@@ -7,8 +7,8 @@ use super::micro::Micro;
 use crate::features::Rows;
 use crate::kernel::Kernel;
 
-/// Rows that share each load of the new one.
-const GROUP: usize = 4;
+/// Sums of a row that are in flight at once.
+const IN_FLIGHT: usize = 4;
 /// Partial sums of a row.
 pub(super) const LANES: usize = 16;
 /// Rows whose geometry is collected before the kernel is taken of all of them.
@@ -139,12 +139,9 @@ unsafe fn pass<A: Arithmetic, V: Value>(kernel: &Kernel, weight: f64, x: &[f32],
         let mut geometry = [0.0f32; BATCH];
         let mut terms = [0.0f32; BATCH];
         let mut largest = norm;
-        for (group, values) in (0..rows.len()).step_by(GROUP).zip(geometry.chunks_exact_mut(GROUP)) {
-            let rows = rows.slice(group, (group + GROUP).min(rows.len()));
+        for (value, row) in geometry.iter_mut().zip(rows.iter()) {
             // SAFETY: as the caller says.
-            let geometry =
-                unsafe { if distance { inner::<A, V, true>(rows, x) } else { inner::<A, V, false>(rows, x) } };
-            values.copy_from_slice(&geometry);
+            *value = unsafe { if distance { inner::<A, V, true>(row, x) } else { inner::<A, V, false>(row, x) } };
         }
         if !distance {
             for (row, term) in terms.iter_mut().enumerate().take(rows.len()) {
@@ -178,16 +175,15 @@ unsafe fn held_norm<A: Arithmetic, V: Value>(rows: Rows<'_, V>, row: usize) -> f
     lanes.iter().sum()
 }
 
-/// The geometry of up to [`GROUP`] rows against one; a short group reads its last row again.
+/// The geometry of one row against another. The row is read from end to end with several sums in flight, so that memory is
+/// one long stream, which processors look ahead in by themselves.
 #[inline(always)]
-unsafe fn inner<A: Arithmetic, V: Value, const DISTANCE: bool>(group: Rows<'_, V>, x: &[f32]) -> [f32; GROUP] {
-    let last = group.len() - 1;
-    let rows: [&[V]; GROUP] = std::array::from_fn(|index| group.row(index.min(last)));
+unsafe fn inner<A: Arithmetic, V: Value, const DISTANCE: bool>(row: &[V], x: &[f32]) -> f32 {
     let (others, other_rest) = x.as_chunks::<LANES>();
-    let chunks = rows.map(|row| &row.as_chunks::<LANES>().0[..others.len()]);
+    let (chunks, chunk_rest) = row.as_chunks::<LANES>();
     // SAFETY, of all blocks: as the caller says.
-    let mut sums = unsafe { [A::splat(0.0); GROUP] };
-    let add = |sum: A::Lanes, values: A::Lanes, other: A::Lanes| unsafe {
+    let add = |sum: A::Lanes, values: &[V; LANES], other: &[f32; LANES]| unsafe {
+        let (values, other) = (V::load::<A>(values), A::load(other));
         if DISTANCE {
             let difference = A::subtract(values, other);
             A::multiply_add(difference, difference, sum)
@@ -195,29 +191,29 @@ unsafe fn inner<A: Arithmetic, V: Value, const DISTANCE: bool>(group: Rows<'_, V
             A::multiply_add(values, other, sum)
         }
     };
-    for (at, other) in others.iter().enumerate() {
-        let other = unsafe { A::load(other) };
-        for (sum, chunks) in sums.iter_mut().zip(&chunks) {
-            *sum = add(*sum, unsafe { V::load::<A>(&chunks[at]) }, other);
+    let mut sums = unsafe { [A::splat(0.0); IN_FLIGHT] };
+    let (groups, others_left) = others.as_chunks::<IN_FLIGHT>();
+    let (chunk_groups, chunks_left) = chunks.as_chunks::<IN_FLIGHT>();
+    for (group, other) in chunk_groups.iter().zip(groups) {
+        for lane in 0..IN_FLIGHT {
+            sums[lane] = add(sums[lane], &group[lane], &other[lane]);
         }
+    }
+    for ((chunk, other), sum) in chunks_left.iter().zip(others_left).zip(&mut sums) {
+        *sum = add(*sum, chunk, other);
     }
     if !other_rest.is_empty() {
-        let other = unsafe { A::load(&rest(other_rest)) };
-        for (sum, row) in sums.iter_mut().zip(rows) {
-            *sum = add(*sum, unsafe { V::load::<A>(&rest(row.as_chunks::<LANES>().1)) }, other);
-        }
+        sums[0] = add(sums[0], &rest(chunk_rest), &rest(other_rest));
     }
-    sums.map(|sum| {
-        let mut lanes = [0.0; LANES];
-        unsafe { A::store(sum, &mut lanes) };
-        // Pairwise, so that the error does not grow with the number of lanes.
-        let mut width = LANES / 2;
-        while width > 0 {
-            for lane in 0..width {
-                lanes[lane] += lanes[lane + width];
-            }
-            width /= 2;
+    let mut lanes = [0.0; LANES];
+    // Pairwise, so that the error does not grow with the number of sums.
+    unsafe { A::store(A::add(A::add(sums[0], sums[1]), A::add(sums[2], sums[3])), &mut lanes) };
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] += lanes[lane + width];
         }
-        lanes[0]
-    })
+        width /= 2;
+    }
+    lanes[0]
 }

@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 512 << 10;
 /// Tiles of a panel before its sums in single precision are taken over into double precision.
 const PANEL_TILES: usize = 16;
 /// Bytes of a block of `y`.
-const BLOCK_BYTES: usize = 4 << 20;
+const BLOCK_BYTES: usize = 5 << 19;
 /// The largest register tile.
 const TILE: usize = 12 * 32;
 
