@@ -1,0 +1,247 @@
+//! From an objective to a loss: what it is given, what is checked, and what is computed of the reference once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Linear, Loss, PreparedTerm};
+use crate::arms::{RecordedArms, check_rows};
+use crate::compute::{Backend, Cpu};
+use crate::error::{Error, Result};
+use crate::features::Features;
+use crate::kernel::{Kernel, KernelSpec, median_distance};
+use crate::objective::{Measure, Objective};
+
+/// What an objective is prepared with. Everything is optional until a term needs it.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs<'a> {
+    reference: Option<Arc<Features>>,
+    costs: Option<Vec<f64>>,
+    arms: Option<&'a RecordedArms>,
+    width: Option<usize>,
+    kappa_range: Option<(f64, f64)>,
+    score_ranges: BTreeMap<String, (f64, f64)>,
+    seed: u64,
+    backend: Option<Arc<dyn Backend>>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The reference set, for `mmd`, `kid`, `precision` and `density`.
+    #[must_use]
+    pub fn reference(mut self, reference: impl Into<Arc<Features>>) -> Self {
+        self.reference = Some(reference.into());
+        self
+    }
+
+    /// What a sample costs, arm by arm, for `cost`.
+    #[must_use]
+    pub fn costs(mut self, costs: Vec<f64>) -> Self {
+        self.costs = Some(costs);
+        self
+    }
+
+    /// Recorded arms, which tell the width, and the scale for an `auto` bandwidth where there is no reference.
+    #[must_use]
+    pub fn arms(mut self, arms: &'a RecordedArms) -> Self {
+        self.arms = Some(arms);
+        self.width(arms.width())
+    }
+
+    /// The features' width, where neither arms nor a reference tell it.
+    #[must_use]
+    pub fn width(mut self, width: usize) -> Self {
+        self.width = Some(width);
+        self
+    }
+
+    /// The smallest and the largest value of κ, for kernels that have no range of their own.
+    #[must_use]
+    pub fn kappa_range(mut self, least: f64, greatest: f64) -> Self {
+        self.kappa_range = Some((least, greatest));
+        self
+    }
+
+    /// The smallest and the largest value of a caller's score.
+    #[must_use]
+    pub fn score_range(mut self, score: impl Into<String>, least: f64, greatest: f64) -> Self {
+        self.score_ranges.insert(score.into(), (least, greatest));
+        self
+    }
+
+    /// The seed of the subsample that an `auto` bandwidth looks at.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The compute engine; all cores of this machine where it is left out.
+    #[must_use]
+    pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
+        self.backend = Some(Arc::new(backend));
+        self
+    }
+}
+
+impl Objective {
+    /// Checks the objective, finds what it left open, and computes what it needs of the reference.
+    ///
+    /// # Errors
+    /// A missing reference, cost or width, weights or settings out of range, a reference of another width.
+    pub fn prepare(&self, inputs: Inputs<'_>) -> Result<Loss> {
+        self.check()?;
+        let Inputs { reference, costs, arms, width, kappa_range, score_ranges, seed, backend } = inputs;
+        let backend = backend.unwrap_or_else(|| Arc::new(Cpu::new()));
+        if let Some(reference) = &reference {
+            check_rows(reference).map_err(|error| error.of("the reference"))?;
+            if let Some(width) = width.filter(|&width| width != reference.width()) {
+                return Err(Error::Width {
+                    origin: "the reference".into(),
+                    found: reference.width(),
+                    other: "an arm".into(),
+                    expected: width,
+                });
+            }
+        }
+        if let Some((least, greatest)) = kappa_range
+            && !(least.is_finite() && greatest.is_finite() && least <= greatest)
+        {
+            return Err(Error::setting(
+                "the kernel's range",
+                format!("{least} to {greatest}"),
+                "two numbers, the smaller first",
+            ));
+        }
+        if let Some((score, (least, greatest))) = score_ranges
+            .iter()
+            .find(|(_, (least, greatest))| !(least.is_finite() && greatest.is_finite() && least <= greatest))
+        {
+            return Err(Error::setting(
+                &format!("the range of score {score}"),
+                format!("{least} to {greatest}"),
+                "two numbers, the smaller first",
+            ));
+        }
+        let width = width.or(reference.as_ref().map(|reference| reference.width()));
+        let mut build = TermBuilder {
+            reference: reference.as_deref(),
+            costs,
+            arms,
+            width,
+            score_ranges,
+            seed,
+            backend: &*backend,
+            radii: BTreeMap::new(),
+        };
+        let terms =
+            self.terms().iter().map(|term| build.prepare(&term.measure, term.weight)).collect::<Result<Vec<_>>>()?;
+        Ok(Loss { objective: self.clone(), terms, reference, width, kappa_range, backend })
+    }
+}
+
+struct TermBuilder<'a> {
+    reference: Option<&'a Features>,
+    costs: Option<Vec<f64>>,
+    arms: Option<&'a RecordedArms>,
+    width: Option<usize>,
+    score_ranges: BTreeMap<String, (f64, f64)>,
+    seed: u64,
+    backend: &'a dyn Backend,
+    /// Squared radii by number of neighbours, so that precision and density share them.
+    radii: BTreeMap<usize, Arc<[f64]>>,
+}
+
+impl<'a> TermBuilder<'a> {
+    fn prepare(&mut self, measure: &Measure, weight: f64) -> Result<PreparedTerm> {
+        let mut term = PreparedTerm {
+            measure: measure.clone(),
+            weight,
+            kappa: None,
+            kernel: None,
+            linear: None,
+            constant: (0.0, 0.0),
+        };
+        match measure {
+            Measure::Rke { kernel } => {
+                let kernel = self.kernel(kernel)?;
+                term.kernel = Some(kernel);
+                term.kappa = Some(kernel.squared());
+            }
+            Measure::Mmd { kernel } | Measure::Kid { kernel } => {
+                let reference = self.reference(measure.name())?;
+                let kernel = self.kernel(kernel)?;
+                kernel.check(reference.view()).map_err(|error| error.of("the reference"))?;
+                term.kernel = Some(kernel);
+                term.kappa = Some(kernel);
+                term.linear = Some(Linear::Cross(kernel));
+                let n = reference.len() as f64;
+                let pairs: f64 = self.backend.kernel_sums_within(&kernel, reference.view()).iter().sum();
+                let own: f64 = reference.view().iter().map(|row| kernel.of_self(row)).sum();
+                term.constant = ((pairs + own) / (n * n), pairs / (n * (n - 1.0)));
+            }
+            Measure::Precision { neighbours } => {
+                term.linear = Some(Linear::Precision(self.radii(measure, *neighbours)?))
+            }
+            Measure::Density { neighbours } => {
+                term.linear = Some(Linear::Density(*neighbours, self.radii(measure, *neighbours)?));
+            }
+            Measure::Cost => {
+                let costs =
+                    self.costs.clone().ok_or_else(|| Error::missing("cost", "the cost of a sample of each arm"))?;
+                if let Some(arms) = self.arms.map(RecordedArms::len).filter(|&arms| arms != costs.len()) {
+                    return Err(Error::missing(
+                        "cost",
+                        format!("one cost an arm: {} costs were given for {arms} arms", costs.len()),
+                    ));
+                }
+                if let Some((arm, cost)) = costs.iter().enumerate().find(|(_, cost)| !cost.is_finite()) {
+                    return Err(Error::setting(&format!("the cost of arm {arm}"), cost, "a finite number"));
+                }
+                term.linear = Some(Linear::Cost(costs));
+            }
+            Measure::Score { name } => {
+                term.linear = Some(Linear::Score(name.clone(), self.score_ranges.get(name).copied()));
+            }
+        }
+        Ok(term)
+    }
+
+    fn reference(&self, what: &str) -> Result<&'a Features> {
+        self.reference
+            .ok_or_else(|| Error::missing(what, "a reference set: features of real samples from the same encoder"))
+    }
+
+    fn kernel(&self, spec: &Option<KernelSpec>) -> Result<Kernel> {
+        // The reference alone where there is one: then the kernel does not depend on which arms compete.
+        let sets: Vec<&Features> = match self.reference {
+            Some(reference) => vec![reference],
+            None => self.arms.into_iter().flatten().map(|arm| &arm.features).collect(),
+        };
+        spec.unwrap_or_default().resolve(self.width, &mut || {
+            if sets.is_empty() {
+                return Err(Error::missing(
+                    "an automatic bandwidth",
+                    "samples to measure: recorded arms or a reference; or give the bandwidth as a number",
+                ));
+            }
+            median_distance(&sets, self.seed)
+        })
+    }
+
+    fn radii(&mut self, measure: &Measure, neighbours: usize) -> Result<Arc<[f64]>> {
+        let reference = self.reference(measure.name())?;
+        if neighbours == 0 || neighbours >= reference.len() {
+            return Err(Error::setting(
+                &format!("neighbours of {}", measure.name()),
+                neighbours,
+                format!("at least 1 and less than the reference's {} rows", reference.len()),
+            ));
+        }
+        let backend = self.backend;
+        Ok(self.radii.entry(neighbours).or_insert_with(|| backend.nearest(reference.view(), neighbours).into()).clone())
+    }
+}

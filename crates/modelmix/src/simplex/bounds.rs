@@ -1,0 +1,101 @@
+//! What mixture weights may be: a smallest and a largest for each arm.
+
+use crate::error::{Error, Result};
+
+/// What the weights of each arm may be. They must add up to 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bounds {
+    pub(super) floors: Vec<f64>,
+    pub(super) caps: Vec<f64>,
+}
+
+impl Bounds {
+    /// Any mixture of `arms` arms.
+    pub fn simplex(arms: usize) -> Self {
+        Self { floors: vec![0.0; arms], caps: vec![1.0; arms] }
+    }
+
+    /// Only the arms of `support` may have weight.
+    ///
+    /// # Panics
+    /// When there is no such arm.
+    pub fn support(arms: usize, support: &[usize]) -> Self {
+        let mut caps = vec![0.0; arms];
+        for &arm in support {
+            caps[arm] = 1.0;
+        }
+        Self { floors: vec![0.0; arms], caps }
+    }
+
+    /// A smallest and a largest weight for each arm.
+    ///
+    /// # Errors
+    /// Bounds outside 0 to 1, a floor above its cap, or no mixture within all of them.
+    pub fn new(floors: Vec<f64>, caps: Vec<f64>) -> Result<Self> {
+        if floors.len() != caps.len() {
+            return Err(Error::Program {
+                problem: format!("there are {} floors and {} caps; give one of each an arm", floors.len(), caps.len()),
+            });
+        }
+        for (arm, (&floor, &cap)) in floors.iter().zip(&caps).enumerate() {
+            if !(0.0 <= floor && floor <= cap && cap <= 1.0) {
+                return Err(Error::Program {
+                    problem: format!(
+                        "arm {arm} has floor {floor} and cap {cap}; both must be between 0 and 1, the floor first"
+                    ),
+                });
+            }
+        }
+        let bounds = Self { floors, caps };
+        bounds.check(bounds.floors.len())?;
+        Ok(bounds)
+    }
+
+    /// The same without one arm; nothing where the others cannot make up for it.
+    pub fn without(&self, arm: usize) -> Option<Self> {
+        let mut bounds = self.clone();
+        (bounds.floors[arm], bounds.caps[arm]) = (0.0, 0.0);
+        bounds.check(bounds.floors.len()).is_ok().then_some(bounds)
+    }
+
+    pub(super) fn check(&self, arms: usize) -> Result<()> {
+        if self.floors.len() != arms {
+            return Err(Error::Program {
+                problem: format!("there are bounds for {} arms, and {arms} arms", self.floors.len()),
+            });
+        }
+        let (least, most): (f64, f64) = (self.floors.iter().sum(), self.caps.iter().sum());
+        if least > 1.0 + 1e-12 || most < 1.0 - 1e-12 {
+            return Err(Error::Program {
+                problem: format!(
+                    "the floors add up to {least} and the caps to {most}; no weights that add up to 1 lie between"
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// The linear program min gᵀy over these bounds: fill the cheapest arms first. Calls `fill(arm, amount)` with what
+    /// each gets above its floor, in that order.
+    pub(super) fn fill(&self, cost: &[f64], mut fill: impl FnMut(usize, f64)) {
+        let room = |arm: usize| self.caps[arm] - self.floors[arm];
+        let mut left = 1.0 - self.floors.iter().sum::<f64>();
+        // On a plain simplex the cheapest arm takes all.
+        let cheapest = (0..cost.len()).filter(|&arm| room(arm) > 0.0).min_by(|&a, &b| cost[a].total_cmp(&cost[b]));
+        if let Some(arm) = cheapest.filter(|&arm| left > 0.0 && room(arm) >= left) {
+            return fill(arm, left);
+        }
+        let mut order: Vec<usize> = (0..cost.len()).collect();
+        order.sort_by(|&a, &b| cost[a].total_cmp(&cost[b]));
+        for arm in order {
+            if left <= 0.0 {
+                break;
+            }
+            let amount = room(arm).min(left);
+            if amount > 0.0 {
+                left -= amount;
+                fill(arm, amount);
+            }
+        }
+    }
+}
