@@ -5,12 +5,14 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::balls::{BallCounts, OverlapTiles, bound, distance_error};
 use super::dispatch::Instructions;
 use super::lanes::{Map, is_centred};
-use super::leaves::{Balls, Nearest, Sums, Values, distance_error};
+use super::leaves::{Sums, Values};
+use super::neighbours::Candidates;
 use super::row::{ColumnSums, RowPass, SquaredNorms};
 use super::tiles::{Leaf, Scratch, Side, Sweep, Task, block_rows};
-use super::{Backend, PairSums, Reference, available_threads, ball_counts, parallel};
+use super::{Backend, Balls, Neighbour, Overlaps, PairSums, Reference, available_threads, ball_counts, parallel};
 use crate::features::{HalfRows, Rows};
 use crate::kernel::Kernel;
 
@@ -59,11 +61,6 @@ impl Cpu {
     #[must_use]
     pub fn with_instructions(self, instructions: Instructions) -> Option<Self> {
         Instructions::available().contains(&instructions).then_some(Self { instructions, ..self })
-    }
-
-    /// How many threads it uses.
-    pub fn threads(&self) -> usize {
-        self.threads
     }
 
     /// Which instructions it uses.
@@ -260,19 +257,35 @@ impl Backend for Cpu {
         Arc::new(Self { threads: 1, ..*self })
     }
 
-    fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64> {
-        let Some(prepared) = self.prepare(None, &[x]) else { return Reference.nearest(x, k) };
-        let task = prepared.task(0, 0, 1);
-        let (norms, largest_norm) = (&task.x.norms, task.x.largest_norm());
-        let leaves = self.by_rows(&task, |range| Nearest {
-            rows: x,
-            first_row: range.start,
-            k,
-            norms,
-            largest_norm,
-            least: vec![f64::INFINITY; range.len() * k],
+    fn neighbours(&self, x: Rows<'_>, k: usize) -> Vec<Neighbour> {
+        let Some(prepared) = self.prepare(None, &[x]) else { return Reference.neighbours(x, k) };
+        let task = Task { triangle: true, ..prepared.task(0, 0, 1) };
+        let mut pieces: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+        for columns in blocks(x.len(), block_rows(x.width())) {
+            pieces.extend(blocks(columns.end, TASK_ROWS).map(|rows| (rows, columns.clone())));
+        }
+        pieces.sort_by_key(|(rows, columns)| std::cmp::Reverse(rows.len() * columns.len()));
+        // Every thread has candidates of its own for all rows. What is found is exact, so that it does not matter who
+        // looked where.
+        let threads = self.threads.min(pieces.len());
+        let parts = parallel(threads, threads, |thread| {
+            let mut candidates = Candidates::new(x, k, &task.x.norms);
+            for (rows, columns) in pieces.iter().skip(thread).step_by(threads) {
+                self.sweep(&task, rows.clone(), columns.clone(), &mut candidates);
+            }
+            candidates
         });
-        leaves.iter().flat_map(|leaf| leaf.least.chunks_exact(k).map(|least| least[k - 1])).collect()
+        let Some(candidates) = parts.into_iter().reduce(|mut all, part| {
+            all.merge(part);
+            all
+        }) else {
+            return Vec::new();
+        };
+        let parts = parallel(self.threads, x.len().div_ceil(PART_ROWS), |part| {
+            let rows = part * PART_ROWS..((part + 1) * PART_ROWS).min(x.len());
+            rows.flat_map(|row| candidates.nearest(row)).collect::<Vec<_>>()
+        });
+        parts.concat()
     }
 
     fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
@@ -281,14 +294,12 @@ impl Backend for Cpu {
         let Some(prepared) = prepared else { return ball_counts(points, centres, squared_radii) };
         let task = prepared.task(0, 1, 1);
         let largest = task.x.largest_norm();
-        let bound = |sign: f32| -> Vec<f32> {
-            let radius = |(&radius, &norm): (&f64, &f32)| {
-                radius as f32 * (1.0 + sign * f32::EPSILON) + sign * distance_error(points.width(), largest, norm)
-            };
-            squared_radii.iter().zip(&task.y.norms).map(radius).collect()
+        let bounds = |sign: f32| -> Vec<f32> {
+            let error = |norm: f32| distance_error(points.width(), largest, norm);
+            squared_radii.iter().zip(&task.y.norms).map(|(&radius, &norm)| bound(radius, error(norm), sign)).collect()
         };
-        let (sure, maybe) = (bound(-1.0), bound(1.0));
-        let leaves = self.by_rows(&task, |range| Balls {
+        let (sure, maybe) = (bounds(-1.0), bounds(1.0));
+        let leaves = self.by_rows(&task, |range| BallCounts {
             points,
             centres,
             first_row: range.start,
@@ -298,6 +309,39 @@ impl Backend for Cpu {
             counts: vec![0; range.len()],
         });
         leaves.into_iter().flat_map(|leaf| leaf.counts).collect()
+    }
+
+    fn overlaps(&self, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Overlaps {
+        let Some(prepared) = self.prepare(None, &[x.centres, y.centres]) else {
+            return Reference.overlaps(x, weights, y);
+        };
+        let task = prepared.task(0, 1, 1);
+        let (x_largest, y_largest) = (task.x.largest_norm(), task.y.largest_norm());
+        let maybe = |balls: &Balls<'_>, norms: &[f32], others: f32| -> Vec<f32> {
+            let error = |norm: f32| distance_error(balls.centres.width(), norm, others);
+            balls.squared_radii.iter().zip(norms).map(|(&radius, &norm)| bound(radius, error(norm), 1.0)).collect()
+        };
+        let (x_maybe, y_maybe) = (maybe(&x, &task.x.norms, y_largest), maybe(&y, &task.y.norms, x_largest));
+        let rows = x.centres.len();
+        let leaves = self.by_rows(&task, |_| OverlapTiles {
+            x,
+            weights,
+            y,
+            x_maybe: &x_maybe,
+            y_maybe: &y_maybe,
+            overlaps: Overlaps::none(rows, y.centres.len()),
+        });
+        let mut all = Overlaps::none(rows, y.centres.len());
+        for OverlapTiles { overlaps, .. } in leaves {
+            all.counts.iter_mut().zip(overlaps.counts).for_each(|(sum, count)| *sum += count);
+            add(&mut all.masses, 1.0, &overlaps.masses);
+            all.held.iter_mut().zip(overlaps.held).for_each(|(any, held)| *any |= held);
+        }
+        all
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
     }
 }
 

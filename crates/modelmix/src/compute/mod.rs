@@ -1,11 +1,15 @@
 //! The only door to threads, vector instructions and, later, GPUs: sums of kernels over pairs of rows, and neighbours.
 //! What a kernel or an objective means is left to others.
 
+mod balls;
 mod cpu;
+mod dense;
 mod dispatch;
+mod double;
 mod lanes;
 mod leaves;
 mod micro;
+mod neighbours;
 mod parallel;
 mod reference;
 mod row;
@@ -18,7 +22,9 @@ use crate::features::{HalfRows, Rows};
 use crate::kernel::Kernel;
 
 pub use cpu::Cpu;
+pub use dense::{Eigen, Matrix, negligible};
 pub use dispatch::Instructions;
+pub use double::Double;
 pub(crate) use parallel::{available_threads, parallel};
 pub use reference::Reference;
 
@@ -29,6 +35,35 @@ pub struct PairSums {
     pub rows: Vec<f64>,
     /// For every row of the second set, the sum over the first.
     pub columns: Vec<f64>,
+}
+
+/// Another row of the set, and how far it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Neighbour {
+    /// ‖x − y‖², exact up to the rounding of double precision.
+    pub squared_distance: f64,
+    /// Which row it is.
+    pub row: u32,
+}
+
+/// Points that have balls around them: a sample with the regions that k-NN measures are about.
+#[derive(Clone, Copy, Debug)]
+pub struct Balls<'a> {
+    /// The centres.
+    pub centres: Rows<'a>,
+    /// Their squared radii. A ball is open: what is at its radius is outside.
+    pub squared_radii: &'a [f64],
+}
+
+/// How the balls of two sets hold each other's centres.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overlaps {
+    /// For every row of the first set, how many balls of the second hold it.
+    pub counts: Vec<u32>,
+    /// For every ball of the second set, the weights of the rows of the first that it holds, added.
+    pub masses: Vec<f64>,
+    /// For every row of the second set, whether a ball of the first holds it.
+    pub held: Vec<bool>,
 }
 
 /// What a compute engine can do. Results must not depend on the number of threads, to the last bit.
@@ -56,14 +91,47 @@ pub trait Backend: Debug + Send + Sync {
         self.kernel_rows(kernel, weight, x, Rows::new(held.width(), &widened), out);
     }
 
-    /// For every row, the squared distance to its `k`-th nearest other row of the set (1 ≤ k < rows).
-    fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64>;
+    /// For every row its `k` nearest other rows of the set, the nearest first (1 ≤ k < rows): `k` after `k`.
+    fn neighbours(&self, x: Rows<'_>, k: usize) -> Vec<Neighbour>;
 
     /// For every point, how many of the balls around `centres` hold it: ‖point − centre‖² < `squared_radii`, strictly.
     fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32>;
 
+    /// How two sets' balls hold each other's centres, the first set's rows counting `weights`: one pass over all pairs.
+    fn overlaps(&self, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Overlaps;
+
+    /// Σ w (x − centre)(x − centre)ᵀ over rows, in double precision.
+    fn scatter(&self, x: Rows<'_>, centre: &[f64], weight: &(dyn Fn(usize) -> f64 + Sync)) -> Matrix {
+        dense::scatter(self.threads(), x, centre, weight)
+    }
+
+    /// How many threads it uses.
+    fn threads(&self) -> usize;
+
     /// The same engine on one thread, for callers that have threads of their own.
     fn on_one_thread(&self) -> Arc<dyn Backend>;
+}
+
+impl Neighbour {
+    fn of(rows: Rows<'_>, row: usize, other: usize) -> Self {
+        Self { squared_distance: squared_distance(rows.row(row), rows.row(other)), row: other as u32 }
+    }
+}
+
+impl Overlaps {
+    fn none(x: usize, y: usize) -> Self {
+        Self { counts: vec![0; x], masses: vec![0.0; y], held: vec![false; y] }
+    }
+
+    /// Measures a pair and counts it.
+    fn add(&mut self, x: Balls<'_>, weights: &[f64], y: Balls<'_>, (i, j): (usize, usize)) {
+        let distance = squared_distance(x.centres.row(i), y.centres.row(j));
+        if distance < y.squared_radii[j] {
+            self.counts[i] += 1;
+            self.masses[j] += weights[i];
+        }
+        self.held[j] |= distance < x.squared_radii[i];
+    }
 }
 
 /// How many balls hold each point, one by one in double precision.

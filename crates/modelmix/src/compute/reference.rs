@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Backend, PairSums, ball_counts, squared_distance};
+use super::{Backend, Balls, Neighbour, Overlaps, PairSums, ball_counts, squared_distance};
 use crate::features::Rows;
 use crate::kernel::{Geometry, Kernel};
 
@@ -45,19 +45,32 @@ impl Backend for Reference {
         }
     }
 
-    fn nearest(&self, x: Rows<'_>, k: usize) -> Vec<f64> {
-        (0..x.len())
-            .map(|i| {
-                let mut distances: Vec<f64> =
-                    (0..x.len()).filter(|&j| j != i).map(|j| squared_distance(x.row(i), x.row(j))).collect();
-                distances.sort_by(f64::total_cmp);
-                distances[k - 1]
-            })
-            .collect()
+    fn neighbours(&self, x: Rows<'_>, k: usize) -> Vec<Neighbour> {
+        let nearest = |i: usize| {
+            let mut others: Vec<Neighbour> = (0..x.len()).filter(|&j| j != i).map(|j| Neighbour::of(x, i, j)).collect();
+            others.sort_by(|a, b| a.squared_distance.total_cmp(&b.squared_distance));
+            others.truncate(k);
+            others
+        };
+        (0..x.len()).flat_map(nearest).collect()
     }
 
     fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
         ball_counts(points, centres, squared_radii)
+    }
+
+    fn overlaps(&self, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Overlaps {
+        let mut overlaps = Overlaps::none(x.centres.len(), y.centres.len());
+        for i in 0..x.centres.len() {
+            for j in 0..y.centres.len() {
+                overlaps.add(x, weights, y, (i, j));
+            }
+        }
+        overlaps
+    }
+
+    fn threads(&self) -> usize {
+        1
     }
 
     fn on_one_thread(&self) -> Arc<dyn Backend> {

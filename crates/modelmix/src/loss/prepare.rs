@@ -242,6 +242,10 @@ impl<'a> TermBuilder<'a> {
             ));
         }
         let backend = self.backend;
-        Ok(self.radii.entry(neighbours).or_insert_with(|| backend.nearest(reference.view(), neighbours).into()).clone())
+        let radii = || {
+            let nearest = backend.neighbours(reference.view(), neighbours);
+            nearest.chunks_exact(neighbours).map(|nearest| nearest[neighbours - 1].squared_distance).collect()
+        };
+        Ok(self.radii.entry(neighbours).or_insert_with(radii).clone())
     }
 }

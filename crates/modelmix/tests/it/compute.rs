@@ -1,7 +1,7 @@
 //! What every compute engine must do: the same sums as plain loops in double precision, for every kernel and shape, on
 //! data that breaks shortcuts; and the same bits on any number of threads.
 
-use modelmix::compute::{Backend, Cpu, Instructions, PairSums, Reference};
+use modelmix::compute::{Backend, Balls, Cpu, Double, Instructions, Neighbour, PairSums, Reference};
 use modelmix::features::HalfRows;
 use modelmix::kernel::Geometry;
 use modelmix::random::Random;
@@ -247,7 +247,19 @@ fn neighbours_conform(backend: &dyn Backend, data: Data, x: &Features, y: &Featu
             continue;
         }
         let what = format!("{data:?} {} × {}, width {}, k {k}", x.len(), y.len(), x.width());
-        let (found, truth) = (backend.nearest(x.view(), k), Reference.nearest(x.view(), k));
+        let neighbours = backend.neighbours(x.view(), k);
+        for (row, nearest) in neighbours.chunks_exact(k).enumerate() {
+            // distinct other rows, at the distances that are said, the nearest first
+            let mut others: Vec<u32> = nearest.iter().map(|neighbour| neighbour.row).collect();
+            others.sort_unstable();
+            others.dedup();
+            assert!(others.len() == k && !others.contains(&(row as u32)), "{what}: {nearest:?}");
+            assert!(nearest.is_sorted_by(|a, b| a.squared_distance <= b.squared_distance), "{what}");
+        }
+        let distances = |neighbours: Vec<Neighbour>| -> Vec<f64> {
+            neighbours.into_iter().map(|neighbour| neighbour.squared_distance).collect()
+        };
+        let (found, truth) = (distances(neighbours), distances(Reference.neighbours(x.view(), k)));
         if data == Data::Grid || data == Data::Duplicated && k == 1 && x.len() >= 6 {
             assert_eq!(found, truth, "{what}");
         } else {
@@ -257,6 +269,15 @@ fn neighbours_conform(backend: &dyn Backend, data: Data, x: &Features, y: &Featu
             }
         }
         // Each with its own radii: every row lies on the very border of the balls that reach to it.
+        let radii = |distances: Vec<f64>| -> Vec<f64> { distances.chunks_exact(k).map(|near| near[k - 1]).collect() };
+        let (found, truth) = (radii(found), radii(truth));
+        let weights: Vec<f64> = (0..x.len()).map(|row| 1.0 + (row % 3) as f64).collect();
+        let overlaps = |engine: &dyn Backend, squared_radii: &[f64]| {
+            let x = Balls { centres: x.view(), squared_radii };
+            let more: Vec<f64> = (0..y.len()).map(|row| squared_radii[row % squared_radii.len()]).collect();
+            engine.overlaps(x, &weights, Balls { centres: y.view(), squared_radii: &more })
+        };
+        assert_eq!(overlaps(backend, &found), overlaps(&Reference, &truth), "{what}");
         for points in [y, x] {
             assert_eq!(
                 backend.ball_counts(points.view(), x.view(), &found),
@@ -300,6 +321,51 @@ fn every_instruction_set_conforms() {
     }
 }
 
+/// The engine in double precision against plain loops in double precision: a thousand times closer than the suite asks for.
+#[test]
+fn double_precision_is_double() {
+    let engine = Double::with_threads(2);
+    sums_among_conform(&engine);
+    for data in ALL_DATA {
+        let (x, y) = (data.rows(300, 33, 1), data.rows(700, 33, 2));
+        for kernel in data.kernels(33) {
+            sums_conform(&engine, data, &kernel, x.view(), y.view());
+            sums_within_conform(&engine, data, &kernel, y.view());
+            let (found, truth) =
+                (engine.kernel_sums(&kernel, x.view(), y.view()), Reference.kernel_sums(&kernel, x.view(), y.view()));
+            for (row, (found, truth)) in x.view().iter().zip(found.rows.iter().zip(truth.rows)) {
+                let size: f64 = y.view().iter().map(|other| magnitude(&kernel, row, other)).sum();
+                assert!((found - truth).abs() <= 1e-11 * size, "{data:?}, {kernel}: {found} {truth}");
+            }
+        }
+        neighbours_conform(&engine, data, &x, &y);
+    }
+}
+
+/// Σ w (x − c)(x − c)ᵀ against plain loops, where it is one piece, several, and of rows in parts.
+#[test]
+fn scatter_matrices() {
+    for (rows, width) in [(1, 1), (40, 7), (9000, 5), (70, 600), (20, 1100)] {
+        let x = Data::Offset.rows(rows, width, 3);
+        let centre: Vec<f64> = (0..width).map(|column| f64::from(x.row(0)[column]) + 0.5).collect();
+        let weight = |row: usize| 1.0 / (1 + row % 4) as f64;
+        let found = Cpu::with_threads(2).scatter(x.view(), &centre, &weight);
+        for (i, j) in [(0, 0), (width - 1, 0), (0, width - 1), (width / 2, width / 3), (width - 1, width - 1)] {
+            let deviation = |row: usize, column: usize| f64::from(x.row(row)[column]) - centre[column];
+            let truth: f64 = (0..rows).map(|row| weight(row) * deviation(row, i) * deviation(row, j)).sum();
+            let size: f64 = (0..rows).map(|row| (deviation(row, i) * deviation(row, j)).abs()).sum();
+            assert!(
+                (found.at(i, j) - truth).abs() <= 1e-13 * size,
+                "{rows} × {width}, {i} {j}: {} {truth}",
+                found.at(i, j)
+            );
+        }
+        for threads in [1, 3] {
+            assert_eq!(Cpu::with_threads(threads).scatter(x.view(), &centre, &weight), found);
+        }
+    }
+}
+
 /// Features are any finite 32-bit floats, but the square of one beyond 1e±18 is not a 32-bit float any more.
 #[test]
 fn scales_whose_squares_leave_single_precision() {
@@ -329,7 +395,11 @@ fn bits(backend: &dyn Backend, kernel: &Kernel, x: &Features, y: &Features) -> V
     let among = backend.kernel_sums_among(kernel, &[x.view(), y.view()]).concat().concat();
     let mut row = vec![0.0; x.len() * y.len()];
     backend.kernel_rows(kernel, 0.7, x.view(), y.view(), &mut row);
-    let radii = if x.len() > 3 { backend.nearest(x.view(), 3) } else { vec![1.0; x.len()] };
+    let radii: Vec<f64> = if x.len() > 3 {
+        backend.neighbours(x.view(), 3).iter().map(|neighbour| neighbour.squared_distance).step_by(3).collect()
+    } else {
+        vec![1.0; x.len()]
+    };
     let counts = backend.ball_counts(y.view(), x.view(), &radii);
     let numbers = [rows, columns, within, among, row, radii].concat();
     numbers.into_iter().map(f64::to_bits).chain(counts.into_iter().map(u64::from)).collect()

@@ -1,0 +1,299 @@
+//! Dense matrices in double precision: products, scatter matrices of rows, eigenvalues, factors. A thin wall around faer;
+//! threads share pieces that are cut by sizes alone, so that their number does not show in the results.
+
+use faer::linalg::matmul::matmul;
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::{Accum, Mat, MatRef, Par, Side};
+
+use super::parallel;
+use crate::features::Rows;
+
+/// Columns of a result that one task computes.
+const PANEL: usize = 256;
+/// Side of the pieces of a scatter matrix.
+const PIECE: usize = 512;
+/// Rows that are widened to double precision at a time.
+const CHUNK: usize = 256;
+/// Rows of one task where the scatter matrix has few pieces.
+const TASK_ROWS: usize = 4096;
+
+/// A dense matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matrix(Mat<f64>);
+
+/// A symmetric matrix as UΛUᵀ.
+#[derive(Clone, Debug)]
+pub struct Eigen {
+    /// Λ, ascending.
+    pub values: Vec<f64>,
+    /// U, a column a value.
+    pub vectors: Matrix,
+}
+
+impl Matrix {
+    /// All zeros.
+    pub fn zeros(rows: usize, columns: usize) -> Self {
+        Self(Mat::zeros(rows, columns))
+    }
+
+    /// From its entries.
+    pub fn from_fn(rows: usize, columns: usize, entry: impl FnMut(usize, usize) -> f64) -> Self {
+        Self(Mat::from_fn(rows, columns, entry))
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.0.nrows()
+    }
+
+    /// How many columns there are.
+    pub fn columns(&self) -> usize {
+        self.0.ncols()
+    }
+
+    /// An entry.
+    #[inline]
+    pub fn at(&self, row: usize, column: usize) -> f64 {
+        self.0[(row, column)]
+    }
+
+    /// An entry, to be changed.
+    #[inline]
+    pub fn at_mut(&mut self, row: usize, column: usize) -> &mut f64 {
+        &mut self.0[(row, column)]
+    }
+
+    /// A column.
+    pub fn column(&self, column: usize) -> &[f64] {
+        self.0.col_as_slice(column)
+    }
+
+    /// A column, to be changed.
+    pub fn column_mut(&mut self, column: usize) -> &mut [f64] {
+        self.0.col_as_slice_mut(column)
+    }
+
+    /// Adds `factor` · `other`.
+    pub fn add(&mut self, factor: f64, other: &Matrix) {
+        for column in 0..self.columns() {
+            let more = other.column(column);
+            self.column_mut(column).iter_mut().zip(more).for_each(|(value, more)| *value += factor * more);
+        }
+    }
+
+    /// Adds `factor` · x yᵀ.
+    pub fn add_outer(&mut self, factor: f64, x: &[f64], y: &[f64]) {
+        for (column, &y) in y.iter().enumerate() {
+            self.column_mut(column).iter_mut().zip(x).for_each(|(value, &x)| *value += factor * x * y);
+        }
+    }
+
+    /// Multiplies every entry.
+    pub fn scale(&mut self, factor: f64) {
+        for column in 0..self.columns() {
+            self.column_mut(column).iter_mut().for_each(|value| *value *= factor);
+        }
+    }
+
+    /// The sum of the diagonal.
+    pub fn trace(&self) -> f64 {
+        (0..self.rows().min(self.columns())).map(|index| self.at(index, index)).sum()
+    }
+
+    /// The sum of products of entries, tr(AᵀB).
+    pub fn inner(&self, other: &Matrix) -> f64 {
+        let product = |column| self.column(column).iter().zip(other.column(column)).map(|(a, b)| a * b).sum::<f64>();
+        (0..self.columns()).map(product).sum()
+    }
+
+    /// A·x.
+    pub fn apply(&self, x: &[f64]) -> Vec<f64> {
+        let mut result = vec![0.0; self.rows()];
+        for (column, &factor) in x.iter().enumerate() {
+            result.iter_mut().zip(self.column(column)).for_each(|(sum, value)| *sum += factor * value);
+        }
+        result
+    }
+
+    /// Aᵀ·x.
+    pub fn apply_transposed(&self, x: &[f64]) -> Vec<f64> {
+        (0..self.columns()).map(|column| self.column(column).iter().zip(x).map(|(a, b)| a * b).sum()).collect()
+    }
+
+    /// A·B.
+    pub fn product(&self, other: &Matrix, threads: usize) -> Matrix {
+        product(self.0.as_ref(), other.0.as_ref(), threads)
+    }
+
+    /// Aᵀ·B.
+    pub fn transposed_product(&self, other: &Matrix, threads: usize) -> Matrix {
+        product(self.0.transpose(), other.0.as_ref(), threads)
+    }
+
+    /// A·Bᵀ.
+    pub fn product_transposed(&self, other: &Matrix, threads: usize) -> Matrix {
+        product(self.0.as_ref(), other.0.transpose(), threads)
+    }
+
+    /// Eigenvalues of a symmetric matrix, ascending; its lower triangle is read.
+    ///
+    /// # Panics
+    /// Where the iteration does not end, which needs entries that are not finite.
+    pub fn eigenvalues(&self) -> Vec<f64> {
+        self.0.self_adjoint_eigenvalues(Side::Lower).expect("a finite symmetric matrix has eigenvalues")
+    }
+
+    /// Eigenvalues and eigenvectors of a symmetric matrix; its lower triangle is read.
+    ///
+    /// # Panics
+    /// As [`Matrix::eigenvalues`].
+    pub fn eigen(&self) -> Eigen {
+        let eigen = self.0.self_adjoint_eigen(Side::Lower).expect("a finite symmetric matrix has eigenvalues");
+        Eigen { values: eigen.S().column_vector().iter().copied().collect(), vectors: Matrix(eigen.U().to_owned()) }
+    }
+
+    /// L with L·Lᵀ = A for a positive semidefinite matrix: Cholesky's factor where A is well conditioned, else
+    /// eigenvectors times roots of their eigenvalues, those that are zero up to rounding left out.
+    pub fn factor(&self) -> Matrix {
+        // The squared diagonal of L bounds the smallest eigenvalue from above and the largest from below.
+        if let Ok(factor) = self.0.llt(Side::Lower) {
+            let diagonal = (0..self.rows()).map(|index| factor.L()[(index, index)].powi(2));
+            let (least, most) =
+                diagonal.fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
+            if least > 1e-9 * most {
+                return Matrix(factor.L().to_owned());
+            }
+        }
+        let Eigen { values, vectors } = self.eigen();
+        let zero = negligible(&values);
+        let kept: Vec<usize> = (0..values.len()).filter(|&index| values[index] > zero).collect();
+        let mut factor = Matrix::zeros(self.rows(), kept.len());
+        for (column, &index) in kept.iter().enumerate() {
+            let root = values[index].sqrt();
+            let vector = vectors.column(index);
+            factor.column_mut(column).iter_mut().zip(vector).for_each(|(value, vector)| *value = root * vector);
+        }
+        factor
+    }
+}
+
+/// Below this an eigenvalue of a positive semidefinite matrix is rounding.
+pub fn negligible(eigenvalues: &[f64]) -> f64 {
+    let largest = eigenvalues.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+    eigenvalues.len() as f64 * f64::EPSILON * largest
+}
+
+/// A·B, a panel of columns a task.
+fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>, threads: usize) -> Matrix {
+    let panels = parallel(threads, b.ncols().div_ceil(PANEL), |index| {
+        let first = index * PANEL;
+        let b = b.subcols(first, PANEL.min(b.ncols() - first));
+        let mut panel = Mat::zeros(a.nrows(), b.ncols());
+        matmul(panel.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
+        panel
+    });
+    let mut result = Matrix::zeros(a.nrows(), b.ncols());
+    for (index, panel) in panels.iter().enumerate() {
+        for column in 0..panel.ncols() {
+            result.column_mut(index * PANEL + column).copy_from_slice(panel.col_as_slice(column));
+        }
+    }
+    result
+}
+
+/// Σ w (x − centre)(x − centre)ᵀ over rows, exact up to the rounding of double precision. Both triangles are filled.
+pub(super) fn scatter(
+    threads: usize,
+    rows: Rows<'_>,
+    centre: &[f64],
+    weight: &(dyn Fn(usize) -> f64 + Sync),
+) -> Matrix {
+    let width = rows.width();
+    let pieces: Vec<(usize, usize)> = (0..width.div_ceil(PIECE)).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
+    // A large matrix has pieces enough to share; a small one is computed of rows in parts.
+    let part = if pieces.len() >= 6 { rows.len() } else { TASK_ROWS };
+    let tasks: Vec<(usize, usize, usize)> = (0..rows.len())
+        .step_by(part.max(1))
+        .flat_map(|first| pieces.iter().map(move |&(i, j)| (first, i, j)))
+        .collect();
+    let mut result = Matrix::zeros(width, width);
+    // In waves, so that few results are held at a time.
+    for wave in tasks.chunks(4 * threads) {
+        let sums = parallel(threads, wave.len(), |task| {
+            let (first, i, j) = wave[task];
+            let until = (first + part).min(rows.len());
+            scatter_piece(rows, centre, weight, first..until, i * PIECE, j * PIECE)
+        });
+        for (&(_, i, j), sum) in wave.iter().zip(sums) {
+            for column in 0..sum.ncols() {
+                let into = &mut result.column_mut(j * PIECE + column)[i * PIECE..][..sum.nrows()];
+                into.iter_mut().zip(sum.col_as_slice(column)).for_each(|(value, more)| *value += more);
+            }
+        }
+    }
+    for column in 0..width {
+        for row in 0..column {
+            *result.at_mut(row, column) = result.at(column, row);
+        }
+    }
+    result
+}
+
+/// A piece of the scatter matrix over some rows; on the diagonal its lower triangle.
+fn scatter_piece(
+    rows: Rows<'_>,
+    centre: &[f64],
+    weight: &(dyn Fn(usize) -> f64 + Sync),
+    range: std::ops::Range<usize>,
+    top: usize,
+    left: usize,
+) -> Mat<f64> {
+    let height = PIECE.min(rows.width() - top);
+    let across = PIECE.min(rows.width() - left);
+    let mut sum = Mat::zeros(height, across);
+    let mut a = Mat::zeros(height, CHUNK);
+    let mut b = Mat::zeros(across, CHUNK);
+    for first in range.clone().step_by(CHUNK) {
+        let count = CHUNK.min(range.end - first);
+        for index in 0..count {
+            let row = rows.row(first + index);
+            let part = |from: usize, into: &mut [f64], factor: f64| {
+                for (value, (&x, &centre)) in into.iter_mut().zip(row[from..].iter().zip(&centre[from..])) {
+                    *value = factor * (f64::from(x) - centre);
+                }
+            };
+            part(top, a.col_as_slice_mut(index), 1.0);
+            part(left, b.col_as_slice_mut(index), weight(first + index));
+        }
+        let (a, b) = (a.subcols(0, count), b.subcols(0, count));
+        if top == left {
+            triangular::matmul(
+                sum.as_mut(),
+                BlockStructure::TriangularLower,
+                Accum::Add,
+                a,
+                BlockStructure::Rectangular,
+                b.transpose(),
+                BlockStructure::Rectangular,
+                1.0,
+                Par::Seq,
+            );
+        } else {
+            matmul(sum.as_mut(), Accum::Add, a, b.transpose(), 1.0, Par::Seq);
+        }
+    }
+    sum
+}
+
+/// Rows in double precision, about a centre: a column a row.
+pub(super) fn widen(rows: Rows<'_>, centre: Option<&[f64]>, into: &mut Mat<f64>) {
+    for (index, row) in rows.iter().enumerate() {
+        let column = into.col_as_slice_mut(index);
+        match centre {
+            None => column.iter_mut().zip(row).for_each(|(value, &x)| *value = f64::from(x)),
+            Some(centre) => {
+                column.iter_mut().zip(row.iter().zip(centre)).for_each(|(value, (&x, c))| *value = f64::from(x) - c);
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Nearest neighbours within one set, each pair met once. Tiles propose candidates by distances in single precision;
+//! whoever can be among the nearest, given the error of those, is measured in double precision, so that the answer is exact.
+
+use super::Neighbour;
+use super::balls::distance_error;
+use super::lanes::Arithmetic;
+use super::tiles::{Leaf, Place};
+use crate::features::Rows;
+
+/// How many candidates a row may have before they are thinned out.
+const FULL: usize = 48;
+
+/// Candidates of every row, so far.
+pub(super) struct Candidates<'a> {
+    rows: Rows<'a>,
+    k: usize,
+    lists: Vec<List>,
+    /// By row: what is farther, as tiles measure, cannot be among the nearest.
+    limits: Vec<f32>,
+    /// By row: how far a tile's distances can be off.
+    errors: Vec<f32>,
+}
+
+/// Candidates of a row, as tiles measure them.
+#[derive(Clone, Default)]
+struct List {
+    /// The `k` least distances, ascending.
+    least: Vec<f32>,
+    near: Vec<(f32, u32)>,
+}
+
+impl<'a> Candidates<'a> {
+    /// None yet. `norms` are those of the rows as tiles see them.
+    pub(super) fn new(rows: Rows<'a>, k: usize, norms: &[f32]) -> Self {
+        let largest = norms.iter().fold(0.0f32, |most, &norm| most.max(norm));
+        Self {
+            rows,
+            k,
+            lists: vec![List::default(); rows.len()],
+            limits: vec![f32::INFINITY; rows.len()],
+            errors: norms.iter().map(|&norm| distance_error(rows.width(), norm, largest)).collect(),
+        }
+    }
+
+    fn propose(&mut self, row: usize, other: usize, distance: f32) {
+        let List { least, near } = &mut self.lists[row];
+        near.push((distance, other as u32));
+        if least.len() < self.k || distance < least[self.k - 1] {
+            let at = least.partition_point(|&value| value <= distance);
+            least.insert(at, distance);
+            least.truncate(self.k);
+            if least.len() == self.k {
+                // Both the k-th and the newcomer may be off.
+                self.limits[row] =
+                    self.limits[row].min(least[self.k - 1] * (1.0 + f32::EPSILON) + 2.0 * self.errors[row]);
+            }
+        }
+        if near.len() >= FULL.max(4 * self.k) {
+            let limit = self.limits[row];
+            near.retain(|&(distance, _)| distance <= limit);
+            if near.len() >= FULL.max(2 * self.k) {
+                self.settle(row);
+            }
+        }
+    }
+
+    /// Many are too near to be told apart by tiles: only the nearest, measured, are kept.
+    fn settle(&mut self, row: usize) {
+        let mut exact = self.measured(row);
+        exact.truncate(self.k);
+        let farthest = exact[self.k - 1].squared_distance;
+        // Nothing is nearer than a copy.
+        let limit =
+            if farthest == 0.0 { f32::NEG_INFINITY } else { farthest as f32 * (1.0 + f32::EPSILON) + self.errors[row] };
+        self.limits[row] = self.limits[row].min(limit);
+        let kept = |other: u32| exact.iter().any(|neighbour| neighbour.row == other);
+        self.lists[row].near.retain(|&(_, other)| kept(other));
+    }
+
+    /// A row's candidates, measured, the nearest first; those at the same distance in the order of rows.
+    fn measured(&self, row: usize) -> Vec<Neighbour> {
+        let mut exact: Vec<Neighbour> =
+            self.lists[row].near.iter().map(|&(_, other)| Neighbour::of(self.rows, row, other as usize)).collect();
+        exact.sort_by(|a, b| a.squared_distance.total_cmp(&b.squared_distance).then(a.row.cmp(&b.row)));
+        exact
+    }
+
+    /// Takes another thread's candidates of the same rows.
+    pub(super) fn merge(&mut self, other: Self) {
+        for (row, (list, limit)) in other.lists.into_iter().zip(other.limits).enumerate() {
+            self.limits[row] = self.limits[row].min(limit);
+            for (distance, neighbour) in list.near {
+                if distance <= self.limits[row] || limit == f32::NEG_INFINITY {
+                    self.propose(row, neighbour as usize, distance);
+                }
+            }
+        }
+    }
+
+    /// The `k` nearest of a row.
+    pub(super) fn nearest(&self, row: usize) -> Vec<Neighbour> {
+        let mut nearest = self.measured(row);
+        nearest.truncate(self.k);
+        nearest
+    }
+}
+
+impl Leaf for Candidates<'_> {
+    #[inline(always)]
+    fn tile<A: Arithmetic>(&mut self, tile: &mut [f32], width: usize, place: Place, _: f64) {
+        let columns = place.column..place.column + place.columns;
+        for (index, values) in tile.chunks_exact(width).take(place.rows).enumerate() {
+            let row = place.row + index;
+            let limit = self.limits[row];
+            let limits = &self.limits[columns.clone()];
+            let near = values.iter().zip(limits).fold(false, |any, (&value, &other)| any | (value <= limit.max(other)));
+            // Each pair of different rows once: the row before the column.
+            if near && row < columns.end {
+                for (offset, &value) in values[..place.columns].iter().enumerate() {
+                    let column = columns.start + offset;
+                    if row < column {
+                        if value <= self.limits[row] {
+                            self.propose(row, column, value);
+                        }
+                        if value <= self.limits[column] {
+                            self.propose(column, row, value);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn end_panel(&mut self, _: usize, _: usize) {}
+}
