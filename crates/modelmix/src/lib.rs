@@ -32,6 +32,7 @@ pub mod features;
 pub mod kernel;
 pub mod load;
 pub mod loss;
+pub mod metrics;
 pub mod mixture;
 pub mod objective;
 pub mod policy;

@@ -327,8 +327,8 @@ fn double_precision_is_double() {
     let engine = Double::with_threads(2);
     sums_among_conform(&engine);
     for data in ALL_DATA {
-        let (x, y) = (data.rows(300, 33, 1), data.rows(700, 33, 2));
-        for kernel in data.kernels(33) {
+        let (x, y) = (data.rows(270, 9, 1), data.rows(530, 9, 2));
+        for kernel in data.kernels(9) {
             sums_conform(&engine, data, &kernel, x.view(), y.view());
             sums_within_conform(&engine, data, &kernel, y.view());
             let (found, truth) =

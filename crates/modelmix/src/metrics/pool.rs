@@ -1,0 +1,200 @@
+//! What a metric is taken of: one set of samples, or several pooled with weights.
+
+use crate::arms::RecordedArms;
+use crate::error::{Error, Result};
+use crate::features::{Features, Rows};
+use crate::random::Random;
+
+/// One set of samples, or a mixture of several: sample a of set i weighs αᵢ/nᵢ.
+///
+/// ```
+/// use modelmix::Features;
+/// use modelmix::metrics::Pool;
+/// let (left, right) = (Features::from_rows([[0.0], [1.0]])?, Features::from_rows([[4.0], [5.0]])?);
+/// let mixture = Pool::mixture([(&left, 0.25), (&right, 0.75)])?;
+/// assert_eq!(mixture.row_weights(), [0.125, 0.125, 0.375, 0.375]);
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pool<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+/// A set of a pool and its share.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The samples.
+    pub rows: Rows<'a>,
+    /// Its share α; all shares add up to 1.
+    pub share: f64,
+}
+
+impl<'a> Pool<'a> {
+    /// One set.
+    pub fn of(features: &'a Features) -> Self {
+        Self { parts: vec![Part { rows: features.view(), share: 1.0 }] }
+    }
+
+    /// Several sets with shares, which are scaled to add up to 1. Sets without a share are left out.
+    ///
+    /// # Errors
+    /// No positive share, one that is negative or not finite, sets of different widths.
+    pub fn mixture(sets: impl IntoIterator<Item = (&'a Features, f64)>) -> Result<Self> {
+        let mut parts: Vec<Part<'a>> = Vec::new();
+        for (index, (features, share)) in sets.into_iter().enumerate() {
+            if !(share.is_finite() && share >= 0.0) {
+                return Err(Error::setting(&format!("the weight of set {index}"), share, "zero or a positive number"));
+            }
+            if let Some(first) = parts.first().filter(|first| first.rows.width() != features.width()) {
+                return Err(Error::Width {
+                    origin: format!("set {index}"),
+                    found: features.width(),
+                    other: "the first set".into(),
+                    expected: first.rows.width(),
+                });
+            }
+            if share > 0.0 {
+                parts.push(Part { rows: features.view(), share });
+            }
+        }
+        let total: f64 = parts.iter().map(|part| part.share).sum();
+        if parts.is_empty() {
+            return Err(Error::missing("a mixture", "at least one set with a positive weight"));
+        }
+        parts.iter_mut().for_each(|part| part.share /= total);
+        Ok(Self { parts })
+    }
+
+    /// Recorded arms with their weights.
+    ///
+    /// # Errors
+    /// As [`Pool::mixture`], and another number of weights than of arms.
+    pub fn arms(arms: &'a RecordedArms, weights: &[f64]) -> Result<Self> {
+        if weights.len() != arms.len() {
+            return Err(Error::missing(
+                "a mixture",
+                format!("one weight an arm: {} weights were given for {} arms", weights.len(), arms.len()),
+            ));
+        }
+        Self::mixture(arms.iter().map(|arm| &arm.features).zip(weights.iter().copied()))
+    }
+
+    /// Its sets, all with a positive share.
+    pub fn parts(&self) -> &[Part<'a>] {
+        &self.parts
+    }
+
+    /// The width of its samples.
+    pub fn width(&self) -> usize {
+        self.parts[0].rows.width()
+    }
+
+    /// How many samples there are.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.rows.len()).sum()
+    }
+
+    /// What each sample weighs, set after set; they add up to 1.
+    pub fn row_weights(&self) -> Vec<f64> {
+        let weights = |part: &Part<'_>| vec![part.share / part.rows.len() as f64; part.rows.len()];
+        self.parts.iter().flat_map(weights).collect()
+    }
+
+    /// How many samples of equal weight say as much: 1/Σw² (Kish). The number of samples where all weigh the same.
+    pub fn effective_len(&self) -> f64 {
+        1.0 / self.parts.iter().map(|part| part.share.powi(2) / part.rows.len() as f64).sum::<f64>()
+    }
+
+    /// All samples in one run; copied only where there are several sets.
+    pub(crate) fn rows(&self) -> Pooled<'a> {
+        match &self.parts[..] {
+            [part] => Pooled::Borrowed(part.rows),
+            parts => {
+                let values = parts.iter().flat_map(|part| part.rows.iter().flatten().copied()).collect();
+                Pooled::Owned(self.width(), values)
+            }
+        }
+    }
+
+    /// The sample of `rows` in all.
+    pub(crate) fn row(&self, mut index: usize) -> &'a [f32] {
+        for part in &self.parts {
+            if index < part.rows.len() {
+                return part.rows.row(index);
+            }
+            index -= part.rows.len();
+        }
+        panic!("there is no such row in the pool")
+    }
+
+    /// Samples drawn from the mixture, as one who publishes it would: each set gives its share of `count` (the remainders
+    /// by lot), drawn without replacement.
+    ///
+    /// # Errors
+    /// A set with fewer samples than its share of `count`.
+    pub fn draw(&self, count: usize, seed: u64) -> Result<Features> {
+        let mut random = Random::seeded(seed);
+        let counts = self.apportion(count, &mut random);
+        let mut values = Vec::with_capacity(count * self.width());
+        for (index, (part, &count)) in self.parts.iter().zip(&counts).enumerate() {
+            if count > part.rows.len() {
+                return Err(Error::setting(
+                    "the number of samples drawn",
+                    counts.iter().sum::<usize>(),
+                    format!(
+                        "smaller: set {index} has {} samples and its share is {count}; draw fewer or record more",
+                        part.rows.len()
+                    ),
+                ));
+            }
+            for row in random.sample(part.rows.len(), count) {
+                values.extend_from_slice(part.rows.row(row));
+            }
+        }
+        Features::new(self.width(), values)
+    }
+
+    /// The most samples that [`Pool::draw`] can surely give.
+    pub fn largest_draw(&self) -> usize {
+        let most = |part: &Part<'_>| ((part.rows.len() as f64 / part.share) * (1.0 - 1e-12)).floor() as usize;
+        let whole = self.parts.iter().map(most).min().unwrap_or(0);
+        // Remainders may add one sample to any set.
+        if self.parts.len() == 1 { self.parts[0].rows.len() } else { whole.saturating_sub(self.parts.len()) }
+    }
+
+    /// Whole numbers near share · count that add up to it: the floor each, what is left by lot with the remainders as
+    /// chances (systematic sampling, so that each is the floor or one more).
+    pub(crate) fn apportion(&self, count: usize, random: &mut Random) -> Vec<usize> {
+        let mut line = 0.0;
+        let start = random.unit();
+        let mut given = 0;
+        let last = self.parts.len() - 1;
+        self.parts
+            .iter()
+            .enumerate()
+            .map(|(index, part)| {
+                line += part.share * count as f64;
+                let until = if index == last { count } else { ((line + start).floor() as usize).min(count) };
+                let number = until.saturating_sub(given);
+                given = until.max(given);
+                number
+            })
+            .collect()
+    }
+}
+
+/// The samples of a pool in one run.
+pub(crate) enum Pooled<'a> {
+    Borrowed(Rows<'a>),
+    Owned(usize, Vec<f32>),
+}
+
+impl Pooled<'_> {
+    pub(crate) fn view(&self) -> Rows<'_> {
+        match self {
+            Pooled::Borrowed(rows) => *rows,
+            Pooled::Owned(width, values) => Rows::new(*width, values),
+        }
+    }
+}
