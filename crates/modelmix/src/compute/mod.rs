@@ -13,6 +13,7 @@ mod neighbours;
 mod parallel;
 mod reference;
 mod row;
+mod subsets;
 mod tiles;
 
 use std::fmt::Debug;
@@ -105,6 +106,33 @@ pub trait Backend: Debug + Send + Sync {
         dense::scatter(self.threads(), x, centre, weight)
     }
 
+    /// Σk over the pairs of each subset of `x` with the one of `y` that has its number; over the ordered pairs of each
+    /// subset of `x` with itself, self-pairs included, where there is no `y`. Every pair of rows is evaluated once.
+    fn subset_sums(
+        &self,
+        kernel: &Kernel,
+        x: Rows<'_>,
+        x_subsets: &[&[usize]],
+        y: Option<(Rows<'_>, &[&[usize]])>,
+    ) -> Vec<f64> {
+        let evaluate = |x: Rows<'_>, held: Rows<'_>, out: &mut [f64]| self.kernel_rows(kernel, 1.0, x, held, out);
+        subsets::sums(self.threads(), evaluate, x, x_subsets, y)
+    }
+
+    /// All values of the kernel within a set, in runs of `rows` rows: the first row of each run, and its values against all.
+    fn kernel_blocks(&self, kernel: &Kernel, x: Rows<'_>, rows: usize, each: &mut dyn FnMut(usize, &[f64])) {
+        let starts: Vec<usize> = (0..x.len()).step_by(rows.max(1)).collect();
+        for wave in starts.chunks(4 * self.threads()) {
+            let blocks = parallel(self.threads(), wave.len(), |index| {
+                let run = x.slice(wave[index], (wave[index] + rows).min(x.len()));
+                let mut values = vec![0.0; run.len() * x.len()];
+                self.kernel_rows(kernel, 1.0, run, x, &mut values);
+                values
+            });
+            wave.iter().zip(&blocks).for_each(|(&first, values)| each(first, values));
+        }
+    }
+
     /// How many threads it uses.
     fn threads(&self) -> usize;
 
@@ -145,7 +173,7 @@ fn ball_counts(points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Ve
 
 /// ‖x−y‖² in double precision: neighbours are decided by comparisons that a rounding error would tip.
 #[inline]
-fn squared_distance(x: &[f32], y: &[f32]) -> f64 {
+pub(crate) fn squared_distance(x: &[f32], y: &[f32]) -> f64 {
     const LANES: usize = 8;
     let mut sums = [0.0f64; LANES];
     let (x_chunks, y_chunks) = (x.chunks_exact(LANES), y.chunks_exact(LANES));

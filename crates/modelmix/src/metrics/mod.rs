@@ -1,7 +1,45 @@
-//! Metrics of samples, of one set and of weighted mixtures.
+//! Metrics of samples: RKE, Vendi, MMD², KID, FID, precision, recall, density and coverage; of one set and of weighted
+//! mixtures ([`Pool`]), each with a standard error that says how it was found ([`Estimate`]).
+//!
+//! All are plain functions over a compute engine, and none but Vendi ever holds a matrix of all pairs. Figures to be published
+//! are computed with [`Double`](crate::compute::Double), which is as exact as NumPy in `float64`;
+//! [`Cpu`](crate::compute::Cpu) is faster and good to about 1e-7 of a kernel value. Neighbourhoods and moments are exact with
+//! both.
+//!
+//! ```
+//! use modelmix::compute::Double;
+//! use modelmix::metrics::{Neighbourhoods, Pool, fid, prdc};
+//! use modelmix::Features;
+//! let samples = Features::from_rows((0..40).map(|i| [(i % 8) as f32, (i / 8) as f32]))?;
+//! let reference = Features::from_rows((0..40).map(|i| [(i % 8) as f32 + 3.0, (i / 8) as f32]))?;
+//! let engine = Double::new();
+//! let distance = fid(&Pool::of(&samples), &reference, &engine)?;
+//! assert!((distance - 9.0).abs() < 1e-9); // the same shape, three to the right
+//! let scores = prdc(&Pool::of(&samples), &reference, &Neighbourhoods::default(), &engine)?;
+//! assert!(scores.precision.value < 1.0);
+//! # Ok::<(), modelmix::Error>(())
+//! ```
 
+mod check;
+mod estimate;
+mod fid;
+mod kid;
+mod mmd;
 mod moments;
+mod numpy;
+mod pairs;
 mod pool;
+mod prdc;
+mod rke;
+mod vendi;
 
+pub use estimate::{ErrorBy, Estimate};
+pub use fid::{Extrapolation, Frechet, fid, fid_estimate, fid_infinity};
+pub use kid::{KidSettings, kid, kid_kernel};
+pub use mmd::{CMMD_BANDWIDTH, Mmd, cmmd, mmd};
 pub use moments::Moments;
+pub use numpy::NumPyRandom;
 pub use pool::{Part, Pool};
+pub use prdc::{Neighbourhoods, Prdc, prdc};
+pub use rke::{Rke, rke};
+pub use vendi::{LARGEST_MATRIX, vendi, vendi_estimate};

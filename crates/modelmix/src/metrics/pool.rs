@@ -117,17 +117,6 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// The sample of `rows` in all.
-    pub(crate) fn row(&self, mut index: usize) -> &'a [f32] {
-        for part in &self.parts {
-            if index < part.rows.len() {
-                return part.rows.row(index);
-            }
-            index -= part.rows.len();
-        }
-        panic!("there is no such row in the pool")
-    }
-
     /// Samples drawn from the mixture, as one who publishes it would: each set gives its share of `count` (the remainders
     /// by lot), drawn without replacement.
     ///

@@ -1,0 +1,63 @@
+//! Sums of a kernel over many subsets of the same rows: every pair is evaluated once, however many subsets have it.
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
+
+use super::parallel;
+use crate::features::Rows;
+
+/// Rows whose values against all others are held at a time.
+const BLOCK: usize = 64;
+
+/// Σ k over the pairs of each subset of `x` with the one of `y` (or with itself, every ordered pair and self-pairs
+/// included). `evaluate` writes values of new rows against rows held.
+pub(super) fn sums(
+    threads: usize,
+    evaluate: impl Fn(Rows<'_>, Rows<'_>, &mut [f64]) + Sync,
+    x: Rows<'_>,
+    x_subsets: &[&[usize]],
+    y: Option<(Rows<'_>, &[&[usize]])>,
+) -> Vec<f64> {
+    let (held, held_subsets) = y.unwrap_or((x, x_subsets));
+    let members = membership(held.len(), held_subsets);
+    let own = y.is_some().then(|| membership(x.len(), x_subsets));
+    let own = own.as_ref().unwrap_or(&members);
+    let subsets = x_subsets.len();
+    let parts = parallel(threads, x.len().div_ceil(BLOCK), |block| {
+        let first = block * BLOCK;
+        let until = (first + BLOCK).min(x.len());
+        let rows = until - first;
+        let mut sums = vec![0.0; subsets];
+        // Of one set, what stands before the block has met it already: the rest counts twice, the block itself once.
+        let runs: &[(usize, usize, f64)] =
+            if y.is_some() { &[(0, held.len(), 1.0)] } else { &[(first, until, 1.0), (until, held.len(), 2.0)] };
+        for &(start, end, factor) in runs.iter().filter(|(start, end, _)| start < end) {
+            let mut values = vec![0.0; rows * (end - start)];
+            evaluate(x.slice(first, until), held.slice(start, end), &mut values);
+            let values = MatRef::from_row_major_slice(&values, rows, end - start);
+            let mut toward = Mat::zeros(rows, subsets);
+            let members = members.subrows(start, end - start);
+            matmul(toward.as_mut(), Accum::Replace, values, members, 1.0, Par::Seq);
+            for (subset, sum) in sums.iter_mut().enumerate() {
+                let own = &own.col_as_slice(subset)[first..until];
+                *sum +=
+                    factor * own.iter().zip(toward.col_as_slice(subset)).map(|(own, value)| own * value).sum::<f64>();
+            }
+        }
+        sums
+    });
+    let mut sums = vec![0.0; subsets];
+    for part in parts {
+        sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+    }
+    sums
+}
+
+/// 1 where a row is in a subset, else 0; more where it is in it more than once.
+fn membership(rows: usize, subsets: &[&[usize]]) -> Mat<f64> {
+    let mut members = Mat::zeros(rows, subsets.len());
+    for (subset, indices) in subsets.iter().enumerate() {
+        indices.iter().for_each(|&row| members[(row, subset)] += 1.0);
+    }
+    members
+}

@@ -1,0 +1,49 @@
+//! What metrics ask of their input, each with its sentence.
+
+use super::Pool;
+use crate::error::{Error, Result};
+use crate::features::{Features, Rows};
+use crate::kernel::Kernel;
+
+/// One width.
+pub(super) fn width(pool: &Pool<'_>, reference: &Features) -> Result<()> {
+    if pool.width() == reference.width() {
+        return Ok(());
+    }
+    Err(Error::Width {
+        origin: "the reference".into(),
+        found: reference.width(),
+        other: "the samples".into(),
+        expected: pool.width(),
+    })
+}
+
+/// Rows that the kernel is defined on.
+pub(super) fn kernel(pool: &Pool<'_>, reference: Option<&Features>, kernel: &Kernel) -> Result<()> {
+    pool.parts().iter().try_for_each(|part| kernel.check(part.rows).map_err(|error| error.of("the samples")))?;
+    reference.map_or(Ok(()), |reference| kernel.check(reference.view()).map_err(|error| error.of("the reference")))
+}
+
+/// A kernel with k(x, x) = 1, without which entropies mean nothing.
+pub(super) fn normalised(metric: &str, kernel: &Kernel) -> Result<()> {
+    if matches!(kernel, Kernel::Polynomial { .. }) {
+        return Err(Error::setting(
+            &format!("the kernel of {metric}"),
+            kernel,
+            "one with k(x, x) = 1: gaussian, laplacian or cosine",
+        ));
+    }
+    Ok(())
+}
+
+/// At least so many rows.
+pub(super) fn rows(what: &str, metric: &str, rows: Rows<'_>, least: usize) -> Result<()> {
+    if rows.len() >= least {
+        return Ok(());
+    }
+    let plural = if rows.len() == 1 { "is 1 row" } else { "are too few rows" };
+    Err(Error::Array {
+        origin: what.into(),
+        problem: format!("there {plural} ({}) for {metric}, which needs at least {least}; record more", rows.len()),
+    })
+}

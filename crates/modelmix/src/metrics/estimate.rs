@@ -1,0 +1,60 @@
+//! A number with its standard error, and how that error was found.
+
+use serde::{Deserialize, Serialize};
+
+use super::Pool;
+
+/// A metric's value and its standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The value.
+    pub value: f64,
+    /// How far a new draw of the samples would move it, one standard deviation.
+    pub standard_error: f64,
+    /// How the standard error was found.
+    pub by: ErrorBy,
+}
+
+/// Ways to a standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorBy {
+    /// Every sample left out in turn, set by set; the sets' variances added.
+    Jackknife,
+    /// Every sample's influence to first order (the infinitesimal jackknife), set by set; the sets' variances added.
+    Influence,
+    /// The spread of what is averaged, the other set taken as given.
+    Terms,
+    /// The spread over subsets of the samples. It is that of one subset, not of their mean, as tools print it.
+    Subsets,
+    /// The residuals of a line fitted to several sizes of sample.
+    Regression,
+}
+
+impl Estimate {
+    /// The same in another unit.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self { value: factor * self.value, standard_error: factor.abs() * self.standard_error, by: self.by }
+    }
+}
+
+/// The standard error of Σαᵢ·(mean of h over set i), the sets being independent: √ Σ αᵢ² Var(h)/nᵢ, with the variance of
+/// the samples at hand. `values` has h of every sample, set after set.
+pub(super) fn stratified_error(pool: &Pool<'_>, values: &[f64]) -> f64 {
+    let mut first = 0;
+    let mut variance = 0.0;
+    for part in pool.parts() {
+        let values = &values[first..first + part.rows.len()];
+        first += part.rows.len();
+        variance += part.share.powi(2) * mean_and_variance(values).1 / values.len() as f64;
+    }
+    variance.sqrt()
+}
+
+/// The mean and the mean squared deviation from it.
+pub(super) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count)
+}

@@ -1,0 +1,126 @@
+//! The Kernel Inception Distance over subsets, as tools define it.
+
+use super::estimate::mean_and_variance;
+use super::{ErrorBy, Estimate, NumPyRandom, Pool, check};
+use crate::compute::Backend;
+use crate::error::{Error, Result};
+use crate::features::{Features, Rows};
+use crate::kernel::Kernel;
+use crate::random::Random;
+
+/// How KID's subsets are drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KidSettings {
+    /// How many subsets.
+    pub subsets: usize,
+    /// How many samples of each side a subset has; where none is given, 1,000, or fewer where there are fewer.
+    pub size: Option<usize>,
+    /// The seed of NumPy's legacy generator. The samples' subset is drawn first, then the reference's, in turns.
+    pub seed: u32,
+}
+
+impl Default for KidSettings {
+    fn default() -> Self {
+        Self { subsets: 100, size: None, seed: 2020 }
+    }
+}
+
+/// The kernel of KID for features of a width: (x·y/d + 1)³.
+pub fn kid_kernel(width: usize) -> Kernel {
+    Kernel::Polynomial { scale: 1.0 / width as f64, offset: 1.0, degree: 3 }
+}
+
+/// KID: the mean over subsets of the unbiased MMD², and the standard deviation between subsets (of the population, as
+/// tools print it). For the whole of the samples use [`mmd`](super::mmd) with [`kid_kernel`].
+///
+/// Of a mixture, a subset has each set's share of its size, whose remainders go by lot.
+///
+/// # Errors
+/// Subsets larger than the samples or the reference, or of fewer than two; no subsets; another width.
+pub fn kid(
+    pool: &Pool<'_>,
+    reference: &Features,
+    kernel: &Kernel,
+    settings: &KidSettings,
+    backend: &dyn Backend,
+) -> Result<Estimate> {
+    check::width(pool, reference)?;
+    check::kernel(pool, Some(reference), kernel)?;
+    let drawn = pool.largest_draw().max(if pool.parts().len() == 1 { pool.len() } else { 0 });
+    let most = drawn.min(reference.len());
+    let size = settings.size.unwrap_or(most.min(1000));
+    if size < 2 || size > most {
+        return Err(Error::setting(
+            "the subset size of kid",
+            size,
+            format!(
+                "at least 2 and at most {most}: {drawn} samples can be drawn of the one side, and the reference has {}; record more or choose smaller subsets",
+                reference.len()
+            ),
+        ));
+    }
+    if settings.subsets == 0 {
+        return Err(Error::setting("the number of subsets of kid", 0, "at least 1"));
+    }
+    let subsets = draw(pool, reference.len(), size, settings);
+    let values = unbiased(pool.rows().view(), reference.view(), &subsets, kernel, backend);
+    let (value, variance) = mean_and_variance(&values);
+    Ok(Estimate { value, standard_error: variance.sqrt(), by: ErrorBy::Subsets })
+}
+
+/// The rows of a subset, of both sides.
+struct Subset {
+    samples: Vec<usize>,
+    reference: Vec<usize>,
+}
+
+fn draw(pool: &Pool<'_>, reference: usize, size: usize, settings: &KidSettings) -> Vec<Subset> {
+    let mut random = NumPyRandom::seeded(settings.seed);
+    // Shares of whole subsets need no lot, and one set needs no shares: tools' draws stay as they are.
+    let mut lots = Random::seeded(settings.seed.into());
+    let subset = |_| {
+        let mut first = 0;
+        let mut samples = Vec::with_capacity(size);
+        for (part, count) in pool.parts().iter().zip(pool.apportion(size, &mut lots)) {
+            samples.extend(random.choice(part.rows.len(), count).into_iter().map(|row| first + row));
+            first += part.rows.len();
+        }
+        Subset { samples, reference: random.choice(reference, size) }
+    };
+    (0..settings.subsets).map(subset).collect()
+}
+
+/// The unbiased MMD² of each subset: from the values of all pairs, each computed once, where that is less work than every
+/// subset by itself.
+fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, backend: &dyn Backend) -> Vec<f64> {
+    let size = subsets[0].reference.len() as f64;
+    let value = |within: f64, between: f64| within / (size * (size - 1.0)) - 2.0 * between / (size * size);
+    let (rows, columns, width) = (x.len() as f64, y.len() as f64, x.width() as f64);
+    let together = (rows * rows + columns * columns).mul_add(0.5, rows * columns) * (width + subsets.len() as f64);
+    let apart = subsets.len() as f64 * 2.0 * size * size * width;
+    if together < apart {
+        let of_x: Vec<&[usize]> = subsets.iter().map(|subset| &subset.samples[..]).collect();
+        let of_y: Vec<&[usize]> = subsets.iter().map(|subset| &subset.reference[..]).collect();
+        let own = |rows: Rows<'_>, subsets: &[&[usize]]| -> Vec<f64> {
+            let sum = |subset: &&[usize]| subset.iter().map(|&row| kernel.of_self(rows.row(row))).sum();
+            subsets.iter().map(sum).collect()
+        };
+        let within = [(x, &of_x), (y, &of_y)].map(|(rows, subsets)| {
+            let sums = backend.subset_sums(kernel, rows, subsets, None);
+            sums.into_iter().zip(own(rows, subsets)).map(|(sum, own)| sum - own).collect::<Vec<f64>>()
+        });
+        let between = backend.subset_sums(kernel, x, &of_x, Some((y, &of_y)));
+        return (0..subsets.len()).map(|s| value(within[0][s] + within[1][s], between[s])).collect();
+    }
+    let gather = |rows: Rows<'_>, subset: &[usize]| -> Vec<f32> {
+        subset.iter().flat_map(|&row| rows.row(row).iter().copied()).collect()
+    };
+    let of = |subset: &Subset| {
+        let (samples, reference) = (gather(x, &subset.samples), gather(y, &subset.reference));
+        let sets = [Rows::new(x.width(), &samples), Rows::new(x.width(), &reference)];
+        let sums = backend.kernel_sums_among(kernel, &sets);
+        let total = |i: usize, j: usize| sums[i][j].iter().sum::<f64>();
+        value(total(0, 0) + total(1, 1), total(0, 1))
+    };
+    subsets.iter().map(of).collect()
+}

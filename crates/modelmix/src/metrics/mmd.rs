@@ -1,0 +1,68 @@
+//! The squared maximum mean discrepancy to a reference, and CMMD, its form for CLIP features.
+
+use super::pairs::{Pairs, Statistic};
+use super::{ErrorBy, Estimate, Pool, check};
+use crate::compute::Backend;
+use crate::error::Result;
+use crate::features::{Features, Rows};
+use crate::kernel::Kernel;
+
+/// MMD², both ways.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mmd {
+    /// Every sample with itself included: never below zero, too large by about 1/n.
+    pub biased: Estimate,
+    /// No sample with itself: right on average, and below zero now and then where the two are alike.
+    pub unbiased: Estimate,
+}
+
+/// MMD² of the samples to the reference. Standard errors are jackknifed over both.
+///
+/// # Errors
+/// Fewer than two samples in a set, another width, a row that the kernel is not defined on.
+pub fn mmd(pool: &Pool<'_>, reference: &Features, kernel: &Kernel, backend: &dyn Backend) -> Result<Mmd> {
+    check::width(pool, reference)?;
+    check::kernel(pool, Some(reference), kernel)?;
+    pool.parts().iter().try_for_each(|part| check::rows("the samples", "mmd", part.rows, 2))?;
+    check::rows("the reference", "mmd", reference.view(), 2)?;
+    let (sets, factors) = against(pool, reference.view());
+    let pairs = Pairs::new(kernel, &sets, backend);
+    let estimate = |statistic: Statistic| Estimate {
+        value: pairs.form(statistic, &factors),
+        standard_error: pairs.jackknife(statistic, &factors, |value| value),
+        by: ErrorBy::Jackknife,
+    };
+    Ok(Mmd { biased: estimate(Statistic::V), unbiased: estimate(Statistic::U) })
+}
+
+/// The sets of a pool and the reference behind them, and what makes MMD² of their means.
+fn against<'a>(pool: &Pool<'a>, reference: Rows<'a>) -> (Vec<Rows<'a>>, Vec<f64>) {
+    let sets = pool.parts().iter().map(|part| part.rows).chain([reference]).collect();
+    (sets, pool.parts().iter().map(|part| part.share).chain([-1.0]).collect())
+}
+
+/// The bandwidth that CMMD is defined with.
+pub const CMMD_BANDWIDTH: f64 = 10.0;
+
+/// CMMD: 1000 · the biased MMD² of rows scaled to length 1, with a Gaussian kernel of bandwidth 10. It is meant for CLIP
+/// features.
+///
+/// # Errors
+/// As [`mmd`], and a row of zeros, which has no direction.
+pub fn cmmd(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Result<Estimate> {
+    check::kernel(pool, Some(reference), &Kernel::Cosine { power: 1 })?;
+    let parts: Vec<(Features, f64)> =
+        pool.parts().iter().map(|part| Ok((unit_rows(part.rows)?, part.share))).collect::<Result<_>>()?;
+    let pool = Pool::mixture(parts.iter().map(|(features, share)| (features, *share)))?;
+    let kernel = Kernel::Gaussian { bandwidth: CMMD_BANDWIDTH };
+    Ok(mmd(&pool, &unit_rows(reference.view())?, &kernel, backend)?.biased.scaled(1000.0))
+}
+
+/// Rows scaled to length 1.
+fn unit_rows(rows: Rows<'_>) -> Result<Features> {
+    let unit = |row: &[f32]| {
+        let norm = row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
+        row.iter().map(|&value| (f64::from(value) / norm) as f32).collect::<Vec<f32>>()
+    };
+    Features::new(rows.width(), rows.iter().flat_map(unit).collect())
+}

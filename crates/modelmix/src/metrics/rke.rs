@@ -1,0 +1,37 @@
+//! The Rényi kernel entropy of order 2 and its mode count.
+
+use super::pairs::{Pairs, Statistic};
+use super::{ErrorBy, Estimate, Pool, check};
+use crate::compute::Backend;
+use crate::error::Result;
+use crate::features::Rows;
+use crate::kernel::Kernel;
+
+/// How diverse samples are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rke {
+    /// 1/Σ wₐw_b k²(xₐ, x_b), every sample with itself included: n²/ΣΣk² for one set. Between 1 and n.
+    pub modes: Estimate,
+    /// Its logarithm, the entropy of order 2.
+    pub entropy: Estimate,
+}
+
+/// RKE with the kernel `kernel` (which is squared here). Identical samples have one mode; one sample has one.
+///
+/// Standard errors are jackknifed, and not a number for a set of one sample.
+///
+/// # Errors
+/// A row that the kernel is not defined on.
+pub fn rke(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> Result<Rke> {
+    check::normalised("rke", kernel)?;
+    check::kernel(pool, None, kernel)?;
+    let sets: Vec<Rows<'_>> = pool.parts().iter().map(|part| part.rows).collect();
+    let shares: Vec<f64> = pool.parts().iter().map(|part| part.share).collect();
+    let pairs = Pairs::new(&kernel.squared(), &sets, backend);
+    let estimate = |of: fn(f64) -> f64| Estimate {
+        value: of(pairs.form(Statistic::V, &shares)),
+        standard_error: pairs.jackknife(Statistic::V, &shares, of),
+        by: ErrorBy::Jackknife,
+    };
+    Ok(Rke { modes: estimate(|mean| 1.0 / mean), entropy: estimate(|mean| -mean.ln()) })
+}

@@ -1,0 +1,176 @@
+//! The Vendi score of any order: how many samples there effectively are, by the eigenvalues of their kernel.
+
+use super::estimate::stratified_error;
+use super::pairs::{Pairs, Statistic};
+use super::{ErrorBy, Estimate, Pool, check};
+use crate::compute::{Backend, Eigen, Matrix};
+use crate::error::{Error, Result};
+use crate::features::Rows;
+use crate::kernel::{Geometry, Kernel};
+
+/// The most samples whose kernel matrix is held: 3.2 GB of them.
+pub const LARGEST_MATRIX: usize = 20_000;
+/// Rows of a kernel matrix that are computed at a time.
+const CHUNK: usize = 64;
+
+/// The Vendi score of order q: with λ the eigenvalues of the kernel matrix, a row and a column weighing √w each (K/n for one
+/// set), exp(−Σλ ln λ) for q = 1, (Σλ^q)^(1/(1−q)) for others, 1/max λ for q = ∞. Between 1 (identical samples, or one)
+/// and n.
+///
+/// With the cosine kernel and fewer features than samples the d × d matrix Σw xxᵀ is taken, whose eigenvalues are the same;
+/// order 2 needs no eigenvalues and holds no matrix at all.
+///
+/// # Errors
+/// An order that is not positive, a kernel without k(x, x) = 1, a row of zeros for the cosine kernel, more than
+/// [`LARGEST_MATRIX`] samples where their whole matrix is needed.
+pub fn vendi(pool: &Pool<'_>, kernel: &Kernel, order: f64, backend: &dyn Backend) -> Result<f64> {
+    check(pool, kernel, order)?;
+    if order == 2.0 && !is_dual(pool, kernel) {
+        return Ok(1.0 / mean_of_squares(pool, kernel, backend));
+    }
+    let matrix = if is_dual(pool, kernel) { dual(pool, backend) } else { primal(pool, kernel, backend)? };
+    Ok(number(order, &matrix.eigenvalues()))
+}
+
+/// [`vendi`] with a standard error from every sample's influence. It needs eigenvectors, which take about twice as long.
+///
+/// # Errors
+/// As [`vendi`]; and more than [`LARGEST_MATRIX`] samples where the matrix of samples is needed, whatever the order.
+pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, backend: &dyn Backend) -> Result<Estimate> {
+    check(pool, kernel, order)?;
+    let weights = pool.row_weights();
+    // h(x) = φ(x)ᵀ f′(ρ) φ(x), where the score is a function of tr f(ρ).
+    let (values, influences): (Vec<f64>, Vec<f64>) = if is_dual(pool, kernel) {
+        let Eigen { values, vectors } = dual(pool, backend).eigen();
+        let slopes = slopes(order, &values);
+        let mut influences = Vec::with_capacity(pool.len());
+        for part in pool.parts() {
+            for first in (0..part.rows.len()).step_by(CHUNK) {
+                let rows = part.rows.slice(first, (first + CHUNK).min(part.rows.len()));
+                let units = Matrix::from_fn(rows.width(), rows.len(), |column, row| f64::from(rows.row(row)[column]));
+                let turned = vectors.transposed_product(&units, backend.threads());
+                influences.extend((0..rows.len()).map(|row| -> f64 {
+                    let form: f64 = turned.column(row).iter().zip(&slopes).map(|(x, slope)| slope * x * x).sum();
+                    form / units.column(row).iter().map(|x| x * x).sum::<f64>()
+                }));
+            }
+        }
+        (values, influences)
+    } else {
+        let Eigen { values, vectors } = primal(pool, kernel, backend)?.eigen();
+        let mut influences = vec![0.0; pool.len()];
+        for (column, (&value, slope)) in values.iter().zip(slopes(order, &values)).enumerate() {
+            let factor = slope * value.max(0.0);
+            let entries = vectors.column(column).iter().zip(&weights);
+            influences.iter_mut().zip(entries).for_each(|(sum, (u, weight))| *sum += factor * u * u / weight);
+        }
+        (values, influences)
+    };
+    let value = number(order, &values);
+    // The score's derivative by tr f(ρ).
+    let slope = if order == 1.0 {
+        value
+    } else if order.is_infinite() {
+        value * value
+    } else {
+        value.powf(order) / (1.0 - order)
+    };
+    let standard_error = slope.abs() * stratified_error(pool, &influences);
+    Ok(Estimate { value, standard_error, by: ErrorBy::Influence })
+}
+
+/// f′ at every eigenvalue: of −λ ln λ for q = 1, of λ^q for others, of the largest for q = ∞.
+fn slopes(order: f64, values: &[f64]) -> Vec<f64> {
+    let largest = values.len() - 1;
+    let slope = |(index, &value): (usize, &f64)| {
+        if order.is_infinite() {
+            f64::from(u8::from(index == largest))
+        } else if value <= 0.0 {
+            0.0
+        } else if order == 1.0 {
+            -value.ln() - 1.0
+        } else {
+            order * value.powf(order - 1.0)
+        }
+    };
+    values.iter().enumerate().map(slope).collect()
+}
+
+/// The score of eigenvalues, ascending. What rounding left below zero counts as zero.
+fn number(order: f64, values: &[f64]) -> f64 {
+    let positive = || values.iter().copied().filter(|&value| value > 0.0);
+    if order == 1.0 {
+        (-positive().map(|value| value * value.ln()).sum::<f64>()).exp()
+    } else if order.is_infinite() {
+        1.0 / values.last().copied().unwrap_or(1.0)
+    } else {
+        // Below 1 an order lifts what is rounding; such eigenvalues are left out.
+        let zero = if order < 1.0 { crate::compute::negligible(values) } else { 0.0 };
+        let sum: f64 = positive().filter(|&value| value > zero).map(|value| value.powf(order)).sum();
+        sum.powf(1.0 / (1.0 - order))
+    }
+}
+
+/// Whether the matrix of features is smaller than that of samples.
+fn is_dual(pool: &Pool<'_>, kernel: &Kernel) -> bool {
+    *kernel == Kernel::Cosine { power: 1 } && pool.width() < pool.len()
+}
+
+/// Σ w xxᵀ/‖x‖².
+fn dual(pool: &Pool<'_>, backend: &dyn Backend) -> Matrix {
+    let zero = vec![0.0; pool.width()];
+    let mut sum = Matrix::zeros(pool.width(), pool.width());
+    for part in pool.parts() {
+        let weight = part.share / part.rows.len() as f64;
+        let weight =
+            |row: usize| weight / part.rows.row(row).iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
+        sum.add(1.0, &backend.scatter(part.rows, &zero, &weight));
+    }
+    sum
+}
+
+/// √wₐ k(xₐ, x_b) √w_b, its lower triangle.
+fn primal(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> Result<Matrix> {
+    let count = pool.len();
+    if count > LARGEST_MATRIX {
+        return Err(Error::setting(
+            "the number of samples for vendi",
+            count,
+            format!(
+                "at most {LARGEST_MATRIX} here, since the matrix of all pairs is needed; use fewer samples, the cosine kernel with fewer features than samples, or order 2"
+            ),
+        ));
+    }
+    let pooled = pool.rows();
+    let rows = pooled.view();
+    let roots: Vec<f64> = pool.row_weights().iter().map(|weight| weight.sqrt()).collect();
+    let mut matrix = Matrix::zeros(count, count);
+    backend.kernel_blocks(kernel, rows, CHUNK, &mut |first, values| {
+        for (offset, values) in values.chunks_exact(count).enumerate() {
+            let column = first + offset;
+            let entries = matrix.column_mut(column).iter_mut().zip(values).zip(&roots);
+            entries.for_each(|((entry, value), root)| *entry = roots[column] * root * value);
+        }
+    });
+    // A sample is like itself exactly, whatever an engine rounds to.
+    for (index, root) in roots.iter().enumerate() {
+        *matrix.at_mut(index, index) = root * root;
+    }
+    Ok(matrix)
+}
+
+/// Σ wₐw_b k²(xₐ, x_b).
+fn mean_of_squares(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> f64 {
+    let sets: Vec<Rows<'_>> = pool.parts().iter().map(|part| part.rows).collect();
+    let shares: Vec<f64> = pool.parts().iter().map(|part| part.share).collect();
+    Pairs::new(&kernel.squared(), &sets, backend).form(Statistic::V, &shares)
+}
+
+fn check(pool: &Pool<'_>, kernel: &Kernel, order: f64) -> Result<()> {
+    if order.is_nan() || order <= 0.0 {
+        return Err(Error::setting("the order of vendi", order, "a positive number, or infinity"));
+    }
+    check::normalised("vendi", kernel)?;
+    debug_assert!(matches!(kernel.geometry(), Geometry::SquaredDistance | Geometry::Cosine));
+    check::kernel(pool, None, kernel)
+}
