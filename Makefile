@@ -1,5 +1,5 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test check demo docs bench golden fixtures clean
+.PHONY: test check demo docs bench golden golden-peers fixtures clean
 
 test: check
 	cargo test --workspace --all-targets
@@ -31,6 +31,15 @@ golden: .venv/ready
 	.venv/bin/python tools/golden.py
 	.venv/bin/python tools/draw_idea.py
 
+# The metrics' golden values come from the tools that people use; their packages take some gigabytes.
+golden-peers: .venv-peers/ready
+	.venv-peers/bin/python tools/golden_metrics.py
+
+.venv-peers/ready: tools/requirements-peers.txt
+	python3 -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --requirement tools/requirements-peers.txt
+	touch $@
+
 fixtures: .venv/ready
 	.venv/bin/python tools/make_load_fixtures.py
 
@@ -40,4 +49,4 @@ fixtures: .venv/ready
 	touch $@
 
 clean:
-	rm -rf target .venv .venv-bench
+	rm -rf target .venv .venv-bench .venv-peers
