@@ -58,14 +58,103 @@ impl Frechet {
     }
 }
 
+/// A reference with what all distances to it share.
+#[derive(Clone, Debug)]
+pub struct FidReference<'a> {
+    features: &'a Features,
+    frechet: Frechet,
+}
+
+impl<'a> FidReference<'a> {
+    /// Prepares a reference.
+    ///
+    /// # Errors
+    /// Fewer than two rows.
+    pub fn new(features: &'a Features, backend: &dyn Backend) -> Result<Self> {
+        check::rows("the reference", "fid", features.view(), 2)?;
+        Ok(Self { features, frechet: Frechet::to(Moments::of(features.view(), backend)?, backend) })
+    }
+
+    fn moments(&self, pool: &Pool<'_>, backend: &dyn Backend) -> Result<Moments> {
+        check::width(pool, self.features)?;
+        pool.parts().iter().try_for_each(|part| check::rows("the samples", "fid", part.rows, 2))?;
+        Moments::of_pool(pool, backend)
+    }
+
+    /// [`fid`] of a pool.
+    ///
+    /// # Errors
+    /// As [`fid`].
+    pub fn distance(&self, pool: &Pool<'_>, backend: &dyn Backend) -> Result<f64> {
+        Ok(self.frechet.distance(&self.moments(pool, backend)?))
+    }
+
+    /// [`fid_estimate`] of a pool.
+    ///
+    /// # Errors
+    /// As [`fid`].
+    pub fn estimate(&self, pool: &Pool<'_>, backend: &dyn Backend) -> Result<Estimate> {
+        let to_pool = Frechet::to(self.moments(pool, backend)?, backend);
+        let value = self.frechet.distance(&to_pool.moments);
+        // Where sample x of either side gains weight, the distance changes by h(x) less its mean:
+        // h(x) = 2(μ − μ′)·x + (x − μ)ᵀ(I − T)(x − μ), T the derivative of the root.
+        let influences = |pool: &Pool<'_>, own: &Moments, other: &Frechet| -> f64 {
+            let transport = other.transport(own);
+            let toward: Vec<f64> =
+                own.mean().iter().zip(other.moments.mean()).map(|(own, other)| 2.0 * (own - other)).collect();
+            let values: Vec<f64> = pool
+                .parts()
+                .iter()
+                .flat_map(|part| influence(part.rows, own.mean(), &toward, &transport, backend.threads()))
+                .collect();
+            stratified_error(pool, &values)
+        };
+        let from_pool = influences(pool, &to_pool.moments, &self.frechet);
+        let from_reference = influences(&Pool::of(self.features), &self.frechet.moments, &to_pool);
+        Ok(Estimate { value, standard_error: from_pool.hypot(from_reference), by: ErrorBy::Influence })
+    }
+
+    /// [`fid_infinity`] of a pool.
+    ///
+    /// # Errors
+    /// As [`fid_infinity`].
+    pub fn infinity(&self, pool: &Pool<'_>, extrapolation: &Extrapolation, backend: &dyn Backend) -> Result<Estimate> {
+        let Extrapolation { points, smallest, seed } = *extrapolation;
+        check::width(pool, self.features)?;
+        let most = pool.largest_draw();
+        let least = smallest.unwrap_or((most / 2).min(5000));
+        if points < 3 {
+            return Err(Error::setting("the number of points of an extrapolation", points, "at least 3"));
+        }
+        if least < 2 || least + points > most + 1 {
+            return Err(Error::setting(
+                "the smallest sample of an extrapolation",
+                least,
+                format!(
+                    "at least 2, and so that {points} sizes fit up to the {most} samples that can be drawn; record more samples or use fewer points"
+                ),
+            ));
+        }
+        let mut seeds = Random::seeded(seed);
+        let mut line = Vec::with_capacity(points);
+        for point in 0..points {
+            let size = least + (most - least) * point / (points - 1);
+            let drawn = pool.draw(size, seeds.below(usize::MAX) as u64)?;
+            line.push((1.0 / size as f64, self.frechet.distance(&Moments::of(drawn.view(), backend)?)));
+        }
+        let (value, standard_error) = intercept(&line);
+        Ok(Estimate { value, standard_error, by: ErrorBy::Regression })
+    }
+}
+
 /// FID: the Fréchet distance between Gaussians of the samples' and the reference's moments. A mixture's is exact from the
 /// moments of its sets. Zero for identical sets; too large by about c/n for n samples (see [`fid_infinity`]).
 ///
 /// # Errors
 /// Fewer than two samples in a set, another width.
 pub fn fid(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Result<f64> {
-    let reference = frechet_to(pool, reference, backend)?;
-    Ok(reference.distance(&Moments::of_pool(pool, backend)?))
+    check::width(pool, reference)?;
+    FidReference::new(reference, backend)?.distance(pool, backend)
 }
 
 /// [`fid`] with a standard error from every sample's influence. To first order, so that it says nothing of the bias.
@@ -73,25 +162,8 @@ pub fn fid(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Resu
 /// # Errors
 /// As [`fid`].
 pub fn fid_estimate(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Result<Estimate> {
-    let to_reference = frechet_to(pool, reference, backend)?;
-    let to_pool = Frechet::to(Moments::of_pool(pool, backend)?, backend);
-    let value = to_reference.distance(&to_pool.moments);
-    // Where sample x of either side gains weight, the distance changes by h(x) less its mean:
-    // h(x) = 2(μ − μ′)·x + (x − μ)ᵀ(I − T)(x − μ), T the derivative of the root.
-    let influences = |pool: &Pool<'_>, own: &Moments, other: &Frechet| -> f64 {
-        let transport = other.transport(own);
-        let toward: Vec<f64> =
-            own.mean().iter().zip(other.moments.mean()).map(|(own, other)| 2.0 * (own - other)).collect();
-        let values: Vec<f64> = pool
-            .parts()
-            .iter()
-            .flat_map(|part| influence(part.rows, own.mean(), &toward, &transport, backend.threads()))
-            .collect();
-        stratified_error(pool, &values)
-    };
-    let from_pool = influences(pool, &to_pool.moments, &to_reference);
-    let from_reference = influences(&Pool::of(reference), &to_reference.moments, &to_pool);
-    Ok(Estimate { value, standard_error: from_pool.hypot(from_reference), by: ErrorBy::Influence })
+    check::width(pool, reference)?;
+    FidReference::new(reference, backend)?.estimate(pool, backend)
 }
 
 /// toward·z + zᵀ(I − T)z for every row, z = x − centre.
@@ -109,13 +181,6 @@ fn influence(rows: Rows<'_>, centre: &[f64], toward: &[f64], transport: &Matrix,
         }));
     }
     values
-}
-
-fn frechet_to(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Result<Frechet> {
-    check::width(pool, reference)?;
-    pool.parts().iter().try_for_each(|part| check::rows("the samples", "fid", part.rows, 2))?;
-    check::rows("the reference", "fid", reference.view(), 2)?;
-    Ok(Frechet::to(Moments::of(reference.view(), backend)?, backend))
 }
 
 /// How a distance is extrapolated to samples without end.
@@ -147,31 +212,8 @@ pub fn fid_infinity(
     extrapolation: &Extrapolation,
     backend: &dyn Backend,
 ) -> Result<Estimate> {
-    let Extrapolation { points, smallest, seed } = *extrapolation;
-    let most = pool.largest_draw();
-    let least = smallest.unwrap_or((most / 2).min(5000));
-    if points < 3 {
-        return Err(Error::setting("the number of points of an extrapolation", points, "at least 3"));
-    }
-    if least < 2 || least + points > most + 1 {
-        return Err(Error::setting(
-            "the smallest sample of an extrapolation",
-            least,
-            format!(
-                "at least 2, and so that {points} sizes fit up to the {most} samples that can be drawn; record more samples or use fewer points"
-            ),
-        ));
-    }
-    let to_reference = frechet_to(pool, reference, backend)?;
-    let mut seeds = Random::seeded(seed);
-    let mut line = Vec::with_capacity(points);
-    for point in 0..points {
-        let size = least + (most - least) * point / (points - 1);
-        let drawn = pool.draw(size, seeds.below(usize::MAX) as u64)?;
-        line.push((1.0 / size as f64, to_reference.distance(&Moments::of(drawn.view(), backend)?)));
-    }
-    let (value, standard_error) = intercept(&line);
-    Ok(Estimate { value, standard_error, by: ErrorBy::Regression })
+    check::width(pool, reference)?;
+    FidReference::new(reference, backend)?.infinity(pool, extrapolation, backend)
 }
 
 /// Where the least-squares line meets x = 0, and its standard error.

@@ -26,6 +26,25 @@ impl Default for Neighbourhoods {
     }
 }
 
+impl Neighbourhoods {
+    fn check(&self, what: &str, rows: usize) -> Result<()> {
+        let k = self.neighbours;
+        if k >= 1 && k < rows {
+            return Ok(());
+        }
+        let must = format!(
+            "at least 1 and less than the number of {what}, {rows}; record at least {} or take fewer neighbours",
+            k + 1
+        );
+        Err(Error::setting("the number of neighbours", k, must))
+    }
+
+    /// An open ball that holds what the ball of this squared radius does.
+    fn border(&self, squared_radius: f64) -> f64 {
+        if self.closed { squared_radius.next_up() } else { squared_radius }
+    }
+}
+
 /// The four, each with the spread of what it averages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prdc {
@@ -39,11 +58,81 @@ pub struct Prdc {
     pub coverage: Estimate,
 }
 
+/// A reference with its balls, which all samples are compared with.
+#[derive(Clone, Debug)]
+pub struct ReferenceBalls<'a> {
+    reference: &'a Features,
+    squared_radii: Vec<f64>,
+    neighbourhoods: Neighbourhoods,
+}
+
+impl<'a> ReferenceBalls<'a> {
+    /// Finds the radii of a reference.
+    ///
+    /// # Errors
+    /// Not more rows than neighbours.
+    pub fn new(reference: &'a Features, neighbourhoods: &Neighbourhoods, backend: &dyn Backend) -> Result<Self> {
+        let neighbourhoods = *neighbourhoods;
+        neighbourhoods.check("rows in the reference", reference.len())?;
+        let radii = radii(reference.view(), neighbourhoods.neighbours, backend);
+        let squared_radii = radii.map(|squared| neighbourhoods.border(squared)).collect();
+        Ok(Self { reference, squared_radii, neighbourhoods })
+    }
+
+    /// [`prdc`] of a pool.
+    ///
+    /// # Errors
+    /// As [`prdc`].
+    pub fn score(&self, pool: &Pool<'_>, backend: &dyn Backend) -> Result<Prdc> {
+        check::width(pool, self.reference)?;
+        let k = self.neighbourhoods.neighbours;
+        self.neighbourhoods.check("samples", pool.len())?;
+        let pooled = pool.rows();
+        let effective = pool.effective_len();
+        let counts: Vec<f64> = pool.row_weights().iter().map(|weight| effective * weight).collect();
+        let mut sample_radii: Vec<f64> = if pool.parts().len() == 1 {
+            radii(pooled.view(), k, backend).collect()
+        } else {
+            weighted_radii(pooled.view(), &counts, k, backend)?
+        };
+        sample_radii.iter_mut().for_each(|squared| *squared = self.neighbourhoods.border(*squared));
+        let overlaps = backend.overlaps(
+            Balls { centres: pooled.view(), squared_radii: &sample_radii },
+            &counts,
+            Balls { centres: self.reference.view(), squared_radii: &self.squared_radii },
+        );
+        let over_samples = |value: &dyn Fn(u32) -> f64| {
+            let values: Vec<f64> = overlaps.counts.iter().map(|&count| value(count)).collect();
+            let mut first = 0;
+            let mut mean = 0.0;
+            for part in pool.parts() {
+                let until = first + part.rows.len();
+                mean += part.share * (values[first..until].iter().sum::<f64>() / part.rows.len() as f64);
+                first = until;
+            }
+            Estimate { value: mean, standard_error: stratified_error(pool, &values), by: ErrorBy::Terms }
+        };
+        let rows = self.reference.len();
+        let over_reference = |holds: &dyn Fn(usize) -> bool| {
+            let share = (0..rows).filter(|&row| holds(row)).count() as f64 / rows as f64;
+            let standard_error = (share * (1.0 - share) / rows as f64).sqrt();
+            Estimate { value: share, standard_error, by: ErrorBy::Terms }
+        };
+        Ok(Prdc {
+            precision: over_samples(&|count| f64::from(count.min(1))),
+            recall: over_reference(&|row| overlaps.held[row]),
+            density: over_samples(&|count| f64::from(count)).scaled(1.0 / k as f64),
+            coverage: over_reference(&|row| overlaps.masses[row] >= 1.0 - ENOUGH),
+        })
+    }
+}
+
 /// Precision, recall (Kynkäänniemi et al., 2019), density and coverage (Naeem et al., 2020).
 ///
 /// In a mixture sample a counts as cₐ = N·wₐ samples, N = 1/Σw² being its effective number of samples: its ball reaches to
 /// where the others in it count k, and a ball of the reference is covered where the samples in it count 1. With equal weights
-/// that is the usual definition.
+/// that is the usual definition. As with any sample, fewer of them have wider balls: compare the recall and the coverage of
+/// mixtures that have about the same effective number ([`Pool::effective_len`]).
 ///
 /// # Errors
 /// Not more samples, or effective samples, than neighbours; another width.
@@ -54,54 +143,7 @@ pub fn prdc(
     backend: &dyn Backend,
 ) -> Result<Prdc> {
     check::width(pool, reference)?;
-    let k = neighbourhoods.neighbours;
-    let enough = |what: &str, rows: usize| {
-        if k >= 1 && k < rows {
-            return Ok(());
-        }
-        let must = format!(
-            "at least 1 and less than the number of {what}, {rows}; record at least {} or take fewer neighbours",
-            k + 1
-        );
-        Err(Error::setting("the number of neighbours", k, must))
-    };
-    enough("rows in the reference", reference.len())?;
-    enough("samples", pool.len())?;
-    let border = |squared: f64| if neighbourhoods.closed { squared.next_up() } else { squared };
-    let pooled = pool.rows();
-    let counts: Vec<f64> = pool.row_weights().iter().map(|weight| pool.effective_len() * weight).collect();
-    let reference_radii: Vec<f64> = radii(reference.view(), k, backend).map(border).collect();
-    let sample_radii: Vec<f64> = if pool.parts().len() == 1 {
-        radii(pooled.view(), k, backend).map(border).collect()
-    } else {
-        weighted_radii(pooled.view(), &counts, k, backend)?.into_iter().map(border).collect()
-    };
-    let balls = |centres, squared_radii| Balls { centres, squared_radii };
-    let overlaps =
-        backend.overlaps(balls(pooled.view(), &sample_radii), &counts, balls(reference.view(), &reference_radii));
-    let over_samples = |value: &dyn Fn(u32) -> f64| {
-        let values: Vec<f64> = overlaps.counts.iter().map(|&count| value(count)).collect();
-        let mut first = 0;
-        let mut mean = 0.0;
-        for part in pool.parts() {
-            let until = first + part.rows.len();
-            mean += part.share * (values[first..until].iter().sum::<f64>() / part.rows.len() as f64);
-            first = until;
-        }
-        Estimate { value: mean, standard_error: stratified_error(pool, &values), by: ErrorBy::Terms }
-    };
-    let over_reference = |holds: &dyn Fn(usize) -> bool| {
-        let count = (0..reference.len()).filter(|&row| holds(row)).count();
-        let share = count as f64 / reference.len() as f64;
-        let standard_error = (share * (1.0 - share) / reference.len() as f64).sqrt();
-        Estimate { value: share, standard_error, by: ErrorBy::Terms }
-    };
-    Ok(Prdc {
-        precision: over_samples(&|count| f64::from(count.min(1))),
-        recall: over_reference(&|row| overlaps.held[row]),
-        density: over_samples(&f64::from).scaled(1.0 / k as f64),
-        coverage: over_reference(&|row| overlaps.masses[row] >= 1.0 - ENOUGH),
-    })
+    ReferenceBalls::new(reference, neighbourhoods, backend)?.score(pool, backend)
 }
 
 /// Squared distances to the k-th neighbour.

@@ -1,0 +1,354 @@
+//! The score table: many metrics of many pools against one reference, under settings of one's own or of a known tool.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::prdc::{Prdc, ReferenceBalls};
+use super::{
+    Estimate, Extrapolation, KidSettings, Neighbourhoods, Pool, cmmd, fid::FidReference, kid, kid_kernel, mmd, rke,
+    vendi_estimate,
+};
+use crate::compute::{Cpu, Double};
+use crate::error::{Error, Result};
+use crate::features::Features;
+use crate::kernel::{Kernel, KernelSpec, median_distance};
+use crate::text::nearest;
+
+/// A metric by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// The RKE mode count.
+    Rke,
+    /// The Vendi score.
+    Vendi,
+    /// KID over subsets.
+    Kid,
+    /// The unbiased MMD² with KID's kernel over all samples.
+    KidFull,
+    /// The unbiased MMD² with a Gaussian kernel over all samples.
+    Mmd,
+    /// CMMD.
+    Cmmd,
+    /// FID.
+    Fid,
+    /// FID extrapolated to samples without end.
+    FidInfinity,
+    /// Precision.
+    Precision,
+    /// Recall.
+    Recall,
+    /// Density.
+    Density,
+    /// Coverage.
+    Coverage,
+}
+
+impl Metric {
+    /// All of them.
+    pub const ALL: [Metric; 12] = [
+        Metric::Rke,
+        Metric::Vendi,
+        Metric::Kid,
+        Metric::KidFull,
+        Metric::Mmd,
+        Metric::Cmmd,
+        Metric::Fid,
+        Metric::FidInfinity,
+        Metric::Precision,
+        Metric::Recall,
+        Metric::Density,
+        Metric::Coverage,
+    ];
+
+    /// Those of the paper's tables and figures.
+    pub const TABLE: [Metric; 8] = [
+        Metric::Rke,
+        Metric::Vendi,
+        Metric::Kid,
+        Metric::Fid,
+        Metric::Precision,
+        Metric::Recall,
+        Metric::Density,
+        Metric::Coverage,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Rke => "rke",
+            Metric::Vendi => "vendi",
+            Metric::Kid => "kid",
+            Metric::KidFull => "kid_full",
+            Metric::Mmd => "mmd",
+            Metric::Cmmd => "cmmd",
+            Metric::Fid => "fid",
+            Metric::FidInfinity => "fid_infinity",
+            Metric::Precision => "precision",
+            Metric::Recall => "recall",
+            Metric::Density => "density",
+            Metric::Coverage => "coverage",
+        }
+    }
+
+    /// Whether it compares with a reference.
+    pub fn needs_reference(self) -> bool {
+        !matches!(self, Metric::Rke | Metric::Vendi)
+    }
+
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        !matches!(self, Metric::Kid | Metric::KidFull | Metric::Mmd | Metric::Cmmd | Metric::Fid | Metric::FidInfinity)
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Metric {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        by_name("metric", text, &Metric::ALL, Metric::name)
+    }
+}
+
+/// One of a closed set by its name, or the nearest one's name.
+fn by_name<T: Copy>(what: &str, text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T> {
+    all.iter().copied().find(|&one| name(one) == text).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|&one| name(one)).collect();
+        let hint = nearest(text, &names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+        Error::setting(what, format!("\"{text}\""), format!("one of {}{hint}", names.join(", ")))
+    })
+}
+
+/// A tool whose numbers are to be had, to the last digits that its arithmetic gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// torch-fidelity: KID of 100 subsets of 1,000 by `RandomState(2020)`; precision and recall with 3 neighbours and
+    /// closed balls; FID. Its first input is the samples, its second the reference.
+    TorchFidelity,
+    /// clean-fid: KID of 100 subsets of at most 1,000, drawn by NumPy's global generator, whose seed is 0 unless another
+    /// is given; FID.
+    CleanFid,
+    /// prdc: precision, recall, density, coverage with 5 neighbours and open balls.
+    Prdc,
+    /// vendi-score: the Vendi score of order 1 on the cosine kernel.
+    VendiScore,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 4] = [Preset::TorchFidelity, Preset::CleanFid, Preset::Prdc, Preset::VendiScore];
+
+    /// The tool's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::TorchFidelity => "torch-fidelity",
+            Preset::CleanFid => "clean-fid",
+            Preset::Prdc => "prdc",
+            Preset::VendiScore => "vendi-score",
+        }
+    }
+
+    /// Its metrics and their definitions.
+    pub fn settings(self) -> ScoreSettings {
+        let settings = ScoreSettings::default();
+        match self {
+            Preset::TorchFidelity => ScoreSettings {
+                metrics: vec![Metric::Kid, Metric::Fid, Metric::Precision, Metric::Recall],
+                kid: KidSettings { size: Some(1000), ..KidSettings::default() },
+                neighbourhoods: Neighbourhoods { neighbours: 3, closed: true },
+                ..settings
+            },
+            Preset::CleanFid => ScoreSettings {
+                metrics: vec![Metric::Kid, Metric::Fid],
+                kid: KidSettings { seed: 0, ..KidSettings::default() },
+                ..settings
+            },
+            Preset::Prdc => ScoreSettings {
+                metrics: vec![Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage],
+                ..settings
+            },
+            Preset::VendiScore => ScoreSettings { metrics: vec![Metric::Vendi], ..settings },
+        }
+    }
+}
+
+impl FromStr for Preset {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        by_name("preset", text, &Preset::ALL, Preset::name)
+    }
+}
+
+/// Which metrics, and how they are defined.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoreSettings {
+    /// In the order wanted.
+    pub metrics: Vec<Metric>,
+    /// The kernel of `rke` and `mmd`.
+    pub kernel: KernelSpec,
+    /// The kernel of `vendi`.
+    pub vendi_kernel: KernelSpec,
+    /// The order of `vendi`.
+    pub order: f64,
+    /// The subsets of `kid`.
+    pub kid: KidSettings,
+    /// The neighbourhoods of `precision`, `recall`, `density` and `coverage`.
+    pub neighbourhoods: Neighbourhoods,
+    /// The sizes of `fid_infinity`.
+    pub extrapolation: Extrapolation,
+    /// The seed of the sample that an automatic bandwidth looks at.
+    pub seed: u64,
+}
+
+impl Default for ScoreSettings {
+    fn default() -> Self {
+        Self {
+            metrics: Metric::TABLE.to_vec(),
+            kernel: KernelSpec::default(),
+            vendi_kernel: KernelSpec::Cosine,
+            order: 1.0,
+            kid: KidSettings::default(),
+            neighbourhoods: Neighbourhoods::default(),
+            extrapolation: Extrapolation::default(),
+            seed: 0,
+        }
+    }
+}
+
+/// Scores by metric.
+pub type ScoreTable = BTreeMap<Metric, Estimate>;
+
+/// What all pools share: kernels found, and what the reference needs once.
+pub struct Scorer<'a> {
+    settings: ScoreSettings,
+    kernel: Kernel,
+    vendi_kernel: Kernel,
+    reference: Option<&'a Features>,
+    fid: Option<FidReference<'a>>,
+    balls: Option<ReferenceBalls<'a>>,
+    exact: Double,
+    fast: Cpu,
+}
+
+impl<'a> Scorer<'a> {
+    /// Checks the settings and prepares the reference. `sets` are all samples that will be scored: an automatic bandwidth is
+    /// their median distance where there is no reference.
+    ///
+    /// # Errors
+    /// A metric that needs a reference where none is given, settings out of range, a reference that is too small.
+    pub fn new(
+        settings: ScoreSettings,
+        sets: &[&Features],
+        reference: Option<&'a Features>,
+        threads: usize,
+    ) -> Result<Self> {
+        let has = |metrics: &[Metric]| metrics.iter().any(|metric| settings.metrics.contains(metric));
+        if let Some(metric) = settings.metrics.iter().find(|metric| metric.needs_reference() && reference.is_none()) {
+            return Err(Error::missing(
+                metric.name(),
+                "a reference set: features of real samples from the same encoder; rke and vendi need none",
+            ));
+        }
+        let exact = Double::with_threads(threads);
+        let width = reference.or(sets.first().copied()).map(Features::width);
+        let find = |spec: &KernelSpec| {
+            spec.resolve(width, &mut || match reference {
+                Some(reference) => median_distance(&[reference], settings.seed),
+                None => median_distance(sets, settings.seed),
+            })
+        };
+        let moments = [Metric::Fid, Metric::FidInfinity];
+        let counts = [Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage];
+        // A bandwidth is looked for only where it is used: equal samples have none.
+        let kernel = if has(&[Metric::Rke, Metric::Mmd]) {
+            find(&settings.kernel)?
+        } else {
+            Kernel::Gaussian { bandwidth: 1.0 }
+        };
+        let vendi_kernel =
+            if has(&[Metric::Vendi]) { find(&settings.vendi_kernel)? } else { Kernel::Cosine { power: 1 } };
+        let prepared = |wanted: &[Metric]| reference.filter(|_| has(wanted));
+        Ok(Self {
+            kernel,
+            vendi_kernel,
+            reference,
+            fid: prepared(&moments).map(|reference| FidReference::new(reference, &exact)).transpose()?,
+            balls: prepared(&counts)
+                .map(|reference| ReferenceBalls::new(reference, &settings.neighbourhoods, &exact))
+                .transpose()?,
+            exact,
+            fast: Cpu::with_threads(threads),
+            settings,
+        })
+    }
+
+    /// The kernel of `rke` and `mmd`, its bandwidth found.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The kernel of `vendi`.
+    pub fn vendi_kernel(&self) -> &Kernel {
+        &self.vendi_kernel
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &ScoreSettings {
+        &self.settings
+    }
+
+    /// All metrics of one pool.
+    ///
+    /// # Errors
+    /// What the metrics say of it.
+    pub fn score(&self, pool: &Pool<'_>) -> Result<ScoreTable> {
+        let mut neighbourhoods: Option<Prdc> = None;
+        let mut table = ScoreTable::new();
+        for &metric in &self.settings.metrics {
+            table.insert(metric, self.metric(metric, pool, &mut neighbourhoods)?);
+        }
+        Ok(table)
+    }
+
+    fn metric(&self, metric: Metric, pool: &Pool<'_>, neighbourhoods: &mut Option<Prdc>) -> Result<Estimate> {
+        let reference = || self.reference.expect("metrics with a reference were checked when the scorer was made");
+        let fid = || self.fid.as_ref().expect("prepared where fid is wanted");
+        Ok(match metric {
+            Metric::Rke => rke(pool, &self.kernel, &self.exact)?.modes,
+            Metric::Vendi => vendi_estimate(pool, &self.vendi_kernel, self.settings.order, &self.exact)?,
+            // Over so many pairs the roundings of single precision average out below a millionth.
+            Metric::Kid => kid(pool, reference(), &kid_kernel(pool.width()), &self.settings.kid, &self.fast)?,
+            Metric::KidFull => mmd(pool, reference(), &kid_kernel(pool.width()), &self.exact)?.unbiased,
+            Metric::Mmd => mmd(pool, reference(), &self.kernel, &self.exact)?.unbiased,
+            Metric::Cmmd => cmmd(pool, reference(), &self.exact)?,
+            Metric::Fid => fid().estimate(pool, &self.exact)?,
+            Metric::FidInfinity => fid().infinity(pool, &self.settings.extrapolation, &self.exact)?,
+            Metric::Precision | Metric::Recall | Metric::Density | Metric::Coverage => {
+                let all = match neighbourhoods {
+                    Some(all) => *all,
+                    None => {
+                        let balls = self.balls.as_ref().expect("prepared where neighbourhoods are wanted");
+                        *neighbourhoods.insert(balls.score(pool, &self.exact)?)
+                    }
+                };
+                match metric {
+                    Metric::Precision => all.precision,
+                    Metric::Recall => all.recall,
+                    Metric::Density => all.density,
+                    _ => all.coverage,
+                }
+            }
+        })
+    }
+}
