@@ -10,6 +10,7 @@
 //! program M warm|cold COUNT                        seconds a quadratic program
 //! session NAME POLICY ROUNDS single|half           seconds, rows of all arms told one by one
 //! simulate NAME POLICIES ROUNDS SEEDS THREADS      seconds, policies with semicolons between them
+//! metric prdc|fid|kid|vendi|rke NAME NAME THREADS  first arms of samples and reference: seconds, values
 //! memory                                           peak resident bytes
 //! ```
 
@@ -18,14 +19,15 @@ use std::error::Error;
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-use modelmix::compute::{Backend, Cpu};
+use modelmix::compute::{Backend, Cpu, Double};
 use modelmix::features::HalfRows;
+use modelmix::metrics::{self, KidSettings, Neighbourhoods, Pool};
 use modelmix::random::Random;
 use modelmix::session::Storage;
 use modelmix::simplex::{Bounds, Solver};
 use modelmix::{
-    Inputs, KernelSpec, Objective, Quadratic, RecordedArms, Session, SessionSettings, Simulation, load, mixture,
-    simulate,
+    Features, Inputs, Kernel, KernelSpec, Objective, Quadratic, RecordedArms, Session, SessionSettings, Simulation,
+    load, mixture, simulate,
 };
 
 type Sets = BTreeMap<String, RecordedArms>;
@@ -99,6 +101,9 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
             let new = features.view().slice(0, 1);
             let pass = |out: &mut [f64]| seconds(|| cpu.kernel_rows_half(&kernel, 1.0, new, rows, out)).0;
             (0..5).map(|_| pass(&mut out)).fold(f64::INFINITY, f64::min).to_string()
+        }
+        ["metric", metric, name, other, threads] => {
+            metric_of(metric, &set(name)?[0].features, &set(other)?[0].features, threads.parse()?)?
         }
         ["bandwidth", bytes] => {
             let values = vec![1.0f32; bytes.parse::<usize>()? / 4];
@@ -257,4 +262,31 @@ fn program(arms: usize, warm: bool, count: usize) -> Result<f64, Box<dyn Error>>
     });
     result?;
     Ok(time / count as f64)
+}
+
+/// A metric as the score table computes it.
+fn metric_of(metric: &str, samples: &Features, reference: &Features, threads: usize) -> Result<String, Box<dyn Error>> {
+    let (double, cpu) = (Double::with_threads(threads), Cpu::with_threads(threads));
+    let pool = Pool::of(samples);
+    let (time, values) = seconds(|| -> modelmix::Result<Vec<f64>> {
+        Ok(match metric {
+            "prdc" => {
+                let all = metrics::prdc(&pool, reference, &Neighbourhoods::default(), &double)?;
+                vec![all.precision.value, all.recall.value, all.density.value, all.coverage.value]
+            }
+            "fid" => vec![metrics::fid(&pool, reference, &double)?],
+            "kid" => {
+                let kernel = metrics::kid_kernel(samples.width());
+                let kid = metrics::kid(&pool, reference, &kernel, &KidSettings::default(), &cpu)?;
+                vec![kid.value, kid.standard_error]
+            }
+            "vendi" => vec![metrics::vendi(&pool, &Kernel::Cosine { power: 1 }, 1.0, &double)?],
+            _ => {
+                let kernel = Kernel::Gaussian { bandwidth: (samples.width() as f64).sqrt() };
+                vec![metrics::rke(&pool, &kernel, &double)?.modes.value]
+            }
+        })
+    });
+    let values: Vec<String> = values?.iter().map(f64::to_string).collect();
+    Ok(format!("{time} {}", values.join(" ")))
 }

@@ -2,15 +2,17 @@
 //! sets' balls. What a tile leaves in doubt is measured in double precision, so that the answers are exact.
 
 use super::lanes::Arithmetic;
-use super::tiles::{Leaf, Place};
+use super::tiles::{DEPTH, Leaf, Place};
 use super::{Balls, Overlaps, squared_distance};
 use crate::features::Rows;
 
-/// How far a squared distance from products in single precision can be from the truth: the depth's roundings, and those of
-/// the centring and the norms, all relative to (‖x‖ + ‖y‖)².
+/// How far a squared distance ‖x‖² + ‖y‖² − 2x·y in single precision can be from the truth. A product is summed in runs of
+/// at most [`DEPTH`] and the runs added, each step rounding once, relative to ‖x‖‖y‖ ≤ (‖x‖ + ‖y‖)²/4; centring, norms and
+/// the last two additions round a few times more.
 pub(super) fn distance_error(width: usize, x_norm: f32, y_norm: f32) -> f32 {
+    let roundings = (width.min(DEPTH) + width.div_ceil(DEPTH)) / 2 + 16;
     let sum = x_norm + y_norm;
-    (2 * width + 32) as f32 * f32::EPSILON / 2.0 * sum * sum
+    roundings as f32 * f32::EPSILON / 2.0 * sum * sum
 }
 
 /// A squared radius with the error of a tile's distances taken off (`sign` −1) or added (+1).
@@ -62,30 +64,56 @@ impl Leaf for BallCounts<'_> {
     fn end_panel(&mut self, _: usize, _: usize) {}
 }
 
-/// How the balls of both sides hold each other's centres. Few pairs are near enough to count; those are measured.
+/// How the balls of both sides hold each other's centres.
 pub(super) struct OverlapTiles<'a> {
     pub(super) x: Balls<'a>,
     pub(super) weights: &'a [f64],
     pub(super) y: Balls<'a>,
-    /// Radii of both sides that may hold a point.
-    pub(super) x_maybe: &'a [f32],
-    pub(super) y_maybe: &'a [f32],
+    pub(super) x_bounds: &'a Bounds,
+    pub(super) y_bounds: &'a Bounds,
     pub(super) overlaps: Overlaps,
+}
+
+/// Squared radii that surely hold and that may hold a point, with the error taken off and added.
+pub(super) struct Bounds {
+    sure: Vec<f32>,
+    maybe: Vec<f32>,
+}
+
+impl Bounds {
+    /// Of balls whose centres have these norms, for points of which none has a larger norm than `others`.
+    pub(super) fn new(balls: &Balls<'_>, norms: &[f32], others: f32) -> Self {
+        let bounds = |sign: f32| {
+            let error = |norm: f32| distance_error(balls.centres.width(), norm, others);
+            balls.squared_radii.iter().zip(norms).map(|(&radius, &norm)| bound(radius, error(norm), sign)).collect()
+        };
+        Self { sure: bounds(-1.0), maybe: bounds(1.0) }
+    }
 }
 
 impl Leaf for OverlapTiles<'_> {
     #[inline(always)]
     fn tile<A: Arithmetic>(&mut self, tile: &mut [f32], width: usize, place: Place, _: f64) {
-        let y_maybe = &self.y_maybe[place.column..][..place.columns];
+        let y_maybe = &self.y_bounds.maybe[place.column..][..place.columns];
         for (index, values) in tile.chunks_exact(width).take(place.rows).enumerate() {
             let row = place.row + index;
-            let x_maybe = self.x_maybe[row];
+            let (x_sure, x_maybe) = (self.x_bounds.sure[row], self.x_bounds.maybe[row]);
             let near = |value: f32, y_maybe: f32| value <= x_maybe.max(y_maybe);
-            if values.iter().zip(y_maybe).fold(false, |any, (&value, &y_maybe)| any | near(value, y_maybe)) {
-                for (offset, (&value, &y_maybe)) in values.iter().zip(y_maybe).enumerate() {
-                    if near(value, y_maybe) {
-                        self.overlaps.add(self.x, self.weights, self.y, (row, place.column + offset));
-                    }
+            if !values.iter().zip(y_maybe).fold(false, |any, (&value, &y_maybe)| any | near(value, y_maybe)) {
+                continue;
+            }
+            for (offset, (&value, &y_maybe)) in values.iter().zip(y_maybe).enumerate() {
+                if near(value, y_maybe) {
+                    let column = place.column + offset;
+                    let y_sure = self.y_bounds.sure[column];
+                    let is_doubtful = (y_sure..=y_maybe).contains(&value) || (x_sure..=x_maybe).contains(&value);
+                    let within = if is_doubtful {
+                        let squared = squared_distance(self.x.centres.row(row), self.y.centres.row(column));
+                        (squared < self.x.squared_radii[row], squared < self.y.squared_radii[column])
+                    } else {
+                        (value < x_sure, value < y_sure)
+                    };
+                    self.overlaps.add((row, column), self.weights[row], within);
                 }
             }
         }

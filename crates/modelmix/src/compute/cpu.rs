@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::balls::{BallCounts, OverlapTiles, bound, distance_error};
+use super::balls::{BallCounts, Bounds, OverlapTiles, bound, distance_error};
 use super::dispatch::Instructions;
 use super::lanes::{Map, is_centred};
 use super::leaves::{Sums, Values};
@@ -316,19 +316,15 @@ impl Backend for Cpu {
             return Reference.overlaps(x, weights, y);
         };
         let task = prepared.task(0, 1, 1);
-        let (x_largest, y_largest) = (task.x.largest_norm(), task.y.largest_norm());
-        let maybe = |balls: &Balls<'_>, norms: &[f32], others: f32| -> Vec<f32> {
-            let error = |norm: f32| distance_error(balls.centres.width(), norm, others);
-            balls.squared_radii.iter().zip(norms).map(|(&radius, &norm)| bound(radius, error(norm), 1.0)).collect()
-        };
-        let (x_maybe, y_maybe) = (maybe(&x, &task.x.norms, y_largest), maybe(&y, &task.y.norms, x_largest));
+        let x_bounds = Bounds::new(&x, &task.x.norms, task.y.largest_norm());
+        let y_bounds = Bounds::new(&y, &task.y.norms, task.x.largest_norm());
         let rows = x.centres.len();
         let leaves = self.by_rows(&task, |_| OverlapTiles {
             x,
             weights,
             y,
-            x_maybe: &x_maybe,
-            y_maybe: &y_maybe,
+            x_bounds: &x_bounds,
+            y_bounds: &y_bounds,
             overlaps: Overlaps::none(rows, y.centres.len()),
         });
         let mut all = Overlaps::none(rows, y.centres.len());

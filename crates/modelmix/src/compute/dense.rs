@@ -1,6 +1,8 @@
 //! Dense matrices in double precision: products, scatter matrices of rows, eigenvalues, factors. A thin wall around faer;
 //! threads share pieces that are cut by sizes alone, so that their number does not show in the results.
 
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt_pivoting;
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::{Accum, Mat, MatRef, Par, Side};
@@ -140,6 +142,9 @@ impl Matrix {
     /// # Panics
     /// Where the iteration does not end, which needs entries that are not finite.
     pub fn eigenvalues(&self) -> Vec<f64> {
+        if self.rows() == 0 {
+            return Vec::new();
+        }
         self.0.self_adjoint_eigenvalues(Side::Lower).expect("a finite symmetric matrix has eigenvalues")
     }
 
@@ -148,30 +153,44 @@ impl Matrix {
     /// # Panics
     /// As [`Matrix::eigenvalues`].
     pub fn eigen(&self) -> Eigen {
+        if self.rows() == 0 {
+            return Eigen { values: Vec::new(), vectors: Matrix::zeros(0, 0) };
+        }
         let eigen = self.0.self_adjoint_eigen(Side::Lower).expect("a finite symmetric matrix has eigenvalues");
         Eigen { values: eigen.S().column_vector().iter().copied().collect(), vectors: Matrix(eigen.U().to_owned()) }
     }
 
-    /// L with L·Lᵀ = A for a positive semidefinite matrix: Cholesky's factor where A is well conditioned, else
-    /// eigenvectors times roots of their eigenvalues, those that are zero up to rounding left out.
+    /// L with L·Lᵀ = A for a positive semidefinite matrix, by Cholesky's method with pivots: as many columns as A has rank, up
+    /// to rounding. The lower triangle is read.
+    ///
+    /// # Panics
+    /// Where an entry of the diagonal is negative or not a number.
     pub fn factor(&self) -> Matrix {
-        // The squared diagonal of L bounds the smallest eigenvalue from above and the largest from below.
-        if let Ok(factor) = self.0.llt(Side::Lower) {
-            let diagonal = (0..self.rows()).map(|index| factor.L()[(index, index)].powi(2));
-            let (least, most) =
-                diagonal.fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
-            if least > 1e-9 * most {
-                return Matrix(factor.L().to_owned());
-            }
+        let size = self.rows();
+        if (0..size).all(|index| self.at(index, index) == 0.0) {
+            return Matrix::zeros(size, 0);
         }
-        let Eigen { values, vectors } = self.eigen();
-        let zero = negligible(&values);
-        let kept: Vec<usize> = (0..values.len()).filter(|&index| values[index] > zero).collect();
-        let mut factor = Matrix::zeros(self.rows(), kept.len());
-        for (column, &index) in kept.iter().enumerate() {
-            let root = values[index].sqrt();
-            let vector = vectors.column(index);
-            factor.column_mut(column).iter_mut().zip(vector).for_each(|(value, vector)| *value = root * vector);
+        let mut lower = self.0.clone();
+        let (mut order, mut inverse) = (vec![0usize; size], vec![0usize; size]);
+        let parameters = Default::default();
+        let mut memory =
+            MemBuffer::new(llt_pivoting::factor::cholesky_in_place_scratch::<usize, f64>(size, Par::Seq, parameters));
+        let stack = MemStack::new(&mut memory);
+        let (info, permutation) = llt_pivoting::factor::cholesky_in_place(
+            lower.as_mut(),
+            &mut order,
+            &mut inverse,
+            Par::Seq,
+            stack,
+            parameters,
+        )
+        .expect("the diagonal of a positive semidefinite matrix is not negative");
+        let rows = permutation.arrays().0;
+        let mut factor = Matrix::zeros(size, info.rank);
+        for column in 0..info.rank {
+            for row in column..size {
+                *factor.at_mut(rows[row], column) = lower[(row, column)];
+            }
         }
         factor
     }

@@ -65,11 +65,13 @@ impl Double {
                 let (pair, rows, columns) = &wave[index];
                 let (i, j) = pairs[*pair];
                 let mut sums = PairSums { rows: vec![0.0; rows.len()], columns: vec![0.0; columns.len()] };
-                values(kernel, (&sides[i], rows.clone()), (&sides[j], columns.clone()), |row, column, value| {
-                    if i != j || rows.start + row < columns.start + column {
-                        sums.rows[row] += value;
-                        sums.columns[column] += value;
-                    }
+                values(kernel, (&sides[i], rows.clone()), (&sides[j], columns.clone()), |column, values| {
+                    // Of a set with itself, only rows before the column.
+                    let before =
+                        if i == j { (columns.start + column).saturating_sub(rows.start) } else { values.len() };
+                    let values = &values[..before.min(values.len())];
+                    sums.columns[column] += values.iter().sum::<f64>();
+                    add(&mut sums.rows, values);
                 });
                 sums
             });
@@ -108,12 +110,12 @@ fn sides<'a>(kernel: &Kernel, sets: &[Rows<'a>]) -> Vec<Side<'a>> {
         .collect()
 }
 
-/// Calls `each(row, column, k)` for every pair of a block.
+/// Calls `each(column, values by row)` for every column of a block.
 fn values(
     kernel: &Kernel,
     (x, rows): (&Side<'_>, Range<usize>),
     (y, columns): (&Side<'_>, Range<usize>),
-    mut each: impl FnMut(usize, usize, f64),
+    mut each: impl FnMut(usize, &[f64]),
 ) {
     let width = x.rows.width();
     let mut a = Mat::zeros(width, rows.len());
@@ -123,24 +125,38 @@ fn values(
     let mut products = Mat::zeros(rows.len(), columns.len());
     matmul(products.as_mut(), Accum::Replace, a.transpose(), b.as_ref(), 1.0, Par::Seq);
     let geometry = kernel.geometry();
+    let norms = &x.squared_norms[rows.clone()];
     for column in 0..columns.len() {
         let y_norm = y.squared_norms[columns.start + column];
-        for (row, &product) in products.col_as_slice(column).iter().enumerate() {
-            let x_norm = x.squared_norms[rows.start + row];
-            let value = match geometry {
-                Geometry::Product => product,
-                Geometry::Cosine => product / (x_norm.sqrt() * y_norm.sqrt()),
-                Geometry::SquaredDistance => {
-                    let distance = x_norm + y_norm - 2.0 * product;
-                    if distance < CLOSE * (x_norm + y_norm) {
-                        squared_distance(x.rows.row(rows.start + row), y.rows.row(columns.start + column))
-                    } else {
-                        distance
+        let values = products.col_as_slice_mut(column);
+        match geometry {
+            Geometry::Product => {}
+            Geometry::Cosine => {
+                values.iter_mut().zip(norms).for_each(|(value, norm)| *value /= norm.sqrt() * y_norm.sqrt());
+            }
+            Geometry::SquaredDistance => {
+                let mut close = false;
+                for (value, norm) in values.iter_mut().zip(norms) {
+                    *value = norm + y_norm - 2.0 * *value;
+                    close |= *value < CLOSE * (norm + y_norm);
+                }
+                if close {
+                    for (row, (value, norm)) in values.iter_mut().zip(norms).enumerate() {
+                        if *value < CLOSE * (norm + y_norm) {
+                            *value = squared_distance(x.rows.row(rows.start + row), y.rows.row(columns.start + column));
+                        }
                     }
                 }
-            };
-            each(row, column, kernel.of(value));
+            }
         }
+        match *kernel {
+            Kernel::Gaussian { bandwidth } => {
+                let factor = -0.5 / (bandwidth * bandwidth);
+                values.iter_mut().for_each(|value| *value = (factor * *value).exp());
+            }
+            _ => values.iter_mut().for_each(|value| *value = kernel.of(*value)),
+        }
+        each(column, values);
     }
 }
 
@@ -182,8 +198,10 @@ impl Backend for Double {
         let sides = sides(kernel, &[x, held]);
         for rows in ranges(x.len(), BLOCK) {
             for columns in ranges(held.len(), COLUMNS) {
-                values(kernel, (&sides[0], rows.clone()), (&sides[1], columns.clone()), |row, column, value| {
-                    out[(rows.start + row) * held.len() + columns.start + column] += weight * value;
+                values(kernel, (&sides[0], rows.clone()), (&sides[1], columns.clone()), |column, values| {
+                    for (row, value) in values.iter().enumerate() {
+                        out[(rows.start + row) * held.len() + columns.start + column] += weight * value;
+                    }
                 });
             }
         }

@@ -151,14 +151,13 @@ impl Overlaps {
         Self { counts: vec![0; x], masses: vec![0.0; y], held: vec![false; y] }
     }
 
-    /// Measures a pair and counts it.
-    fn add(&mut self, x: Balls<'_>, weights: &[f64], y: Balls<'_>, (i, j): (usize, usize)) {
-        let distance = squared_distance(x.centres.row(i), y.centres.row(j));
-        if distance < y.squared_radii[j] {
-            self.counts[i] += 1;
-            self.masses[j] += weights[i];
+    /// Counts a pair: whether the ball of x holds y, and that of y holds x.
+    fn add(&mut self, (x, y): (usize, usize), weight: f64, (in_x, in_y): (bool, bool)) {
+        if in_y {
+            self.counts[x] += 1;
+            self.masses[y] += weight;
         }
-        self.held[j] |= distance < x.squared_radii[i];
+        self.held[y] |= in_x;
     }
 }
 

@@ -61,9 +61,10 @@ impl Backend for Reference {
 
     fn overlaps(&self, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Overlaps {
         let mut overlaps = Overlaps::none(x.centres.len(), y.centres.len());
-        for i in 0..x.centres.len() {
-            for j in 0..y.centres.len() {
-                overlaps.add(x, weights, y, (i, j));
+        for (i, (point, weight)) in x.centres.iter().zip(weights).enumerate() {
+            for (j, other) in y.centres.iter().enumerate() {
+                let distance = squared_distance(point, other);
+                overlaps.add((i, j), *weight, (distance < x.squared_radii[i], distance < y.squared_radii[j]));
             }
         }
         overlaps

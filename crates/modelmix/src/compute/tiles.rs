@@ -14,7 +14,7 @@ use crate::features::Rows;
 use crate::kernel::Kernel;
 
 /// Depth summed in registers before it is added to the tile; less for squared differences, which only add up.
-const DEPTH: usize = 256;
+pub(super) const DEPTH: usize = 256;
 const DIFFERENCE_DEPTH: usize = 64;
 /// Bytes of a chunk of `x`, and of the part of a block of `y` that is swept at a time: each half of a common L2.
 const CHUNK_BYTES: usize = 512 << 10;

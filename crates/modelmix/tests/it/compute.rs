@@ -1,7 +1,7 @@
 //! What every compute engine must do: the same sums as plain loops in double precision, for every kernel and shape, on
 //! data that breaks shortcuts; and the same bits on any number of threads.
 
-use modelmix::compute::{Backend, Balls, Cpu, Double, Instructions, Neighbour, PairSums, Reference};
+use modelmix::compute::{Backend, Balls, Cpu, Double, Instructions, Matrix, Neighbour, PairSums, Reference};
 use modelmix::features::HalfRows;
 use modelmix::kernel::Geometry;
 use modelmix::random::Random;
@@ -340,6 +340,23 @@ fn double_precision_is_double() {
         }
         neighbours_conform(&engine, data, &x, &y);
     }
+}
+
+/// L·Lᵀ is the matrix again, and L has as many columns as the matrix has rank.
+#[test]
+fn factors_of_singular_matrices() {
+    for (rows, width) in [(50, 7), (4, 9), (1, 5), (130, 130), (90, 300)] {
+        let x = Data::Normal.rows(rows, width, 5);
+        let matrix = Cpu::with_threads(1).scatter(x.view(), &vec![0.0; width], &|_| 1.0);
+        let factor = matrix.factor();
+        assert_eq!(factor.columns(), rows.min(width), "{rows} × {width}");
+        let again = factor.product_transposed(&factor, 2);
+        let largest = (0..width).map(|index| matrix.at(index, index)).fold(0.0, f64::max);
+        for (i, j) in (0..width).flat_map(|i| (0..width).map(move |j| (i, j))) {
+            assert!((again.at(i, j) - matrix.at(i, j)).abs() <= 1e-12 * largest, "{rows} × {width}: {i} {j}");
+        }
+    }
+    assert_eq!(Matrix::zeros(3, 3).factor().columns(), 0);
 }
 
 /// Σ w (x − c)(x − c)ᵀ against plain loops, where it is one piece, several, and of rows in parts.
