@@ -27,6 +27,7 @@
 pub mod arms;
 pub mod compute;
 pub mod confidence;
+pub mod document;
 pub mod error;
 pub mod features;
 pub mod kernel;

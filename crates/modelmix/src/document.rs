@@ -1,0 +1,357 @@
+//! What is printed as JSON, read by reports and handed to Python: one document a command, with the words of the command line.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::Kernel;
+use crate::metrics::{ErrorBy, Metric, ScoreTable};
+use crate::mixture::{Mixture, TermValue};
+use crate::objective::{Measure, Objective};
+use crate::simulate::{PolicyReport, Reached, SimulationReport, Spread};
+
+/// Any of the documents; the field `command` tells which.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "lowercase")]
+#[allow(clippy::large_enum_variant)]
+pub enum Document {
+    /// Of `solve`.
+    Solve(SolveDocument),
+    /// Of `score`.
+    Score(ScoreDocument),
+    /// Of `simulate`.
+    Simulate(SimulateDocument),
+}
+
+/// How a score is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoreMeaning {
+    /// As people write it: "RKE", "KID ×100".
+    pub name: String,
+    /// Whether more of it is better.
+    pub more_is_better: bool,
+}
+
+impl ScoreMeaning {
+    /// Of an objective: of its first term.
+    pub fn of(objective: &Objective) -> Self {
+        let measure = objective.terms().first().map(|term| &term.measure);
+        let more = matches!(measure, Some(Measure::Rke { .. } | Measure::Precision { .. } | Measure::Density { .. }));
+        let name = match measure {
+            Some(Measure::Rke { .. }) => "RKE".into(),
+            Some(Measure::Mmd { .. }) => "MMD²".into(),
+            Some(Measure::Kid { .. }) => "KID ×100".into(),
+            Some(other) => other.name().to_string(),
+            None => "loss".into(),
+        };
+        Self { name, more_is_better: more }
+    }
+}
+
+/// The best mixture of recorded arms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SolveDocument {
+    /// The version of modelmix that made it.
+    pub version: String,
+    /// The objective, as it was written.
+    pub objective: String,
+    /// The kernel of its first quadratic term, its bandwidth found.
+    pub kernel: Option<Kernel>,
+    /// The kernels of all quadratic terms.
+    pub kernels: Vec<Kernel>,
+    /// What `score` is: that of the first term.
+    pub score: ScoreMeaning,
+    /// The arms in the order given.
+    pub arms: Vec<SolvedArm>,
+    /// The mixture.
+    pub mixture: SolvedMixture,
+    /// The best single arm.
+    pub best_single: SolvedSingle,
+    /// The best single arm's loss less the mixture's.
+    pub gain: f64,
+    /// K̂ (V-statistics), row by row.
+    pub quadratic: Vec<Vec<f64>>,
+    /// f̂.
+    pub linear: Vec<f64>,
+    /// What is added to αᵀKα + fᵀα to make a loss.
+    pub constant: f64,
+}
+
+/// An arm of a [`SolveDocument`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SolvedArm {
+    /// Its name.
+    pub name: String,
+    /// How many samples it has.
+    pub samples: usize,
+    /// Its share in the mixture.
+    pub weight: f64,
+    /// An interval for the share, 95%, where one was asked for.
+    pub interval: Option<[f64; 2]>,
+    /// Its loss alone.
+    pub loss: f64,
+    /// Its score alone.
+    pub score: f64,
+    /// How much worse the best mixture is without it.
+    pub adds: Option<f64>,
+    /// What each term comes to.
+    pub terms: Vec<TermValue>,
+}
+
+/// The mixture of a [`SolveDocument`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SolvedMixture {
+    /// Its loss.
+    pub loss: f64,
+    /// Its score.
+    pub score: f64,
+    /// No mixture of these samples has a loss less than `loss − gap`.
+    pub gap: f64,
+    /// What each term comes to.
+    pub terms: Vec<TermValue>,
+}
+
+/// The best single arm of a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SolvedSingle {
+    /// Its name.
+    pub name: String,
+    /// Its loss.
+    pub loss: f64,
+    /// Its score.
+    pub score: f64,
+}
+
+impl SolveDocument {
+    /// Of a solved mixture; `intervals` has one a weight, or is empty.
+    pub fn new(mixture: &Mixture, objective: &Objective, intervals: &[[f64; 2]]) -> Self {
+        let score = |terms: &[TermValue], loss: f64| terms.first().map_or(loss, |term| term.score);
+        let best = mixture.best_arm();
+        Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            objective: mixture.objective.clone(),
+            kernel: mixture.kernels.first().copied(),
+            kernels: mixture.kernels.clone(),
+            score: ScoreMeaning::of(objective),
+            arms: mixture
+                .arms
+                .iter()
+                .enumerate()
+                .map(|(index, arm)| SolvedArm {
+                    name: arm.name.clone(),
+                    samples: arm.samples,
+                    weight: arm.weight,
+                    interval: intervals.get(index).copied(),
+                    loss: arm.loss,
+                    score: score(&arm.terms, arm.loss),
+                    adds: arm.adds,
+                    terms: arm.terms.clone(),
+                })
+                .collect(),
+            mixture: SolvedMixture {
+                loss: mixture.loss,
+                score: score(&mixture.terms, mixture.loss),
+                gap: mixture.gap,
+                terms: mixture.terms.clone(),
+            },
+            best_single: SolvedSingle {
+                name: best.name.clone(),
+                loss: best.loss,
+                score: score(&best.terms, best.loss),
+            },
+            gain: mixture.gain,
+            quadratic: mixture.form.rows(),
+            linear: mixture.form.linear().to_vec(),
+            constant: mixture.constant,
+        }
+    }
+
+    /// The answer in one sentence.
+    pub fn sentence(&self) -> String {
+        let mut used: Vec<&SolvedArm> = self.arms.iter().filter(|arm| arm.weight >= 0.005).collect();
+        used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        if let [only] = used[..] {
+            return format!(
+                "Use {} alone: no mixture has a better {} than its {:.4}.",
+                only.name, self.score.name, only.score
+            );
+        }
+        let shares: Vec<String> = used.iter().map(|arm| format!("{} {:.0}%", arm.name, 100.0 * arm.weight)).collect();
+        format!(
+            "Mix {}: {} {} instead of {} with the best single model, {}.",
+            shares.join(", "),
+            self.score.name,
+            brief(self.mixture.score),
+            brief(self.best_single.score),
+            self.best_single.name
+        )
+    }
+}
+
+/// A number with three digits that count, without an exponent where that is short.
+pub fn brief(value: f64) -> String {
+    let size = value.abs();
+    if size >= 100.0 || value == 0.0 {
+        format!("{value:.1}")
+    } else if size >= 1.0 {
+        format!("{value:.2}")
+    } else if size >= 0.001 {
+        format!("{value:.*}", (2 - size.log10().floor() as i32).max(2) as usize)
+    } else {
+        format!("{value:.2e}")
+    }
+}
+
+/// Scores of arms and of a mixture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoreDocument {
+    /// The version of modelmix that made it.
+    pub version: String,
+    /// The arms in the order given.
+    pub arms: Vec<ScoredArm>,
+    /// The mixture, where there is one.
+    pub mixture: Option<ScoredMixture>,
+    /// How the metrics were defined.
+    pub settings: BTreeMap<String, serde_json::Value>,
+}
+
+/// An arm of a [`ScoreDocument`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoredArm {
+    /// Its name.
+    pub name: String,
+    /// How many samples it has.
+    pub samples: usize,
+    /// By metric, and `kid_std`, the standard deviation between KID's subsets.
+    pub scores: BTreeMap<String, f64>,
+    /// Standard errors by metric; none where it is not defined.
+    pub errors: BTreeMap<String, Option<f64>>,
+}
+
+/// The mixture of a [`ScoreDocument`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoredMixture {
+    /// The weights by arm.
+    pub weights: BTreeMap<String, f64>,
+    /// How many samples of equal weight say as much.
+    pub effective_samples: f64,
+    /// As for arms.
+    pub scores: BTreeMap<String, f64>,
+    /// As for arms.
+    pub errors: BTreeMap<String, Option<f64>>,
+}
+
+/// A score table as documents have it: scores and standard errors by name.
+pub fn scores(table: &ScoreTable) -> (BTreeMap<String, f64>, BTreeMap<String, Option<f64>>) {
+    let (mut scores, mut errors) = (BTreeMap::new(), BTreeMap::new());
+    for (metric, estimate) in table {
+        scores.insert(metric.name().to_string(), estimate.value);
+        if estimate.by == ErrorBy::Subsets {
+            // Tools print the spread of subsets, which is not the standard error of their mean.
+            scores.insert(format!("{metric}_std"), estimate.standard_error);
+        } else {
+            errors.insert(metric.name().to_string(), Some(estimate.standard_error).filter(|error| error.is_finite()));
+        }
+    }
+    (scores, errors)
+}
+
+/// Whether more of a score of a [`ScoreDocument`] is better; nothing for what is no metric, such as `kid_std`.
+pub fn more_is_better(score: &str) -> Option<bool> {
+    score.parse::<Metric>().ok().map(Metric::more_is_better)
+}
+
+/// How policies did on recorded arms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulateDocument {
+    /// The version of modelmix that made it.
+    pub version: String,
+    /// The objective, as it was written.
+    pub objective: String,
+    /// The kernel of its first quadratic term.
+    pub kernel: Option<Kernel>,
+    /// What the loss reads as.
+    pub score: ScoreMeaning,
+    /// The arms' names.
+    pub arms: Vec<String>,
+    /// How many seeds every policy ran with.
+    pub seeds: usize,
+    /// The first seed.
+    pub seed: u64,
+    /// The optimal weights and their loss, on all recorded samples.
+    pub optimum: Optimum,
+    /// The best single arm and its loss.
+    pub best_single: SimulatedSingle,
+    /// The best single arm's loss less the optimum's.
+    pub gain: f64,
+    /// The policies' names in the order given.
+    pub order: Vec<String>,
+    /// By policy, as users write it.
+    pub policies: BTreeMap<String, SimulatedPolicy>,
+}
+
+/// The optimum of a [`SimulateDocument`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Optimum {
+    /// By arm.
+    pub weights: Vec<f64>,
+    /// Their loss.
+    pub loss: f64,
+}
+
+/// The best single arm of a [`SimulateDocument`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedSingle {
+    /// Its name.
+    pub name: String,
+    /// Its loss.
+    pub loss: f64,
+}
+
+/// How one policy did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedPolicy {
+    /// The rounds at which results were kept.
+    pub rounds: Vec<usize>,
+    /// The loss of the samples collected, mean and standard deviation over seeds.
+    pub loss: Spread,
+    /// L(n/t) on all recorded samples less the optimum.
+    pub regret: Spread,
+    /// n/t at each of the rounds, by arm.
+    pub shares: Vec<Vec<f64>>,
+    /// n/t at the end, by arm.
+    pub weights: Vec<f64>,
+    /// The median round from which on so many percent of the gain are kept; none where half of the seeds do not get there.
+    pub reached: Reached,
+}
+
+impl SimulateDocument {
+    /// Of a simulation's report.
+    pub fn new(report: &SimulationReport, objective: &Objective, seeds: usize, seed: u64) -> Self {
+        let policy = |policy: &PolicyReport| SimulatedPolicy {
+            rounds: policy.rounds.clone(),
+            loss: policy.loss.clone(),
+            regret: policy.regret.clone(),
+            shares: policy.shares.clone(),
+            weights: policy.weights.clone(),
+            reached: policy.reached,
+        };
+        Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            objective: report.objective.clone(),
+            kernel: report.kernels.first().copied(),
+            score: ScoreMeaning::of(objective),
+            arms: report.arms.clone(),
+            seeds,
+            seed,
+            optimum: Optimum { weights: report.optimum.clone(), loss: report.optimal_loss },
+            best_single: SimulatedSingle {
+                name: report.arms[report.best_single].clone(),
+                loss: report.best_single_loss,
+            },
+            gain: report.gain,
+            order: report.policies.iter().map(|policy| policy.policy.clone()).collect(),
+            policies: report.policies.iter().map(|report| (report.policy.clone(), policy(report))).collect(),
+        }
+    }
+}
