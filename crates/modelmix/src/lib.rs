@@ -55,8 +55,9 @@ pub use objective::Objective;
 pub use policy::{Policy, PolicySpec};
 pub use quadratic::Quadratic;
 pub use session::{Pull, Session, SessionSettings, Values};
-pub use simulate::{Simulation, simulate};
+pub use simulate::{Simulation, simulate, simulate_watched};
 pub use statistics::Statistics;
+pub use text::nearest as nearest_word;
 
 /// The README's examples are tests.
 #[cfg(doctest)]

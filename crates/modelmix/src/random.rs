@@ -26,6 +26,12 @@ impl Random {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
+    /// A standard normal number, of two uniform ones (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
     /// Uniform in 0..`bound`, without bias (Lemire's multiplication with rejection). A bound of 1 draws nothing.
     ///
     /// # Panics
@@ -125,6 +131,15 @@ mod tests {
         assert_eq!(counts[1], 0);
         // binomial(40000, 1/4): four standard deviations are 346
         assert!(counts[0].abs_diff(10_000) < 350, "{counts:?}");
+    }
+
+    #[test]
+    fn normal_numbers_have_their_moments() {
+        let mut random = Random::seeded(11);
+        let values: Vec<f64> = (0..40_000).map(|_| random.normal()).collect();
+        let moment = |power: i32| values.iter().map(|value| value.powi(power)).sum::<f64>() / values.len() as f64;
+        // four standard errors of the mean, the variance and the fourth moment: √(1, 2, 96)/200
+        assert!(moment(1).abs() < 0.02 && (moment(2) - 1.0).abs() < 0.0283 && (moment(4) - 3.0).abs() < 0.196);
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl<'a> Call<'a> {
 }
 
 /// The known word nearest to a misspelt one, if any is near: at most two edits, and fewer than half of its letters.
-pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word: Vec<char> = word.to_lowercase().chars().collect();
     known
         .iter()

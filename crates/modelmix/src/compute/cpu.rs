@@ -28,10 +28,21 @@ const PART_ROWS: usize = 256;
 const ROWS_FOR_TILES: usize = 4;
 
 /// Kernel sums on the processor's cores.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Cpu {
     threads: usize,
     instructions: Instructions,
+    watch: Option<Watch>,
+}
+
+/// Whoever is told how many pairs have been summed, as it goes.
+#[derive(Clone)]
+struct Watch(Arc<dyn Fn(u64) + Send + Sync>);
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watch")
+    }
 }
 
 impl Default for Cpu {
@@ -54,13 +65,19 @@ impl Cpu {
     /// A given number of threads (0 counts as 1). The results are the same to the last bit.
     pub fn with_threads(threads: usize) -> Self {
         let instructions = Instructions::available().last().copied().unwrap_or(Instructions::Portable);
-        Self { threads: threads.max(1), instructions }
+        Self { threads: threads.max(1), instructions, watch: None }
     }
 
     /// The same with other instructions than the best; nothing where the processor does not have them.
     #[must_use]
     pub fn with_instructions(self, instructions: Instructions) -> Option<Self> {
         Instructions::available().contains(&instructions).then_some(Self { instructions, ..self })
+    }
+
+    /// The same, telling `watch` of every piece of a sum how many pairs it had, on whichever thread summed it.
+    #[must_use]
+    pub fn watched(self, watch: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self { watch: Some(Watch(Arc::new(watch))), ..self }
     }
 
     /// Which instructions it uses.
@@ -97,6 +114,9 @@ impl Cpu {
                 let (index, x_range, y_range) = &wave[piece];
                 let mut leaf = Sums::new(x_range.clone(), y_range.clone());
                 self.sweep(&tasks[*index], x_range.clone(), y_range.clone(), &mut leaf);
+                if let Some(Watch(watch)) = &self.watch {
+                    watch((x_range.len() * y_range.len()) as u64);
+                }
                 leaf
             });
             for ((index, x_range, y_range), sums) in wave.iter().zip(results) {
@@ -254,7 +274,7 @@ impl Backend for Cpu {
     }
 
     fn on_one_thread(&self) -> Arc<dyn Backend> {
-        Arc::new(Self { threads: 1, ..*self })
+        Arc::new(Self { threads: 1, ..self.clone() })
     }
 
     fn neighbours(&self, x: Rows<'_>, k: usize) -> Vec<Neighbour> {

@@ -19,7 +19,7 @@ const COLUMNS: usize = 512;
 const CLOSE: f64 = 1e-4;
 
 /// Kernel sums in double precision on the processor's cores.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Double {
     cpu: Cpu,
 }

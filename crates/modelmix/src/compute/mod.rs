@@ -26,7 +26,8 @@ pub use cpu::Cpu;
 pub use dense::{Eigen, Matrix, negligible};
 pub use dispatch::Instructions;
 pub use double::Double;
-pub(crate) use parallel::{available_threads, parallel};
+pub use parallel::available_threads;
+pub(crate) use parallel::parallel;
 pub use reference::Reference;
 
 /// Sums of a kernel over all pairs of two sets, by row and by column.

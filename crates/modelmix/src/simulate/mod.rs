@@ -135,6 +135,19 @@ const SHARES_OF_GAIN: [f64; 3] = [0.90, 0.95, 0.99];
 /// # Errors
 /// Settings out of range, a policy that needs what was not given, an arm that runs dry without replacement.
 pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Result<SimulationReport> {
+    simulate_watched(arms, loss, simulation, &|| {})
+}
+
+/// The same; `done` is called after each of the policies × seeds runs, by whichever thread ran it.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_watched(
+    arms: &RecordedArms,
+    loss: &Loss,
+    simulation: &Simulation,
+    done: &(dyn Fn() + Sync),
+) -> Result<SimulationReport> {
     simulation.check()?;
     let truth = Truth::new(arms, loss)?;
     let threads = simulation.threads.unwrap_or_else(available_threads);
@@ -155,7 +168,9 @@ pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Re
         .collect();
     let traces = parallel(threads, jobs.len(), |job| {
         let (policy, seed) = jobs[job];
-        run(&recorded, &truth, simulation, policy, seed)
+        let trace = run(&recorded, &truth, simulation, policy, seed);
+        done();
+        trace
     })
     .into_iter()
     .collect::<Result<Vec<Trace>>>()?;
