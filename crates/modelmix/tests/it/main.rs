@@ -7,6 +7,7 @@ mod compute;
 mod equations;
 mod golden;
 mod load;
+mod metrics;
 mod objective;
 mod policies;
 mod properties;
