@@ -146,6 +146,21 @@ fn identical_samples() {
     }
 }
 
+/// Covariances of zero: what is left is the distance of the means, and the other side's spread.
+#[test]
+fn sets_without_spread() {
+    let (copies, others) = (rows(&[[1.5, -2.0, 0.25]; 12]), rows(&[[1.5, 2.0, 3.25]; 9]));
+    let wide = rows(&[[0.5, -2.0, 0.25], [2.5, -2.0, 0.25], [1.5, -5.0, 0.25], [1.5, 1.0, 0.25]]);
+    let engine = Double::new();
+    for (x, y, expected) in [(&copies, &others, 25.0), (&copies, &wide, 20.0 / 3.0), (&wide, &copies, 20.0 / 3.0)] {
+        let found = fid_estimate(&Pool::of(x), y, &engine).unwrap();
+        relative("fid", found.value, expected, 1e-12);
+        assert_eq!(fid(&Pool::of(x), y, &engine).unwrap(), found.value);
+        assert!(found.standard_error.is_finite());
+    }
+    assert_eq!(fid(&Pool::of(&copies), &copies, &engine).unwrap(), 0.0);
+}
+
 /// Values whose squares leave single precision: powers of two times others, which changes nothing but the unit.
 #[test]
 fn very_large_and_very_small_features() {
