@@ -39,7 +39,7 @@ pub fn vendi(pool: &Pool<'_>, kernel: &Kernel, order: f64, backend: &dyn Backend
 pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, backend: &dyn Backend) -> Result<Estimate> {
     check(pool, kernel, order)?;
     let weights = pool.row_weights();
-    // h(x) = φ(x)ᵀ f′(ρ) φ(x), where the score is a function of tr f(ρ).
+    // h(x) = φ(x)ᵀ f′(ρ) φ(x), f′ the slopes, where the score is a function of tr f(ρ).
     let (values, influences): (Vec<f64>, Vec<f64>) = if is_dual(pool, kernel) {
         let Eigen { values, vectors } = dual(pool, backend).eigen();
         let slopes = slopes(order, &values);
@@ -67,30 +67,32 @@ pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, backend: &dy
         (values, influences)
     };
     let value = number(order, &values);
-    // The score's derivative by tr f(ρ).
+    // The score's derivative by what `slopes` are of.
     let slope = if order == 1.0 {
         value
     } else if order.is_infinite() {
         value * value
     } else {
-        value.powf(order) / (1.0 - order)
+        value / (1.0 - order)
     };
     let standard_error = slope.abs() * stratified_error(pool, &influences);
     Ok(Estimate { value, standard_error, by: ErrorBy::Influence })
 }
 
-/// f′ at every eigenvalue: of −λ ln λ for q = 1, of λ^q for others, of the largest for q = ∞.
+/// Derivatives by every eigenvalue: of −Σλ ln λ for q = 1, of ln Σλ^q for others, of the largest for q = ∞.
 fn slopes(order: f64, values: &[f64]) -> Vec<f64> {
     let largest = values.len() - 1;
+    let zero = zero(order, values);
+    let log_sum = if order == 1.0 || order.is_infinite() { 0.0 } else { log_sum(order, values) };
     let slope = |(index, &value): (usize, &f64)| {
         if order.is_infinite() {
             f64::from(u8::from(index == largest))
-        } else if value <= 0.0 {
+        } else if value <= zero {
             0.0
         } else if order == 1.0 {
             -value.ln() - 1.0
         } else {
-            order * value.powf(order - 1.0)
+            order * ((order - 1.0) * value.ln() - log_sum).exp()
         }
     };
     values.iter().enumerate().map(slope).collect()
@@ -98,17 +100,31 @@ fn slopes(order: f64, values: &[f64]) -> Vec<f64> {
 
 /// The score of eigenvalues, ascending. What rounding left below zero counts as zero.
 fn number(order: f64, values: &[f64]) -> f64 {
-    let positive = || values.iter().copied().filter(|&value| value > 0.0);
     if order == 1.0 {
-        (-positive().map(|value| value * value.ln()).sum::<f64>()).exp()
+        (-values.iter().filter(|&&value| value > 0.0).map(|value| value * value.ln()).sum::<f64>()).exp()
     } else if order.is_infinite() {
         1.0 / values.last().copied().unwrap_or(1.0)
     } else {
-        // Below 1 an order lifts what is rounding; such eigenvalues are left out.
-        let zero = if order < 1.0 { crate::compute::negligible(values) } else { 0.0 };
-        let sum: f64 = positive().filter(|&value| value > zero).map(|value| value.powf(order)).sum();
-        sum.powf(1.0 / (1.0 - order))
+        (log_sum(order, values) / (1.0 - order)).exp()
     }
+}
+
+/// ln Σλ^q for eigenvalues that add up to 1. Near q = 1 that is nearly ln 1, so that only what differs from it is added; and
+/// powers of a high order are too small for any float, so that they are taken of λ/max λ.
+fn log_sum(order: f64, values: &[f64]) -> f64 {
+    let zero = zero(order, values);
+    let positive = values.iter().copied().filter(|&value| value > zero);
+    if order < 1.5 {
+        positive.map(|value| value * ((order - 1.0) * value.ln()).exp_m1()).sum::<f64>().ln_1p()
+    } else {
+        let largest = values.last().copied().unwrap_or(1.0);
+        order * largest.ln() + positive.map(|value| (value / largest).powf(order)).sum::<f64>().ln()
+    }
+}
+
+/// What an eigenvalue must exceed to count: below 1 an order lifts those that are rounding.
+fn zero(order: f64, values: &[f64]) -> f64 {
+    if order < 1.0 { crate::compute::negligible(values) } else { 0.0 }
 }
 
 /// Whether the matrix of features is smaller than that of samples.
