@@ -41,27 +41,33 @@ impl<'a> Pool<'a> {
     /// No positive share, one that is negative or not finite, sets of different widths.
     pub fn mixture(sets: impl IntoIterator<Item = (&'a Features, f64)>) -> Result<Self> {
         let mut parts: Vec<Part<'a>> = Vec::new();
+        let mut width = None;
         for (index, (features, share)) in sets.into_iter().enumerate() {
             if !(share.is_finite() && share >= 0.0) {
                 return Err(Error::setting(&format!("the weight of set {index}"), share, "zero or a positive number"));
             }
-            if let Some(first) = parts.first().filter(|first| first.rows.width() != features.width()) {
+            let expected = *width.get_or_insert(features.width());
+            if expected != features.width() {
                 return Err(Error::Width {
                     origin: format!("set {index}"),
                     found: features.width(),
                     other: "the first set".into(),
-                    expected: first.rows.width(),
+                    expected,
                 });
             }
             if share > 0.0 {
                 parts.push(Part { rows: features.view(), share });
             }
         }
-        let total: f64 = parts.iter().map(|part| part.share).sum();
         if parts.is_empty() {
             return Err(Error::missing("a mixture", "at least one set with a positive weight"));
         }
+        // The largest becomes 1 first, so that no sum overflows; what is nothing beside it has no share.
+        let largest = parts.iter().fold(0.0f64, |largest, part| largest.max(part.share));
+        parts.iter_mut().for_each(|part| part.share /= largest);
+        let total: f64 = parts.iter().map(|part| part.share).sum();
         parts.iter_mut().for_each(|part| part.share /= total);
+        parts.retain(|part| part.share > 0.0);
         Ok(Self { parts })
     }
 

@@ -253,6 +253,12 @@ fn weights_and_widths() {
     says(mix(0.0, 0.0), &["mixture", "positive weight"]);
     says(Pool::mixture([]), &["mixture", "at least one set"]);
     says(Pool::mixture([(&a, 0.5), (&wide, 0.5)]), &["set 1 has 3 columns", "has 2", "same encoder"]);
+    // Whether they have a weight or not, and wherever they stand.
+    says(Pool::mixture([(&wide, 0.0), (&a, 1.0)]), &["set 1 has 2 columns", "has 3", "same encoder"]);
+    says(Pool::mixture([(&a, 1.0), (&wide, 0.0)]), &["set 1 has 3 columns", "has 2", "same encoder"]);
+    assert_eq!(mix(1e308, 1e308).unwrap().row_weights(), [0.05; 20]);
+    assert_eq!(mix(1e-320, 1e-320).unwrap().row_weights(), [0.05; 20]);
+    assert_eq!(mix(1e-300, 1e300).unwrap().row_weights(), [0.1; 10]);
     let arms = ["a", "b"].into_iter().zip([&a, &b]).map(|(name, set)| RecordedArm::new(name, set.clone())).collect();
     let arms = RecordedArms::new(arms).unwrap();
     says(Pool::arms(&arms, &[1.0]), &["1 weights", "2 arms"]);
