@@ -3,7 +3,7 @@
 use super::estimate::stratified_error;
 use super::pairs::{Pairs, Statistic};
 use super::{ErrorBy, Estimate, Pool, check};
-use crate::compute::{Backend, Eigen, Matrix};
+use crate::compute::{Backend, Double, Eigen, Matrix};
 use crate::error::{Error, Result};
 use crate::features::Rows;
 use crate::kernel::{Geometry, Kernel};
@@ -145,7 +145,8 @@ fn dual(pool: &Pool<'_>, backend: &dyn Backend) -> Matrix {
     sum
 }
 
-/// √wₐ k(xₐ, x_b) √w_b, its lower triangle.
+/// √wₐ k(xₐ, x_b) √w_b, its lower triangle. In double precision whatever the engine: rounding to single precision makes
+/// eigenvalues that low orders count, and the kernel is a small part of the work beside its eigenvalues.
 fn primal(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> Result<Matrix> {
     let count = pool.len();
     if count > LARGEST_MATRIX {
@@ -161,7 +162,7 @@ fn primal(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> Result<Mat
     let rows = pooled.view();
     let roots: Vec<f64> = pool.row_weights().iter().map(|weight| weight.sqrt()).collect();
     let mut matrix = Matrix::zeros(count, count);
-    backend.kernel_blocks(kernel, rows, CHUNK, &mut |first, values| {
+    Double::with_threads(backend.threads()).kernel_blocks(kernel, rows, CHUNK, &mut |first, values| {
         for (offset, values) in values.chunks_exact(count).enumerate() {
             let column = first + offset;
             let entries = matrix.column_mut(column).iter_mut().zip(values).zip(&roots);
