@@ -85,13 +85,14 @@ impl Map {
             }
             Kernel::Laplacian { bandwidth } => (Map::LaplacianOfDistance { factor: (-log2_e / bandwidth) as f32 }, 1.0),
             Kernel::Polynomial { scale, offset, degree } => {
-                let unit = scale * largest + offset;
+                // (γ x·y + c)^p = γ^p (x·y + c/γ)^p, in a unit that is a power of two: for KID's kernel no number is rounded
+                // but the product, and what rounds at random averages out of sums.
+                let shift = offset / scale;
+                let unit = (largest + shift).log2().ceil().exp2();
                 // Nothing but zeros: their powers are zero in any unit.
-                let unit = if unit > 0.0 { unit } else { 1.0 };
-                (
-                    Map::Polynomial { factor: (scale / unit) as f32, offset: (offset / unit) as f32, degree },
-                    unit.powi(degree as i32),
-                )
+                let unit = if unit > 0.0 && unit.is_finite() { unit } else { 1.0 };
+                let map = Map::Polynomial { factor: (1.0 / unit) as f32, offset: (shift / unit) as f32, degree };
+                (map, (scale * unit).powi(degree as i32))
             }
             Kernel::Cosine { power } => (Map::Cosine { degree: power }, 1.0),
         }

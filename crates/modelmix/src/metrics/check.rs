@@ -13,7 +13,7 @@ pub(super) fn width(pool: &Pool<'_>, reference: &Features) -> Result<()> {
     Err(Error::Width {
         origin: "the reference".into(),
         found: reference.width(),
-        other: "the samples".into(),
+        other: "the set of samples".into(),
         expected: pool.width(),
     })
 }
@@ -41,9 +41,9 @@ pub(super) fn rows(what: &str, metric: &str, rows: Rows<'_>, least: usize) -> Re
     if rows.len() >= least {
         return Ok(());
     }
-    let plural = if rows.len() == 1 { "is 1 row" } else { "are too few rows" };
+    let found = if rows.len() == 1 { "there is 1 row".into() } else { format!("there are {} rows", rows.len()) };
     Err(Error::Array {
         origin: what.into(),
-        problem: format!("there {plural} ({}) for {metric}, which needs at least {least}; record more", rows.len()),
+        problem: format!("{found}, and {metric} needs at least {least}; record more samples"),
     })
 }

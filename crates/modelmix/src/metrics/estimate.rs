@@ -9,10 +9,24 @@ use super::Pool;
 pub struct Estimate {
     /// The value.
     pub value: f64,
-    /// How far a new draw of the samples would move it, one standard deviation.
+    /// How uncertain it is, one standard deviation, as [`ErrorBy`] says; not a number where a set is too small to tell.
+    #[serde(with = "or_null")]
     pub standard_error: f64,
     /// How the standard error was found.
     pub by: ErrorBy,
+}
+
+/// JSON has no NaN.
+mod or_null {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        Some(*value).filter(|value| value.is_finite()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+    }
 }
 
 /// Ways to a standard error.
@@ -23,7 +37,8 @@ pub enum ErrorBy {
     Jackknife,
     /// Every sample's influence to first order (the infinitesimal jackknife), set by set; the sets' variances added.
     Influence,
-    /// The spread of what is averaged, the other set taken as given.
+    /// The spread of what is averaged, the other set taken as given: over the samples for precision and density, over the
+    /// reference for recall and coverage.
     Terms,
     /// The spread over subsets of the samples. It is that of one subset, not of their mean, as tools print it.
     Subsets,
@@ -42,6 +57,9 @@ impl Estimate {
 /// The standard error of Σαᵢ·(mean of h over set i), the sets being independent: √ Σ αᵢ² Var(h)/nᵢ, with the variance of
 /// the samples at hand. `values` has h of every sample, set after set.
 pub(super) fn stratified_error(pool: &Pool<'_>, values: &[f64]) -> f64 {
+    if pool.parts().iter().any(|part| part.rows.len() < 2) {
+        return f64::NAN;
+    }
     let mut first = 0;
     let mut variance = 0.0;
     for part in pool.parts() {

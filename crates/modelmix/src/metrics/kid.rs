@@ -46,7 +46,9 @@ pub fn kid(
 ) -> Result<Estimate> {
     check::width(pool, reference)?;
     check::kernel(pool, Some(reference), kernel)?;
-    let drawn = pool.largest_draw().max(if pool.parts().len() == 1 { pool.len() } else { 0 });
+    pool.parts().iter().try_for_each(|part| check::rows("the samples", "kid", part.rows, 2))?;
+    check::rows("the reference", "kid", reference.view(), 2)?;
+    let drawn = pool.largest_draw();
     let most = drawn.min(reference.len());
     let size = settings.size.unwrap_or(most.min(1000));
     if size < 2 || size > most {
@@ -54,7 +56,7 @@ pub fn kid(
             "the subset size of kid",
             size,
             format!(
-                "at least 2 and at most {most}: {drawn} samples can be drawn of the one side, and the reference has {}; record more or choose smaller subsets",
+                "at least 2 and at most {most}, since {drawn} samples can be drawn and the reference has {}; record more or choose smaller subsets",
                 reference.len()
             ),
         ));

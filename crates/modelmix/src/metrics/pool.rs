@@ -5,6 +5,9 @@ use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::random::Random;
 
+/// What is this near to a whole number is one.
+const WHOLE: f64 = 1e-9;
+
 /// One set of samples, or a mixture of several: sample a of set i weighs αᵢ/nᵢ.
 ///
 /// ```
@@ -79,7 +82,7 @@ impl<'a> Pool<'a> {
         if weights.len() != arms.len() {
             return Err(Error::missing(
                 "a mixture",
-                format!("one weight an arm: {} weights were given for {} arms", weights.len(), arms.len()),
+                format!("one weight an arm, zero for those left out: {} given for {} arms", weights.len(), arms.len()),
             ));
         }
         Self::mixture(arms.iter().map(|arm| &arm.features).zip(weights.iter().copied()))
@@ -132,13 +135,14 @@ impl<'a> Pool<'a> {
         let mut random = Random::seeded(seed);
         let counts = self.apportion(count, &mut random);
         let mut values = Vec::with_capacity(count * self.width());
-        for (index, (part, &count)) in self.parts.iter().zip(&counts).enumerate() {
+        for (part, &count) in self.parts.iter().zip(&counts) {
             if count > part.rows.len() {
                 return Err(Error::setting(
                     "the number of samples drawn",
                     counts.iter().sum::<usize>(),
                     format!(
-                        "smaller: set {index} has {} samples and its share is {count}; draw fewer or record more",
+                        "at most {}: a set with {} samples would have to give {count}; draw fewer or record more",
+                        self.largest_draw(),
                         part.rows.len()
                     ),
                 ));
@@ -152,10 +156,9 @@ impl<'a> Pool<'a> {
 
     /// The most samples that [`Pool::draw`] can surely give.
     pub fn largest_draw(&self) -> usize {
-        let most = |part: &Part<'_>| ((part.rows.len() as f64 / part.share) * (1.0 - 1e-12)).floor() as usize;
-        let whole = self.parts.iter().map(most).min().unwrap_or(0);
-        // Remainders may add one sample to any set.
-        if self.parts.len() == 1 { self.parts[0].rows.len() } else { whole.saturating_sub(self.parts.len()) }
+        // Where a share of them is no whole number, it is rounded up at most, and that is still within the set.
+        let most = |part: &Part<'_>| (part.rows.len() as f64 / part.share + WHOLE).floor() as usize;
+        self.parts.iter().map(most).min().unwrap_or(0).min(self.len())
     }
 
     /// Whole numbers near share · count that add up to it: the floor each, what is left by lot with the remainders as
@@ -170,6 +173,8 @@ impl<'a> Pool<'a> {
             .enumerate()
             .map(|(index, part)| {
                 line += part.share * count as f64;
+                // Rounding must not turn a whole number into one that is drawn for.
+                let line = if (line - line.round()).abs() < WHOLE { line.round() } else { line };
                 let until = if index == last { count } else { ((line + start).floor() as usize).min(count) };
                 let number = until.saturating_sub(given);
                 given = until.max(given);
