@@ -9,7 +9,7 @@ use modelmix::metrics::{
     ErrorBy, KidSettings, Neighbourhoods, NumPyRandom, Prdc, cmmd, fid, fid_estimate, kid, kid_kernel, mmd, prdc, rke,
     vendi, vendi_estimate,
 };
-use modelmix::{Features, Kernel};
+use modelmix::Kernel;
 use serde_json::Value;
 
 use super::fashion::{Set, number, whole};
