@@ -20,6 +20,7 @@ docs:
 bench: .venv-bench/ready
 	cargo build --release --example bench
 	.venv-bench/bin/python benches/peers.py
+	.venv-bench/bin/python benches/metrics.py
 
 .venv-bench/ready: benches/requirements.txt
 	python3 -m venv .venv-bench
