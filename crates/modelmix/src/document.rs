@@ -36,11 +36,16 @@ impl ScoreMeaning {
     /// Of an objective: of its first term.
     pub fn of(objective: &Objective) -> Self {
         let measure = objective.terms().first().map(|term| &term.measure);
-        let more = matches!(measure, Some(Measure::Rke { .. } | Measure::Precision { .. } | Measure::Density { .. }));
+        let more = matches!(
+            measure,
+            Some(Measure::Rke { .. } | Measure::Vendi { .. } | Measure::Precision { .. } | Measure::Density { .. })
+        );
         let name = match measure {
             Some(Measure::Rke { .. }) => "RKE".into(),
             Some(Measure::Mmd { .. }) => "MMD²".into(),
             Some(Measure::Kid { .. }) => "KID ×100".into(),
+            Some(Measure::Fid) => "FID".into(),
+            Some(Measure::Vendi { .. }) => "Vendi".into(),
             Some(other) => other.name().to_string(),
             None => "loss".into(),
         };
@@ -86,7 +91,7 @@ pub struct SolvedArm {
     pub samples: usize,
     /// Its share in the mixture.
     pub weight: f64,
-    /// An interval for the share, 95%, where one was asked for.
+    /// Where the share would be with other samples of the same models, 95% of the time; none with `fid` or `vendi`.
     pub interval: Option<[f64; 2]>,
     /// Its loss alone.
     pub loss: f64,
@@ -123,8 +128,8 @@ pub struct SolvedSingle {
 }
 
 impl SolveDocument {
-    /// Of a solved mixture; `intervals` has one a weight, or is empty.
-    pub fn new(mixture: &Mixture, objective: &Objective, intervals: &[[f64; 2]]) -> Self {
+    /// Of a solved mixture.
+    pub fn new(mixture: &Mixture, objective: &Objective) -> Self {
         let score = |terms: &[TermValue], loss: f64| terms.first().map_or(loss, |term| term.score);
         let best = mixture.best_arm();
         Self {
@@ -136,12 +141,11 @@ impl SolveDocument {
             arms: mixture
                 .arms
                 .iter()
-                .enumerate()
-                .map(|(index, arm)| SolvedArm {
+                .map(|arm| SolvedArm {
                     name: arm.name.clone(),
                     samples: arm.samples,
                     weight: arm.weight,
-                    interval: intervals.get(index).copied(),
+                    interval: arm.interval,
                     loss: arm.loss,
                     score: score(&arm.terms, arm.loss),
                     adds: arm.adds,

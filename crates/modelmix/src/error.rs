@@ -96,6 +96,17 @@ pub enum Error {
         needs: String,
     },
 
+    /// A term that is not a mean over pairs of samples was given to something that knows only such means.
+    #[error(
+        "{term} is not a mean over pairs of samples, so it can be optimised offline only, by solve; use {instead} in a session"
+    )]
+    Offline {
+        /// The term.
+        term: String,
+        /// A term of the same kind that is one.
+        instead: &'static str,
+    },
+
     /// The quadratic program has no feasible point, or is not convex.
     #[error("the weights cannot be found: {problem}")]
     Program {

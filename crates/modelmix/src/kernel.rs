@@ -104,6 +104,20 @@ impl Kernel {
         }
     }
 
+    /// Whether k(x, x) = 1 for every x, so that RKE and Vendi scores count something.
+    ///
+    /// # Errors
+    /// A kernel that is not.
+    pub(crate) fn check_unit(&self) -> Result<()> {
+        match self {
+            Kernel::Gaussian { .. } | Kernel::Laplacian { .. } | Kernel::Cosine { .. } => Ok(()),
+            Kernel::Polynomial { .. } => {
+                let must = "one with k(x, x) = 1: cosine, gaussian or laplacian";
+                Err(Error::setting("the kernel of an entropy", self, must))
+            }
+        }
+    }
+
     /// Whether the kernel is defined on every row.
     ///
     /// # Errors

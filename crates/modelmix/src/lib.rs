@@ -1,8 +1,8 @@
 //! **modelmix finds the mixture of generative models that beats every single one of them.**
 //!
 //! Given samples of several models as features, it finds the weights that minimise a kernel score of the pooled output:
-//! RKE diversity, MMD or KID to a reference, with precision, density or cost beside them. Offline, by a convex quadratic
-//! program over samples that you have ([`solve`]); online, by choosing which model to ask next, so that as few paid samples
+//! RKE diversity, MMD or KID to a reference, with precision, density or cost beside them. Offline, by a convex
+//! program over samples that you have ([`solve`]), of Fréchet distances and Vendi scores too; online, by choosing which model to ask next, so that as few paid samples
 //! as possible are spent ([`Session`]). The method is that of *Be More Diverse than the Most Diverse: Optimal Mixtures of
 //! Generative Models via Mixture-UCB Bandit Algorithms* (Rezaei, Farnia, Li; ICLR 2025), which the documentation calls
 //! *the paper*.
@@ -42,6 +42,7 @@ pub mod random;
 pub mod session;
 pub mod simplex;
 pub mod simulate;
+pub mod spectral;
 pub mod statistics;
 mod text;
 

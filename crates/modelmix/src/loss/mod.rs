@@ -1,5 +1,5 @@
 //! A loss: an objective that has been given all it needs (reference, costs, bandwidth) and can be evaluated on samples,
-//! as κ(x, x′) on pairs and f(x) on single ones.
+//! as κ(x, x′) on pairs and f(x) on single ones. Of its smooth terms it holds the data; they are evaluated by `spectral`.
 
 mod prepare;
 
@@ -10,6 +10,7 @@ use crate::compute::Backend;
 use crate::error::{Error, Result};
 use crate::features::{Features, HalfRows, Rows};
 use crate::kernel::Kernel;
+use crate::metrics::Moments;
 use crate::objective::{MEASURES, Measure, Objective};
 use crate::text::nearest;
 
@@ -51,11 +52,21 @@ pub(crate) enum Linear {
     Score(String, Option<(f64, f64)>),
 }
 
-/// A term that can be evaluated: weight · (E κ + E f + constant).
+/// What a smooth term is of, beside the samples.
+#[derive(Clone, Debug)]
+pub(crate) enum Smooth {
+    /// The Fréchet distance to a reference with these moments.
+    Fid(Arc<Moments>),
+    /// The Vendi score of an order, with the term's kernel.
+    Vendi(f64, Kernel),
+}
+
+/// A term that can be evaluated: weight · (E κ + E f + constant), or a smooth one.
 #[derive(Clone, Debug)]
 pub(crate) struct PreparedTerm {
     pub(crate) measure: Measure,
     pub(crate) weight: f64,
+    pub(crate) smooth: Option<Smooth>,
     /// κ, already squared for RKE.
     pub(crate) kappa: Option<Kernel>,
     /// The kernel as users know it, before squaring.
@@ -85,7 +96,7 @@ impl Loss {
         &self.objective
     }
 
-    /// The kernels in use, bandwidths found, one for every quadratic term in the order written.
+    /// The kernels in use, bandwidths found, one for every term that has one, in the order written.
     pub fn kernels(&self) -> Vec<Kernel> {
         self.terms.iter().filter_map(|term| term.kernel).collect()
     }
@@ -127,6 +138,24 @@ impl Loss {
         }
     }
 
+    /// Whether the loss is made of means over samples and pairs of them, which is all that sessions and statistics know.
+    ///
+    /// # Errors
+    /// The first term that is not.
+    pub(crate) fn check_means(&self) -> Result<()> {
+        let smooth = self.terms.iter().find_map(|term| Some((term, term.smooth.as_ref()?)));
+        match smooth {
+            None => Ok(()),
+            Some((term, smooth)) => Err(Error::Offline {
+                term: term.measure.to_string(),
+                instead: match smooth {
+                    Smooth::Fid(_) => "kid",
+                    Smooth::Vendi(..) => "rke",
+                },
+            }),
+        }
+    }
+
     pub(crate) fn terms(&self) -> &[PreparedTerm] {
         &self.terms
     }
@@ -144,8 +173,9 @@ impl Loss {
     /// Ranges of κ and f, where all are known.
     ///
     /// # Errors
-    /// Which kernel or score has none, and how to give it.
+    /// Which kernel or score has none, and how to give it; a smooth term, which has neither κ nor f.
     pub fn ranges(&self) -> Result<Ranges> {
+        self.check_means()?;
         let mut ranges = Ranges { kappa: (0.0, 0.0), linear: (0.0, 0.0) };
         let widen = |range: &mut (f64, f64), weight: f64, (least, greatest): (f64, f64)| {
             range.0 += (weight * least).min(weight * greatest);
@@ -193,10 +223,11 @@ impl Loss {
                 expected,
             });
         }
-        self.terms.iter().filter_map(|term| term.kappa).try_for_each(|kernel| kernel.check(rows))
+        self.terms.iter().filter_map(|term| term.kernel).try_for_each(|kernel| kernel.check(rows))
     }
 
-    /// κ(x, row) for every new sample against every row held, new row after new row: one pass a quadratic term.
+    /// κ(x, row) for every new sample against every row held, new row after new row: one pass a quadratic term. Other terms
+    /// have no part in it.
     pub fn kappa_rows(&self, x: Rows<'_>, held: Rows<'_>, out: &mut Vec<f64>) {
         out.clear();
         out.resize(x.len() * held.len(), 0.0);
@@ -226,8 +257,9 @@ impl Loss {
     /// f(x) for samples of one arm, all terms weighted and added.
     ///
     /// # Errors
-    /// A score that was not given, or not for every sample; costs for another number of arms.
+    /// A score that was not given, or not for every sample; costs for another number of arms; a smooth term.
     pub fn linear(&self, arm: usize, rows: Rows<'_>, scores: &Scores) -> Result<Vec<f64>> {
+        self.check_means()?;
         let mut sums = vec![0.0; rows.len()];
         for term in &self.terms {
             if let Some(values) = self.term_linear(term, arm, rows, scores)? {

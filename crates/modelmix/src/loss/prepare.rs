@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Linear, Loss, PreparedTerm};
+use super::{Linear, Loss, PreparedTerm, Smooth};
 use crate::arms::{RecordedArms, check_rows};
 use crate::compute::{Backend, Cpu};
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::kernel::{Kernel, KernelSpec, median_distance};
+use crate::metrics::Moments;
 use crate::objective::{Measure, Objective};
 
 /// What an objective is prepared with. Everything is optional until a term needs it.
@@ -30,7 +31,7 @@ impl<'a> Inputs<'a> {
         Self::default()
     }
 
-    /// The reference set, for `mmd`, `kid`, `precision` and `density`.
+    /// The reference set, for `mmd`, `kid`, `fid`, `precision` and `density`.
     #[must_use]
     pub fn reference(mut self, reference: impl Into<Arc<Features>>) -> Self {
         self.reference = Some(reference.into());
@@ -160,6 +161,7 @@ impl<'a> TermBuilder<'a> {
         let mut term = PreparedTerm {
             measure: measure.clone(),
             weight,
+            smooth: None,
             kappa: None,
             kernel: None,
             linear: None,
@@ -182,6 +184,16 @@ impl<'a> TermBuilder<'a> {
                 let pairs: f64 = self.backend.kernel_sums_within(&kernel, reference.view()).iter().sum();
                 let own: f64 = reference.view().iter().map(|row| kernel.of_self(row)).sum();
                 term.constant = ((pairs + own) / (n * n), pairs / (n * (n - 1.0)));
+            }
+            Measure::Fid => {
+                let reference = self.reference(measure.name())?;
+                term.smooth = Some(Smooth::Fid(Arc::new(Moments::of(reference.view(), self.backend)?)));
+            }
+            Measure::Vendi { order, kernel } => {
+                let kernel = self.kernel(&Some(*kernel))?;
+                kernel.check_unit()?;
+                term.kernel = Some(kernel);
+                term.smooth = Some(Smooth::Vendi(*order, kernel));
             }
             Measure::Precision { neighbours } => {
                 term.linear = Some(Linear::Precision(self.radii(measure, *neighbours)?))

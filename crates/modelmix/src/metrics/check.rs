@@ -24,18 +24,6 @@ pub(super) fn kernel(pool: &Pool<'_>, reference: Option<&Features>, kernel: &Ker
     reference.map_or(Ok(()), |reference| kernel.check(reference.view()).map_err(|error| error.of("the reference")))
 }
 
-/// A kernel with k(x, x) = 1, without which entropies mean nothing.
-pub(super) fn normalised(metric: &str, kernel: &Kernel) -> Result<()> {
-    if matches!(kernel, Kernel::Polynomial { .. }) {
-        return Err(Error::setting(
-            &format!("the kernel of {metric}"),
-            kernel,
-            "one with k(x, x) = 1: gaussian, laplacian or cosine",
-        ));
-    }
-    Ok(())
-}
-
 /// At least so many rows.
 pub(super) fn rows(what: &str, metric: &str, rows: Rows<'_>, least: usize) -> Result<()> {
     if rows.len() >= least {

@@ -31,7 +31,7 @@ pub fn kid_kernel(width: usize) -> Kernel {
 }
 
 /// KID: the mean over subsets of the unbiased MMD², and the standard deviation between subsets (of the population, as
-/// tools print it). For the whole of the samples use [`mmd`](super::mmd) with [`kid_kernel`].
+/// tools print it). For the whole of the samples use [`mmd`](super::mmd()) with [`kid_kernel`].
 ///
 /// Of a mixture, a subset has each set's share of its size, whose remainders go by lot.
 ///

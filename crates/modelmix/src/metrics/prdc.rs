@@ -5,8 +5,9 @@ use super::{ErrorBy, Estimate, Pool, check};
 use crate::compute::{Backend, Balls, Neighbour, parallel, squared_distance};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
-use crate::objective::NEIGHBOURS;
 
+/// How many neighbours the balls of precision, recall, density and coverage reach to, where nothing else is said.
+pub const NEIGHBOURS: usize = 5;
 /// What is taken as enough when counts of weighted samples are added.
 const ENOUGH: f64 = 1e-9;
 

@@ -23,7 +23,7 @@ pub struct Rke {
 /// # Errors
 /// A row that the kernel is not defined on.
 pub fn rke(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> Result<Rke> {
-    check::normalised("rke", kernel)?;
+    kernel.check_unit()?;
     check::kernel(pool, None, kernel)?;
     let sets: Vec<Rows<'_>> = pool.parts().iter().map(|part| part.rows).collect();
     let shares: Vec<f64> = pool.parts().iter().map(|part| part.share).collect();

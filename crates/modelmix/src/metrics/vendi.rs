@@ -187,7 +187,7 @@ fn check(pool: &Pool<'_>, kernel: &Kernel, order: f64) -> Result<()> {
     if order.is_nan() || order <= 0.0 {
         return Err(Error::setting("the order of vendi", order, "a positive number, or infinity"));
     }
-    check::normalised("vendi", kernel)?;
+    kernel.check_unit()?;
     debug_assert!(matches!(kernel.geometry(), Geometry::SquaredDistance | Geometry::Cosine));
     check::kernel(pool, None, kernel)
 }

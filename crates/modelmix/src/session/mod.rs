@@ -106,13 +106,14 @@ impl Session<AnyPolicy> {
     /// A session over features, with one of the policies that come with the crate.
     ///
     /// # Errors
-    /// No arms, equal names, or a policy that needs what was not given.
+    /// No arms, equal names, a policy that needs what was not given, or an objective that only [`crate::solve`] takes.
     pub fn new<N: Into<String>>(
         arms: impl IntoIterator<Item = N>,
         loss: Loss,
         settings: &SessionSettings,
     ) -> Result<Self> {
         let names: Vec<String> = arms.into_iter().map(Into::into).collect();
+        loss.check_means()?;
         let policy = Self::policy_for(&names, &loss.ranges(), settings)?;
         Self::with_policy(names, loss, policy, settings)
     }
@@ -147,13 +148,14 @@ impl<P: Policy> Session<P> {
     /// A session over features with a policy of one's own; `settings.policy` is not looked at.
     ///
     /// # Errors
-    /// No arms, or equal names.
+    /// No arms, equal names, or an objective that only [`crate::solve`] takes.
     pub fn with_policy<N: Into<String>>(
         arms: impl IntoIterator<Item = N>,
         loss: Loss,
         policy: P,
         settings: &SessionSettings,
     ) -> Result<Self> {
+        loss.check_means()?;
         let width = loss.width();
         let names: Vec<String> = arms.into_iter().map(Into::into).collect();
         loss.check_arms(names.len())?;

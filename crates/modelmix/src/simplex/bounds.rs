@@ -75,6 +75,31 @@ impl Bounds {
         Ok(())
     }
 
+    /// The allowed mixture nearest to a point: clamp(pᵢ + t, floor, cap) with the t that makes the sum 1.
+    ///
+    /// # Errors
+    /// Bounds for another number of arms, or that no mixture fits.
+    pub(crate) fn nearest(&self, point: &[f64]) -> Result<Vec<f64>> {
+        self.check(point.len())?;
+        let limits = || self.floors.iter().zip(&self.caps).zip(point);
+        let shifted = |t: f64| limits().map(move |((floor, cap), p)| (p + t).clamp(*floor, *cap));
+        // The sum is linear in t between the places where an arm meets a bound.
+        let mut turns: Vec<f64> = limits().flat_map(|((floor, cap), p)| [floor - p, cap - p]).collect();
+        turns.sort_by(f64::total_cmp);
+        let sum = |t: f64| shifted(t).sum::<f64>();
+        let after = turns.partition_point(|&t| sum(t) < 1.0).clamp(1, turns.len() - 1);
+        let (left, right) = (turns[after - 1], turns[after]);
+        let (low, high) = (sum(left), sum(right));
+        let share = if high > low { ((1.0 - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 };
+        Ok(shifted(left + share * (right - left)).collect())
+    }
+
+    /// The arms that can have weight within these bounds.
+    pub(crate) fn usable(&self) -> Vec<usize> {
+        let room = 1.0 - self.floors.iter().sum::<f64>();
+        (0..self.caps.len()).filter(|&arm| self.floors[arm] > 0.0 || self.caps[arm] > 0.0 && room > 0.0).collect()
+    }
+
     /// The linear program min gᵀy over these bounds: fill the cheapest arms first. Calls `fill(arm, amount)` with what
     /// each gets above its floor, in that order.
     pub(super) fn fill(&self, cost: &[f64], mut fill: impl FnMut(usize, f64)) {

@@ -1,7 +1,9 @@
 //! min αᵀKα + fᵀα over mixture weights: Σα = 1, floor ≤ α ≤ cap. A primal active-set method, exact up to rounding,
-//! warm-started, and its answer carries a duality gap that proves how far from the optimum it can be.
+//! warm-started, and its answer carries a duality gap that proves how far from the optimum it can be. With a smooth convex
+//! function beside the form, Newton's method on top of it.
 
 mod bounds;
+mod smooth;
 mod solver;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,7 @@ use crate::error::Result;
 use crate::quadratic::Quadratic;
 
 pub use bounds::Bounds;
+pub use smooth::{Local, minimize_smooth};
 pub use solver::Solver;
 
 /// Weights with their proof.
@@ -17,11 +20,11 @@ pub use solver::Solver;
 pub struct Solution {
     /// α, which adds up to 1.
     pub weights: Vec<f64>,
-    /// αᵀKα + fᵀα.
+    /// αᵀKα + fᵀα, and the smooth function where there is one.
     pub value: f64,
     /// max over all allowed mixtures y of gradientᵀ(α − y): no mixture has a value less than `value − gap`.
     pub gap: f64,
-    /// How often the set of free arms was changed or refined.
+    /// How often the set of free arms was changed or refined; with a smooth function, how many steps were taken.
     pub iterations: usize,
 }
 

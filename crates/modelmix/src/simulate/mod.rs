@@ -133,7 +133,8 @@ const SHARES_OF_GAIN: [f64; 3] = [0.90, 0.95, 0.99];
 /// Runs every policy with every seed. Policies of the same seed are given the same samples of each arm in the same order.
 ///
 /// # Errors
-/// Settings out of range, a policy that needs what was not given, an arm that runs dry without replacement.
+/// Settings out of range, a policy that needs what was not given, an arm that runs dry without replacement, an objective
+/// that only [`crate::solve`] takes.
 pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Result<SimulationReport> {
     simulate_watched(arms, loss, simulation, &|| {})
 }

@@ -6,6 +6,7 @@
 mod compute;
 mod equations;
 mod golden;
+mod intervals;
 mod load;
 mod metrics;
 mod objective;
@@ -15,6 +16,7 @@ mod reductions;
 mod session;
 mod simplex;
 mod simulation;
+mod smooth;
 mod statistics;
 mod theory;
 mod worlds;

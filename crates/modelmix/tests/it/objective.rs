@@ -22,6 +22,8 @@ type Meaning = (&'static str, Vec<(f64, Measure)>, &'static str);
 
 fn meanings() -> Vec<Meaning> {
     let auto = Some(KernelSpec::Gaussian { bandwidth: Bandwidth::Auto });
+    let vendi = |order, kernel| Measure::Vendi { order, kernel };
+    let density = Measure::Density { neighbours: NEIGHBOURS };
     let laplacian = |bandwidth| Some(KernelSpec::Laplacian { bandwidth });
     let polynomial = |scale, offset, degree| Some(KernelSpec::Polynomial { scale, offset, degree });
     vec![
@@ -74,6 +76,21 @@ fn meanings() -> Vec<Meaning> {
             vec![(-2.0, score("aesthetic")), (1.0, Measure::Rke { kernel: None })],
             "-2*aesthetic + rke",
         ),
+        ("fid", vec![(1.0, Measure::Fid)], "fid"),
+        ("0.1*fid() - density", vec![(0.1, Measure::Fid), (-1.0, density)], "0.1*fid - density"),
+        ("vendi", vec![(1.0, vendi(1.0, KernelSpec::Cosine))], "vendi"),
+        ("vendi(order=1, kernel=cosine)", vec![(1.0, vendi(1.0, KernelSpec::Cosine))], "vendi"),
+        ("vendi(order=2)", vec![(1.0, vendi(2.0, KernelSpec::Cosine))], "vendi(order=2)"),
+        (
+            "vendi(kernel=gaussian, bandwidth=20, order=1)",
+            vec![(1.0, vendi(1.0, gaussian(20.0).unwrap()))],
+            "vendi(bandwidth=20)",
+        ),
+        (
+            "2*vendi(order=.5, kernel=laplacian)",
+            vec![(2.0, vendi(0.5, KernelSpec::Laplacian { bandwidth: Bandwidth::Auto }))],
+            "2*vendi(kernel=laplacian, bandwidth=auto, order=0.5)",
+        ),
         ("1*rke", vec![(1.0, Measure::Rke { kernel: None })], "rke"),
         (
             "0.5*rke + 2*mmd",
@@ -102,7 +119,7 @@ fn texts_mean_what_they_say() {
 }
 
 /// Text, the character where reading stops (counted from 1), and what the sentence says.
-const BAD_TEXTS: [(&str, usize, &str); 33] = [
+const BAD_TEXTS: [(&str, usize, &str); 38] = [
     ("", 1, "a term is expected here"),
     ("   ", 4, "a term is expected here"),
     ("rke -", 6, "a term is expected here"),
@@ -135,6 +152,11 @@ const BAD_TEXTS: [(&str, usize, &str); 33] = [
     ("mmd(degree=2)", 1, "name kernel=polynomial"),
     ("ästhetik + precision(neighbours=-1)", 22, "neighbours must be a whole number, and \"-1\" is not"),
     ("rke + cost(price=2)", 12, "cost takes no settings, and price was given"),
+    ("fid(order=2)", 5, "fid takes no settings, and order was given"),
+    ("vendi(order=two)", 7, "order must be a number, and \"two\" is not"),
+    ("rke + vendi(order=-2)", 13, "the order of vendi is -2, but it must be a number above 0"),
+    ("vendi(order=2, neighbours=3)", 16, "vendi has no setting neighbours; it has order, kernel, bandwidth"),
+    ("vendi(order=2, order=3)", 16, "order is given twice"),
     ("rke # 2", 5, "\"+\" or \"-\" is expected between terms"),
 ];
 
@@ -172,6 +194,8 @@ fn operators_build_the_same_as_text() {
 
 #[test]
 fn kernels_go_to_terms_that_name_none() {
+    // vendi has a kernel of its own
+    assert_eq!(Objective::vendi().with_bandwidth(2.0), Objective::vendi());
     let written: Objective = "rke(kernel=cosine) + 0.5*mmd - precision".parse().unwrap();
     assert_eq!(
         written.clone().with_bandwidth(9.0),
@@ -213,6 +237,12 @@ fn objectives() -> impl Strategy<Value = Objective> {
         let plain = [Objective::rke(), Objective::mmd(), Objective::kid()][which].clone();
         kernel.map_or(plain.clone(), |kernel| plain.with_kernel(kernel))
     });
+    let orders = prop_oneof![Just(1.0), 1e-300..64.0f64];
+    let smooth = prop_oneof![
+        Just(Objective::fid()),
+        Just(Objective::vendi()),
+        (orders, kernels()).prop_map(|(order, kernel)| Objective::vendi_of(order, kernel)),
+    ];
     let linear = prop_oneof![
         (any::<bool>(), 0..20usize).prop_map(|(density, neighbours)| {
             let name = if density { "density" } else { "precision" };
@@ -220,10 +250,11 @@ fn objectives() -> impl Strategy<Value = Objective> {
         }),
         Just(Objective::cost()),
         "[a-z_][a-z0-9_]{0,8}".prop_map(Objective::score).prop_filter("a score's own word", |objective| {
-            !["rke", "mmd", "kid", "precision", "density", "cost"].contains(&objective.terms()[0].measure.name())
+            !["rke", "mmd", "kid", "fid", "vendi", "precision", "density", "cost"]
+                .contains(&objective.terms()[0].measure.name())
         }),
     ];
-    let term = (prop_oneof![quadratic, linear], numbers(), any::<bool>())
+    let term = (prop_oneof![quadratic, smooth, linear], numbers(), any::<bool>())
         .prop_map(|(term, size, negative)| if negative { -size * term } else { size * term });
     prop::collection::vec(term, 1..5).prop_map(|terms| terms.into_iter().reduce(|sum, term| sum + term).unwrap())
 }

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use modelmix::Kernel;
 use modelmix::compute::{Backend, Cpu, Double};
 use modelmix::metrics::{
     ErrorBy, KidSettings, Neighbourhoods, NumPyRandom, Prdc, cmmd, fid, fid_estimate, kid, kid_kernel, mmd, prdc, rke,
     vendi, vendi_estimate,
 };
-use modelmix::Kernel;
 use serde_json::Value;
 
 use super::fashion::{Set, number, whole};

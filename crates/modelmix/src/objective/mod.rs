@@ -1,22 +1,26 @@
 //! Objectives as data and as text: weighted sums of terms, such as `rke - 0.2*precision`.
 //! What they evaluate to on samples is left to `loss`.
 
-use std::fmt;
+mod grammar;
+
 use std::ops::{Add, Mul, Neg, Sub};
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::kernel::{Bandwidth, KernelSpec};
-use crate::text::{Call, Reader};
 
-/// How many neighbours the balls of precision and density reach to, where nothing else is said.
-pub const NEIGHBOURS: usize = 5;
+pub use crate::metrics::NEIGHBOURS;
+
+/// The largest order of a Vendi score that is a smooth function in double precision: beyond it, powers of small eigenvalues
+/// vanish.
+pub const MOST_ORDER: f64 = 64.0;
 
 /// What is to be minimised: a weighted sum of terms.
 ///
-/// Quadratic terms (`rke`, `mmd`, `kid`) need positive weights, so that the loss stays convex; linear terms take any.
+/// Quadratic terms (`rke`, `mmd`, `kid`) and smooth ones (`fid`, `vendi`) need positive weights, so that the loss stays
+/// convex; linear terms take any. Smooth terms are not means over pairs of samples, so that only [`crate::solve`] takes
+/// them.
 ///
 /// ```
 /// use modelmix::Objective;
@@ -59,6 +63,16 @@ pub enum Measure {
         /// k; [`KernelSpec::default`] where it is left out.
         kernel: Option<KernelSpec>,
     },
+    /// The Fréchet distance to the reference (FID on Inception features): small when samples have its mean and covariance.
+    Fid,
+    /// The negative Tsallis entropy of the samples' kernel matrix: small when the Vendi score is large. Its weight is positive
+    /// for more diversity.
+    Vendi {
+        /// q, above 0 and finite; 1 where it is left out.
+        order: f64,
+        /// k with k(x, x) = 1; cosine where it is left out, whatever kernel other terms are given.
+        kernel: KernelSpec,
+    },
     /// The share of samples that lie in a neighbourhood of the reference.
     Precision {
         /// Up to which neighbour the balls around reference samples reach.
@@ -79,7 +93,7 @@ pub enum Measure {
 }
 
 /// Every word of the grammar that is not a caller's score.
-pub(crate) const MEASURES: [&str; 6] = ["rke", "mmd", "kid", "precision", "density", "cost"];
+pub(crate) const MEASURES: [&str; 8] = ["rke", "mmd", "kid", "fid", "vendi", "precision", "density", "cost"];
 
 impl Measure {
     /// The word for it.
@@ -88,6 +102,8 @@ impl Measure {
             Measure::Rke { .. } => "rke",
             Measure::Mmd { .. } => "mmd",
             Measure::Kid { .. } => "kid",
+            Measure::Fid => "fid",
+            Measure::Vendi { .. } => "vendi",
             Measure::Precision { .. } => "precision",
             Measure::Density { .. } => "density",
             Measure::Cost => "cost",
@@ -110,9 +126,14 @@ impl Measure {
         }
     }
 
-    /// Whether the measure is about pairs of samples; else it is an average over samples.
+    /// Whether the measure is a mean over pairs of samples.
     pub fn is_quadratic(&self) -> bool {
         self.kernel().is_some()
+    }
+
+    /// Whether the measure is a smooth function of the mixture weights that is no mean over samples or pairs of them.
+    pub fn is_smooth(&self) -> bool {
+        matches!(self, Measure::Fid | Measure::Vendi { .. })
     }
 }
 
@@ -134,6 +155,21 @@ impl Objective {
     /// The same as [`Objective::mmd`], read as KID × 100.
     pub fn kid() -> Self {
         Self::of(Measure::Kid { kernel: None })
+    }
+
+    /// Likeness to the reference in mean and covariance: the Fréchet distance.
+    pub fn fid() -> Self {
+        Self::of(Measure::Fid)
+    }
+
+    /// Diversity by the Vendi score of order 1 on the cosine kernel. More diverse is less loss, so add it.
+    pub fn vendi() -> Self {
+        Self::vendi_of(1.0, KernelSpec::Cosine)
+    }
+
+    /// The same of another order or on another kernel.
+    pub fn vendi_of(order: f64, kernel: KernelSpec) -> Self {
+        Self::of(Measure::Vendi { order, kernel })
     }
 
     /// The share of samples near the reference. More is better, so subtract it.
@@ -161,7 +197,7 @@ impl Objective {
         &self.terms
     }
 
-    /// The same objective, with this kernel for every quadratic term that names none.
+    /// The same objective, with this kernel for every quadratic term that names none. `vendi` has its own.
     #[must_use]
     pub fn with_kernel(mut self, spec: KernelSpec) -> Self {
         for kernel in self.terms.iter_mut().filter_map(|term| term.measure.kernel_mut()) {
@@ -176,51 +212,7 @@ impl Objective {
         self.with_kernel(KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(bandwidth) })
     }
 
-    /// Reads `[-] [number*] term [± [number*] term …]`, where a term is a word, perhaps with settings in parentheses.
-    /// A word that is not a measure is a caller's score.
-    ///
-    /// # Errors
-    /// What was expected, and at which character.
-    pub fn parse(text: &str) -> Result<Self> {
-        let mut reader = Reader::new(text);
-        let mut terms = Vec::new();
-        while terms.is_empty() || !reader.is_done() {
-            let sign = match (reader.take('-'), terms.is_empty()) {
-                (true, _) => -1.0,
-                (false, true) => 1.0,
-                (false, false) if reader.take('+') => 1.0,
-                _ => return Err(reader.error(reader.at(), "\"+\" or \"-\" is expected between terms")),
-            };
-            let factor = reader.number()?;
-            if factor.is_some() && !reader.take('*') {
-                return Err(reader.error(reader.at(), "\"*\" is expected after a number, as in 0.2*precision"));
-            }
-            let measure = Self::measure(&mut reader)?;
-            let weight = sign * factor.unwrap_or(1.0);
-            terms.push(Term { weight, measure });
-        }
-        Ok(Self { terms })
-    }
-
-    fn measure(reader: &mut Reader<'_>) -> Result<Measure> {
-        let mut call = reader.call("a term")?;
-        let kernel = ["kernel", "bandwidth", "scale", "offset", "degree"];
-        let neighbours =
-            |call: &mut Call<'_>| -> Result<usize> { Ok(call.count(reader, "neighbours")?.unwrap_or(NEIGHBOURS)) };
-        let (measure, known): (Measure, &[&str]) = match call.name {
-            "rke" => (Measure::Rke { kernel: KernelSpec::read(reader, &mut call)? }, &kernel),
-            "mmd" => (Measure::Mmd { kernel: KernelSpec::read(reader, &mut call)? }, &kernel),
-            "kid" => (Measure::Kid { kernel: KernelSpec::read(reader, &mut call)? }, &kernel),
-            "precision" => (Measure::Precision { neighbours: neighbours(&mut call)? }, &["neighbours"]),
-            "density" => (Measure::Density { neighbours: neighbours(&mut call)? }, &["neighbours"]),
-            "cost" => (Measure::Cost, &[]),
-            name => (Measure::Score { name: name.into() }, &[]),
-        };
-        call.finish(reader, known)?;
-        Ok(measure)
-    }
-
-    /// Every weight must be a number, and those of quadratic terms positive.
+    /// Every weight must be a number, and those of quadratic and smooth terms positive.
     pub(crate) fn check(&self) -> Result<()> {
         for Term { weight, measure } in &self.terms {
             let what = format!("the weight of {}", measure.name());
@@ -237,7 +229,10 @@ impl Objective {
                     format!("a word of letters, digits and _ other than {}", MEASURES.join(", ")),
                 ));
             }
-            if measure.is_quadratic() && *weight <= 0.0 {
+            if let Measure::Vendi { order, .. } = measure {
+                check_order(*order)?;
+            }
+            if (measure.is_quadratic() || measure.is_smooth()) && *weight <= 0.0 {
                 return Err(Error::setting(
                     &what,
                     weight,
@@ -249,62 +244,22 @@ impl Objective {
     }
 }
 
-impl FromStr for Objective {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::parse(text)
+/// Whether there is a smooth Vendi score of this order.
+///
+/// # Errors
+/// An order that is not between 0 and [`MOST_ORDER`].
+pub(crate) fn check_order(order: f64) -> Result<()> {
+    if order > 0.0 && order <= MOST_ORDER {
+        return Ok(());
     }
-}
-
-impl TryFrom<String> for Objective {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        Self::parse(&text)
-    }
-}
-
-impl From<Objective> for String {
-    fn from(objective: Objective) -> Self {
-        objective.to_string()
-    }
-}
-
-impl fmt::Display for Measure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.name())?;
-        match self {
-            Measure::Precision { neighbours } | Measure::Density { neighbours } if *neighbours != NEIGHBOURS => {
-                write!(f, "(neighbours={neighbours})")
-            }
-            Measure::Rke { kernel: Some(kernel) }
-            | Measure::Mmd { kernel: Some(kernel) }
-            | Measure::Kid { kernel: Some(kernel) } => {
-                write!(f, "({kernel})")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Objective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Term { weight, measure }) in self.terms.iter().enumerate() {
-            let negative = weight.is_sign_negative();
-            f.write_str(match (index, negative) {
-                (0, false) => "",
-                (0, true) => "-",
-                (_, false) => " + ",
-                (_, true) => " - ",
-            })?;
-            if weight.abs() != 1.0 {
-                write!(f, "{}*", weight.abs())?;
-            }
-            write!(f, "{measure}")?;
-        }
-        Ok(())
-    }
+    let must = if order == 0.0 || order == f64::INFINITY {
+        format!(
+            "above 0 and at most {MOST_ORDER}: the Vendi score of order {order} is not smooth in the mixture weights, so score mixtures by it and optimise another order"
+        )
+    } else {
+        format!("a number above 0 and at most {MOST_ORDER}")
+    };
+    Err(Error::setting("the order of vendi", order, must))
 }
 
 impl Add for Objective {

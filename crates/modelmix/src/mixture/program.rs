@@ -1,0 +1,139 @@
+//! The program of an offline mixture: every term over the arms, evaluated and minimised together.
+
+use super::TermValue;
+use super::forms::{Sums, TermForm, check};
+use super::intervals::weight_intervals;
+use crate::arms::RecordedArms;
+use crate::error::Result;
+use crate::features::Rows;
+use crate::loss::{Loss, PreparedTerm, Smooth};
+use crate::quadratic::Quadratic;
+use crate::simplex::{Bounds, Local, Solution, Solver, minimize_smooth};
+use crate::spectral::{Smoothed, Spectral};
+use crate::statistics::Statistics;
+
+/// αᵀKα + fᵀα and the smooth terms.
+pub(super) struct Program {
+    terms: Vec<Term>,
+    form: Quadratic,
+    constant: f64,
+    /// All sums, the terms weighted and added; nothing where a term is smooth and has none.
+    statistics: Option<Statistics>,
+}
+
+enum Term {
+    Form(TermForm),
+    Smooth(TermSpectral),
+}
+
+struct TermSpectral {
+    term: String,
+    weight: f64,
+    spectral: Spectral,
+}
+
+impl Program {
+    pub(super) fn new(arms: &RecordedArms, loss: &Loss) -> Result<Self> {
+        check(arms, loss)?;
+        let mut all = Sums::zeros(arms);
+        let term = |term: &PreparedTerm| {
+            Ok(match &term.smooth {
+                None => {
+                    let sums = Sums::of(arms, loss, term)?;
+                    all.add(term.weight, &sums);
+                    Term::Form(TermForm::of(arms, term, sums)?)
+                }
+                Some(smooth) => Term::Smooth(TermSpectral {
+                    term: term.measure.to_string(),
+                    weight: term.weight,
+                    spectral: spectral(arms, loss, smooth)?,
+                }),
+            })
+        };
+        let terms = loss.terms().iter().map(term).collect::<Result<Vec<_>>>()?;
+        let mut form = Quadratic::zeros(arms.len());
+        let mut constant = loss.constant();
+        for term in &terms {
+            match term {
+                Term::Form(term) => form.add(term.weight, &term.biased),
+                Term::Smooth(term) => constant += term.weight * term.spectral.constant(),
+            }
+        }
+        let is_smooth = terms.iter().any(|term| matches!(term, Term::Smooth(_)));
+        let statistics = if is_smooth { None } else { Some(all.into_statistics(arms)?) };
+        Ok(Self { terms, form, constant, statistics })
+    }
+
+    /// What is added to a value to make a loss.
+    pub(super) fn constant(&self) -> f64 {
+        self.constant
+    }
+
+    /// A 95% interval for each of the optimal weights, where all terms are means over samples or pairs of them.
+    pub(super) fn intervals(&self, bounds: &Bounds, weights: &[f64]) -> Result<Option<Vec<[f64; 2]>>> {
+        let Some(statistics) = &self.statistics else { return Ok(None) };
+        weight_intervals(statistics, &self.form, bounds, weights).map(Some)
+    }
+
+    pub(super) fn into_form(self) -> Quadratic {
+        self.form
+    }
+
+    /// The loss without its constant, and the terms.
+    pub(super) fn at(&self, weights: &[f64]) -> (f64, Vec<TermValue>) {
+        let mut sum = self.form.value(weights);
+        let values = self.terms.iter().map(|term| match term {
+            Term::Form(term) => term.at(weights),
+            Term::Smooth(TermSpectral { term, weight, spectral }) => {
+                let varying = spectral.varying(weights);
+                sum += weight * varying;
+                TermValue {
+                    term: term.clone(),
+                    weight: *weight,
+                    value: varying + spectral.constant(),
+                    score: spectral.score_of(varying),
+                }
+            }
+        });
+        let values = values.collect();
+        (sum, values)
+    }
+
+    fn smooth(&self) -> impl Iterator<Item = &TermSpectral> {
+        self.terms.iter().filter_map(|term| match term {
+            Term::Form(_) => None,
+            Term::Smooth(term) => Some(term),
+        })
+    }
+
+    /// The best weights within the bounds; a program with smooth terms is searched from the mixture nearest to `start`.
+    pub(super) fn minimize(&self, bounds: &Bounds, start: &[f64]) -> Result<Solution> {
+        if self.smooth().next().is_none() {
+            return Solver::default().solve(&self.form, bounds);
+        }
+        let usable = bounds.usable();
+        let inside = bounds.nearest(start)?;
+        let smoothed: Vec<(f64, Smoothed)> =
+            self.smooth().map(|term| (term.weight, term.spectral.smoothed(&usable, &inside))).collect();
+        let local = |weights: &[f64]| {
+            let mut sum = Local::zero(weights.len());
+            smoothed.iter().for_each(|(weight, smoothed)| sum.add(*weight, &smoothed.local(weights)));
+            sum
+        };
+        let found = minimize_smooth(&self.form, bounds, &inside, &local)?;
+        let value = self.form.value(&found.weights)
+            + self.smooth().map(|term| term.weight * term.spectral.varying(&found.weights)).sum::<f64>();
+        // What was minimised lies below the loss, so a bound below it is one below the loss; it can lie above by rounding
+        // only, which is counted as well.
+        let gap = (value - found.value).abs() + found.gap;
+        Ok(Solution { value, gap, ..found })
+    }
+}
+
+fn spectral(arms: &RecordedArms, loss: &Loss, smooth: &Smooth) -> Result<Spectral> {
+    let sets: Vec<Rows<'_>> = arms.iter().map(|arm| arm.features.view()).collect();
+    match smooth {
+        Smooth::Fid(reference) => Spectral::frechet(reference, &sets, loss.backend()),
+        Smooth::Vendi(order, kernel) => Spectral::vendi(*order, kernel, &sets, loss.backend()),
+    }
+}

@@ -1,0 +1,46 @@
+//! The Fréchet distance of a mixture to a reference, as a spectral function of the weights.
+
+use std::sync::Arc;
+
+use super::{Function, Part, Spectral};
+use crate::compute::{Backend, Matrix};
+use crate::error::Result;
+use crate::features::Rows;
+use crate::metrics::Moments;
+
+impl Spectral {
+    /// ‖μα − μr‖² + tr Σα + tr Σr − 2 tr (LᵀΣαL)^½ with Σr = LLᵀ, for mixtures of sets of samples.
+    ///
+    /// Features are taken about the reference's mean, to which the distance is indifferent. Then
+    /// ‖μα‖² + tr Σα = Σαᵢ(tr Σᵢ + ‖μᵢ‖²) is linear in α, since the −‖μα‖² of tr Σα cancels the other. M(α) = LᵀΣαL with
+    /// Σα = Σαᵢ(Σᵢ + μᵢμᵢᵀ) − μαμαᵀ is concave in the Loewner order, and −tr √· is convex and falls: the distance is convex.
+    ///
+    /// # Errors
+    /// A set of fewer than two samples.
+    ///
+    /// # Panics
+    /// Where there are no sets, or sets of another width than the reference.
+    pub fn frechet(reference: &Moments, sets: &[Rows<'_>], backend: &dyn Backend) -> Result<Self> {
+        let threads = backend.threads();
+        let factor = reference.covariance().factor();
+        let part = |rows: &Rows<'_>| {
+            let moments = Moments::of(*rows, backend)?;
+            let mean: Vec<f64> =
+                moments.mean().iter().zip(reference.mean()).map(|(mean, about)| mean - about).collect();
+            let matrix: Matrix = factor.transposed_product(&moments.covariance().product(&factor, threads), threads);
+            Ok(Part {
+                linear: moments.covariance().trace() + mean.iter().map(|value| value * value).sum::<f64>(),
+                vector: factor.apply_transposed(&mean),
+                rank: rows.len() - 1,
+                matrix: Arc::new(matrix),
+            })
+        };
+        Ok(Self {
+            parts: sets.iter().map(part).collect::<Result<_>>()?,
+            size: factor.columns(),
+            function: Function::Root,
+            constant: reference.covariance().trace(),
+            threads,
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Losses that are functions of eigenvalues of a mixture: Fréchet distances and Vendi scores. Both are
+//!
+//! F(α) = bᵀα + tr h(M(α)) + constant, M(α) = Σαᵢ(Cᵢ + vᵢvᵢᵀ) − vvᵀ, v = Σαᵢvᵢ,
+//!
+//! with h convex. Without vectors M is linear in α, and F convex as every tr h(linear) is. With them M is concave in the
+//! Loewner order, and F is convex where h falls. How F is minimised is left to `simplex`.
+
+mod frechet;
+mod function;
+mod smoothed;
+mod vendi;
+
+use std::sync::Arc;
+
+use crate::compute::Matrix;
+use function::Function;
+pub use smoothed::Smoothed;
+pub use vendi::MOST_ROWS;
+
+/// F as a function of the mixture weights of some arms.
+#[derive(Clone, Debug)]
+pub struct Spectral {
+    parts: Vec<Part>,
+    /// How many rows and columns M has.
+    size: usize,
+    function: Function,
+    constant: f64,
+    threads: usize,
+}
+
+/// What an arm brings to F.
+#[derive(Clone, Debug)]
+struct Part {
+    /// Cᵢ, which is positive semidefinite.
+    matrix: Arc<Matrix>,
+    /// No more than this can be Cᵢ's rank, by the number of samples.
+    rank: usize,
+    /// vᵢ; empty where M is linear.
+    vector: Vec<f64>,
+    /// bᵢ.
+    linear: f64,
+}
+
+impl Spectral {
+    /// How many arms there are.
+    pub fn arms(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// F(α).
+    pub fn value(&self, weights: &[f64]) -> f64 {
+        self.varying(weights) + self.constant
+    }
+
+    /// F(α) without its constant, which could swamp it.
+    pub(crate) fn varying(&self, weights: &[f64]) -> f64 {
+        let linear: f64 = self.parts.iter().zip(weights).map(|(part, weight)| weight * part.linear).sum();
+        linear + self.trace(weights)
+    }
+
+    /// As people read it: the Fréchet distance itself, or the Vendi number.
+    pub fn score(&self, weights: &[f64]) -> f64 {
+        self.score_of(self.varying(weights))
+    }
+
+    pub(crate) fn score_of(&self, varying: f64) -> f64 {
+        self.function.vendi(varying).unwrap_or(varying + self.constant)
+    }
+
+    pub(crate) fn constant(&self) -> f64 {
+        self.constant
+    }
+
+    /// tr h(M).
+    fn trace(&self, weights: &[f64]) -> f64 {
+        let arms: Vec<usize> = (0..self.arms()).filter(|&arm| weights[arm] != 0.0).collect();
+        if self.size == 0 {
+            return 0.0;
+        }
+        // What is beyond the rank is zero, and the root of its rounding would show.
+        let values = self.matrix(weights).eigenvalues();
+        values.iter().rev().take(self.rank(&arms)).map(|&value| self.function.value(value)).sum()
+    }
+
+    /// M(α) as Σαᵢ(Cᵢ + (vᵢ − v)(vᵢ − v)ᵀ), where nothing cancels.
+    fn matrix(&self, weights: &[f64]) -> Matrix {
+        let away = self.away(weights);
+        let mut sum = Matrix::zeros(self.size, self.size);
+        for ((part, away), &weight) in self.parts.iter().zip(&away).zip(weights) {
+            if weight != 0.0 {
+                sum.add(weight, &part.matrix);
+                sum.add_outer(weight, away, away);
+            }
+        }
+        sum
+    }
+
+    /// vᵢ − v.
+    fn away(&self, weights: &[f64]) -> Vec<Vec<f64>> {
+        let mut centre = vec![0.0; self.parts[0].vector.len()];
+        for (part, weight) in self.parts.iter().zip(weights) {
+            centre.iter_mut().zip(&part.vector).for_each(|(sum, value)| *sum += weight * value);
+        }
+        let away = |part: &Part| part.vector.iter().zip(&centre).map(|(value, centre)| value - centre).collect();
+        self.parts.iter().map(away).collect()
+    }
+
+    /// No more than this can be the rank of a mixture of these arms.
+    fn rank(&self, arms: &[usize]) -> usize {
+        let own: usize = arms.iter().map(|&arm| self.parts[arm].rank).sum();
+        let between = if self.parts[0].vector.is_empty() { 0 } else { arms.len().saturating_sub(1) };
+        (own + between).min(self.size)
+    }
+}

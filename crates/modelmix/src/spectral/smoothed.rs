@@ -1,0 +1,149 @@
+//! A spectral function made smooth on all mixtures of some arms, with its gradient and curvature.
+
+use std::sync::Arc;
+
+use super::{Function, Part, Spectral};
+use crate::compute::{Eigen, Matrix};
+use crate::simplex::Local;
+
+/// ε, relative to the mean eigenvalue.
+const SMOOTHING: f64 = 1e-14;
+/// Eigenvalues that differ by less than this, relatively, have the derivative between them for their divided difference.
+const CLOSE: f64 = 1e-4;
+
+/// F̃ ≤ F with slopes that are finite everywhere: h(λ + ε) for h(λ), less what that may add.
+///
+/// Roots and entropies have infinite slopes at 0. Directions that no arm spans are taken out first, so that eigenvalues at
+/// or near 0 are met only where mixtures leave arms out, and F̃ is F up to rounding everywhere else.
+#[derive(Clone, Debug)]
+pub struct Smoothed {
+    spectral: Spectral,
+    usable: Vec<usize>,
+    epsilon: f64,
+    /// The least that eigenvalues count in curvatures, which may be infinite where slopes are not.
+    least: f64,
+    excess: f64,
+}
+
+impl Spectral {
+    /// F̃ on mixtures of the `usable` arms, all of which have weight in the mixture `inside`.
+    pub fn smoothed(&self, usable: &[usize], inside: &[f64]) -> Smoothed {
+        let spectral = self.spanned(usable, inside);
+        let mean = spectral.matrix(inside).trace() / spectral.size.max(1) as f64;
+        let epsilon = if spectral.function.is_steep() { SMOOTHING * mean } else { 0.0 };
+        // h(λ + ε) − h(λ) ≤ ε·h′(λ + ε) by convexity, and h′ rises up to λ = 1, the trace. The root falls.
+        let steepest = match spectral.function {
+            Function::Root => 0.0,
+            function => function.slope(1.0 + epsilon).max(0.0),
+        };
+        Smoothed {
+            usable: usable.to_vec(),
+            epsilon,
+            least: SMOOTHING * mean,
+            excess: if epsilon > 0.0 { spectral.size as f64 * epsilon * steepest } else { 0.0 },
+            spectral,
+        }
+    }
+
+    /// The same function of mixtures of some arms, on what they span.
+    fn spanned(&self, usable: &[usize], inside: &[f64]) -> Spectral {
+        if self.size == 0 {
+            return self.clone();
+        }
+        let matrix = self.matrix(inside);
+        let values = matrix.eigenvalues();
+        let rounding = 8.0 * f64::EPSILON * values[values.len() - 1].max(0.0);
+        let kept = values.iter().filter(|&&value| value > rounding).count().min(self.rank(usable));
+        if kept == self.size {
+            return self.clone();
+        }
+        let vectors = matrix.eigen().vectors;
+        let first = self.size - kept;
+        let basis = Matrix::from_fn(self.size, kept, |row, column| vectors.at(row, first + column));
+        let part = |(arm, part): (usize, &Part)| Part {
+            matrix: match usable.contains(&arm) {
+                true => Arc::new(self.turned(&part.matrix, &basis)),
+                false => part.matrix.clone(),
+            },
+            vector: if part.vector.is_empty() { Vec::new() } else { basis.apply_transposed(&part.vector) },
+            ..part.clone()
+        };
+        Spectral { parts: self.parts.iter().enumerate().map(part).collect(), size: kept, ..self.clone() }
+    }
+
+    /// UᵀCU.
+    fn turned(&self, matrix: &Matrix, basis: &Matrix) -> Matrix {
+        basis.transposed_product(&matrix.product(basis, self.threads), self.threads)
+    }
+}
+
+impl Smoothed {
+    /// F̃ without its constant at a mixture of the usable arms. With M = UΛUᵀ, Aᵢ = Uᵀ(Cᵢ + (vᵢ − v)(vᵢ − v)ᵀ)U and
+    /// uᵢ = Uᵀ(vᵢ − v), along Σα = 1:
+    ///
+    /// ∂F/∂αᵢ = bᵢ + Σₖ h′(λₖ)·Aᵢ,ₖₖ,
+    /// ∂²F/∂αᵢ∂αⱼ = Σₖₗ h′\[λₖ, λₗ\]·Aᵢ,ₖₗ·Aⱼ,ₖₗ − 2 Σₖ h′(λₖ)·uᵢ,ₖ·uⱼ,ₖ,
+    ///
+    /// with divided differences h′\[·,·\] (Daleckii and Krein). ∂M/∂αᵢ is the matrix in Aᵢ less vvᵀ, which is the same for
+    /// all arms.
+    pub fn local(&self, weights: &[f64]) -> Local {
+        let Smoothed { spectral, usable, .. } = self;
+        let arms = weights.len();
+        let mut local = Local::zero(arms);
+        let linear = |arm: usize| spectral.parts[arm].linear;
+        for &arm in usable {
+            local.value += weights[arm] * linear(arm);
+            local.gradient[arm] = linear(arm);
+            local.scale = local.scale.max(linear(arm).abs());
+        }
+        if spectral.size == 0 {
+            return local;
+        }
+        let Eigen { values, vectors } = spectral.matrix(weights).eigen();
+        let values: Vec<f64> = values.iter().map(|value| value.max(0.0) + self.epsilon).collect();
+        let slopes: Vec<f64> = values.iter().map(|&value| spectral.function.slope(value)).collect();
+        local.value += values.iter().map(|&value| spectral.function.value(value)).sum::<f64>() - self.excess;
+        let bends = self.bends(&values);
+        let away = spectral.away(weights);
+        let turned_away: Vec<Vec<f64>> = usable
+            .iter()
+            .map(|&arm| if away[arm].is_empty() { Vec::new() } else { vectors.apply_transposed(&away[arm]) })
+            .collect();
+        let mut turned: Vec<Matrix> = Vec::with_capacity(usable.len());
+        for (i, &arm) in usable.iter().enumerate() {
+            let mut matrix = spectral.turned(&spectral.parts[arm].matrix, &vectors);
+            matrix.add_outer(1.0, &turned_away[i], &turned_away[i]);
+            let slope: f64 = slopes.iter().enumerate().map(|(k, slope)| slope * matrix.at(k, k)).sum();
+            local.gradient[arm] += slope;
+            local.scale = local.scale.max(slope.abs());
+            turned.push(matrix);
+            let mut bent = bends.clone();
+            for k in 0..spectral.size {
+                bent.column_mut(k).iter_mut().zip(turned[i].column(k)).for_each(|(bend, value)| *bend *= value);
+            }
+            for (j, &other) in usable[..=i].iter().enumerate() {
+                let own: f64 =
+                    turned_away[i].iter().zip(&turned_away[j]).zip(&slopes).map(|((x, y), g)| x * y * g).sum();
+                let curvature = bent.inner(&turned[j]) - 2.0 * own;
+                local.curvature[arm * arms + other] = curvature;
+                local.curvature[other * arms + arm] = curvature;
+            }
+        }
+        local
+    }
+
+    /// h′\[λₖ, λₗ\].
+    fn bends(&self, values: &[f64]) -> Matrix {
+        let function = self.spectral.function;
+        let values: Vec<f64> = values.iter().map(|value| value.max(self.least)).collect();
+        let slopes: Vec<f64> = values.iter().map(|&value| function.slope(value)).collect();
+        Matrix::from_fn(values.len(), values.len(), |k, l| {
+            let (x, y) = (values[k], values[l]);
+            if (x - y).abs() <= CLOSE * x.max(y) {
+                function.bend(0.5 * (x + y))
+            } else {
+                (slopes[k] - slopes[l]) / (x - y)
+            }
+        })
+    }
+}

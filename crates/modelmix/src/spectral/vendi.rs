@@ -1,0 +1,96 @@
+//! The Vendi score of a mixture, as a spectral function of the weights.
+
+use std::sync::Arc;
+
+use super::{Function, Part, Spectral};
+use crate::compute::{Backend, Double, Matrix};
+use crate::error::{Error, Result};
+use crate::features::Rows;
+use crate::kernel::Kernel;
+use crate::objective::check_order;
+
+/// The most samples, of all sets together, whose kernel matrix is factored: with 1,500 a mixture of five takes a minute, and
+/// the time grows with the cube.
+pub const MOST_ROWS: usize = 2000;
+
+impl Spectral {
+    /// The negative Tsallis entropy (tr ρ^q − 1)/(q − 1) of ρ(α) = Σαᵢρᵢ, or Σλ ln λ for order 1, where ρᵢ is the mean of
+    /// φ(x)φ(x)ᵀ over a set and φ(x)·φ(y) = k(x, y). It is convex in ρ, which is linear in α, and a falling function of the
+    /// Vendi score (tr ρ^q)^(1/(1−q)), so that both are best at the same weights.
+    ///
+    /// The plain cosine kernel has φ(x) = x/‖x‖. For other kernels, and where there are fewer samples than features, φ(x)
+    /// are the rows of a factor of the samples' kernel matrix.
+    ///
+    /// # Errors
+    /// An order that is not smooth, a kernel that is not 1 on equal rows or not defined on a row, more samples than
+    /// [`MOST_ROWS`] where their kernel matrix is needed.
+    ///
+    /// # Panics
+    /// Where there are no sets, or sets of different widths.
+    pub fn vendi(order: f64, kernel: &Kernel, sets: &[Rows<'_>], backend: &dyn Backend) -> Result<Self> {
+        check_order(order)?;
+        kernel.check_unit()?;
+        sets.iter().try_for_each(|rows| kernel.check(*rows))?;
+        let samples: usize = sets.iter().map(|rows| rows.len()).sum();
+        let width = sets[0].width();
+        let matrices = if *kernel == (Kernel::Cosine { power: 1 }) && width <= samples {
+            sets.iter().map(|rows| second_moment(*rows, backend)).collect()
+        } else if samples <= MOST_ROWS {
+            factored(kernel, sets, backend.threads())
+        } else {
+            return Err(Error::setting(
+                "the number of samples of all arms together",
+                samples,
+                format!(
+                    "at most {MOST_ROWS} for vendi with this kernel ({kernel}), whose matrix has a row a sample; use the cosine kernel, rke (which is order 2 and needs no matrix), or fewer samples"
+                ),
+            ));
+        };
+        let function = Function::Tsallis(order);
+        Ok(Self {
+            size: matrices[0].rows(),
+            parts: matrices
+                .into_iter()
+                .zip(sets)
+                .map(|(matrix, rows)| Part {
+                    matrix: Arc::new(matrix),
+                    rank: rows.len(),
+                    vector: Vec::new(),
+                    linear: 0.0,
+                })
+                .collect(),
+            function,
+            constant: function.constant(),
+            threads: backend.threads(),
+        })
+    }
+}
+
+/// The mean of xxᵀ/‖x‖².
+fn second_moment(rows: Rows<'_>, backend: &dyn Backend) -> Matrix {
+    let squared: Vec<f64> = rows.iter().map(|row| row.iter().map(|&value| f64::from(value).powi(2)).sum()).collect();
+    let samples = rows.len() as f64;
+    backend.scatter(rows, &vec![0.0; rows.width()], &|row| 1.0 / (samples * squared[row]))
+}
+
+/// The means of φφᵀ, φ the rows of R with RRᵀ = K over all samples.
+fn factored(kernel: &Kernel, sets: &[Rows<'_>], threads: usize) -> Vec<Matrix> {
+    let width = sets[0].width();
+    let pooled: Vec<f32> = sets.iter().flat_map(|rows| rows.iter().flatten().copied()).collect();
+    let pooled = Rows::new(width, &pooled);
+    let samples = pooled.len();
+    let mut values = vec![0.0; samples * samples];
+    // Single precision would leave eigenvalues of 1e-7, which small orders count as modes.
+    Double::with_threads(threads).kernel_rows(kernel, 1.0, pooled, pooled, &mut values);
+    let factor = Matrix::from_fn(samples, samples, |row, column| values[row * samples + column]).factor();
+    let mut first = 0;
+    sets.iter()
+        .map(|rows| {
+            let own = Matrix::from_fn(rows.len(), factor.columns(), |row, column| factor.at(first + row, column));
+            first += rows.len();
+            let mut mean = own.transposed_product(&own, threads);
+            mean.scale(1.0 / rows.len() as f64);
+            mean
+        })
+        .collect()
+}

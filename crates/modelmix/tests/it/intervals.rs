@@ -1,0 +1,87 @@
+//! Intervals on weights against repeated draws of arms whose optimum is known.
+
+use modelmix::random::Random;
+use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
+
+/// Four places on a line; an arm visits each with its own probability. With a kernel that tells places apart and nothing
+/// else, E[κ] of two arms is Σ_p P(p)Q(p), so that the optimum is known exactly.
+const ARMS: [[f64; 4]; 3] = [[0.7, 0.1, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]];
+
+fn draw(probabilities: &[f64; 4], count: usize, random: &mut Random) -> Features {
+    Features::from_rows((0..count).map(|_| [100.0 * random.pick(probabilities) as f32])).unwrap()
+}
+
+fn arms(names: usize, count: usize, random: &mut Random) -> RecordedArms {
+    let arm = |index: usize| {
+        // beyond the three: a copy of the first that is stuck at one place, which no mixture wants
+        let probabilities = ARMS.get(index).copied().unwrap_or([1.0, 0.0, 0.0, 0.0]);
+        (index, probabilities)
+    };
+    let recorded = (0..names)
+        .map(arm)
+        .map(|(index, probabilities)| RecordedArm::new(format!("arm{index}"), draw(&probabilities, count, random)));
+    RecordedArms::new(recorded.collect()).unwrap()
+}
+
+/// The optimum of αᵀKα with K = PPᵀ in the inside of the simplex: K⁻¹1 scaled, by Cramer's rule.
+fn optimum() -> [f64; 3] {
+    let k: Vec<Vec<f64>> =
+        ARMS.iter().map(|p| ARMS.iter().map(|q| p.iter().zip(q).map(|(a, b)| a * b).sum()).collect()).collect();
+    let determinant = |m: &[Vec<f64>]| -> f64 {
+        (0..3).map(|i| m[0][i] * (m[1][(i + 1) % 3] * m[2][(i + 2) % 3] - m[1][(i + 2) % 3] * m[2][(i + 1) % 3])).sum()
+    };
+    let solution: Vec<f64> = (0..3)
+        .map(|column| {
+            let replaced: Vec<Vec<f64>> =
+                k.iter().map(|row| (0..3).map(|j| if j == column { 1.0 } else { row[j] }).collect()).collect();
+            determinant(&replaced) / determinant(&k)
+        })
+        .collect();
+    let sum: f64 = solution.iter().sum();
+    [solution[0] / sum, solution[1] / sum, solution[2] / sum]
+}
+
+#[test]
+fn intervals_hold_the_optimum_as_often_as_they_say() {
+    let truth = optimum();
+    assert!(truth.iter().all(|&weight| weight > 0.15), "{truth:?} is not well inside");
+    let repeats = 400;
+    let mut held = [0; 3];
+    let mut random = Random::seeded(5);
+    for _ in 0..repeats {
+        let arms = arms(3, 400, &mut random);
+        let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().arms(&arms)).unwrap();
+        for ((held, arm), truth) in held.iter_mut().zip(&solve(&arms, &loss).unwrap().arms).zip(truth) {
+            let [low, high] = arm.interval.unwrap();
+            assert!(low <= arm.weight && arm.weight <= high);
+            *held += usize::from((low..=high).contains(&truth));
+        }
+    }
+    // binomial(400, 0.95): four standard deviations are 17; V-statistics are a little biased, which costs a little more
+    for held in held {
+        assert!((358..=398).contains(&held), "{held} of {repeats}");
+    }
+}
+
+/// At the border an interval begins at it, and does not claim more than that.
+#[test]
+fn an_arm_that_nothing_wants_has_an_interval_from_zero() {
+    let mut random = Random::seeded(6);
+    let arms = arms(4, 400, &mut random);
+    let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().arms(&arms)).unwrap();
+    let best = solve(&arms, &loss).unwrap();
+    assert_eq!(best.arms[3].weight, 0.0);
+    let [low, high] = best.arms[3].interval.unwrap();
+    assert!(low == 0.0 && high < 0.3, "{low} to {high}");
+    // the same samples, the same intervals
+    assert_eq!(solve(&arms, &loss).unwrap(), best);
+}
+
+#[test]
+fn smooth_objectives_have_none() {
+    let mut random = Random::seeded(7);
+    let arms = arms(2, 40, &mut random);
+    let reference = draw(&[0.25; 4], 50, &mut random);
+    let loss = Objective::parse("fid").unwrap().prepare(Inputs::new().arms(&arms).reference(reference)).unwrap();
+    assert!(solve(&arms, &loss).unwrap().arms.iter().all(|arm| arm.interval.is_none()));
+}
