@@ -113,7 +113,7 @@ impl Kernel {
             Kernel::Gaussian { .. } | Kernel::Laplacian { .. } | Kernel::Cosine { .. } => Ok(()),
             Kernel::Polynomial { .. } => {
                 let must = "one with k(x, x) = 1: cosine, gaussian or laplacian";
-                Err(Error::setting("the kernel of an entropy", self, must))
+                Err(Error::setting("the kernel of rke or vendi", self, must))
             }
         }
     }

@@ -238,7 +238,7 @@ fn sentences() {
     for kernel in ["kid", "polynomial"] {
         refused(
             prepare(parsed(&format!("vendi(kernel={kernel})"))),
-            &["the kernel of an entropy is polynomial", "k(x, x) = 1: cosine, gaussian or laplacian"],
+            &["the kernel of rke or vendi is polynomial", "k(x, x) = 1: cosine, gaussian or laplacian"],
         );
     }
     for (order, words) in [
