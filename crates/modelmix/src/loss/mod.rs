@@ -156,6 +156,11 @@ impl Loss {
         }
     }
 
+    /// How many rows the reference has; 0 where there is none.
+    pub(crate) fn reference_len(&self) -> usize {
+        self.reference.as_ref().map_or(0, |reference| reference.len())
+    }
+
     pub(crate) fn terms(&self) -> &[PreparedTerm] {
         &self.terms
     }

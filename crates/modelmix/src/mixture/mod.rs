@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::arms::RecordedArms;
 use crate::error::Result;
 use crate::kernel::Kernel;
-use crate::loss::Loss;
+use crate::loss::{Linear, Loss, PreparedTerm};
 use crate::quadratic::Quadratic;
 use crate::simplex::Bounds;
 use program::Program;
@@ -86,6 +86,19 @@ impl Mixture {
     pub fn best_arm(&self) -> &MixtureArm {
         &self.arms[self.best_single]
     }
+}
+
+/// How many pairs of samples [`solve`] evaluates kernels on, so that a caller can say how far it is (see
+/// [`Cpu::watched`](crate::compute::Cpu::watched)).
+pub fn pairs(arms: &RecordedArms, loss: &Loss) -> u64 {
+    let samples: u64 = arms.iter().map(|arm| arm.features.len() as u64).sum();
+    let reference = loss.reference_len() as u64;
+    let of = |term: &PreparedTerm| match (&term.kappa, &term.linear) {
+        (None, _) => 0,
+        (Some(_), Some(Linear::Cross(_))) => samples * samples / 2 + samples * reference,
+        (Some(_), _) => samples * samples / 2,
+    };
+    loss.terms().iter().map(of).sum()
 }
 
 /// Finds the weights that minimise the loss of the pooled samples.
