@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the files that crates/modelmix/tests/it/load reads, with NumPy and safetensors as the independent source.
+"""Writes the files that crates/modelmix/tests/it/load reads, with NumPy, safetensors and pyarrow as the independent source.
 
-Needs numpy, ml_dtypes and safetensors. The same files come out of every run.
+Needs numpy, ml_dtypes, safetensors and pyarrow. The same files come out of every run.
 Every good array is 5 x 3 with value[i][j] = (i*7 + j*3) % 11 / 4 - 1.25, which even bfloat16 holds exactly.
 """
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from safetensors.numpy import save_file
 
 OUT = Path(__file__).resolve().parent.parent / "crates/modelmix/tests/fixtures/load"
@@ -122,6 +124,91 @@ def main():
     save_file({"features": good.ravel()}, OUT / "one_dimension.safetensors")
     save_file({"features": broken}, OUT / "too_large.safetensors")
     save_file({}, OUT / "empty.safetensors")
+
+    csv_files()
+    parquet_files()
+    np.savez_compressed(
+        OUT / "pixels.npz",
+        grey=pixels(1)[..., 0],
+        one=pixels(1),
+        last=pixels(3),
+        first=pixels(3).transpose(0, 3, 1, 2).copy(),
+    )
+    np.save(OUT / "pixels.npy", pixels(3))
+
+
+def csv_files():
+    np.savetxt(OUT / "plain.csv", good, delimiter=",")
+    np.savetxt(OUT / "header.csv", good, delimiter=",", header="a,b,c", fmt="%.17g")
+    np.savetxt(OUT / "tabs.tsv", good, delimiter="\t", header="a\tb\tc", comments="")
+    np.savetxt(OUT / "spaces.csv", good)
+
+
+def pixels(channels):
+    n, h, w, c = np.mgrid[0:3, 0:2, 0:4, 0:channels]
+    return ((n * 97 + h * 31 + w * 7 + c * 50) % 256).astype(np.uint8)
+
+
+def parquet(name, columns, **options):
+    options = {"store_schema": False} | options
+    pq.write_table(pa.table(columns), OUT / f"{name}.parquet", **options)
+
+
+def lists(array, kind=pa.float32()):
+    return pa.array(array.astype(kind.to_pandas_dtype()).tolist(), pa.list_(kind))
+
+
+def parquet_files():
+    for name, kind in [("f16", pa.float16()), ("f32", pa.float32()), ("f64", pa.float64())]:
+        parquet(name, {"features": lists(good, kind)})
+        parquet(f"columns_{name}", {letter: good[:, at].astype(kind.to_pandas_dtype()) for at, letter in enumerate("abc")})
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(good.ravel(), pa.float32()), 3)
+    parquet("fixed", {"features": fixed})
+    required = pa.schema([pa.field("features", pa.list_(pa.field("item", pa.float32(), False)), False)])
+    pq.write_table(pa.Table.from_arrays([lists(good)], schema=required), OUT / "required.parquet", store_schema=False)
+    for codec in ["none", "snappy", "gzip", "zstd", "lz4", "brotli"]:
+        parquet(f"codec_{codec}", {"features": lists(good)}, compression=codec)
+    parquet("version2", {"features": lists(good)}, data_page_version="2.0", compression="zstd")
+    parquet("plain", {"features": lists(good)}, use_dictionary=False)
+    for name, kind in [("split16", pa.float16()), ("split32", pa.float32()), ("split64", pa.float64())]:
+        parquet(name, {"features": lists(good, kind)}, use_dictionary=False, use_byte_stream_split=True)
+    parquet("groups", {"features": lists(good)}, row_group_size=2)
+    parquet("columns_groups", {letter: good[:, at] for at, letter in enumerate("abc")}, row_group_size=2)
+    parquet("schema_kept", {"features": lists(good)}, store_schema=True)
+    parquet("beside", {"id": ["x"] * 5, "label": list(range(5)), "features": lists(good)})
+    parquet("two_lists", {"zebra": lists(good), "ant": lists(shifted, pa.float64())})
+
+    # Many pages, in and out of dictionaries, in rows that pages may divide.
+    i, j = np.mgrid[0:700, 0:6]
+    many = (i * 6 + j) % 1001 / 8
+    for version in ["1.0", "2.0"]:
+        for name, dictionary in [("dictionary", True), ("plain", False)]:
+            parquet(
+                f"many_{name}_{version[0]}",
+                {"features": lists(many)},
+                data_page_version=version,
+                use_dictionary=dictionary,
+                data_page_size=500,
+                write_batch_size=64,
+                dictionary_pagesize_limit=2000,
+                row_group_size=400,
+            )
+
+    rows = good.tolist()
+    parquet("null_row", {"features": pa.array(rows[:2] + [None] + rows[3:], pa.list_(pa.float32()))})
+    parquet("empty_row", {"features": pa.array(rows[:2] + [[]] + rows[3:], pa.list_(pa.float32()))})
+    parquet("null_value", {"features": pa.array(rows[:2] + [[1.0, None, 2.0]] + rows[3:], pa.list_(pa.float32()))})
+    parquet("ragged", {"features": pa.array(rows[:3] + [[1.0, 2.0]] + rows[4:], pa.list_(pa.float32()))})
+    parquet("ragged_end", {"features": pa.array(rows[:4] + [[1.0, 2.0, 3.0, 4.0]], pa.list_(pa.float32()))})
+    parquet("null_cell", {"a": pa.array([1.0, 2.0, None]), "b": pa.array([1.0, 2.0, 3.0])})
+    parquet("nan", {"features": pa.array(rows[:3] + [[1.0, float("nan"), 2.0]], pa.list_(pa.float32()))})
+    parquet("too_large", {"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0, 1e300]})
+    parquet("no_rows", {"features": pa.array([], pa.list_(pa.float32()))})
+    parquet("one_row", {"features": lists(good[:1])})
+    parquet("mixed", {"a": good[:, 0], "name": ["x"] * 5, "b": good[:, 1], "label": list(range(5))})
+    parquet("no_floats", {"name": ["x"] * 5, "flag": [True] * 5})
+    parquet("nested", {"features": pa.array([[[1.0]], [[2.0]]], pa.list_(pa.list_(pa.float32())))})
+    parquet("structure", {"features": pa.array([{"x": 1.0, "y": 2.0}] * 2)})
 
 
 if __name__ == "__main__":

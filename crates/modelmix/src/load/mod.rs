@@ -1,4 +1,7 @@
-//! Features from `.npy`, `.npz` and `.safetensors` files, in 16, 32 or 64-bit floats of either order.
+//! Features from files: `.npy`, `.npz` and `.safetensors` in 16, 32 or 64-bit floats of either order, `.csv` and `.tsv`
+//! with or without a line of names, and, with the feature `parquet`, `.parquet` with a column of lists of floats or with
+//! float columns alone. Pictures and texts of samples, for those who look at them, are read by [`pictures()`] and [`texts()`].
+//!
 //! No header is trusted: what it claims is checked against the bytes that are there before anything is allocated for
 //! it, nothing is ever unpickled, and whatever does not fit is refused in one sentence with its remedy.
 //!
@@ -6,26 +9,36 @@
 //! `.safetensors`) are mapped into memory instead of read, and may be larger than it. Such a file must not be changed while
 //! its features are in use.
 
+mod csv;
 mod mapped;
 mod npy;
 mod npz;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod payload;
+mod pictures;
 mod safetensors;
 mod source;
+mod texts;
 
 use std::fs::File;
 use std::path::Path;
 
+pub use pictures::{Encoded, Pictures, pictures};
 pub use source::{ArmSource, arms};
+pub use texts::texts;
 
 use crate::error::{Error, Result};
 use crate::features::Features;
+use csv::Csv;
 use npy::Npy;
 use npz::Npz;
+#[cfg(feature = "parquet")]
+use parquet::Parquet;
 use safetensors::Safetensors;
 
-/// The file types this module reads, by extension in lower case.
-const EXTENSIONS: [&str; 3] = ["npy", "npz", "safetensors"];
+/// The file types that features are read from, by extension in lower case.
+const EXTENSIONS: [&str; 6] = ["npy", "npz", "safetensors", "csv", "tsv", "parquet"];
 
 /// Reads one array: the only one of a file, or the one that `key` names.
 ///
@@ -44,19 +57,10 @@ pub fn features(path: impl AsRef<Path>, key: Option<&str>) -> Result<Features> {
     let names = file.keys();
     let index = match (key, names) {
         (None, [_]) => 0,
-        (None, _) => {
-            let problem = format!(
-                "it holds {} arrays ({}); pick one by its name, as in {}:{}",
-                names.len(),
-                listed(names),
-                path.display(),
-                names[0]
-            );
-            return Err(Error::File { path: path.into(), problem });
-        }
+        (None, _) => return Err(several(path, names)),
         (Some(key), _) => {
-            if let ArrayFile::Npy(_) = file {
-                let problem = format!("a .npy file holds one array without a name; leave out the name {key:?}");
+            if !file.has_names() {
+                let problem = format!("the file holds one array without a name; leave out the name {key:?}");
                 return Err(Error::File { path: path.into(), problem });
             }
             names.iter().position(|name| name == key).ok_or_else(|| Error::File {
@@ -70,16 +74,20 @@ pub fn features(path: impl AsRef<Path>, key: Option<&str>) -> Result<Features> {
 
 /// Reads all arrays of a file with their names.
 ///
-/// A `.npy` file holds one, named by the file's stem. An `.npz` gives one an array, in the order of the archive. So does
-/// a `.safetensors` file, in the order of their names; its only tensor is named by the file's stem.
+/// An `.npz` gives one an array, in the order of the archive. So does a `.safetensors` file, in the order of their names;
+/// its only tensor is named by the file's stem. Any other file holds one, named by the file's stem.
 ///
 /// # Errors
-/// As [`features`].
+/// As [`features`]; also a `.parquet` file with several columns of lists, which describe the same samples.
 pub fn arrays(path: impl AsRef<Path>) -> Result<Vec<(String, Features)>> {
     let path = path.as_ref();
     let mut file = ArrayFile::open(path)?;
     let names = match &file {
         ArrayFile::Safetensors(one) if one.names.len() == 1 => vec![stem(path)],
+        #[cfg(feature = "parquet")]
+        ArrayFile::Parquet(one) if one.names.len() == 1 => vec![stem(path)],
+        #[cfg(feature = "parquet")]
+        ArrayFile::Parquet(many) => return Err(several(path, &many.names)),
         _ => file.keys().to_vec(),
     };
     names.into_iter().enumerate().map(|(index, name)| Ok((name, file.read(index)?))).collect()
@@ -90,28 +98,21 @@ enum ArrayFile {
     Npy(Npy),
     Npz(Npz),
     Safetensors(Safetensors),
+    Csv(Csv),
+    #[cfg(feature = "parquet")]
+    Parquet(Parquet),
 }
 
 impl ArrayFile {
     fn open(path: &Path) -> Result<Self> {
-        let io = |source| Error::Io { path: path.into(), source };
         let refused = |problem: String| Error::File { path: path.into(), problem };
         let supported = EXTENSIONS.map(|extension| format!(".{extension}")).join(", ");
 
-        // Looked at before it is opened, since opening a pipe would wait for whoever writes to it.
-        let metadata = std::fs::metadata(path).map_err(io)?;
-        if metadata.is_dir() {
-            return Err(refused(format!("this is a directory; give a file of type {supported}")));
-        }
-        if !metadata.is_file() {
-            return Err(refused(format!("this is not a regular file; give a file of type {supported}")));
-        }
-        let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let (file, length) = open(path, &supported)?;
+        let extension = extension(path);
         if !EXTENSIONS.contains(&extension.as_str()) {
             return Err(refused(format!("the file type is not known; give a file of type {supported}")));
         }
-        let file = File::open(path).map_err(io)?;
-        let length = file.metadata().map_err(io)?.len();
         if length == 0 {
             return Err(refused("the file is empty; write or copy it again".into()));
         }
@@ -119,15 +120,18 @@ impl ArrayFile {
         let file = match extension.as_str() {
             "npy" => ArrayFile::Npy(Npy::open(path, file, length)),
             "npz" => ArrayFile::Npz(Npz::open(path, file, length)?),
+            "csv" => ArrayFile::Csv(Csv::open(path, file, b',')),
+            "tsv" => ArrayFile::Csv(Csv::open(path, file, b'\t')),
+            #[cfg(feature = "parquet")]
+            "parquet" => ArrayFile::Parquet(Parquet::open(path, file, length)?),
+            #[cfg(not(feature = "parquet"))]
+            "parquet" => {
+                let remedy = "add --features parquet, or save the features as .npy";
+                return Err(refused(format!(".parquet needs a build with the parquet feature; {remedy}")));
+            }
             _ => ArrayFile::Safetensors(Safetensors::open(path, file, length)?),
         };
-        let names = file.keys();
-        if names.is_empty() {
-            return Err(refused("the file holds no arrays; save at least one".into()));
-        }
-        if let Some(name) = names.iter().find(|name| name.is_empty() || name.chars().any(char::is_control)) {
-            return Err(refused(format!("{name:?} is no name for an array; save it under a printable one")));
-        }
+        check_names(path, file.keys())?;
         Ok(file)
     }
 
@@ -137,6 +141,19 @@ impl ArrayFile {
             ArrayFile::Npy(file) => std::slice::from_ref(&file.name),
             ArrayFile::Npz(file) => &file.names,
             ArrayFile::Safetensors(file) => &file.names,
+            ArrayFile::Csv(file) => std::slice::from_ref(&file.name),
+            #[cfg(feature = "parquet")]
+            ArrayFile::Parquet(file) => &file.names,
+        }
+    }
+
+    /// Whether its arrays have names in the file.
+    fn has_names(&self) -> bool {
+        match self {
+            ArrayFile::Npz(_) | ArrayFile::Safetensors(_) => true,
+            ArrayFile::Npy(_) | ArrayFile::Csv(_) => false,
+            #[cfg(feature = "parquet")]
+            ArrayFile::Parquet(file) => file.lists,
         }
     }
 
@@ -145,8 +162,58 @@ impl ArrayFile {
             ArrayFile::Npy(file) => file.read(),
             ArrayFile::Npz(file) => file.read(index),
             ArrayFile::Safetensors(file) => file.read(index),
+            ArrayFile::Csv(file) => file.read(),
+            #[cfg(feature = "parquet")]
+            ArrayFile::Parquet(file) => file.read(index),
         }
     }
+}
+
+/// Opens a file of one of the types that are `supported`; also says how long it is.
+fn open(path: &Path, supported: &str) -> Result<(File, u64)> {
+    let io = |source| Error::Io { path: path.into(), source };
+    let refused = |problem: String| Error::File { path: path.into(), problem };
+
+    // Looked at before it is opened, since opening a pipe would wait for whoever writes to it.
+    let metadata = std::fs::metadata(path).map_err(io)?;
+    if metadata.is_dir() {
+        return Err(refused(format!("this is a directory; give a file of type {supported}")));
+    }
+    if !metadata.is_file() {
+        return Err(refused(format!("this is not a regular file; give a file of type {supported}")));
+    }
+    let file = File::open(path).map_err(io)?;
+    let length = file.metadata().map_err(io)?.len();
+    Ok((file, length))
+}
+
+/// Refuses names that cannot be typed, and a file that has none.
+fn check_names(path: &Path, names: &[String]) -> Result<()> {
+    let refused = |problem: String| Error::File { path: path.into(), problem };
+    if names.is_empty() {
+        return Err(refused("the file holds no arrays; save at least one".into()));
+    }
+    match names.iter().find(|name| name.is_empty() || name.chars().any(char::is_control)) {
+        Some(name) => Err(refused(format!("{name:?} is no name for an array; save it under a printable one"))),
+        None => Ok(()),
+    }
+}
+
+/// The refusal of a file of several arrays of which one is needed.
+fn several(path: &Path, names: &[String]) -> Error {
+    let problem = format!(
+        "it holds {} arrays ({}); pick one by its name, as in {}:{}",
+        names.len(),
+        listed(names),
+        path.display(),
+        names[0]
+    );
+    Error::File { path: path.into(), problem }
+}
+
+/// The file's extension in lower case.
+fn extension(path: &Path) -> String {
+    path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
 }
 
 /// The file's name without its extension.

@@ -15,6 +15,15 @@ use crate::features::Features;
 /// Far longer than any header of plain floats; only structured arrays, which are refused, come near it.
 const LONGEST_HEADER: u64 = 1 << 16;
 
+/// What is known of an array before its header is read.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    /// The bytes that it takes with its header.
+    pub(super) available: u64,
+    /// The bytes that memory may be taken for before they have arrived.
+    pub(super) at_once: usize,
+}
+
 /// An opened `.npy` file.
 pub(super) struct Npy {
     path: PathBuf,
@@ -39,10 +48,26 @@ impl Npy {
         }
         payload::read(&mut reader, &layout, usize::MAX, &origin)
     }
+
+    /// Hands the array to `read` whatever it holds, with the bytes it takes and those that memory may be taken for at once.
+    pub(super) fn with<T>(&mut self, read: impl FnOnce(&mut dyn Read, Size, &Origin<'_>) -> Result<T>) -> Result<T> {
+        let origin = Origin { path: &self.path, array: None };
+        let size = Size { available: self.length, at_once: usize::MAX };
+        read(&mut BufReader::new(&mut self.file), size, &origin)
+    }
 }
 
-/// Reads the header of an array that takes `available` bytes in all; also says how many of them the header took.
+/// Reads the header of an array of features that takes `available` bytes in all; also says how many of them the header
+/// took.
 pub(super) fn header(reader: &mut impl Read, available: u64, origin: &Origin<'_>) -> Result<(Layout, u64)> {
+    let (header, used) = described(reader, available, origin)?;
+    let (element, big_endian) = element(&header.element).map_err(|problem| origin.array(problem))?;
+    let order = Order { big_endian, fortran: header.fortran };
+    Ok((Layout::new(element, order, &header.shape, origin)?, used))
+}
+
+/// The same of an array of whatever there is, whose claims are left to be checked.
+pub(super) fn described(reader: &mut impl Read, available: u64, origin: &Origin<'_>) -> Result<(Header, u64)> {
     let no_array =
         |problem: String| origin.file(format!("this is not a .npy array: {problem}; save it with numpy.save"));
     let short = || no_array(format!("its {available} bytes are fewer than the header needs"));
@@ -65,7 +90,7 @@ pub(super) fn header(reader: &mut impl Read, available: u64, origin: &Origin<'_>
         other => return Err(no_array(format!("version {other} of the format is not known"))),
     };
     if length > LONGEST_HEADER {
-        return Err(no_array(format!("a header of {length} bytes does not describe plain floats")));
+        return Err(no_array(format!("a header of {length} bytes does not describe plain numbers")));
     }
     let used = start + length;
     if used > available {
@@ -77,9 +102,7 @@ pub(super) fn header(reader: &mut impl Read, available: u64, origin: &Origin<'_>
     let header = Literal { bytes: &text, at: 0 }
         .header()
         .map_err(|Unread { at, wanted }| no_array(format!("its header should have {wanted} at byte {}", start + at)))?;
-    let (element, big_endian) = element(&header.element).map_err(|problem| origin.array(problem))?;
-    let order = Order { big_endian, fortran: header.fortran };
-    Ok((Layout::new(element, order, &header.shape, origin)?, used))
+    Ok((header, used))
 }
 
 /// The element type of NumPy's name for it, and whether it is big-endian; or why it cannot be a feature.
@@ -111,10 +134,11 @@ fn element(name: &str) -> Result<(Element, bool), String> {
 }
 
 /// What a header says, unchecked.
-struct Header {
-    element: String,
-    fortran: bool,
-    shape: Vec<u64>,
+pub(super) struct Header {
+    /// NumPy's name for the element type.
+    pub(super) element: String,
+    pub(super) fortran: bool,
+    pub(super) shape: Vec<u64>,
 }
 
 /// Where reading a header stopped, and what should be there.

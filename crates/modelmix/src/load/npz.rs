@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
+use super::npy::Size;
 use super::payload::{self, Origin};
 use super::{npy, one_line};
 use crate::error::{Error, Result};
@@ -52,9 +53,9 @@ impl Npz {
         Ok(Self { path: path.into(), archive, names })
     }
 
-    pub(super) fn read(&mut self, index: usize) -> Result<Features> {
-        let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
-        let member = self.archive.by_index_data(index).map_err(|error| refused(error, &origin))?;
+    /// Checks what the archive says of a member: the bytes that it inflates to, and whether it is stored as it is.
+    fn claimed(&self, index: usize, origin: &Origin<'_>) -> Result<(u64, bool)> {
+        let member = self.archive.by_index_data(index).map_err(|error| refused(error, origin))?;
         let (compressed, size) = (member.compressed_size(), member.size());
         if member.encrypted() {
             return Err(origin.file("the array is encrypted; save it again with numpy.savez"));
@@ -75,7 +76,25 @@ impl Npz {
                 "the archive claims {size} bytes, which {compressed} bytes in the file cannot hold; save it again with numpy.savez"
             )));
         }
+        Ok((size, stored))
+    }
 
+    /// Hands an array to `read` whatever it holds.
+    pub(super) fn with<T>(
+        &mut self,
+        index: usize,
+        read: impl FnOnce(&mut dyn Read, Size, &Origin<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
+        let (available, stored) = self.claimed(index, &origin)?;
+        let mut member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
+        let at_once = if stored { usize::MAX } else { VALUES_AT_ONCE };
+        read(&mut member, Size { available, at_once }, &origin)
+    }
+
+    pub(super) fn read(&mut self, index: usize) -> Result<Features> {
+        let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
+        let (size, stored) = self.claimed(index, &origin)?;
         let mut member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
         let (layout, used) = npy::header(&mut member, size, &origin)?;
         layout.check(size - used, &origin)?;

@@ -63,11 +63,25 @@ pub(super) enum Element {
 }
 
 impl Element {
-    fn size(self) -> usize {
+    pub(super) fn size(self) -> usize {
         match self {
             Element::F16 | Element::Bf16 => 2,
             Element::F32 => 4,
             Element::F64 => 8,
+        }
+    }
+
+    /// One little-endian value, of as many bytes as [`Element::size`] says.
+    #[cfg(feature = "parquet")]
+    pub(super) fn value(self, bytes: &[u8]) -> f64 {
+        fn whole<const SIZE: usize>(bytes: &[u8]) -> [u8; SIZE] {
+            bytes.try_into().expect("as many bytes as the element has")
+        }
+        match self {
+            Element::F16 => f16::from_le_bytes(whole(bytes)).to_f64(),
+            Element::Bf16 => bf16::from_le_bytes(whole(bytes)).to_f64(),
+            Element::F32 => f32::from_le_bytes(whole(bytes)).into(),
+            Element::F64 => f64::from_le_bytes(whole(bytes)),
         }
     }
 }

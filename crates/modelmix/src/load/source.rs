@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{ArrayFile, EXTENSIONS, arrays, features};
+use super::{ArrayFile, EXTENSIONS, arrays, check_names, extension, features, listed, one_line, stem};
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::error::{Error, Result};
 
 /// Where arms come from, as a user types it: `[name=]path[:key]`.
 ///
-/// An `.npz` or `.safetensors` file holds an arm an array, named as [`arrays`] names them; a `.npy` file is one arm named
-/// by its stem. `name=path` names the only arm of a file, `path:key` picks one array, which is then named by its key.
+/// An `.npz` or `.safetensors` file holds an arm an array, named as [`arrays`] names them; any other file is one arm named
+/// by its stem. `name=path` names the only arm of a file, `path:key` picks one array, which is then named by its key. In a
+/// `.parquet` file the key picks a column, and the arm keeps the file's stem as its name.
 ///
 /// A `:` starts a key only behind a supported extension, so that drive letters stay part of the path, and what stands
 /// before `=` is a name only if it has no slash. A path that exists as it is written is always taken as the path, even
@@ -79,12 +80,15 @@ impl FromStr for ArmSource {
     }
 }
 
+/// The types of files that hold texts, which are named as arms are.
+const TEXTS: [&str; 3] = ["json", "jsonl", "txt"];
+
 /// Splits at the first `:` that follows a supported extension.
 fn split_key(text: &str) -> (&str, Option<&str>) {
     for (at, _) in text.match_indices(':') {
         let (path, key) = (&text[..at], &text[at + 1..]);
         let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-        if EXTENSIONS.iter().any(|supported| extension.eq_ignore_ascii_case(supported)) {
+        if EXTENSIONS.iter().chain(&TEXTS).any(|supported| extension.eq_ignore_ascii_case(supported)) {
             return (path, Some(key));
         }
     }
@@ -101,18 +105,15 @@ pub fn arms(sources: &[ArmSource]) -> Result<RecordedArms> {
     for ArmSource { name, path, key } in sources {
         match (name, key) {
             (_, Some(key)) => {
-                arms.push(RecordedArm::new(name.as_ref().unwrap_or(key), features(path, Some(key))?));
+                let column = (extension(path) == "parquet").then(|| stem(path));
+                let name = name.as_ref().or(column.as_ref()).unwrap_or(key);
+                arms.push(RecordedArm::new(name, features(path, Some(key))?));
             }
             (Some(name), None) => {
                 let mut file = ArrayFile::open(path)?;
                 let keys = file.keys();
                 if keys.len() > 1 {
-                    let problem = format!(
-                        "it holds {} arrays, so that {name} cannot name them all; pick one, as in {name}={}:{}, or leave out the name",
-                        keys.len(),
-                        path.display(),
-                        keys[0]
-                    );
+                    let problem = several_named(name, path, keys);
                     return Err(Error::File { path: path.clone(), problem });
                 }
                 arms.push(RecordedArm::new(name, file.read(0)?));
@@ -123,4 +124,50 @@ pub fn arms(sources: &[ArmSource]) -> Result<RecordedArms> {
         }
     }
     RecordedArms::new(arms)
+}
+
+/// Why a name does not do for a file of several arrays.
+fn several_named(name: &str, path: &Path, keys: &[String]) -> String {
+    format!(
+        "it holds {} arrays, so that {name} cannot name them all; pick one, as in {name}={}:{}, or leave out the name",
+        keys.len(),
+        path.display(),
+        keys[0]
+    )
+}
+
+/// Which of a file's arrays, or lists of texts, are arms, by their index and with the arms' names.
+pub(super) fn picked(
+    name: &Option<String>,
+    path: &Path,
+    key: &Option<String>,
+    names: &[String],
+) -> Result<Vec<(usize, String)>> {
+    check_names(path, names)?;
+    let refused = |problem: String| Error::File { path: path.into(), problem };
+    match (name, key) {
+        (_, Some(key)) => {
+            let index = names
+                .iter()
+                .position(|other| other == key)
+                .ok_or_else(|| refused(format!("there is no array named {key:?}; pick one of {}", listed(names))))?;
+            Ok(vec![(index, name.as_ref().unwrap_or(key).clone())])
+        }
+        (Some(name), None) if names.len() == 1 => Ok(vec![(0, name.clone())]),
+        (Some(name), None) => Err(refused(several_named(name, path, names))),
+        (None, None) => Ok(names.iter().cloned().enumerate().collect()),
+    }
+}
+
+/// Refuses arms of the same name.
+pub(super) fn distinct<T>(arms: &[(String, T)]) -> Result<()> {
+    let mut names: Vec<&str> = arms.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Error::Array {
+            origin: format!("arm {}", one_line(pair[0])),
+            problem: "the name is taken by an earlier arm; name each arm differently".into(),
+        }),
+        None => Ok(()),
+    }
 }

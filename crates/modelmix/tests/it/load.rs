@@ -1,6 +1,9 @@
-//! Files that NumPy and safetensors wrote (`tools/make_load_fixtures.py`), and the arms they stand for.
+//! Files that NumPy, safetensors and pyarrow wrote (`tools/make_load_fixtures.py`), and the arms they stand for.
 
+mod csv;
+mod galleries;
 mod hostile;
+mod parquet;
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,8 @@
 //! Files that were cut, flipped or forged: each is refused in a sentence, none panics, and none takes much memory.
 
+#[cfg(feature = "parquet")]
+mod parquet;
+
 use std::io::{Cursor, Write};
 use std::path::Path;
 
@@ -95,9 +98,15 @@ fn read(folder: &Path, extension: &str, bytes: &[u8]) -> Result<()> {
 
 /// One good file of each kind.
 fn samples() -> Vec<(&'static str, Vec<u8>)> {
+    let parquet = ["codec_none", "codec_snappy", "codec_gzip", "codec_zstd", "codec_lz4", "version2", "columns_groups"]
+        .map(|name| format!("{name}.parquet"));
     ["f4_little_c.npy", "f8_big_fortran.npy", "stored.npz", "deflated.npz", "streamed.npz", "several.safetensors"]
         .into_iter()
-        .map(|name| (name.rsplit_once('.').unwrap().1, std::fs::read(fixture(name)).unwrap()))
+        .chain(parquet.iter().map(String::as_str).filter(|_| cfg!(feature = "parquet")))
+        .map(|name| {
+            let kind = ["npy", "npz", "safetensors", "parquet"].into_iter().find(|kind| name.ends_with(kind)).unwrap();
+            (kind, std::fs::read(fixture(name)).unwrap())
+        })
         .collect()
 }
 
@@ -126,7 +135,7 @@ fn a_file_cut_anywhere_is_refused() {
 #[test]
 fn bytes_behind_an_array_are_refused() {
     let folder = folder("behind");
-    for (extension, bytes) in samples().into_iter().filter(|(extension, _)| *extension != "npz") {
+    for (extension, bytes) in samples().into_iter().filter(|(kind, _)| ["npy", "safetensors"].contains(kind)) {
         let longer = [bytes.as_slice(), &[0]].concat();
         refused(read(&folder, extension, &longer), &["claims", "follow"]);
     }

@@ -1,0 +1,277 @@
+//! The `.parquet` format: one column of lists of floats, or float columns side by side.
+//!
+//! It is read here and not by the crate of that name: that one asks for 16 GiB when 15 bytes claim a schema of 2³¹ − 1
+//! children, overflows the stack on groups within groups, and believes the sizes of pages. Of the format, what
+//! features need is little: floats of 16, 32 and 64 bits, in three encodings and four compressions.
+
+mod footer;
+mod page;
+mod thrift;
+mod values;
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use self::footer::{Footer, Leaf};
+use self::page::{Failure, Pages};
+use self::values::{Cell, cells};
+use super::payload::{Element, Origin};
+use super::{listed, stem};
+use crate::arms::check_rows;
+use crate::error::{Error, Result};
+use crate::features::Features;
+
+/// A few thousand columns in a hundred row groups take a tenth of it.
+const LONGEST_FOOTER: u64 = 64 << 20;
+
+/// Values that any file may claim, and how many a byte may claim beyond that: equal values take next to no space.
+const VALUES: u64 = 1 << 24;
+const VALUES_A_BYTE: u64 = 256;
+
+/// An opened `.parquet` file.
+pub(super) struct Parquet {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    footer: Footer,
+    /// The leaves of the arrays that can be picked: each a column of lists, or one array of all columns.
+    arrays: Vec<Vec<usize>>,
+    /// The names of the columns of lists; the file's stem for an array of all columns.
+    pub(super) names: Vec<String>,
+    /// Whether the arrays are columns of lists, which have names.
+    pub(super) lists: bool,
+}
+
+impl Parquet {
+    pub(super) fn open(path: &Path, mut file: File, length: u64) -> Result<Self> {
+        let origin = Origin { path, array: None };
+        let none = |problem: &str| origin.file(format!("this is no Parquet file: {problem}; write or copy it again"));
+        let mut tail = [0; 8];
+        let Some(before) = length.checked_sub(12) else {
+            return Err(none(&format!("its {length} bytes are fewer than the format needs")));
+        };
+        let mut head = [0; 4];
+        file.read_exact(&mut head).map_err(|error| origin.io(error))?;
+        file.seek(SeekFrom::Start(before + 4)).map_err(|error| origin.io(error))?;
+        file.read_exact(&mut tail).map_err(|error| origin.io(error))?;
+        let [size @ .., m0, m1, m2, m3] = tail;
+        if [m0, m1, m2, m3] == *b"PARE" {
+            return Err(origin.file("the file is encrypted; write it without encryption"));
+        }
+        if head != *b"PAR1" || [m0, m1, m2, m3] != *b"PAR1" {
+            return Err(none("it does not begin and end with the format's mark"));
+        }
+        let size = u64::from(u32::from_le_bytes(size));
+        if size > before || size > LONGEST_FOOTER {
+            return Err(none(&format!(
+                "the footer claims {size} bytes, but {before} are there and {LONGEST_FOOTER} are allowed"
+            )));
+        }
+        let mut bytes = vec![0; size as usize];
+        file.seek(SeekFrom::Start(before + 4 - size)).map_err(|error| origin.io(error))?;
+        file.read_exact(&mut bytes).map_err(|error| origin.io(error))?;
+        let footer = footer::footer(&bytes, before + 4 - size).map_err(|damage| {
+            origin.file(format!("the footer cannot be used: {damage}; write it again as one plain Parquet file"))
+        })?;
+        let (arrays, lists) = arrays(&footer, &origin)?;
+        let names = if lists {
+            arrays.iter().map(|leaves| footer.leaves[leaves[0]].column.clone()).collect()
+        } else {
+            vec![stem(path)]
+        };
+        Ok(Self { path: path.into(), file, length, footer, arrays, names, lists })
+    }
+
+    pub(super) fn read(&self, index: usize) -> Result<Features> {
+        let name = self.lists.then(|| self.names[index].as_str());
+        let origin = Origin { path: &self.path, array: name };
+        let leaves = &self.arrays[index];
+        let mut left = VALUES.max(self.length.saturating_mul(VALUES_A_BYTE));
+        let (width, values) = if self.lists {
+            self.rows(leaves[0], &mut left, &origin)
+        } else {
+            self.columns(leaves, &mut left, &origin)
+        }
+        .map_err(|stop| stop.said(&origin))?;
+        if values.is_empty() {
+            return Err(origin.array("there are no rows; give at least 2 samples"));
+        }
+        let features = Features::new(width, values).map_err(|error| error.of(origin.name()))?;
+        check_rows(&features).map_err(|error| error.of(origin.name()))?;
+        Ok(features)
+    }
+
+    /// A column of lists: a row a list.
+    fn rows(&self, leaf: usize, left: &mut u64, origin: &Origin<'_>) -> Result<(usize, Vec<f32>), Stop> {
+        let (column, element) = self.leaf(leaf);
+        let mut values = Vec::new();
+        // The first row's width, once it is known; rows that were begun; where the last of them began.
+        let (mut width, mut rows, mut start) = (None, 0_usize, 0);
+        let ended = |width: &mut Option<usize>, rows: usize, length: usize| {
+            let width = *width.get_or_insert(length);
+            if rows == 0 || length == width {
+                return Ok(());
+            }
+            Err(Stop::Said(origin.array(format!(
+                "row {} has {length} values where row 0 has {width}; every sample needs the same features",
+                rows - 1
+            ))))
+        };
+        for group in &self.footer.groups {
+            let chunk = &group.chunks[leaf];
+            let before = rows;
+            cells(Pages::new(&self.file, chunk), (chunk, column, element), left, |Cell { first, value }| {
+                if first {
+                    if rows > 0 {
+                        ended(&mut width, rows, values.len() - start)?;
+                    }
+                    (rows, start) = (rows + 1, values.len());
+                } else if rows == before {
+                    return Err(Stop::Failed(Failure::Damage("a row group begins within a row")));
+                }
+                let value = value.map_err(|level| {
+                    let row = rows - 1;
+                    let (what, remedy) = match level {
+                        level if level + 1 == column.listed => ("is an empty list", "drop the row"),
+                        level if level < column.listed => ("is null", "drop the row"),
+                        _ => ("holds a null", "drop the row or fill the null"),
+                    };
+                    Stop::Said(origin.array(format!("row {row} {what}; {remedy}")))
+                })?;
+                push(&mut values, value, origin, |at| (rows - 1, at - start))
+            })?;
+            if (rows - before) as u64 != group.rows {
+                return Err(Stop::Failed(Failure::Damage("a row group does not have the rows that it claims")));
+            }
+        }
+        ended(&mut width, rows, values.len() - start)?;
+        Ok((width.unwrap_or(0), values))
+    }
+
+    /// Float columns side by side: a feature a column.
+    fn columns(&self, leaves: &[usize], left: &mut u64, origin: &Origin<'_>) -> Result<(usize, Vec<f32>), Stop> {
+        let mut values: Vec<f32> = Vec::new();
+        let mut above = 0;
+        for group in &self.footer.groups {
+            // Kept apart until all are there, since a claim of rows is only proved by reading them.
+            let mut columns = Vec::with_capacity(leaves.len());
+            for (at, &leaf) in leaves.iter().enumerate() {
+                let (column, element) = self.leaf(leaf);
+                let chunk = &group.chunks[leaf];
+                let mut read = Vec::new();
+                cells(Pages::new(&self.file, chunk), (chunk, column, element), left, |Cell { value, .. }| {
+                    let value = value.map_err(|_| {
+                        let row = above + read.len();
+                        let name = super::one_line(&column.column);
+                        Stop::Said(
+                            origin.array(format!("row {row} of column {name} is null; drop the row or fill the null")),
+                        )
+                    })?;
+                    push(&mut read, value, origin, |row| (above + row, at))
+                })?;
+                if read.len() as u64 != group.rows {
+                    return Err(Stop::Failed(Failure::Damage("a row group does not have the rows that it claims")));
+                }
+                columns.push(read);
+            }
+            let rows = columns.first().map_or(0, Vec::len);
+            values.try_reserve_exact(rows * leaves.len()).map_err(|_| too_large(origin))?;
+            for row in 0..rows {
+                values.extend(columns.iter().map(|column| column[row]));
+            }
+            above += rows;
+        }
+        Ok((leaves.len(), values))
+    }
+
+    fn leaf(&self, index: usize) -> (&Leaf, Element) {
+        let leaf = &self.footer.leaves[index];
+        (leaf, leaf.element.expect("only leaves of floats are picked"))
+    }
+}
+
+/// Why reading stopped.
+enum Stop {
+    Failed(Failure),
+    Said(Error),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failed(failure)
+    }
+}
+
+impl Stop {
+    fn said(self, origin: &Origin<'_>) -> Error {
+        match self {
+            Stop::Said(error) => error,
+            Stop::Failed(Failure::Io(error)) => origin.io(error),
+            Stop::Failed(Failure::Damage(damage)) => origin.file(format!(
+                "the column cannot be read: {damage}; write it again with pyarrow.parquet.write_table's defaults"
+            )),
+        }
+    }
+}
+
+fn too_large(origin: &Origin<'_>) -> Stop {
+    Stop::Said(origin.array("the values do not fit into memory; save fewer rows"))
+}
+
+/// Appends a value, or says where it is not finite.
+fn push(
+    values: &mut Vec<f32>,
+    value: f64,
+    origin: &Origin<'_>,
+    place: impl FnOnce(usize) -> (usize, usize),
+) -> Result<(), Stop> {
+    let narrowed = value as f32;
+    if !narrowed.is_finite() {
+        let (row, column) = place(values.len());
+        return Err(Stop::Said(Error::NotFinite { origin: origin.name(), row, column, value }));
+    }
+    if values.len() == values.capacity() {
+        values.try_reserve(1).map_err(|_| too_large(origin))?;
+    }
+    values.push(narrowed);
+    Ok(())
+}
+
+/// Which leaves are features: columns of lists where there are any, or else all columns; and whether it is the former.
+fn arrays(footer: &Footer, origin: &Origin<'_>) -> Result<(Vec<Vec<usize>>, bool)> {
+    let leaves = &footer.leaves;
+    // Leaves of one top-level column are neighbours.
+    let alone = |leaf: usize| {
+        let same = |other: Option<&Leaf>| other.is_some_and(|other| other.top == leaves[leaf].top);
+        !same(leaf.checked_sub(1).map(|before| &leaves[before])) && !same(leaves.get(leaf + 1))
+    };
+    let lists: Vec<Vec<usize>> = (0..leaves.len())
+        .filter(|&leaf| leaves[leaf].element.is_ok() && leaves[leaf].repeated == 1 && alone(leaf))
+        .map(|leaf| vec![leaf])
+        .collect();
+    if !lists.is_empty() {
+        return Ok((lists, true));
+    }
+    let is_float = |leaf: &&Leaf| leaf.bare && leaf.repeated == 0 && leaf.element.is_ok();
+    if leaves.iter().all(|leaf| is_float(&leaf)) && !leaves.is_empty() {
+        return Ok((vec![(0..leaves.len()).collect()], false));
+    }
+    let others: Vec<String> = leaves
+        .iter()
+        .filter(|leaf| !is_float(leaf))
+        .map(|leaf| format!("{} ({})", super::one_line(&leaf.column), leaf.element.err().unwrap_or("nested")))
+        .collect();
+    let floats = leaves.len() - others.len();
+    let problem = if leaves.is_empty() {
+        "the table has no columns; write a column of lists of floats, or a column a feature".to_string()
+    } else if floats == 0 {
+        format!("no column holds floats or lists of floats, but {}; write a column of lists of floats", listed(&others))
+    } else {
+        format!(
+            "beside {floats} float columns there are others, {}; keep the float columns, as in table.drop_columns([...])",
+            listed(&others)
+        )
+    };
+    Err(Error::Array { origin: origin.name(), problem })
+}

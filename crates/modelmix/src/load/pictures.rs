@@ -1,0 +1,243 @@
+//! Pictures of samples, for galleries: 8-bit arrays, or folders of encoded images, whose bytes are passed on as they are.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::npy::{self, Npy, Size};
+use super::npz::Npz;
+use super::payload::Origin;
+use super::source::ArmSource;
+use super::{extension, open, source, stem};
+use crate::error::{Error, Result};
+
+/// A gallery is no place for larger ones.
+const LARGEST_FILE: u64 = 16 << 20;
+
+/// The longest side of a picture in an array.
+const LONGEST_SIDE: u64 = 1 << 14;
+
+/// Bytes read at a time.
+const CHUNK: usize = 1 << 16;
+
+/// The pictures of an arm's first samples, in the order of its features' rows.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Pictures {
+    /// Pixels of 8 bits, picture after picture, row after row, with a pixel's channels side by side.
+    Raw {
+        /// How many pictures there are; never 0.
+        count: usize,
+        /// Rows of a picture.
+        height: usize,
+        /// Columns of a picture.
+        width: usize,
+        /// 1 (grey) or 3 (red, green, blue).
+        channels: usize,
+        /// `count` × `height` × `width` × `channels` values.
+        pixels: Vec<u8>,
+    },
+    /// Image files, one a picture; never none.
+    Encoded(Vec<Encoded>),
+}
+
+/// An image file that begins as its type does and was not decoded.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// `image/png`, `image/jpeg`, `image/webp` or `image/gif`.
+    pub mime: &'static str,
+    /// The file's bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Pictures {
+    /// How many pictures there are; never 0.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        match self {
+            Pictures::Raw { count, .. } => *count,
+            Pictures::Encoded(files) => files.len(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Pictures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Pictures::Raw { count, height, width, channels, .. } => {
+                write!(f, "Pictures({count} × {height} × {width} × {channels})")
+            }
+            Pictures::Encoded(files) => write!(f, "Pictures({} files)", files.len()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Encoded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Encoded({}, {} bytes)", self.mime, self.bytes.len())
+    }
+}
+
+/// Reads the first `most` pictures (but one at least) of each arm that `sources` stand for, in their order.
+///
+/// An `.npz` file holds an arm an array, a `.npy` file one arm, of 8-bit integers in one of the shapes `[n, h, w]`,
+/// `[n, h, w, c]` and `[n, c, h, w]` with 1 or 3 channels. A folder of `.png`, `.jpg`, `.webp` or `.gif` files, sorted by
+/// name, is one arm named by the folder; other files in it are passed over. Names and keys are as for arms.
+///
+/// # Errors
+/// Files and folders that cannot be read or hold no pictures, a wrong type or shape, two arms of the same name.
+pub fn pictures(sources: &[ArmSource], most: usize) -> Result<Vec<(String, Pictures)>> {
+    let mut arms: Vec<(String, Pictures)> = Vec::new();
+    for ArmSource { name, path, key } in sources {
+        let folder = std::fs::metadata(path).map_err(|source| Error::Io { path: path.clone(), source })?.is_dir();
+        let refused = |problem: String| Error::File { path: path.clone(), problem };
+        let alone = |name: &Option<String>| {
+            let whole = || path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            name.clone().unwrap_or_else(|| if folder { whole() } else { stem(path) })
+        };
+        if let (true, Some(key)) = (folder || extension(path) == "npy", key) {
+            return Err(refused(format!("its pictures are one arm without a name; leave out the name {key:?}")));
+        }
+        if folder {
+            arms.push((alone(name), Pictures::Encoded(files(path, most)?)));
+            continue;
+        }
+        let supported = ".npy, .npz, or a folder of .png, .jpg, .webp or .gif files";
+        let (file, length) = open(path, supported)?;
+        match extension(path).as_str() {
+            "npy" => {
+                let read =
+                    Npy::open(path, file, length).with(|reader, size, origin| array(reader, size, most, origin))?;
+                arms.push((alone(name), read));
+            }
+            "npz" => {
+                let mut archive = Npz::open(path, file, length)?;
+                for (index, name) in source::picked(name, path, key, &archive.names)? {
+                    arms.push((name, archive.with(index, |reader, size, origin| array(reader, size, most, origin))?));
+                }
+            }
+            _ => return Err(refused(format!("the file type is not known; pictures come from {supported}"))),
+        }
+    }
+    source::distinct(&arms)?;
+    Ok(arms)
+}
+
+/// Reads the first pictures of an array.
+fn array(reader: &mut dyn Read, size: Size, most: usize, origin: &Origin<'_>) -> Result<Pictures> {
+    let mut reader = reader;
+    let (header, used) = npy::described(&mut reader, size.available, origin)?;
+    if header.element.get(1..) != Some("u1") {
+        return Err(origin.array(format!(
+            "the elements ('{}') are not of 8 bits, as pixels are; save (array * 255).astype(numpy.uint8)",
+            super::one_line(&header.element)
+        )));
+    }
+    let (count, height, width, channels, planes) = match header.shape[..] {
+        [count, height, width] => (count, height, width, 1, false),
+        [count, height, width, channels @ (1 | 3)] => (count, height, width, channels, false),
+        [count, channels @ (1 | 3), height, width] => (count, height, width, channels, channels > 1),
+        _ => {
+            let shape: Vec<String> = header.shape.iter().map(u64::to_string).collect();
+            return Err(origin.array(format!(
+                "the shape ({}) is not that of pictures; save them as [n, height, width], [n, height, width, 3] or [n, 3, height, width]",
+                super::one_line(shape.join(", "))
+            )));
+        }
+    };
+    if header.fortran {
+        return Err(origin.array("the array is in Fortran order; save numpy.ascontiguousarray(array)"));
+    }
+    if count == 0 || height == 0 || width == 0 || height > LONGEST_SIDE || width > LONGEST_SIDE {
+        return Err(origin.array(format!(
+            "{count} pictures of {height} × {width} pixels cannot be shown; give one or more, with sides from 1 to {LONGEST_SIDE}"
+        )));
+    }
+    let picture = (height * width * channels) as usize;
+    let claimed = count.checked_mul(picture as u64);
+    if claimed != Some(size.available - used) {
+        return Err(origin.file(format!(
+            "the header claims {count} pictures of {picture} bytes, but {} bytes follow it; write or copy the file again",
+            size.available - used
+        )));
+    }
+    let count = usize::try_from(count).unwrap_or(usize::MAX).min(most.max(1));
+    let pixels = bytes(reader, count.saturating_mul(picture), size.at_once, origin)?;
+    let (height, width, channels) = (height as usize, width as usize, channels as usize);
+    let pixels = if planes { side_by_side(&pixels, picture, channels) } else { pixels };
+    Ok(Pictures::Raw { count, height, width, channels, pixels })
+}
+
+/// Reads `total` bytes; memory is taken for at most `at_once` before they have arrived, and as many again as have later.
+fn bytes(reader: &mut dyn Read, total: usize, at_once: usize, origin: &Origin<'_>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while bytes.len() < total {
+        let (start, more) = (bytes.len(), CHUNK.min(total - bytes.len()));
+        if bytes.capacity() - start < more {
+            let room = start.max(at_once).max(more).min(total - start);
+            let full = |_| origin.array(format!("{total} bytes of pictures do not fit into memory; show fewer"));
+            bytes.try_reserve_exact(room).map_err(full)?;
+        }
+        bytes.resize(start + more, 0);
+        reader.read_exact(&mut bytes[start..]).map_err(|error| origin.io(error))?;
+    }
+    Ok(bytes)
+}
+
+/// Pictures of planes, one a channel, as pictures of pixels.
+fn side_by_side(planes: &[u8], picture: usize, channels: usize) -> Vec<u8> {
+    let plane = picture / channels;
+    let mut pixels = Vec::with_capacity(planes.len());
+    for picture in planes.chunks_exact(picture) {
+        for at in 0..plane {
+            pixels.extend(picture.chunks_exact(plane).map(|plane| plane[at]));
+        }
+    }
+    pixels
+}
+
+/// Reads the first image files of a folder.
+fn files(folder: &Path, most: usize) -> Result<Vec<Encoded>> {
+    let io = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| Error::Io { path, source }
+    };
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io(folder))? {
+        let path = entry.map_err(io(folder))?.path();
+        if ["png", "jpg", "jpeg", "webp", "gif"].contains(&extension(&path).as_str()) {
+            paths.push(path);
+        }
+    }
+    paths.sort_unstable();
+    let mut files = Vec::new();
+    for path in paths.iter().take(most.max(1)) {
+        let refused = |problem: String| Error::File { path: path.clone(), problem };
+        let (file, length) = open(path, ".png, .jpg, .webp or .gif")?;
+        if length > LARGEST_FILE {
+            return Err(refused(format!(
+                "{length} bytes are more than a gallery's {LARGEST_FILE}; scale the picture down"
+            )));
+        }
+        let mut bytes = Vec::new();
+        file.take(LARGEST_FILE).read_to_end(&mut bytes).map_err(io(path))?;
+        let mime = mime(&bytes).ok_or_else(|| {
+            refused("the file does not begin as a PNG, JPEG, WebP or GIF picture does; save it as one".into())
+        })?;
+        files.push(Encoded { mime, bytes });
+    }
+    if files.is_empty() {
+        let problem = "the folder holds no .png, .jpg, .webp or .gif files; give one that does".into();
+        return Err(Error::File { path: folder.into(), problem });
+    }
+    Ok(files)
+}
+
+/// What kind of image begins like this.
+fn mime(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        _ => None,
+    }
+}
