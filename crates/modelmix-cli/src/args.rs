@@ -1,0 +1,304 @@
+//! The words of the command line. What they mean is checked in `inputs` and by the library.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Finds the mixture of generative models that beats every single one of them.
+#[derive(Debug, Parser)]
+#[command(name = "modelmix", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 a check failed, 2 bad input, 3 a bug in modelmix.\n\
+    Arms are given as [name=]path[:key]: an .npz or .safetensors file holds an arm an array, any other file is one arm.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Everything below on real generators' samples that ship inside, with a report
+    Demo(DemoArgs),
+    /// The best mixture of recorded arms, offline
+    Solve(SolveArgs),
+    /// RKE, Vendi, KID, FID, precision, recall, density, coverage: of each arm and of the mixture
+    Score(ScoreArgs),
+    /// How quickly policies find the mixture when every sample has to be asked for
+    Simulate(SimulateArgs),
+    /// Runs experiments and compares what is measured with what is expected
+    Reproduce(ReproduceArgs),
+    /// A report from documents that other commands printed with --json
+    Report(ReportArgs),
+    /// Completions for a shell, or man pages
+    Completions(CompletionsArgs),
+}
+
+/// What every command knows.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Common {
+    /// Print one JSON document and nothing else on standard output
+    #[arg(long, help_heading = "Everywhere")]
+    pub(crate) json: bool,
+    /// Threads to use; all cores where it is left out. Results do not depend on it
+    #[arg(long, value_name = "N", help_heading = "Everywhere")]
+    pub(crate) threads: Option<usize>,
+    /// No progress and no remarks
+    #[arg(long, short, help_heading = "Everywhere")]
+    pub(crate) quiet: bool,
+    /// A TOML file of options, named as here; what is typed goes before it
+    #[arg(long, value_name = "FILE", help_heading = "Everywhere")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// Recorded samples.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ArmsArgs {
+    /// Features of each model's samples: [name=]path[:key]
+    #[arg(required = true, value_name = "ARM")]
+    pub(crate) arms: Vec<String>,
+    /// Features of real samples from the same encoder: path[:key]
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) reference: Option<String>,
+}
+
+/// What is to be minimised.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ObjectiveArgs {
+    /// A sum of terms: rke, kid, mmd, fid, vendi, precision, density, cost, or a score of your own, as in "rke - 0.2*precision";
+    /// kid where there is a reference, else rke
+    #[arg(long, short, value_name = "TERMS", allow_hyphen_values = true)]
+    pub(crate) objective: Option<String>,
+    /// The kernel's bandwidth σ, for terms that name none; the median distance where it is left out
+    #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true)]
+    pub(crate) bandwidth: Option<f64>,
+    /// What a sample of an arm costs, for `cost`
+    #[arg(long, value_name = "ARM=COST", value_delimiter = ',', allow_hyphen_values = true)]
+    pub(crate) costs: Vec<String>,
+    /// Scores of your own: a JSON file {"score": {"arm": [one value a sample]}}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scores: Option<PathBuf>,
+    /// The seed of all that is drawn
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+/// Files that are written beside the terminal.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct OutputArgs {
+    /// Write a report, one HTML file that needs no network
+    #[arg(long, value_name = "FILE", help_heading = "Report")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write every figure as SVG into this folder
+    #[arg(long, value_name = "FOLDER", help_heading = "Report")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write every figure as PNG into this folder
+    #[arg(long, value_name = "FOLDER", help_heading = "Report")]
+    pub(crate) png: Option<PathBuf>,
+    /// The report's title
+    #[arg(long, value_name = "TEXT", help_heading = "Report")]
+    pub(crate) title: Option<String>,
+    /// Images for the gallery, row for row those of the features: [name=]path[:key] of 8-bit arrays, or name=folder
+    #[arg(long, value_name = "IMAGES", num_args = 1.., help_heading = "Report")]
+    pub(crate) images: Vec<String>,
+    /// Texts for the gallery: a JSON file {"arm": ["text", …]}, or name=file with a text a line
+    #[arg(long, value_name = "TEXTS", num_args = 1.., help_heading = "Report")]
+    pub(crate) texts: Vec<String>,
+}
+
+impl OutputArgs {
+    /// Whether anything is to be written.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.html.is_some() || self.svg.is_some() || self.png.is_some()
+    }
+}
+
+/// `modelmix solve`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example: modelmix solve specialists.npz --reference reference.npy --objective kid --bandwidth 20"
+)]
+pub(crate) struct SolveArgs {
+    #[command(flatten)]
+    pub(crate) arms: ArmsArgs,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArgs,
+    /// The smallest share that an arm may have
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
+    pub(crate) floor: Vec<String>,
+    /// The largest share that an arm may have
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
+    pub(crate) cap: Vec<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `modelmix score`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: modelmix score specialists.npz --reference reference.npy --preset torch-fidelity")]
+pub(crate) struct ScoreArgs {
+    #[command(flatten)]
+    pub(crate) arms: ArmsArgs,
+    /// The mixture to score beside the arms; the optimum of the objective where it is left out
+    #[arg(long, value_name = "ARM=WEIGHT", value_delimiter = ',')]
+    pub(crate) weights: Vec<String>,
+    /// No mixture
+    #[arg(long, conflicts_with = "weights")]
+    pub(crate) no_mixture: bool,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArgs,
+    /// Which: rke, vendi, kid, kid_full, mmd, cmmd, fid, fid_infinity, precision, recall, density, coverage
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) metrics: Vec<String>,
+    /// The definitions of another tool: torch-fidelity, clean-fid, prdc, vendi-score
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) preset: Option<String>,
+    /// The order of vendi; inf for the largest eigenvalue alone [default: 1]
+    #[arg(long, value_name = "Q")]
+    pub(crate) order: Option<f64>,
+    /// Up to which neighbour the balls of precision, recall, density and coverage reach [default: 5]
+    #[arg(long, value_name = "K")]
+    pub(crate) neighbours: Option<usize>,
+    /// How many subsets KID has [default: 100]
+    #[arg(long, value_name = "N")]
+    pub(crate) subsets: Option<usize>,
+    /// How many samples a subset of KID has [default: 1000, or fewer where there are fewer]
+    #[arg(long, value_name = "N")]
+    pub(crate) subset_size: Option<usize>,
+    /// The seed of NumPy's generator that draws KID's subsets [default: 2020, or the preset's]
+    #[arg(long, value_name = "N")]
+    pub(crate) subset_seed: Option<u32>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `modelmix simulate`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example: modelmix simulate truncated.npz --objective rke --bandwidth 20 --policy adaptive,cab,vanilla --rounds 2000"
+)]
+pub(crate) struct SimulateArgs {
+    #[command(flatten)]
+    pub(crate) arms: ArmsArgs,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArgs,
+    /// Policies, with settings in parentheses: adaptive,"cab(sensitivity=0.03)",ogd,sparse,greedy,vanilla,halving,uniform,mixture-oracle,one-arm-oracle
+    #[arg(long, value_name = "NAMES", num_args = 1.., default_value = "adaptive,greedy,one-arm-oracle,mixture-oracle")]
+    pub(crate) policy: Vec<String>,
+    /// Pulls a run
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) rounds: usize,
+    /// Runs a policy, with seeds one after another
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) seeds: usize,
+    /// Samples a pull
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) batch: usize,
+    /// Pulls that are out at the same time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) in_flight: usize,
+    /// A recorded sample comes once only; an arm that runs dry is an error
+    #[arg(long)]
+    pub(crate) no_replacement: bool,
+    /// At how many rounds, evenly spaced, results are kept
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) checkpoints: usize,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `modelmix demo`.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Where the report goes
+    #[arg(long, value_name = "FILE", default_value = "modelmix-demo.html")]
+    pub(crate) html: PathBuf,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `modelmix reproduce`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: modelmix reproduce experiments/fashion experiments/text --html figures.html")]
+pub(crate) struct ReproduceArgs {
+    /// Experiments (.toml), or folders of them
+    #[arg(required = true, value_name = "EXPERIMENT")]
+    pub(crate) experiments: Vec<PathBuf>,
+    /// Where the features of experiments are that do not ship with them
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) features: Option<PathBuf>,
+    /// Runs a policy, where it is to differ from the experiment's
+    #[arg(long, value_name = "N")]
+    pub(crate) seeds: Option<usize>,
+    /// Write a report, one HTML file that needs no network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write every figure as SVG into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write every figure as PNG into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) png: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `modelmix report`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: modelmix solve … --json > solve.json; modelmix report solve.json --html report.html")]
+pub(crate) struct ReportArgs {
+    /// Documents of solve, score and simulate; - for standard input
+    #[arg(required = true, value_name = "DOCUMENT")]
+    pub(crate) documents: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `modelmix completions`.
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell, or man for man pages
+    pub(crate) shell: Shell,
+    /// Where man pages go: one a command
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
+/// What completions are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// Bash
+    Bash,
+    /// Elvish
+    Elvish,
+    /// Fish
+    Fish,
+    /// PowerShell
+    Powershell,
+    /// Zsh
+    Zsh,
+    /// Man pages, into --folder
+    Man,
+}
+
+impl Command {
+    /// What every command knows, where this one does.
+    pub(crate) fn common(&self) -> Option<&Common> {
+        match self {
+            Command::Demo(args) => Some(&args.common),
+            Command::Solve(args) => Some(&args.common),
+            Command::Score(args) => Some(&args.common),
+            Command::Simulate(args) => Some(&args.common),
+            Command::Reproduce(args) => Some(&args.common),
+            Command::Report(args) => Some(&args.common),
+            Command::Completions(_) => None,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! One file a command: words → checked inputs → the library → output. No arithmetic of their own.
+
+mod completions;
+mod demo;
+mod output;
+mod report;
+mod reproduce;
+mod score;
+mod simulate;
+mod solve;
+
+use crate::args::Command;
+use crate::error::Result;
+
+pub(crate) fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Solve(args) => solve::run(&args),
+        Command::Score(args) => score::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

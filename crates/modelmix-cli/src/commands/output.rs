@@ -1,0 +1,183 @@
+//! What commands write beside the terminal: reports, figures, galleries.
+
+use std::path::Path;
+
+use modelmix::load::{self, ArmSource, Pictures};
+
+use crate::args::OutputArgs;
+use crate::error::{Failure, Result};
+use crate::files;
+use crate::inputs::Recorded;
+use crate::terminal::Terminal;
+use modelmix_cli::report::{Gallery, GalleryRow, Image, Report};
+
+pub(crate) use modelmix_cli::report::Section;
+
+/// How many samples of each arm a gallery shows.
+const SHOWN: usize = 24;
+/// How many pixels of a PNG file a point of the figure has.
+const SCALE: f32 = 2.0;
+
+/// Whether all that is to be written can be, before any work is done.
+pub(crate) fn check(args: &OutputArgs) -> Result<()> {
+    if let Some(html) = &args.html {
+        files::check(html)?;
+    }
+    for folder in [&args.svg, &args.png].into_iter().flatten() {
+        files::make_folder(folder)?;
+        files::check(&folder.join("figure"))?;
+    }
+    if !args.images.is_empty() && !args.texts.is_empty() {
+        return Err(Failure::input("a gallery shows --images or --texts, not both; give one of them"));
+    }
+    if !args.is_wanted() && (!args.images.is_empty() || !args.texts.is_empty()) {
+        return Err(Failure::input("a gallery is part of the report; give --html FILE"));
+    }
+    Ok(())
+}
+
+/// A section with its name and its gallery.
+pub(crate) fn section(name: &str, args: &OutputArgs, recorded: &Recorded) -> Result<Section> {
+    let even = 1.0 / recorded.arms.len() as f64;
+    let arms: Vec<(String, f64)> = recorded.arms.names().into_iter().map(|name| (name, even)).collect();
+    Ok(Section { name: name.into(), gallery: gallery(args, &arms)?, ..Section::default() })
+}
+
+/// The weights that a section's documents know.
+pub(crate) fn weights_of(section: &Section) -> Vec<(String, f64)> {
+    if let Some(solve) = &section.solve {
+        return solve.arms.iter().map(|arm| (arm.name.clone(), arm.weight)).collect();
+    }
+    if let Some(score) = &section.score {
+        let weight = |name: &str| {
+            score.mixture.as_ref().and_then(|mixture| mixture.weights.get(name).copied()).unwrap_or_default()
+        };
+        return score.arms.iter().map(|arm| (arm.name.clone(), weight(&arm.name))).collect();
+    }
+    let Some(simulate) = &section.simulate else { return Vec::new() };
+    simulate.arms.iter().cloned().zip(simulate.optimum.weights.iter().copied()).collect()
+}
+
+/// Samples of each arm, and as many of the mixture, composed by its weights.
+pub(crate) fn gallery(args: &OutputArgs, arms: &[(String, f64)]) -> Result<Option<Gallery>> {
+    let sources = |texts: &[String]| -> Result<Vec<ArmSource>> {
+        Ok(texts.iter().map(|text| text.parse()).collect::<modelmix::Result<_>>()?)
+    };
+    if !args.images.is_empty() {
+        let mut named = Vec::new();
+        for (name, pictures) in load::pictures(&sources(&args.images)?, SHOWN)? {
+            named.push((name, images(&pictures)?));
+        }
+        return Ok(Some(Gallery::Images(rows("images", arms, named)?)));
+    }
+    if !args.texts.is_empty() {
+        let named = load::texts(&sources(&args.texts)?, SHOWN)?;
+        return Ok(Some(Gallery::Texts(rows("texts", arms, named)?)));
+    }
+    Ok(None)
+}
+
+/// The first pictures, ready to be shown.
+fn images(pictures: &Pictures) -> Result<Vec<Image>> {
+    let shown = match pictures {
+        Pictures::Raw { height, width, channels, pixels, .. } => pixels
+            .chunks_exact(height * width * channels)
+            .take(SHOWN)
+            .map(|pixels| Image::new(*width as u32, *height as u32, *channels as u8, pixels))
+            .collect::<modelmix::Result<_>>()?,
+        Pictures::Encoded(files) => {
+            files.iter().take(SHOWN).map(|file| Image::encoded(file.bytes.clone())).collect::<modelmix::Result<_>>()?
+        }
+    };
+    Ok(shown)
+}
+
+/// A row an arm that has samples, and the mixture's.
+fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>)>) -> Result<Vec<GalleryRow<T>>> {
+    if let Some((stranger, _)) = named.iter().find(|(name, _)| !arms.iter().any(|(arm, _)| arm == name)) {
+        let known: Vec<&str> = arms.iter().map(|(name, _)| name.as_str()).collect();
+        return Err(Failure::input(format!(
+            "there are {what} of {stranger}, which is no arm; the arms are {}",
+            known.join(", ")
+        )));
+    }
+    let mut rows: Vec<GalleryRow<T>> = Vec::new();
+    for (name, weight) in arms {
+        if let Some((_, items)) = named.iter().find(|(arm, _)| arm == name) {
+            let items = items.iter().take(SHOWN).cloned().collect();
+            rows.push(GalleryRow { name: name.clone(), weight: *weight, items });
+        }
+    }
+    let counts = apportion(&rows.iter().map(|row| row.weight).collect::<Vec<_>>(), SHOWN);
+    // One of each in turn, so that the row looks as the pool does.
+    let mut mixture = Vec::new();
+    for index in 0..SHOWN {
+        for (row, &count) in rows.iter().zip(&counts) {
+            if index < count
+                && let Some(item) = row.items.get(index)
+            {
+                mixture.push(item.clone());
+            }
+        }
+    }
+    if !mixture.is_empty() && rows.len() > 1 {
+        rows.push(GalleryRow { name: "mixture".into(), weight: 1.0, items: mixture });
+    }
+    Ok(rows)
+}
+
+/// Whole numbers by weight that add up to `total`, the largest remainders rounded up.
+fn apportion(weights: &[f64], total: usize) -> Vec<usize> {
+    let sum: f64 = weights.iter().sum();
+    if sum <= 0.0 {
+        return vec![0; weights.len()];
+    }
+    let exact: Vec<f64> = weights.iter().map(|weight| weight / sum * total as f64).collect();
+    let mut counts: Vec<usize> = exact.iter().map(|share| share.floor() as usize).collect();
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| (exact[b] - exact[b].floor()).total_cmp(&(exact[a] - exact[a].floor())));
+    let missing = total - counts.iter().sum::<usize>();
+    order.into_iter().take(missing).for_each(|index| counts[index] += 1);
+    counts
+}
+
+/// Writes what is wanted, and says where.
+pub(crate) fn write(terminal: &Terminal, title: String, sections: Vec<Section>, args: &OutputArgs) -> Result<()> {
+    if !args.is_wanted() {
+        return Ok(());
+    }
+    let report = Report { title, sections };
+    let said = |path: &Path, what: &str| terminal.remark(format!("{what} is in {}", path.display()));
+    if let Some(html) = &args.html {
+        files::write(html, report.html()?.as_bytes())?;
+        said(html, "The report");
+    }
+    if args.svg.is_none() && args.png.is_none() {
+        return Ok(());
+    }
+    for figure in report.figures()? {
+        if let Some(folder) = &args.svg {
+            let path = folder.join(format!("{}.svg", figure.name));
+            files::write(&path, figure.svg.as_bytes())?;
+            said(&path, "A figure");
+        }
+        if let Some(folder) = &args.png {
+            let path = folder.join(format!("{}.png", figure.name));
+            files::write(&path, &figure.png(SCALE)?)?;
+            said(&path, "A figure");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apportion;
+
+    #[test]
+    fn shares_add_up() {
+        assert_eq!(apportion(&[0.378, 0.31, 0.312, 0.0], 24), [9, 7, 8, 0]);
+        assert_eq!(apportion(&[1.0], 5), [5]);
+        assert_eq!(apportion(&[0.0, 0.0], 5), [0, 0]);
+    }
+}

@@ -1,0 +1,62 @@
+//! `modelmix report`: a report from documents that were printed before.
+
+use std::io::Read;
+use std::path::Path;
+
+use modelmix::document::Document;
+
+use super::output::{self, Section};
+use crate::args::ReportArgs;
+use crate::error::{Failure, Result};
+use crate::terminal::Terminal;
+
+pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+    let terminal = Terminal::new(&args.common);
+    if !args.output.is_wanted() {
+        return Err(Failure::input("nothing is to be written; give --html FILE, --svg FOLDER or --png FOLDER"));
+    }
+    output::check(&args.output)?;
+    let mut sections: Vec<Section> = Vec::new();
+    for path in &args.documents {
+        let document = read(path)?;
+        let name = path.file_stem().map_or_else(|| "report".into(), |stem| stem.to_string_lossy().into_owned());
+        // Documents of one run stand together: one of each kind makes a section.
+        let taken = |section: &Section| match &document {
+            Document::Solve(_) => section.solve.is_some(),
+            Document::Score(_) => section.score.is_some(),
+            Document::Simulate(_) => section.simulate.is_some(),
+        };
+        if sections.last().is_none_or(taken) {
+            sections.push(Section { name, ..Section::default() });
+        }
+        if let Some(section) = sections.last_mut() {
+            match document {
+                Document::Solve(document) => section.solve = Some(document),
+                Document::Score(document) => section.score = Some(document),
+                Document::Simulate(document) => section.simulate = Some(document),
+            }
+        }
+    }
+    if let Some(section) = sections.first_mut() {
+        section.gallery = output::gallery(&args.output, &output::weights_of(section))?;
+    }
+    let title = args.output.title.clone().unwrap_or_else(|| "modelmix".into());
+    output::write(&terminal, title, sections, &args.output)
+}
+
+fn read(path: &Path) -> Result<Document> {
+    let unread = |error: std::io::Error| Failure::input(format!("cannot read {}: {error}", path.display()));
+    let text = if path.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map_err(unread)?;
+        text
+    } else {
+        std::fs::read_to_string(path).map_err(unread)?
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::input(format!(
+            "{}: {error}; a document is what solve, score or simulate print with --json",
+            path.display()
+        ))
+    })
+}

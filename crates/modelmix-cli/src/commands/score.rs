@@ -1,0 +1,185 @@
+//! `modelmix score`: many metrics of each arm and of a mixture.
+
+use std::collections::BTreeMap;
+
+use modelmix::document::{Document, ScoreDocument, ScoredArm, ScoredMixture, brief, more_is_better, scores};
+use modelmix::kernel::{Bandwidth, KernelSpec};
+use modelmix::metrics::{Metric, Pool, Preset, ScoreSettings, Scorer};
+use modelmix::{Features, solve};
+use serde_json::json;
+
+use super::output::{self, Section};
+use crate::args::{Common, ScoreArgs};
+use crate::error::Result;
+use crate::inputs::{self, Recorded};
+use crate::terminal::{Columns, Terminal, bold, dim};
+
+pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
+    let terminal = Terminal::new(&args.common);
+    output::check(&args.output)?;
+    let settings = settings(args)?;
+    let mut recorded = Recorded::load(&args.arms)?;
+    if let Some(file) = &args.objective.scores {
+        recorded.arms = inputs::with_scores(recorded.arms, file)?;
+    }
+    let settings = if recorded.reference.is_none() && args.metrics.is_empty() && args.preset.is_none() {
+        // What can be said without a reference.
+        ScoreSettings { metrics: vec![Metric::Rke, Metric::Vendi], ..settings }
+    } else {
+        settings
+    };
+    let weights = if args.no_mixture || recorded.arms.len() == 1 && args.weights.is_empty() {
+        None
+    } else if args.weights.is_empty() {
+        let objective = inputs::objective(&args.objective, recorded.reference.is_some())?;
+        let loss = inputs::loss(&objective, &args.objective, &recorded, &args.common)?;
+        Some(solve(&recorded.arms, &loss)?.weights())
+    } else {
+        Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)
+    };
+    let document = score(&recorded, settings, weights.as_deref(), &args.common, &terminal)?;
+    terminal.document(&Document::Score(document.clone()))?;
+    print(&terminal, &document)?;
+    let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());
+    let section = Section { score: Some(document), ..output::section("score", &args.output, &recorded)? };
+    output::write(&terminal, title, vec![section], &args.output)
+}
+
+fn settings(args: &ScoreArgs) -> Result<ScoreSettings> {
+    let mut settings = match &args.preset {
+        Some(preset) => preset.parse::<Preset>()?.settings(),
+        None => ScoreSettings::default(),
+    };
+    if !args.metrics.is_empty() {
+        settings.metrics = args.metrics.iter().map(|name| name.parse()).collect::<modelmix::Result<_>>()?;
+    }
+    if let Some(bandwidth) = args.objective.bandwidth {
+        settings.kernel = KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(bandwidth) };
+    }
+    settings.seed = args.objective.seed;
+    settings.extrapolation.seed = args.objective.seed;
+    settings.order = args.order.unwrap_or(settings.order);
+    settings.neighbourhoods.neighbours = args.neighbours.unwrap_or(settings.neighbourhoods.neighbours);
+    settings.kid.subsets = args.subsets.unwrap_or(settings.kid.subsets);
+    settings.kid.size = args.subset_size.or(settings.kid.size);
+    settings.kid.seed = args.subset_seed.unwrap_or(settings.kid.seed);
+    Ok(settings)
+}
+
+/// The document of all scores.
+pub(crate) fn score(
+    recorded: &Recorded,
+    settings: ScoreSettings,
+    weights: Option<&[f64]>,
+    common: &Common,
+    terminal: &Terminal,
+) -> Result<ScoreDocument> {
+    let threads = common.threads.unwrap_or_else(modelmix::compute::available_threads);
+    let sets: Vec<&Features> = recorded.arms.iter().map(|arm| &arm.features).collect();
+    let progress = terminal.progress("scoring", recorded.arms.len() as u64 + u64::from(weights.is_some()) + 1);
+    let scorer = Scorer::new(settings, &sets, recorded.reference.as_deref(), threads)?;
+    progress.inc(1);
+    let mut arms = Vec::new();
+    for arm in &recorded.arms {
+        let table = scorer.score(&Pool::of(&arm.features)).map_err(|error| error.of(format!("arm {}", arm.name)))?;
+        let (scores, errors) = scores(&table);
+        arms.push(ScoredArm { name: arm.name.clone(), samples: arm.features.len(), scores, errors });
+        progress.inc(1);
+    }
+    let mixture = weights
+        .map(|weights| -> Result<ScoredMixture> {
+            let pool = Pool::arms(&recorded.arms, weights)?;
+            let (scores, errors) = scores(&scorer.score(&pool).map_err(|error| error.of("the mixture"))?);
+            let total: f64 = weights.iter().sum();
+            let weights = recorded.arms.names().into_iter().zip(weights.iter().map(|weight| weight / total)).collect();
+            Ok(ScoredMixture { weights, effective_samples: pool.effective_len(), scores, errors })
+        })
+        .transpose()?;
+    progress.finish_and_clear();
+    Ok(ScoreDocument { version: env!("CARGO_PKG_VERSION").into(), arms, mixture, settings: described(&scorer) })
+}
+
+/// The settings as a document has them.
+fn described(scorer: &Scorer<'_>) -> BTreeMap<String, serde_json::Value> {
+    let settings = scorer.settings();
+    let mut described: BTreeMap<String, serde_json::Value> = BTreeMap::new();
+    let has = |metric: Metric| settings.metrics.contains(&metric);
+    described.insert("metrics".into(), json!(settings.metrics));
+    if has(Metric::Rke) || has(Metric::Mmd) {
+        described.insert("kernel".into(), json!(scorer.kernel()));
+    }
+    if has(Metric::Vendi) {
+        let order = if settings.order.is_infinite() { json!("inf") } else { json!(settings.order) };
+        described.insert("vendi".into(), json!({"kernel": scorer.vendi_kernel(), "order": order}));
+    }
+    if has(Metric::Kid) {
+        let kid = json!({"subsets": settings.kid.subsets, "size": settings.kid.size, "seed": settings.kid.seed});
+        described.insert("kid".into(), kid);
+    }
+    if [Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage].into_iter().any(has) {
+        described.insert("neighbours".into(), json!(settings.neighbourhoods.neighbours));
+        described.insert("closed_balls".into(), json!(settings.neighbourhoods.closed));
+    }
+    described
+}
+
+/// A row an arm, the best of every column marked.
+pub(crate) fn print(terminal: &Terminal, document: &ScoreDocument) -> Result<()> {
+    let metrics: Vec<&String> = document
+        .settings
+        .get("metrics")
+        .and_then(|metrics| metrics.as_array())
+        .map(|metrics| metrics.iter().filter_map(|metric| metric.as_str()).collect::<Vec<&str>>())
+        .map(|names| {
+            let first = &document.arms[0].scores;
+            names.iter().filter_map(|name| first.get_key_value(*name).map(|(key, _)| key)).collect()
+        })
+        .unwrap_or_default();
+    type Row<'a> = (&'a str, &'a BTreeMap<String, f64>, &'a BTreeMap<String, Option<f64>>);
+    let mut rows: Vec<Row<'_>> =
+        document.arms.iter().map(|arm| (arm.name.as_str(), &arm.scores, &arm.errors)).collect();
+    if let Some(mixture) = &document.mixture {
+        rows.push(("mixture", &mixture.scores, &mixture.errors));
+    }
+    let mut header = vec!["arm".to_string()];
+    header.extend(metrics.iter().map(|metric| arrow(metric)));
+    let mut columns = Columns::new(&header);
+    for &(name, scores, errors) in &rows {
+        let mut cells = vec![if name == "mixture" { bold(name) } else { name.to_string() }];
+        for &metric in &metrics {
+            let value = scores[metric];
+            let spread = scores.get(&format!("{metric}_std")).copied().or(errors.get(metric).copied().flatten());
+            let text = spread.map_or(brief(value), |spread| format!("{} ± {}", brief(value), brief(spread)));
+            let better = more_is_better(metric).unwrap_or(true);
+            let best = rows
+                .iter()
+                .all(|(_, others, _)| if better { others[metric] <= value } else { others[metric] >= value });
+            cells.push(if best { bold(&format!("{text} *")) } else { format!("{text}  ") });
+        }
+        columns.row(cells);
+    }
+    terminal.say(columns.text())?;
+    terminal.say("")?;
+    if let Some(mixture) = &document.mixture {
+        let mut weights: Vec<(&String, &f64)> =
+            mixture.weights.iter().filter(|(_, weight)| **weight >= 0.0005).collect();
+        weights.sort_by(|a, b| b.1.total_cmp(a.1));
+        let weights: Vec<String> =
+            weights.iter().map(|(name, weight)| format!("{name} {:.1}%", 100.0 * **weight)).collect();
+        terminal.say(dim(&format!(
+            "mixture: {}; it says as much as {:.0} samples",
+            weights.join(", "),
+            mixture.effective_samples
+        )))?;
+    }
+    terminal.say(dim("* best; ± is a standard error, and for kid the spread between subsets"))
+}
+
+/// A metric's name and which way is better.
+fn arrow(metric: &str) -> String {
+    match more_is_better(metric) {
+        Some(true) => format!("{metric} ↑"),
+        Some(false) => format!("{metric} ↓"),
+        None => metric.to_string(),
+    }
+}

@@ -1,0 +1,101 @@
+//! `modelmix solve`: the best mixture of recorded arms.
+
+use modelmix::compute::Cpu;
+use modelmix::document::{Document, SolveDocument, brief};
+use modelmix::mixture;
+use modelmix::simplex::Bounds;
+use modelmix::{Loss, Objective};
+
+use super::output::{self, Section};
+use crate::args::{Common, ObjectiveArgs, SolveArgs};
+use crate::error::Result;
+use crate::inputs::{self, Recorded};
+use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
+
+pub(crate) fn run(args: &SolveArgs) -> Result<()> {
+    let terminal = Terminal::new(&args.common);
+    output::check(&args.output)?;
+    let mut recorded = Recorded::load(&args.arms)?;
+    if let Some(file) = &args.objective.scores {
+        recorded.arms = inputs::with_scores(recorded.arms, file)?;
+    }
+    let (objective, loss) = prepare(&args.objective, &recorded, &args.common)?;
+    let arms = recorded.arms.len();
+    let bounds = if args.floor.is_empty() && args.cap.is_empty() {
+        Bounds::simplex(arms)
+    } else {
+        let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
+        let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
+        Bounds::new(floors, caps)?
+    };
+    let document = solve(&recorded, &objective, &loss, &bounds, &args.common, &terminal)?;
+    terminal.document(&Document::Solve(document.clone()))?;
+    print(&terminal, &document)?;
+    let title = args.output.title.clone().unwrap_or_else(|| "The best mixture".into());
+    let section = Section { solve: Some(document), ..output::section("solve", &args.output, &recorded)? };
+    output::write(&terminal, title, vec![section], &args.output)
+}
+
+/// The objective and what it was prepared to.
+pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, common: &Common) -> Result<(Objective, Loss)> {
+    let objective = inputs::objective(args, recorded.reference.is_some())?;
+    let loss = inputs::loss(&objective, args, recorded, common)?;
+    Ok((objective, loss))
+}
+
+/// The document of the best mixture.
+pub(crate) fn solve(
+    recorded: &Recorded,
+    objective: &Objective,
+    loss: &Loss,
+    bounds: &Bounds,
+    common: &Common,
+    terminal: &Terminal,
+) -> Result<SolveDocument> {
+    let progress = terminal.progress("summing kernels", mixture::pairs(&recorded.arms, loss));
+    let engine = common.threads.map_or_else(Cpu::new, Cpu::with_threads);
+    let bar = progress.clone();
+    let watched = loss.clone().on(engine.watched(move |pairs| bar.inc(pairs)));
+    let best = mixture::solve_within(&recorded.arms, &watched, bounds);
+    progress.finish_and_clear();
+    Ok(SolveDocument::new(&best?, objective))
+}
+
+/// The answer in a sentence, then the arms.
+pub(crate) fn print(terminal: &Terminal, document: &SolveDocument) -> Result<()> {
+    terminal.say(bold(&document.sentence()))?;
+    terminal.say("")?;
+    let has_intervals = document.arms.iter().any(|arm| arm.interval.is_some());
+    let mut header = vec!["arm", "weight", ""];
+    if has_intervals {
+        header.push("95% interval");
+    }
+    header.extend([document.score.name.as_str(), "adds", "samples"]);
+    let mut columns = Columns::new(&header).left(2);
+    for arm in &document.arms {
+        let mut row = vec![arm.name.clone(), percent(arm.weight), bar(arm.weight, 20)];
+        if has_intervals {
+            let interval = |[low, high]: [f64; 2]| format!("{}–{}", percent(low), percent(high));
+            row.push(arm.interval.map_or(String::new(), interval));
+        }
+        row.extend([brief(arm.score), arm.adds.map_or("–".into(), brief), count(arm.samples)]);
+        columns.row(row);
+    }
+    let mut row = vec![bold("mixture"), String::new(), String::new()];
+    if has_intervals {
+        row.push(String::new());
+    }
+    let samples = document.arms.iter().map(|arm| arm.samples).sum();
+    row.extend([bold(&brief(document.mixture.score)), String::new(), count(samples)]);
+    columns.row(row);
+    terminal.say(columns.text())?;
+    terminal.say("")?;
+    let kernels: Vec<String> = document.kernels.iter().map(ToString::to_string).collect();
+    let kernels = if kernels.is_empty() { String::new() } else { format!("; {}", kernels.join("; ")) };
+    terminal.say(dim(&format!(
+        "objective {}{kernels}; loss {} is within {} of the optimum; \"adds\" is how much it grows without the arm",
+        document.objective,
+        brief(document.mixture.loss),
+        if document.mixture.gap > 0.0 { format!("{:.0e}", document.mixture.gap) } else { "0".into() },
+    )))
+}

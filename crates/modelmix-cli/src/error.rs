@@ -1,0 +1,60 @@
+//! What can end a command, and the exit code that says so.
+
+use std::path::{Path, PathBuf};
+
+/// Why a command ended.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The library refused the input, with its sentence.
+    Library(modelmix::Error),
+    /// The command line refused it.
+    Input(String),
+    /// A file could not be written.
+    Write(PathBuf, std::io::Error),
+    /// Standard output was closed by whoever read it: nobody is left to tell.
+    Closed,
+    /// A check failed, and was reported.
+    Check,
+}
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    /// A sentence of the command line's own.
+    pub(crate) fn input(sentence: impl Into<String>) -> Self {
+        Failure::Input(sentence.into())
+    }
+
+    /// What happened to standard output.
+    pub(crate) fn output(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Failure::Closed,
+            _ => Failure::Write(Path::new("standard output").into(), error),
+        }
+    }
+
+    /// 0 done, 1 a check failed, 2 bad input (and output that cannot be written).
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Closed => 0,
+            Failure::Check => 1,
+            Failure::Library(_) | Failure::Input(_) | Failure::Write(..) => 2,
+        }
+    }
+
+    /// The sentence for a person; nothing where all has been said.
+    pub(crate) fn sentence(&self) -> Option<String> {
+        match self {
+            Failure::Library(error) => Some(error.to_string()),
+            Failure::Input(sentence) => Some(sentence.clone()),
+            Failure::Write(path, error) => Some(format!("cannot write {}: {error}", path.display())),
+            Failure::Closed | Failure::Check => None,
+        }
+    }
+}
+
+impl From<modelmix::Error> for Failure {
+    fn from(error: modelmix::Error) -> Self {
+        Failure::Library(error)
+    }
+}

@@ -1,0 +1,3 @@
+//! What the command line of modelmix is made of: everything but the commands themselves.
+
+pub mod report;

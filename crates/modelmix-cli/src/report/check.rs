@@ -1,0 +1,81 @@
+//! Documents may come from files that anyone wrote: what does not fit together is refused before anything is drawn.
+
+use modelmix::document::{SimulateDocument, SimulatedPolicy, SolveDocument};
+use modelmix::{Error, Result};
+
+use super::{Report, Section};
+
+pub(super) fn report(report: &Report) -> Result<()> {
+    report.sections.iter().try_for_each(section)
+}
+
+fn section(section: &Section) -> Result<()> {
+    if let Some(document) = &section.solve {
+        solve(&section.name, document)?;
+    }
+    if let Some(document) = &section.simulate {
+        simulate(&section.name, document)?;
+    }
+    Ok(())
+}
+
+fn refuse(section: &str, problem: String, command: &str) -> Error {
+    let origin = format!("section {section}");
+    Error::Array { origin, problem: format!("{problem}; make the document again with `modelmix {command} --json`") }
+}
+
+fn solve(section: &str, document: &SolveDocument) -> Result<()> {
+    let arms = document.arms.len();
+    let wrong = |problem: String| Err(refuse(section, problem, "solve"));
+    if arms == 0 {
+        return wrong("the solution has no arms".into());
+    }
+    if document.quadratic.len() != arms || document.linear.len() != arms {
+        let (rows, linear) = (document.quadratic.len(), document.linear.len());
+        return wrong(format!("there are {arms} arms, {rows} rows of K and {linear} linear terms"));
+    }
+    match document.quadratic.iter().find(|row| row.len() != arms) {
+        Some(row) => wrong(format!("a row of K has {} numbers for {arms} arms", row.len())),
+        None => Ok(()),
+    }
+}
+
+fn simulate(section: &str, document: &SimulateDocument) -> Result<()> {
+    let arms = document.arms.len();
+    let wrong = |problem: String| Err(refuse(section, problem, "simulate"));
+    if arms == 0 || document.order.is_empty() {
+        return wrong(format!("the simulation has {arms} arms and {} policies", document.order.len()));
+    }
+    if document.optimum.weights.len() != arms {
+        return wrong(format!("the optimum has {} weights for {arms} arms", document.optimum.weights.len()));
+    }
+    for name in &document.order {
+        match document.policies.get(name).map(|policy| misfit(policy, arms)) {
+            None => return wrong(format!("policy {name} has no results")),
+            Some(Some(problem)) => return wrong(format!("policy {name} {problem}")),
+            Some(None) => {}
+        }
+    }
+    Ok(())
+}
+
+/// What does not fit in a policy's results.
+fn misfit(policy: &SimulatedPolicy, arms: usize) -> Option<String> {
+    let rounds = policy.rounds.len();
+    if rounds == 0 {
+        return Some("has no rounds".into());
+    }
+    for (what, count) in [
+        ("losses", policy.loss.mean.len()),
+        ("deviations of its losses", policy.loss.std.len()),
+        ("regrets", policy.regret.mean.len()),
+        ("deviations of its regrets", policy.regret.std.len()),
+        ("shares", policy.shares.len()),
+    ] {
+        if count != rounds {
+            return Some(format!("has {count} {what} for {rounds} rounds"));
+        }
+    }
+    let shares = policy.shares.iter().chain([&policy.weights]).find(|shares| shares.len() != arms)?;
+    Some(format!("has {} shares for {arms} arms", shares.len()))
+}

@@ -1,0 +1,104 @@
+//! Samples to look at: a row an arm, and one of what the mixture would give.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use modelmix::{Error, Result};
+
+/// Samples of every arm.
+#[derive(Clone, Debug)]
+pub enum Gallery {
+    /// Pictures.
+    Images(Vec<GalleryRow<Image>>),
+    /// Texts.
+    Texts(Vec<GalleryRow<String>>),
+}
+
+/// The samples of one arm.
+#[derive(Clone, Debug)]
+pub struct GalleryRow<T> {
+    /// The arm.
+    pub name: String,
+    /// Its share in the mixture.
+    pub weight: f64,
+    /// Some of its samples.
+    pub items: Vec<T>,
+}
+
+/// A picture, ready to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    kind: &'static str,
+    bytes: Vec<u8>,
+}
+
+impl Image {
+    /// Of pixels, row by row, of one channel (grey) or three (red, green, blue).
+    ///
+    /// # Errors
+    /// Sizes that do not fit the number of bytes.
+    pub fn new(width: u32, height: u32, channels: u8, pixels: &[u8]) -> Result<Self> {
+        let refuse = |problem: String| Error::Array { origin: "image".into(), problem };
+        let colour = match channels {
+            1 => png::ColorType::Grayscale,
+            3 => png::ColorType::Rgb,
+            _ => return Err(refuse(format!("{channels} channels were given, but images have 1 (grey) or 3 (colour)"))),
+        };
+        let size = u64::from(width).checked_mul(u64::from(height)).and_then(|area| area.checked_mul(channels.into()));
+        if width == 0 || height == 0 || size != Some(pixels.len() as u64) {
+            let found = pixels.len();
+            return Err(refuse(format!(
+                "{found} bytes were given for {width} × {height} pixels of {channels} channels; give width × height × channels bytes, at least one"
+            )));
+        }
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, width, height);
+        encoder.set_color(colour);
+        encoder.set_depth(png::BitDepth::Eight);
+        encoder.set_compression(png::Compression::High);
+        let mut writer = encoder.write_header().map_err(|error| refuse(error.to_string()))?;
+        writer.write_image_data(pixels).map_err(|error| refuse(error.to_string()))?;
+        writer.finish().map_err(|error| refuse(error.to_string()))?;
+        Ok(Self { kind: "image/png", bytes })
+    }
+
+    /// Of a file's bytes: PNG, JPEG, WebP or GIF, by their first bytes.
+    ///
+    /// # Errors
+    /// Bytes of another kind.
+    pub fn encoded(bytes: Vec<u8>) -> Result<Self> {
+        let kind = match &bytes[..] {
+            [0x89, b'P', b'N', b'G', ..] => "image/png",
+            [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+            [b'G', b'I', b'F', b'8', ..] => "image/gif",
+            _ => {
+                let problem =
+                    "its first bytes are those of no PNG, JPEG, WebP or GIF file; convert it to one of these".into();
+                return Err(Error::Array { origin: "image".into(), problem });
+            }
+        };
+        Ok(Self { kind, bytes })
+    }
+
+    pub(super) fn uri(&self) -> String {
+        format!("data:{};base64,{}", self.kind, STANDARD.encode(&self.bytes))
+    }
+}
+
+/// What the mixture would give, as many samples as the longest row has: at every place the arm that is furthest behind its
+/// share, and of each arm its samples in their order.
+pub(super) fn mixture<T: Clone>(rows: &[GalleryRow<T>]) -> Vec<T> {
+    let count = rows.iter().map(|row| row.items.len()).max().unwrap_or(0);
+    let open = |row: &GalleryRow<T>| row.weight.is_finite() && row.weight > 0.0 && !row.items.is_empty();
+    let total: f64 = rows.iter().filter(|row| open(row)).map(|row| row.weight).sum();
+    let mut taken = vec![0usize; rows.len()];
+    let mut items = Vec::new();
+    for place in 1..=count {
+        let behind = |arm: usize| rows[arm].weight / total * place as f64 - taken[arm] as f64;
+        let arms = (0..rows.len()).filter(|&arm| open(&rows[arm]) && taken[arm] < rows[arm].items.len());
+        let Some(arm) = arms.max_by(|&a, &b| behind(a).total_cmp(&behind(b)).then(b.cmp(&a))) else { break };
+        items.push(rows[arm].items[taken[arm]].clone());
+        taken[arm] += 1;
+    }
+    items
+}

@@ -1,0 +1,63 @@
+//! Names of arms, policies and sections, which come from strangers: cut to a length, made fit for XML, for links and for
+//! files' names.
+
+use std::collections::BTreeSet;
+
+/// A name without what would upset its surroundings: control characters, and marks that change the direction of the text.
+pub(super) fn plain(name: &str) -> String {
+    let upsets = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
+    };
+    name.chars().map(|c| if upsets(c) { ' ' } else { c }).collect()
+}
+
+/// As [`plain`], for a label of a chart, where dollars would start a formula.
+pub(super) fn label(name: &str) -> String {
+    plain(name).replace('$', "\\$")
+}
+
+/// Names of at most so many characters, the middle of long ones left out. Those that would look the same are numbered.
+pub(super) fn short(names: &[String], most: usize) -> Vec<String> {
+    let cut: Vec<String> = names.iter().map(|name| shorten(name, most)).collect();
+    let distinct: BTreeSet<&String> = cut.iter().collect();
+    if distinct.len() == cut.len() {
+        return cut;
+    }
+    names
+        .iter()
+        .enumerate()
+        .map(|(index, name)| format!("{} {}", index + 1, shorten(name, most.saturating_sub(3))))
+        .collect()
+}
+
+/// A name of at most so many characters.
+pub(super) fn shorten(name: &str, most: usize) -> String {
+    let characters: Vec<char> = plain(name).trim().chars().collect();
+    if characters.len() <= most {
+        return characters.into_iter().collect();
+    }
+    let tail = most.saturating_sub(1) * 2 / 5;
+    let head = most.saturating_sub(1 + tail);
+    let (start, end) = (&characters[..head], &characters[characters.len() - tail..]);
+    start.iter().chain(&['…']).chain(end).collect()
+}
+
+/// A name as it may stand in a link and in a file's name.
+pub(super) fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for c in name.chars().take(60) {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            slug.push(c.to_ascii_lowercase());
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "section".into() } else { slug.into() }
+}
+
+/// A step of a JSON pointer (RFC 6901).
+pub(super) fn pointer(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}

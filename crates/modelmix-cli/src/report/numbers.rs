@@ -1,0 +1,97 @@
+//! Numbers as people read them: as many digits as they are known to, the same in a whole column, with a true minus sign.
+
+use modelmix::document;
+
+/// What stands for a number that does not exist.
+pub(super) const NOTHING: &str = "–";
+
+/// How the numbers of a column are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Digits {
+    Decimals(usize),
+    Scientific,
+}
+
+impl Digits {
+    /// For numbers with these errors, or for numbers whose errors are not known: two digits of the smaller errors; else three
+    /// digits of a middling number, and at least one of the smallest.
+    pub(super) fn of(values: impl Iterator<Item = f64>, errors: impl Iterator<Item = f64>) -> Self {
+        let values = sizes(values);
+        let errors = sizes(errors);
+        let decimals = |size: f64, digits: i32| digits - 1 - size.log10().floor() as i32;
+        let wanted = match (errors.get(errors.len() / 4), values.first(), values.get(values.len() / 2)) {
+            (Some(&error), ..) => decimals(error, 2),
+            (None, Some(&smallest), Some(&middle)) => {
+                decimals(middle, 3).max(decimals(smallest, 1).min(decimals(middle, 5)))
+            }
+            _ => 0,
+        };
+        if wanted > 7 { Digits::Scientific } else { Digits::Decimals(wanted.max(0) as usize) }
+    }
+
+    pub(super) fn write(self, value: f64) -> String {
+        if !value.is_finite() {
+            return NOTHING.into();
+        }
+        let text = match self {
+            Digits::Decimals(decimals) => format!("{value:.decimals$}"),
+            Digits::Scientific => format!("{value:.2e}"),
+        };
+        signed(text)
+    }
+}
+
+/// The sizes of what is finite and not zero, from small to large.
+fn sizes(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut sizes: Vec<f64> = values.map(f64::abs).filter(|size| size.is_finite() && *size > 0.0).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes
+}
+
+fn signed(text: String) -> String {
+    match text.strip_prefix('-') {
+        Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.into(),
+        Some(rest) => format!("−{rest}"),
+        None => text,
+    }
+    .replace("e-", "e−")
+}
+
+/// A number by itself.
+pub(super) fn brief(value: f64) -> String {
+    if value.is_finite() { signed(document::brief(value)) } else { NOTHING.into() }
+}
+
+/// A share, in percent.
+pub(super) fn percent(share: f64) -> String {
+    if share.is_finite() { format!("{}%", signed(format!("{:.1}", 100.0 * share))) } else { NOTHING.into() }
+}
+
+/// A count, with its thousands apart.
+pub(super) fn count(value: usize) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A tick of an axis: no more digits than it needs.
+pub(super) fn tick(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let text = if value.abs() >= 1e6 || value.abs() < 1e-4 {
+        let text = format!("{value:.1e}");
+        text.replace(".0e", "e")
+    } else {
+        let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 7) as usize;
+        let text = format!("{value:.decimals$}");
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+    };
+    signed(text)
+}

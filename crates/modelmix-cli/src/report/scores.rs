@@ -1,0 +1,122 @@
+//! The score table: metrics in the order that people know, the best of each marked, and how they were defined.
+
+use std::collections::BTreeMap;
+
+use modelmix::document::{ScoreDocument, more_is_better};
+use modelmix::metrics::Metric;
+
+use super::names::pointer;
+use super::numbers::Digits;
+use super::page::{Block, Fact, Place, TableBlock};
+use super::table::{Cell, Column, Row, Table};
+
+type Scores = BTreeMap<String, f64>;
+type Errors = BTreeMap<String, Option<f64>>;
+
+/// A metric as people write it.
+fn title(metric: &str) -> String {
+    match metric {
+        "rke" => "RKE".into(),
+        "kid" => "KID".into(),
+        "kid_full" => "KID, all pairs".into(),
+        "mmd" => "MMD²".into(),
+        "cmmd" => "CMMD".into(),
+        "fid" => "FID".into(),
+        "fid_infinity" => "FID∞".into(),
+        other => {
+            let mut letters = other.replace('_', " ").chars().collect::<Vec<char>>();
+            if let Some(first) = letters.first_mut() {
+                *first = first.to_ascii_uppercase();
+            }
+            letters.into_iter().collect()
+        }
+    }
+}
+
+/// The metrics that any row has, known ones first; spreads between subsets stand beside their metric.
+fn metrics(document: &ScoreDocument) -> Vec<String> {
+    let rows =
+        document.arms.iter().map(|arm| &arm.scores).chain(document.mixture.as_ref().map(|mixture| &mixture.scores));
+    let mut names: Vec<String> = rows.flat_map(BTreeMap::keys).cloned().collect();
+    names.sort();
+    names.dedup();
+    let known = |name: &String| Metric::ALL.iter().position(|metric| metric.name() == name).unwrap_or(usize::MAX);
+    names.sort_by_key(known);
+    let spread_of_another =
+        |name: &String| name.strip_suffix("_std").is_some_and(|metric| names.iter().any(|n| n == metric));
+    names.iter().filter(|name| !spread_of_another(name)).cloned().collect()
+}
+
+/// The error that stands after a score, and its place: a standard error, or the spread between subsets.
+fn error(metric: &str, scores: &Scores, errors: &Errors) -> Option<(f64, String)> {
+    let spread = format!("{metric}_std");
+    match (errors.get(metric), scores.get(&spread)) {
+        (Some(&Some(error)), _) => Some((error, format!("errors/{}", pointer(metric)))),
+        (_, Some(&value)) => Some((value, format!("scores/{}", pointer(&spread)))),
+        _ => None,
+    }
+}
+
+pub(super) fn blocks(document: &ScoreDocument, place: &Place) -> Vec<Block> {
+    let at = &place.at;
+    let mut rows: Vec<(&str, &Scores, &Errors, String)> = document
+        .arms
+        .iter()
+        .enumerate()
+        .map(|(index, arm)| (arm.name.as_str(), &arm.scores, &arm.errors, format!("{at}/arms/{index}")))
+        .collect();
+    if let Some(mixture) = &document.mixture {
+        rows.push(("the mixture", &mixture.scores, &mixture.errors, format!("{at}/mixture")));
+    }
+    let mut table = Table::new(Vec::new(), rows.iter().map(|(name, ..)| Row::new(name, Vec::new())).collect());
+    if document.mixture.is_some() {
+        table.rows.last_mut().expect("the mixture has just been given a row").apart = true;
+    }
+    let mut subsets = Vec::new();
+    for metric in metrics(document) {
+        let better = more_is_better(&metric);
+        table.columns.push(match better {
+            Some(true) => Column::meaning(format!("{}\u{a0}↑", title(&metric)), "more is better"),
+            Some(false) => Column::meaning(format!("{}\u{a0}↓", title(&metric)), "less is better"),
+            None => Column::new(title(&metric)),
+        });
+        let values = rows.iter().filter_map(|(_, scores, ..)| scores.get(&metric).copied());
+        let found = rows.iter().filter_map(|(_, scores, errors, _)| error(&metric, scores, errors));
+        let digits = Digits::of(values.clone(), found.map(|(error, _)| error));
+        let finite = values.filter(|value| value.is_finite());
+        let best = match better {
+            Some(true) => finite.max_by(f64::total_cmp),
+            Some(false) => finite.min_by(f64::total_cmp),
+            None => None,
+        };
+        if rows.iter().any(|(_, scores, ..)| scores.contains_key(&format!("{metric}_std"))) {
+            subsets.push(title(&metric));
+        }
+        for ((_, scores, errors, at), row) in rows.iter().zip(&mut table.rows) {
+            let Some(&value) = scores.get(&metric) else {
+                row.cells.push(Cell::nothing());
+                continue;
+            };
+            let mut cell = Cell::number(value, digits, format!("{at}/scores/{}", pointer(&metric)));
+            cell.best = best.is_some_and(|best| digits.write(best) == digits.write(value));
+            if let Some((error, place)) = error(&metric, scores, errors).filter(|(error, _)| error.is_finite()) {
+                cell = cell.within(error, digits, format!("{at}/{place}"));
+            }
+            row.cells.push(cell);
+        }
+    }
+    let spread = match &subsets[..] {
+        [] => String::new(),
+        names => format!(" For {} it is the standard deviation between subsets.", names.join(" and ")),
+    };
+    let caption = format!(
+        "Scores of the arms and of the mixture; the best of each is bold. An arrow says which way is better; ± is a standard \
+         error.{spread}"
+    );
+    let settings = document.settings.iter().map(|(key, value)| {
+        Fact::new(key.replace('_', " "), value.as_str().map_or_else(|| value.to_string(), String::from))
+    });
+    let mut block = TableBlock::new(caption, table);
+    block.settings = settings.collect();
+    vec![Block::Table(block)]
+}

@@ -1,0 +1,232 @@
+//! What `simulate` found, as parts of the page: how quickly each policy finds the mixture, and what it asked for.
+
+use modelmix::document::{SimulateDocument, SimulatedPolicy};
+use modelmix::simulate::Spread;
+
+use super::charts::{self, policies};
+use super::names::pointer;
+use super::numbers::{self, Digits, brief, percent};
+use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
+use super::solved::kernel;
+use super::table::{Cell, Column, Row, Table};
+
+/// At most so many rounds stand in a table; the others are in the JSON.
+const ROWS: usize = 12;
+
+/// Who did best, in one sentence.
+pub(super) fn sentence(document: &SimulateDocument) -> Option<String> {
+    let end = |policy: &SimulatedPolicy| policy.loss.mean.last().copied().filter(|loss| loss.is_finite());
+    let ends = policies(document).filter_map(|(name, policy)| Some((name, policy, end(policy)?)));
+    let (name, policy, loss) = ends.min_by(|a, b| a.2.total_cmp(&b.2))?;
+    Some(format!(
+        "After {} samples {name} has a loss of {}; the optimum is {}, and the best single model, {}, has {}.",
+        numbers::count(policy.rounds.last().copied()?),
+        brief(loss),
+        brief(document.optimum.loss),
+        document.best_single.name,
+        brief(document.best_single.loss)
+    ))
+}
+
+pub(super) fn facts(document: &SimulateDocument) -> Vec<Fact> {
+    let mut facts = vec![Fact::new("Objective", &document.objective)];
+    facts.extend(document.kernel.as_ref().map(|found| Fact::new("Kernel", kernel(found))));
+    facts
+}
+
+pub(super) fn blocks(document: &SimulateDocument, place: &Place) -> Vec<Block> {
+    let mut blocks = vec![ends(document, place)];
+    blocks.extend(loss(document, place));
+    blocks.extend(regret(document, place));
+    blocks.push(shares(document, place));
+    blocks
+}
+
+/// "mean of 10 seeds", with what a band or a ± is.
+fn seeds(document: &SimulateDocument, deviation: &str) -> String {
+    match document.seeds {
+        1 => "of one seed".into(),
+        seeds => format!("mean of {seeds} seeds{deviation}"),
+    }
+}
+
+/// A mean with its deviation.
+fn spread(spread: &Spread, index: usize, digits: Digits, at: &str) -> Cell {
+    let mean = Cell::number(spread.mean[index], digits, format!("{at}/mean/{index}"));
+    if spread.std.iter().all(|&std| std == 0.0) {
+        return mean;
+    }
+    mean.within(spread.std[index], digits, format!("{at}/std/{index}"))
+}
+
+fn ends(document: &SimulateDocument, place: &Place) -> Block {
+    let at = &place.at;
+    let last = |spread: &Spread| (spread.mean[spread.mean.len() - 1], spread.std[spread.std.len() - 1]);
+    let digits = |of: fn(&SimulatedPolicy) -> &Spread, others: &[f64]| {
+        let means = policies(document).map(|(_, policy)| last(of(policy)).0).chain(others.iter().copied());
+        Digits::of(means, policies(document).map(|(_, policy)| last(of(policy)).1))
+    };
+    let loss_digits = digits(|policy| &policy.loss, &[document.optimum.loss, document.best_single.loss]);
+    let regret_digits = digits(|policy| &policy.regret, &[]);
+    let reached = |round: Option<f64>, at: String| match round {
+        Some(round) if round.fract() == 0.0 && round >= 0.0 => Cell::count(round as usize, at),
+        Some(round) => Cell::number(round, Digits::Decimals(1), at),
+        None => Cell::text("not reached"),
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for (name, policy) in policies(document) {
+        let at = format!("{at}/policies/{}", pointer(name));
+        let end = policy.rounds.len() - 1;
+        rows.push(Row::new(
+            name,
+            vec![
+                spread(&policy.loss, end, loss_digits, &format!("{at}/loss")),
+                spread(&policy.regret, end, regret_digits, &format!("{at}/regret")),
+                reached(policy.reached.percent_90, format!("{at}/reached/90")),
+                reached(policy.reached.percent_95, format!("{at}/reached/95")),
+                reached(policy.reached.percent_99, format!("{at}/reached/99")),
+            ],
+        ));
+    }
+    let bound = |name: String, loss: Cell| {
+        Row::apart(name, vec![loss, Cell::nothing(), Cell::nothing(), Cell::nothing(), Cell::nothing()])
+    };
+    rows.push(bound(
+        "the optimum".into(),
+        Cell::number(document.optimum.loss, loss_digits, format!("{at}/optimum/loss")),
+    ));
+    let mut single = bound(
+        format!("the best single arm, {}", document.best_single.name),
+        Cell::number(document.best_single.loss, loss_digits, format!("{at}/best_single/loss")),
+    );
+    single.cells[1] = Cell::number(document.gain, regret_digits, format!("{at}/gain"));
+    rows.push(single);
+    let rounds = policies(document).filter_map(|(_, policy)| policy.rounds.last()).max().copied().unwrap_or(0);
+    let columns = vec![
+        Column::meaning("Loss\u{a0}↓", "of the samples collected, less is better"),
+        Column::meaning("Above the optimum\u{a0}↓", "loss of the shares n/t on all recorded samples, less the optimum"),
+        Column::meaning("90% after", "samples after which 90% of the gain are kept for good"),
+        Column::meaning("95% after", "samples after which 95% of the gain are kept for good"),
+        Column::meaning("99% after", "samples after which 99% of the gain are kept for good"),
+    ];
+    Block::Table(TableBlock::new(
+        format!(
+            "The policies after {} samples, {}; and how many samples each needed (median) until 90, 95 and 99% of the gain \
+             over the best single arm were kept for good.",
+            numbers::count(rounds),
+            seeds(document, " ± standard deviation")
+        ),
+        Table::new(columns, rows),
+    ))
+}
+
+/// Rounds that stand in tables: evenly spaced, the last one among them.
+fn chosen(count: usize) -> Vec<usize> {
+    let rows = count.min(ROWS);
+    (1..=rows).map(|row| row * count / rows - 1).collect()
+}
+
+/// A quantity over rounds, a column a policy.
+fn over_rounds(document: &SimulateDocument, at: &str, field: &str, of: fn(&SimulatedPolicy) -> &Spread) -> Table {
+    let means = policies(document).flat_map(|(_, policy)| of(policy).mean.iter().copied());
+    let errors = policies(document).flat_map(|(_, policy)| of(policy).std.iter().copied());
+    let digits = Digits::of(means, errors);
+    let longest = policies(document).map(|(_, policy)| &policy.rounds).max_by_key(|rounds| rounds.len());
+    let rounds: Vec<usize> =
+        longest.map_or_else(Vec::new, |rounds| chosen(rounds.len()).into_iter().map(|index| rounds[index]).collect());
+    let row = |&round: &usize| {
+        let cells = policies(document).map(|(name, policy)| {
+            let at = format!("{at}/policies/{}/{field}", pointer(name));
+            let index = policy.rounds.iter().position(|&other| other == round);
+            index.map_or_else(Cell::nothing, |index| spread(of(policy), index, digits, &at))
+        });
+        Row::new(numbers::count(round), cells.collect())
+    };
+    let columns = policies(document).map(|(name, _)| Column::new(name)).collect();
+    Table::new(columns, rounds.iter().map(row).collect())
+}
+
+fn endings(document: &SimulateDocument, of: fn(&SimulatedPolicy) -> &Spread) -> String {
+    let ends =
+        policies(document).filter_map(|(name, policy)| Some(format!("{name} {}", brief(*of(policy).mean.last()?))));
+    ends.collect::<Vec<_>>().join(", ")
+}
+
+fn loss(document: &SimulateDocument, place: &Place) -> Option<Block> {
+    let axis = if charts::loss_is_logarithmic(document) { " The vertical axis is logarithmic." } else { "" };
+    let chart = charts::loss(document)?;
+    let block = FigureBlock::new(
+        place,
+        &chart,
+        format!(
+            "Loss of the samples collected so far, {}. The optimum and the best single arm are those of all recorded \
+             samples.{axis}",
+            seeds(document, ", bands ± one standard deviation")
+        ),
+        format!(
+            "Line chart of the loss over samples. At the end: {}. The optimum is {}, the best single arm has {}.",
+            endings(document, |policy| &policy.loss),
+            brief(document.optimum.loss),
+            brief(document.best_single.loss)
+        ),
+    );
+    Some(Block::Figure(
+        block.with_table("Loss in numbers", over_rounds(document, &place.at, "loss", |policy| &policy.loss)),
+    ))
+}
+
+fn regret(document: &SimulateDocument, place: &Place) -> Option<Block> {
+    let chart = charts::regret(document)?;
+    let block = FigureBlock::new(
+        place,
+        &chart,
+        format!(
+            "How far the shares asked for are from the best ones: their loss on all recorded samples, less the optimum, {}. \
+             Unlike the loss above, it is free of the chance of which samples came.",
+            seeds(document, "")
+        ),
+        format!(
+            "Line chart of the loss above the optimum over samples. At the end: {}.",
+            endings(document, |policy| &policy.regret)
+        ),
+    );
+    let table = over_rounds(document, &place.at, "regret", |policy| &policy.regret);
+    Some(Block::Figure(block.with_table("Loss above the optimum in numbers", table)))
+}
+
+fn shares(document: &SimulateDocument, place: &Place) -> Block {
+    let at = &place.at;
+    let ends = policies(document).map(|(name, policy)| {
+        let shares = document.arms.iter().zip(&policy.weights).filter(|(_, weight)| **weight >= 0.05);
+        let shares: Vec<String> = shares.map(|(arm, &weight)| format!("{arm} {}", percent(weight))).collect();
+        format!("{name}: {}", shares.join(", "))
+    });
+    let alternative = format!(
+        "Stacked areas of the arms’ shares over samples, a panel a policy. Shares of 5% or more at the end. {}.",
+        ends.collect::<Vec<_>>().join("; ")
+    );
+    let mut rows = Vec::new();
+    for (name, policy) in policies(document) {
+        let mut picked = chosen(policy.rounds.len());
+        let keep = picked.len().div_ceil(3);
+        picked = (1..=keep).map(|row| picked[row * picked.len() / keep - 1]).collect();
+        for index in picked {
+            let at = format!("{at}/policies/{}/shares/{index}", pointer(name));
+            let cells = policy.shares[index]
+                .iter()
+                .enumerate()
+                .map(|(arm, &share)| Cell::percent(share, format!("{at}/{arm}")));
+            rows.push(Row::new(format!("{name}, {}", numbers::count(policy.rounds[index])), cells.collect()));
+        }
+    }
+    let optimum = document.optimum.weights.iter().enumerate();
+    let optimum = optimum.map(|(arm, &weight)| Cell::percent(weight, format!("{at}/optimum/weights/{arm}")));
+    rows.push(Row::apart("the optimum", optimum.collect()));
+    let columns = document.arms.iter().map(Column::new).collect();
+    let chart = charts::shares(document);
+    let caption = format!("Which arms each policy asked: their shares in the samples so far, {}.", seeds(document, ""));
+    Block::Figure(
+        FigureBlock::new(place, &chart, caption, alternative)
+            .with_table("Shares in numbers", Table::new(columns, rows)),
+    )
+}

@@ -1,0 +1,159 @@
+//! What `solve` found, as parts of the page: the answer's facts, the weights, what each arm is worth, and K.
+
+use modelmix::Kernel;
+use modelmix::document::SolveDocument;
+
+use super::charts;
+use super::numbers::{self, Digits, brief, percent};
+use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
+use super::table::{Cell, Column, Row, Table};
+
+/// A kernel in words.
+pub(super) fn kernel(kernel: &Kernel) -> String {
+    match *kernel {
+        Kernel::Gaussian { bandwidth } => format!("Gaussian, bandwidth {}", numbers::tick(bandwidth)),
+        Kernel::Laplacian { bandwidth } => format!("Laplacian, bandwidth {}", numbers::tick(bandwidth)),
+        Kernel::Polynomial { scale, offset, degree } => {
+            format!("polynomial, ({} x·y + {}) to the power of {degree}", numbers::tick(scale), numbers::tick(offset))
+        }
+        Kernel::Cosine { power: 1 } => "cosine".into(),
+        Kernel::Cosine { power } => format!("cosine to the power of {power}"),
+    }
+}
+
+pub(super) fn facts(document: &SolveDocument) -> Vec<Fact> {
+    let samples: usize = document.arms.iter().map(|arm| arm.samples).sum();
+    let mut facts = vec![Fact::new("Objective", &document.objective)];
+    let kernels: Vec<String> = document.kernels.iter().map(kernel).collect();
+    if !kernels.is_empty() {
+        facts.push(Fact::new("Kernel", kernels.join("; ")));
+    }
+    let arms = if document.arms.len() == 1 { "arm" } else { "arms" };
+    facts.push(Fact::new("Samples", format!("{} of {} {arms}", numbers::count(samples), document.arms.len())));
+    facts.push(Fact::new("Gain in loss", brief(document.gain)));
+    facts.push(Fact::new("Proved to within", brief(document.mixture.gap)));
+    facts
+}
+
+pub(super) fn blocks(document: &SolveDocument, place: &Place) -> Vec<Block> {
+    vec![weights(document, place), arms(document, place), kernel_means(document, place)]
+}
+
+fn weights(document: &SolveDocument, place: &Place) -> Block {
+    let shares: Vec<String> = document
+        .arms
+        .iter()
+        .map(|arm| match arm.interval {
+            Some([low, high]) => {
+                format!("{} {} ({} to {})", arm.name, percent(arm.weight), percent(low), percent(high))
+            }
+            None => format!("{} {}", arm.name, percent(arm.weight)),
+        })
+        .collect();
+    let lines = if document.arms.iter().any(|arm| arm.interval.is_some()) {
+        " Thin lines are 95% intervals over the samples."
+    } else {
+        ""
+    };
+    Block::Figure(FigureBlock::new(
+        place,
+        &charts::weights(document),
+        format!("The best mixture: how large a share of the pool each arm should have.{lines}"),
+        format!("Bar chart of the weights. {}.", shares.join(", ")),
+    ))
+}
+
+fn arms(document: &SolveDocument, place: &Place) -> Block {
+    let (score, at) = (&document.score, &place.at);
+    let intervals = document.arms.iter().any(|arm| arm.interval.is_some());
+    let adds = document.arms.iter().any(|arm| arm.adds.is_some());
+    let scores = || document.arms.iter().map(|arm| arm.score).chain([document.mixture.score]);
+    let losses = || document.arms.iter().map(|arm| arm.loss).chain([document.mixture.loss]);
+    let none = std::iter::empty;
+    let (score_digits, loss_digits) = (Digits::of(scores(), none()), Digits::of(losses(), none()));
+    let add_digits = Digits::of(document.arms.iter().filter_map(|arm| arm.adds), none());
+
+    let better = if score.more_is_better { "more is better" } else { "less is better" };
+    let arrow = if score.more_is_better { "↑" } else { "↓" };
+    let mut columns = vec![Column::new("Weight")];
+    if intervals {
+        columns.push(Column::new("95% interval"));
+    }
+    columns.push(Column::meaning(
+        format!("{}\u{a0}{arrow}", score.name),
+        format!("{} of the arm alone, {better}", score.name),
+    ));
+    columns.push(Column::meaning("Loss\u{a0}↓", "the objective of the arm alone, less is better"));
+    if adds {
+        columns.push(Column::meaning("Adds", "how much the best mixture's loss rises without the arm"));
+    }
+    columns.push(Column::new("Samples"));
+
+    let mut rows: Vec<Row> = Vec::new();
+    for (index, arm) in document.arms.iter().enumerate() {
+        let at = |field: &str| format!("{at}/arms/{index}/{field}");
+        let mut cells = vec![Cell::percent(arm.weight, at("weight"))];
+        if intervals {
+            cells.push(arm.interval.map_or_else(Cell::nothing, |[low, high]| {
+                Cell::percent(low, at("interval/0")).and(" to ", Cell::percent(high, at("interval/1")))
+            }));
+        }
+        cells.push(Cell::number(arm.score, score_digits, at("score")));
+        cells.push(Cell::number(arm.loss, loss_digits, at("loss")));
+        if adds {
+            cells.push(arm.adds.map_or_else(Cell::nothing, |adds| Cell::number(adds, add_digits, at("adds"))));
+        }
+        cells.push(Cell::count(arm.samples, at("samples")));
+        rows.push(Row::new(&arm.name, cells));
+    }
+    let mut cells = vec![Cell::text("100%")];
+    if intervals {
+        cells.push(Cell::nothing());
+    }
+    cells.push(Cell::number(document.mixture.score, score_digits, format!("{at}/mixture/score")));
+    cells.push(Cell::number(document.mixture.loss, loss_digits, format!("{at}/mixture/loss")));
+    if adds {
+        cells.push(Cell::nothing());
+    }
+    cells.push(Cell::nothing());
+    rows.push(Row::apart("the mixture", cells));
+    let what = if adds { " “Adds” is how much the best mixture’s loss rises without the arm." } else { "" };
+    Block::Table(TableBlock::new(
+        format!("The arms, each alone, and the mixture of all.{what}"),
+        Table::new(columns, rows),
+    ))
+}
+
+fn kernel_means(document: &SolveDocument, place: &Place) -> Block {
+    let at = &place.at;
+    let values = || document.quadratic.iter().flatten().copied().filter(|value| value.is_finite());
+    let digits = Digits::of(values(), std::iter::empty());
+    let rows = document.quadratic.iter().enumerate().map(|(index, row)| {
+        let cell =
+            |(other, &value): (usize, &f64)| Cell::number(value, digits, format!("{at}/quadratic/{index}/{other}"));
+        Row::new(format!("{} {}", index + 1, document.arms[index].name), row.iter().enumerate().map(cell).collect())
+    });
+    let columns = document
+        .arms
+        .iter()
+        .enumerate()
+        .map(|(index, arm)| Column::meaning((index + 1).to_string(), &arm.name))
+        .collect();
+    let table = Table::new(columns, rows.collect());
+    let (low, high) =
+        values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    let count = document.arms.len();
+    Block::Figure(
+        FigureBlock::new(
+            place,
+            &charts::kernel_means(document),
+            "How alike the arms’ samples are: K, the mean of the objective’s kernel over pairs of samples, one of the row’s \
+             arm and one of the column’s. The stronger the colour, the more alike. On the diagonal an arm is compared with \
+             itself: strong colour there means little variety."
+                .into(),
+            format!("Heat map of K, {count} by {count}, from {} to {}.", brief(low), brief(high)),
+        )
+        .with_scale(low, high)
+        .with_table("K in numbers", table),
+    )
+}

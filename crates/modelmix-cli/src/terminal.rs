@@ -1,0 +1,147 @@
+//! What a person sees: tables, bars, progress. Colours only on a terminal, progress only on standard error of one.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets};
+use console::Style;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::args::Common;
+use crate::error::{Failure, Result};
+
+/// Where output goes.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    json: bool,
+    quiet: bool,
+}
+
+impl Terminal {
+    pub(crate) fn new(common: &Common) -> Self {
+        Self { json: common.json, quiet: common.quiet }
+    }
+
+    /// Whether a document is wanted instead of tables.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// A line, or several, on standard output; nothing where a document is wanted.
+    pub(crate) fn say(&self, text: impl AsRef<str>) -> Result<()> {
+        if self.json { Ok(()) } else { write_out(text.as_ref()) }
+    }
+
+    /// The document, where one is wanted.
+    pub(crate) fn document(&self, document: &impl serde::Serialize) -> Result<()> {
+        if !self.json {
+            return Ok(());
+        }
+        let text = serde_json::to_string_pretty(document)
+            .map_err(|error| Failure::input(format!("the result cannot be written as JSON: {error}")))?;
+        write_out(&text)
+    }
+
+    /// What is being done, on standard error; not where there is to be quiet.
+    pub(crate) fn remark(&self, text: impl AsRef<str>) {
+        if !self.quiet && !self.json {
+            // Whoever closed standard error does not want to know.
+            let _ = writeln!(std::io::stderr(), "{}", text.as_ref());
+        }
+    }
+
+    /// Progress over so many steps, with rate and time left; drawn only on a terminal, and only when it takes a while.
+    pub(crate) fn progress(&self, what: &'static str, total: u64) -> ProgressBar {
+        if self.quiet || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(Some(total.max(1)), ProgressDrawTarget::stderr_with_hz(8));
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}%, {elapsed} gone, {eta} left")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style);
+        bar.set_message(what);
+        bar.enable_steady_tick(Duration::from_millis(500));
+        bar
+    }
+}
+
+/// Text and a line's end on standard output.
+pub(crate) fn write_out(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::output)
+}
+
+/// A table without lines: the first column to the left, the others to the right, `marked` cells in bold.
+pub(crate) struct Columns {
+    table: Table,
+}
+
+impl Columns {
+    pub(crate) fn new<S: AsRef<str>>(header: &[S]) -> Self {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(header.iter().map(|title| dim(title.as_ref())).collect::<Vec<_>>());
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((if index == 0 { 2 } else { 1 }, 1));
+            column.set_cell_alignment(if index == 0 { CellAlignment::Left } else { CellAlignment::Right });
+        }
+        Self { table }
+    }
+
+    /// Another column to the left: names and bars.
+    pub(crate) fn left(mut self, column: usize) -> Self {
+        if let Some(column) = self.table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Left);
+        }
+        self
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.table.add_row(cells);
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// In bold, where there are colours.
+pub(crate) fn bold(text: &str) -> String {
+    Style::new().bold().apply_to(text).to_string()
+}
+
+/// Less loud, where there are colours.
+pub(crate) fn dim(text: &str) -> String {
+    Style::new().dim().apply_to(text).to_string()
+}
+
+/// In green or red, where there are colours.
+pub(crate) fn verdict(good: bool, text: &str) -> String {
+    let style = if good { Style::new().green() } else { Style::new().red().bold() };
+    style.apply_to(text).to_string()
+}
+
+/// A share as a bar of up to `width` cells, in eighths.
+pub(crate) fn bar(share: f64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * 8.0 * width as f64).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// A share in percent.
+pub(crate) fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.0005 { "<0.1%".into() } else { format!("{:.1}%", 100.0 * share) }
+}
+
+/// A count with thousands apart.
+pub(crate) fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
