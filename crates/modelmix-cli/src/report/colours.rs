@@ -40,7 +40,7 @@ pub(super) const DARK: Colours = Colours {
     accent: "#7ab6ee",
     heat: "#2a6aa5",
     rest: "#6a6c70",
-    series: ["#0e65b1", "#db710f", "#37a46f", "#de97bf", "#f0e442", "#b5defa", "#a87be0", "#955633"],
+    series: ["#1f74c4", "#db710f", "#37a46f", "#de97bf", "#f0e442", "#b5defa", "#a87be0", "#955633"],
 };
 
 impl Colours {

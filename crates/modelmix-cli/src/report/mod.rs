@@ -99,7 +99,7 @@ impl Section {
         let mut charts = Vec::new();
         if let Some(solve) = &self.solve {
             charts.push(charts::weights(solve));
-            charts.push(charts::kernel_means(solve));
+            charts.extend(charts::kernel_means(solve));
         }
         if let Some(simulate) = &self.simulate {
             charts.extend(charts::loss(simulate));

@@ -273,7 +273,7 @@ fn breaks(name: &str) -> Value {
     let mut html = String::new();
     for c in name.chars() {
         html += &HtmlEscape(c.encode_utf8(&mut [0; 4])).to_string();
-        if matches!(c, '_' | '-' | '.' | '/' | ',' | '(' | '=' | ':' | '@') {
+        if matches!(c, '_' | '-' | '/' | ',' | '(' | '=' | ':' | '@') {
             html += "<wbr>";
         }
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use modelmix::document::{ScoreDocument, more_is_better};
 use modelmix::metrics::Metric;
+use serde_json::Value;
 
 use super::names::pointer;
-use super::numbers::Digits;
+use super::numbers::{self, Digits};
 use super::page::{Block, Fact, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
 
@@ -57,6 +58,23 @@ fn error(metric: &str, scores: &Scores, errors: &Errors) -> Option<(f64, String)
     }
 }
 
+/// A setting in words: `{"name": "gaussian", "bandwidth": 20.0}` is "gaussian, bandwidth 20".
+fn setting(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), numbers::tick),
+        Value::Array(values) => values.iter().map(setting).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) => {
+            let field = |(key, value): (&String, &Value)| match key.as_str() {
+                "name" => setting(value),
+                _ => format!("{} {}", key.replace('_', " "), setting(value)),
+            };
+            fields.iter().map(field).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
 pub(super) fn blocks(document: &ScoreDocument, place: &Place) -> Vec<Block> {
     let at = &place.at;
     let mut rows: Vec<(&str, &Scores, &Errors, String)> = document
@@ -68,7 +86,7 @@ pub(super) fn blocks(document: &ScoreDocument, place: &Place) -> Vec<Block> {
     if let Some(mixture) = &document.mixture {
         rows.push(("the mixture", &mixture.scores, &mixture.errors, format!("{at}/mixture")));
     }
-    let mut table = Table::new(Vec::new(), rows.iter().map(|(name, ..)| Row::new(name, Vec::new())).collect());
+    let mut table = Table::new("Arm", Vec::new(), rows.iter().map(|(name, ..)| Row::new(name, Vec::new())).collect());
     if document.mixture.is_some() {
         table.rows.last_mut().expect("the mixture has just been given a row").apart = true;
     }
@@ -113,9 +131,7 @@ pub(super) fn blocks(document: &ScoreDocument, place: &Place) -> Vec<Block> {
         "Scores of the arms and of the mixture; the best of each is bold. An arrow says which way is better; ± is a standard \
          error.{spread}"
     );
-    let settings = document.settings.iter().map(|(key, value)| {
-        Fact::new(key.replace('_', " "), value.as_str().map_or_else(|| value.to_string(), String::from))
-    });
+    let settings = document.settings.iter().map(|(key, value)| Fact::new(key.replace('_', " "), setting(value)));
     let mut block = TableBlock::new(caption, table);
     block.settings = settings.collect();
     vec![Block::Table(block)]

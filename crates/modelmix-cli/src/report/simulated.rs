@@ -116,7 +116,7 @@ fn ends(document: &SimulateDocument, place: &Place) -> Block {
             numbers::count(rounds),
             seeds(document, " ± standard deviation")
         ),
-        Table::new(columns, rows),
+        Table::new("Policy", columns, rows),
     ))
 }
 
@@ -143,7 +143,7 @@ fn over_rounds(document: &SimulateDocument, at: &str, field: &str, of: fn(&Simul
         Row::new(numbers::count(round), cells.collect())
     };
     let columns = policies(document).map(|(name, _)| Column::new(name)).collect();
-    Table::new(columns, rounds.iter().map(row).collect())
+    Table::new("Samples", columns, rounds.iter().map(row).collect())
 }
 
 fn endings(document: &SimulateDocument, of: fn(&SimulatedPolicy) -> &Spread) -> String {
@@ -227,6 +227,6 @@ fn shares(document: &SimulateDocument, place: &Place) -> Block {
     let caption = format!("Which arms each policy asked: their shares in the samples so far, {}.", seeds(document, ""));
     Block::Figure(
         FigureBlock::new(place, &chart, caption, alternative)
-            .with_table("Shares in numbers", Table::new(columns, rows)),
+            .with_table("Shares in numbers", Table::new("Policy, samples", columns, rows)),
     )
 }

@@ -36,7 +36,9 @@ pub(super) fn facts(document: &SolveDocument) -> Vec<Fact> {
 }
 
 pub(super) fn blocks(document: &SolveDocument, place: &Place) -> Vec<Block> {
-    vec![weights(document, place), arms(document, place), kernel_means(document, place)]
+    let mut blocks = vec![weights(document, place), arms(document, place)];
+    blocks.extend(kernel_means(document, place));
+    blocks
 }
 
 fn weights(document: &SolveDocument, place: &Place) -> Block {
@@ -120,11 +122,12 @@ fn arms(document: &SolveDocument, place: &Place) -> Block {
     let what = if adds { " “Adds” is how much the best mixture’s loss rises without the arm." } else { "" };
     Block::Table(TableBlock::new(
         format!("The arms, each alone, and the mixture of all.{what}"),
-        Table::new(columns, rows),
+        Table::new("Arm", columns, rows),
     ))
 }
 
-fn kernel_means(document: &SolveDocument, place: &Place) -> Block {
+fn kernel_means(document: &SolveDocument, place: &Place) -> Option<Block> {
+    let chart = charts::kernel_means(document)?;
     let at = &place.at;
     let values = || document.quadratic.iter().flatten().copied().filter(|value| value.is_finite());
     let digits = Digits::of(values(), std::iter::empty());
@@ -139,14 +142,14 @@ fn kernel_means(document: &SolveDocument, place: &Place) -> Block {
         .enumerate()
         .map(|(index, arm)| Column::meaning((index + 1).to_string(), &arm.name))
         .collect();
-    let table = Table::new(columns, rows.collect());
+    let table = Table::new("Arm", columns, rows.collect());
     let (low, high) =
         values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
     let count = document.arms.len();
-    Block::Figure(
+    Some(Block::Figure(
         FigureBlock::new(
             place,
-            &charts::kernel_means(document),
+            &chart,
             "How alike the arms’ samples are: K, the mean of the objective’s kernel over pairs of samples, one of the row’s \
              arm and one of the column’s. The stronger the colour, the more alike. On the diagonal an arm is compared with \
              itself: strong colour there means little variety."
@@ -155,5 +158,5 @@ fn kernel_means(document: &SolveDocument, place: &Place) -> Block {
         )
         .with_scale(low, high)
         .with_table("K in numbers", table),
-    )
+    ))
 }

@@ -8,6 +8,8 @@ use super::numbers::{self, Digits, NOTHING};
 /// A table.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Table {
+    /// What its rows are.
+    pub(super) corner: &'static str,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Row>,
     /// Whether its rows' names need room.
@@ -23,9 +25,9 @@ pub(super) struct Column {
 }
 
 impl Table {
-    pub(super) fn new(columns: Vec<Column>, rows: Vec<Row>) -> Self {
+    pub(super) fn new(corner: &'static str, columns: Vec<Column>, rows: Vec<Row>) -> Self {
         let long = rows.iter().any(|row| row.name.chars().count() > 18);
-        Self { columns, rows, long }
+        Self { corner, columns, rows, long }
     }
 }
 

@@ -1,0 +1,127 @@
+//! Charts of what was solved: the weights, and how alike the arms are.
+
+use std::sync::Arc;
+
+use kuva::prelude::{BarPlot, ColorMap, Heatmap, Plot, TextAnnotation, TickFormat};
+use modelmix::document::SolveDocument;
+
+use super::{Chart, finite, percents, step, width};
+use crate::report::colours::Medium;
+use crate::report::names::{label, short, shorten};
+use crate::report::numbers::{self, Digits};
+
+/// The weights as bars, with their intervals.
+pub(in crate::report) fn weights(document: &SolveDocument) -> Chart<'_> {
+    Chart::single("weights", Vec::new(), move |canvas| {
+        let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
+        let names = short(&names, if canvas.narrow() { 14 } else { 34 });
+        let labels: Vec<String> = names
+            .iter()
+            .zip(&document.arms)
+            .map(|(name, arm)| format!("{}  {}", label(name), numbers::percent(arm.weight)))
+            .collect();
+        // kuva counts categories from below.
+        let bars = labels.iter().zip(&document.arms).rev();
+        let mut plot = BarPlot::new()
+            .with_horizontal(true)
+            .with_width(0.64)
+            .with_colored_bars(bars.map(|(label, arm)| (label.clone(), finite(arm.weight), canvas.medium.series(0))));
+        let interval = |weight: f64, interval: Option<[f64; 2]>| {
+            interval.map_or((0.0, 0.0), |[low, high]| (finite(weight - low).max(0.0), finite(high - weight).max(0.0)))
+        };
+        if document.arms.iter().any(|arm| arm.interval.is_some()) {
+            plot = plot
+                .with_asymmetric_error(document.arms.iter().rev().map(|arm| interval(arm.weight, arm.interval)))
+                .with_error_color(canvas.medium.ink())
+                .with_error_cap_width(0.45);
+        }
+        let high = document.arms.iter().map(|arm| finite(arm.weight) + interval(arm.weight, arm.interval).1);
+        let high = high.fold(0.05, f64::max);
+        let plots = vec![Plot::from(plot)];
+        let left = labels.iter().map(|label| width(label)).fold(0.0, f64::max) + 18.0;
+        let layout = canvas
+            .layout(&plots, 46.0 + 24.0 * document.arms.len() as f64)
+            .with_force_margins(left, 24.0)
+            .with_force_margins_y(6.0, 40.0)
+            .with_x_tick_format(percents())
+            .with_x_axis_min(0.0)
+            .with_x_axis_max((1.06 * high).min(high.max(1.0)))
+            .with_x_tick_step(step(high, if canvas.narrow() { 3.0 } else { 6.0 }))
+            .with_x_label("share of the mixture");
+        (plots, layout)
+    })
+}
+
+/// K, how alike the samples of each pair of arms are; nothing where there is one arm. In the page its colours are explained
+/// beside it, in a file within it.
+pub(in crate::report) fn kernel_means(document: &SolveDocument) -> Option<Chart<'_>> {
+    let chart = Chart::single("kernel", Vec::new(), move |canvas| {
+        let count = document.arms.len();
+        let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
+        let scale = if canvas.medium == Medium::File { 84.0 } else { 12.0 };
+        let longest = |names: &[String]| names.iter().map(|name| width(name)).fold(0.0, f64::max) + 18.0;
+        let side = |left: f64| ((canvas.width - left - scale) / count as f64).min(88.0);
+        let (rows, columns) = rows_and_columns(&names, canvas.narrow(), |rows| longest(rows) < side(longest(rows)));
+        let left = longest(&rows);
+        let side = side(left);
+        let values: Vec<Vec<f64>> =
+            document.quadratic.iter().rev().map(|row| row.iter().copied().map(finite).collect()).collect();
+        let medium = canvas.medium;
+        let plot = Heatmap::new()
+            .with_data(values.clone())
+            .with_color_map(ColorMap::Custom(Arc::new(move |share| medium.heat(share))))
+            .with_cell_size(1.0);
+        let plots = vec![Plot::from(plot)];
+        let right = if medium == Medium::File { scale } else { canvas.width - left - side * count as f64 };
+        // Rows keep the height of their names where columns are narrower.
+        let mut layout = canvas
+            .layout(&plots, side.clamp(17.0, 60.0) * count as f64 + 36.0)
+            .with_width(left + side * count as f64 + right)
+            .with_force_margins(left, right)
+            .with_force_margins_y(8.0, 28.0)
+            .with_show_grid(false)
+            .with_x_axis_min(0.5)
+            .with_x_axis_max(count as f64 + 0.5)
+            .with_y_axis_min(0.5)
+            .with_y_axis_max(count as f64 + 0.5)
+            .with_colorbar_tick_format(TickFormat::Custom(Arc::new(numbers::tick)))
+            .with_x_categories(thinned(columns, side).iter().map(|name| label(name)).collect())
+            .with_y_categories(rows.iter().rev().map(|name| label(name)).collect());
+        layout.show_colorbar = medium == Medium::File;
+        let digits = Digits::of(values.iter().flatten().copied(), std::iter::empty());
+        let widest = values.iter().flatten().map(|&value| width(&digits.write(value))).fold(0.0, f64::max);
+        if widest < side {
+            // kuva puts the foot of a text six units above its place.
+            let drop = 10.0 / side.clamp(17.0, 60.0);
+            for (y, row) in values.iter().enumerate() {
+                for (x, &value) in row.iter().enumerate() {
+                    let (x, y) = (x as f64 + 1.0, y as f64 + 1.0 - drop);
+                    layout = layout.with_annotation(TextAnnotation::new(digits.write(value), x, y));
+                }
+            }
+        }
+        (plots, layout)
+    });
+    (document.arms.len() > 1).then_some(chart)
+}
+
+/// The names of rows and of columns: where names are too long to stand under columns, columns have numbers, and rows have
+/// both.
+fn rows_and_columns(names: &[String], narrow: bool, fit: impl Fn(&[String]) -> bool) -> (Vec<String>, Vec<String>) {
+    let rows = short(names, if narrow { 12 } else { 30 });
+    if fit(&rows) {
+        return (rows.clone(), rows);
+    }
+    let most = if narrow { 11 } else { 30 };
+    let row = |(index, name): (usize, &String)| format!("{} {}", index + 1, shorten(name, most));
+    (names.iter().enumerate().map(row).collect(), (1..=names.len()).map(|number| number.to_string()).collect())
+}
+
+/// Numbers under columns that are too narrow for all of them: the first, and every fifth.
+fn thinned(columns: Vec<String>, side: f64) -> Vec<String> {
+    if side >= 19.0 {
+        return columns;
+    }
+    let keep = |index: usize| index == 0 || (index + 1).is_multiple_of(5);
+    columns.into_iter().enumerate().map(|(index, name)| if keep(index) { name } else { String::new() }).collect()
+}

@@ -1,0 +1,251 @@
+//! Charts of what was simulated, over the samples asked for: loss, loss above the optimum, and shares of the arms.
+
+use std::collections::BTreeSet;
+
+use kuva::prelude::{BandPlot, Layout, LinePlot, Plot, StackedAreaPlot};
+use modelmix::document::{SimulateDocument, SimulatedPolicy};
+
+use super::{Canvas, Chart, Key, PANEL, Paint, Panel, Stroke, finite, percents, style};
+use crate::report::colours::{Medium, SERIES};
+
+/// The range and the scale of a vertical axis.
+struct Scale {
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+}
+
+impl Scale {
+    /// Logarithmic where all is above zero and spans more than a factor of five.
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let (low, high) = values
+            .filter(|value| value.is_finite())
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        if low > high {
+            return None;
+        }
+        if low > 0.0 && high > 5.0 * low {
+            return Some(Self { low: 0.85 * low, high: 1.12 * high, logarithmic: true });
+        }
+        let margin = (0.06 * (high - low)).max(1e-3 * high.abs()).max(1e-12);
+        Some(Self { low: low - margin, high: high + margin, logarithmic: false })
+    }
+
+    fn apply(&self, layout: Layout) -> Layout {
+        let layout = layout.with_y_axis_min(self.low).with_y_axis_max(self.high);
+        if self.logarithmic { layout.with_log_y() } else { layout }
+    }
+}
+
+/// Whether the loss is drawn on a logarithmic axis, for the caption.
+pub(in crate::report) fn loss_is_logarithmic(document: &SimulateDocument) -> bool {
+    loss_scale(document).is_some_and(|scale| scale.logarithmic)
+}
+
+fn loss_scale(document: &SimulateDocument) -> Option<Scale> {
+    let means = policies(document).flat_map(|(_, policy)| policy.loss.mean.iter().copied());
+    let upper = |policy: &SimulatedPolicy| {
+        let ends = policy.loss.mean.last().zip(policy.loss.std.last());
+        ends.map(|(mean, std)| mean + std)
+    };
+    let upper = policies(document).filter_map(|(_, policy)| upper(policy));
+    Scale::of(means.chain(upper).chain([document.optimum.loss, document.best_single.loss]))
+}
+
+/// The policies in their order.
+pub(in crate::report) fn policies(document: &SimulateDocument) -> impl Iterator<Item = (&String, &SimulatedPolicy)> {
+    document.order.iter().filter_map(|name| document.policies.get_key_value(name))
+}
+
+fn policy_keys(document: &SimulateDocument) -> Vec<Key> {
+    let stroke = |index: usize| [Stroke::Solid, Stroke::Dashed, Stroke::Dotted][(index / SERIES) % 3];
+    let key = |(index, (name, _)): (usize, (&String, _))| Key {
+        name: name.clone(),
+        paint: Paint::Series(index),
+        stroke: stroke(index),
+    };
+    policies(document).enumerate().map(key).collect()
+}
+
+/// A line over rounds.
+fn curve(canvas: &Canvas, key: &Key, rounds: &[usize], values: &[f64]) -> Plot {
+    let points = rounds.iter().zip(values).filter(|(_, value)| value.is_finite());
+    let points: Vec<(f64, f64)> = points.map(|(&round, &value)| (round as f64, value)).collect();
+    let line = LinePlot::new().with_data(points).with_color(key.paint.on(canvas.medium)).with_stroke_width(1.7);
+    Plot::from(line.with_line_style(style(key.stroke)))
+}
+
+fn level(canvas: &Canvas, key: &Key, last: f64, value: f64) -> Plot {
+    let ends = [(0.0, value), (last, value)].into_iter().filter(|_| value.is_finite());
+    let line = LinePlot::new().with_data(ends).with_color(key.paint.on(canvas.medium));
+    Plot::from(line.with_stroke_width(1.3).with_line_style(style(key.stroke)))
+}
+
+fn last_round(document: &SimulateDocument) -> f64 {
+    policies(document).filter_map(|(_, policy)| policy.rounds.last()).max().map_or(1.0, |&last| last as f64)
+}
+
+fn over_rounds(canvas: &Canvas, plots: &[Plot], scale: &Scale, last: f64, what: &str) -> Layout {
+    let height = if canvas.narrow() { 260.0 } else { 380.0 };
+    let layout = scale.apply(canvas.layout(plots, height).with_x_axis_min(0.0).with_x_axis_max(last));
+    let layout = layout.with_x_label("samples");
+    if canvas.narrow() {
+        layout.with_force_margins(52.0, 18.0).with_force_margins_y(10.0, 42.0)
+    } else {
+        layout.with_y_label(what)
+    }
+}
+
+/// The loss of what the policies have collected, over rounds.
+pub(in crate::report) fn loss(document: &SimulateDocument) -> Option<Chart<'_>> {
+    let scale = loss_scale(document)?;
+    let mut keys = policy_keys(document);
+    let optimum = Key { name: "the optimum".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
+    let single = format!("the best single arm, {}", document.best_single.name);
+    let single = Key { name: single, paint: Paint::Ink, stroke: Stroke::Dotted };
+    keys.extend([optimum.clone(), single.clone()]);
+    let lines = keys.clone();
+    Some(Chart::single("loss", keys, move |canvas| {
+        let mut plots = Vec::new();
+        for ((_, policy), key) in policies(document).zip(&lines) {
+            if policy.loss.std.iter().all(|&std| !(std.is_finite() && std > 0.0)) {
+                continue;
+            }
+            // A logarithmic axis has no place for what is not above zero; below the axis is low enough.
+            let floor = if scale.logarithmic { 0.5 * scale.low } else { f64::NEG_INFINITY };
+            let known = || {
+                let points = policy.rounds.iter().zip(&policy.loss.mean).zip(&policy.loss.std);
+                points.filter(|((_, mean), std)| mean.is_finite() && std.is_finite())
+            };
+            let edge = |sign: f64| known().map(move |((_, mean), std)| (mean + sign * std).max(floor));
+            let rounds = known().map(|((&round, _), _)| round as f64);
+            let band = BandPlot::new(rounds, edge(-1.0), edge(1.0)).with_opacity(0.16);
+            plots.push(Plot::from(band.with_color(key.paint.on(canvas.medium))));
+        }
+        let last = last_round(document);
+        plots.push(level(canvas, &optimum, last, document.optimum.loss));
+        plots.push(level(canvas, &single, last, document.best_single.loss));
+        plots.extend(curves(canvas, document, &lines, |policy| &policy.loss.mean, f64::NEG_INFINITY));
+        let layout = over_rounds(canvas, &plots, &scale, last, "loss");
+        (plots, layout)
+    }))
+}
+
+/// The policies' lines, from the last to the first, so that the first lies on top.
+fn curves(
+    canvas: &Canvas,
+    document: &SimulateDocument,
+    keys: &[Key],
+    of: fn(&SimulatedPolicy) -> &[f64],
+    floor: f64,
+) -> Vec<Plot> {
+    let line = |((_, policy), key): ((_, &SimulatedPolicy), &Key)| {
+        let values: Vec<f64> = of(policy).iter().map(|&value| if value < floor { floor } else { value }).collect();
+        curve(canvas, key, &policy.rounds, &values)
+    };
+    let mut lines: Vec<Plot> = policies(document).zip(keys).map(line).collect();
+    lines.reverse();
+    lines
+}
+
+/// How far the policies' shares are from the optimum, over rounds, on a logarithmic axis; nothing where all is zero.
+pub(in crate::report) fn regret(document: &SimulateDocument) -> Option<Chart<'_>> {
+    let regrets = || policies(document).flat_map(|(_, policy)| policy.regret.mean.iter().copied());
+    let high = regrets().chain([document.gain]).filter(|regret| regret.is_finite()).fold(0.0, f64::max);
+    let low = regrets().filter(|&regret| regret > 1e-5 * high).fold(f64::INFINITY, f64::min);
+    if !(high > 0.0 && low.is_finite()) {
+        return None;
+    }
+    let scale = Scale { low: 0.8 * low, high: 1.2 * high, logarithmic: high > 5.0 * low };
+    let mut keys = policy_keys(document);
+    let single = format!("the best single arm, {}", document.best_single.name);
+    let single = Key { name: single, paint: Paint::Ink, stroke: Stroke::Dotted };
+    keys.push(single.clone());
+    let lines = keys.clone();
+    Some(Chart::single("regret", keys, move |canvas| {
+        let last = last_round(document);
+        let mut plots = Vec::new();
+        if document.gain > 0.0 {
+            plots.push(level(canvas, &single, last, document.gain));
+        }
+        plots.extend(curves(canvas, document, &lines, |policy| &policy.regret.mean, 0.5 * scale.low));
+        let layout = over_rounds(canvas, &plots, &scale, last, "loss above the optimum");
+        (plots, layout)
+    }))
+}
+
+/// Which arms are drawn by themselves: all where there are few, else those with the largest shares in any policy's end or in
+/// the optimum. The others are pooled.
+fn drawn_arms(document: &SimulateDocument) -> Vec<usize> {
+    let count = document.arms.len();
+    if count <= SERIES {
+        return (0..count).collect();
+    }
+    let mut arms: Vec<usize> = (0..count).collect();
+    let largest = |arm: usize| {
+        let ends = policies(document).map(|(_, policy)| policy.weights[arm]);
+        ends.chain([document.optimum.weights[arm]]).map(finite).fold(0.0, f64::max)
+    };
+    arms.sort_by(|&a, &b| largest(b).total_cmp(&largest(a)).then(a.cmp(&b)));
+    let chosen: BTreeSet<usize> = arms.into_iter().take(SERIES).collect();
+    chosen.into_iter().collect()
+}
+
+/// The share of each arm in the pulls, over rounds, a panel a policy.
+pub(in crate::report) fn shares(document: &SimulateDocument) -> Chart<'_> {
+    let arms = drawn_arms(document);
+    let mut keys: Vec<Key> = arms
+        .iter()
+        .enumerate()
+        .map(|(index, &arm)| Key {
+            name: document.arms[arm].clone(),
+            paint: Paint::Series(index),
+            stroke: Stroke::Area,
+        })
+        .collect();
+    let pooled = document.arms.len() - arms.len();
+    if pooled > 0 {
+        let name = format!("the other {} arms", pooled);
+        keys.push(Key { name, paint: Paint::Rest, stroke: Stroke::Area });
+    }
+    let panels = policies(document)
+        .map(|(name, policy)| {
+            let arms = arms.clone();
+            Panel { title: Some(name.clone()), draw: Box::new(move |canvas| share_panel(canvas, policy, &arms)) }
+        })
+        .collect();
+    Chart { name: "shares", keys, panels }
+}
+
+fn share_panel(canvas: &Canvas, policy: &SimulatedPolicy, arms: &[usize]) -> (Vec<Plot>, Layout) {
+    let mut plot = StackedAreaPlot::new()
+        .with_x(policy.rounds.iter().map(|&round| round as f64))
+        .with_fill_opacity(1.0)
+        .with_strokes(false);
+    for (index, &arm) in arms.iter().enumerate() {
+        let series = policy.shares.iter().map(|shares| finite(shares[arm]));
+        plot = plot.with_series(series).with_color(Paint::Series(index).on(canvas.medium));
+    }
+    if policy.shares.first().is_some_and(|shares| shares.len() > arms.len()) {
+        let rest = |shares: &Vec<f64>| (1.0 - arms.iter().map(|&arm| finite(shares[arm])).sum::<f64>()).max(0.0);
+        plot = plot.with_series(policy.shares.iter().map(rest)).with_color(Paint::Rest.on(canvas.medium));
+    }
+    let plots = vec![Plot::from(plot)];
+    let (first, last) = (policy.rounds.first().copied().unwrap_or(0), policy.rounds.last().copied().unwrap_or(1));
+    let mut layout = canvas
+        .layout(&plots, 0.66 * PANEL)
+        .with_ticks(3)
+        .with_tick_size(11)
+        .with_x_axis_min(if first < last { first as f64 } else { first as f64 - 1.0 })
+        .with_x_axis_max(last as f64)
+        .with_y_axis_min(0.0)
+        .with_y_axis_max(1.0)
+        .with_y_tick_step(0.5)
+        .with_y_tick_format(percents())
+        .with_show_grid(false)
+        .with_force_margins(42.0, 16.0);
+    if canvas.medium == Medium::Page {
+        layout = layout.with_force_margins_y(6.0, 22.0);
+    }
+    (plots, layout)
+}

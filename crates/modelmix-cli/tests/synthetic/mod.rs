@@ -1,0 +1,199 @@
+//! Documents and samples made up by formulas, for tests of the report and for the pages that the browser looks at.
+
+use std::collections::BTreeMap;
+
+use modelmix::Kernel;
+use modelmix::document::{
+    Optimum, ScoreDocument, ScoreMeaning, ScoredArm, ScoredMixture, SimulateDocument, SimulatedPolicy, SimulatedSingle,
+    SolveDocument, SolvedArm, SolvedMixture, SolvedSingle,
+};
+use modelmix::simulate::{Reached, Spread};
+use modelmix_cli::report::{Gallery, GalleryRow, Image, Section};
+
+/// Names that would break out of a page that believed them.
+pub(crate) const HOSTILE: [&str; 4] = [
+    "<script>alert(1)</script>&\"'",
+    "</svg><img src=x onerror=alert(2)>",
+    "costs $5$ or {{ 7*7 }}\u{202e}\u{7}",
+    "-->]]>/~ ]",
+];
+
+/// Names of sixty characters that differ at their end only.
+pub(crate) fn long_names(count: usize) -> Vec<String> {
+    (1..=count).map(|number| format!("latent-diffusion-xl-turbo-finetuned-on-interiors-guidance-{number:02}")).collect()
+}
+
+/// Weights that fall from arm to arm, zero for every fourth.
+pub(crate) fn weights(count: usize) -> Vec<f64> {
+    let raw: Vec<f64> =
+        (0..count).map(|arm| if count > 3 && arm % 4 == 3 { 0.0 } else { 1.0 / (1.3 + arm as f64) }).collect();
+    let total: f64 = raw.iter().sum();
+    raw.iter().map(|weight| weight / total).collect()
+}
+
+/// A whole section about arms of these names.
+pub(crate) fn section(name: &str, arms: &[String], policies: &[&str]) -> Section {
+    Section {
+        name: name.into(),
+        note: Some("Made up by formulas, to see how a report looks.".into()),
+        solve: Some(solve(arms)),
+        score: Some(score(arms)),
+        simulate: Some(simulate(arms, policies)),
+        gallery: None,
+    }
+}
+
+pub(crate) fn solve(names: &[String]) -> SolveDocument {
+    let weights = weights(names.len());
+    let arms: Vec<SolvedArm> = names
+        .iter()
+        .zip(&weights)
+        .enumerate()
+        .map(|(index, (name, &weight))| SolvedArm {
+            name: name.clone(),
+            samples: 1500 + 137 * index,
+            weight,
+            interval: Some([(weight - 0.021).max(0.0), weight + 0.034]),
+            loss: 0.0197 + 0.0011 * index as f64,
+            score: 1.971 + 0.113 * index as f64,
+            adds: Some(0.0123 * weight),
+            terms: Vec::new(),
+        })
+        .collect();
+    let quadratic = (0..names.len())
+        .map(|row| {
+            let value =
+                |column: usize| 0.41 + 0.32 * (-(row.abs_diff(column) as f64)).exp() + 0.002 * (row + column) as f64;
+            (0..names.len()).map(value).collect()
+        })
+        .collect();
+    SolveDocument {
+        version: "0.1.0".into(),
+        objective: "kid".into(),
+        kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
+        kernels: vec![Kernel::Gaussian { bandwidth: 20.0 }],
+        score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
+        best_single: SolvedSingle { name: arms[0].name.clone(), loss: arms[0].loss, score: arms[0].score },
+        mixture: SolvedMixture { loss: 0.0021, score: 0.152, gap: 3.1e-17, terms: Vec::new() },
+        gain: 0.0176,
+        linear: vec![-0.5; names.len()],
+        constant: 0.25,
+        quadratic,
+        arms,
+    }
+}
+
+fn scores(index: f64) -> (BTreeMap<String, f64>, BTreeMap<String, Option<f64>>) {
+    let values = [
+        ("rke", 31.5 + 3.1 * index, Some(0.8)),
+        ("vendi", 12.25 - 0.4 * index, Some(0.21)),
+        ("kid", 0.0193 - 0.0007 * index, None),
+        ("fid", 58.21 - 2.37 * index, Some(0.9)),
+        ("precision", 0.812 - 0.01 * index, Some(0.012)),
+        ("recall", 0.402 + 0.013 * index, Some(0.014)),
+        ("density", 0.95 - 0.02 * index, None),
+        ("coverage", 0.71 + 0.01 * index, Some(0.011)),
+    ];
+    let mut scores: BTreeMap<String, f64> = values.iter().map(|(name, value, _)| (name.to_string(), *value)).collect();
+    scores.insert("kid_std".into(), 0.0012);
+    let errors = values.iter().filter(|(name, ..)| *name != "kid").map(|(name, _, error)| (name.to_string(), *error));
+    (scores, errors.collect())
+}
+
+pub(crate) fn score(names: &[String]) -> ScoreDocument {
+    let arms = names.iter().enumerate().map(|(index, name)| {
+        let (scores, errors) = scores(index as f64);
+        ScoredArm { name: name.clone(), samples: 1500, scores, errors }
+    });
+    let (scores, errors) = scores(names.len() as f64 + 2.0);
+    let weights = names.iter().cloned().zip(weights(names.len())).collect();
+    let mixture = ScoredMixture { weights, effective_samples: 4012.0, scores, errors };
+    let settings = [("neighbours", serde_json::json!(5)), ("kernel", serde_json::json!("gaussian(bandwidth=20)"))];
+    ScoreDocument {
+        version: "0.1.0".into(),
+        arms: arms.collect(),
+        mixture: Some(mixture),
+        settings: settings.into_iter().map(|(key, value)| (key.to_string(), value)).collect(),
+    }
+}
+
+pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument {
+    let best = weights(names.len());
+    let count = names.len() as f64;
+    let rounds: Vec<usize> = (1..=100).map(|step| 10 * step).collect();
+    let (optimum, single) = (0.0021, 0.0197);
+    let policy = |index: usize| {
+        let slow = 60.0 * (1.0 + index as f64);
+        let left = |round: usize| (-(round as f64) / slow).exp();
+        let regret: Vec<f64> = rounds.iter().map(|&round| 0.03 * left(round) + 2e-5 * (1.0 + index as f64)).collect();
+        let loss = rounds.iter().zip(&regret).map(|(&round, regret)| optimum + regret + 0.4 / round as f64).collect();
+        let std = |scale: f64| rounds.iter().map(|&round| scale / (round as f64).sqrt()).collect();
+        let share = |&round: &usize| -> Vec<f64> {
+            best.iter().map(|weight| left(round) / count + (1.0 - left(round)) * weight).collect()
+        };
+        let shares: Vec<Vec<f64>> = rounds.iter().map(share).collect();
+        SimulatedPolicy {
+            weights: shares[shares.len() - 1].clone(),
+            loss: Spread { mean: loss, std: std(0.012) },
+            regret: Spread { mean: regret, std: std(0.002) },
+            rounds: rounds.clone(),
+            shares,
+            reached: Reached {
+                percent_90: Some(1.5 * slow),
+                percent_95: Some((2.5 * slow).round()),
+                percent_99: (index < 2).then_some(5.0 * slow),
+            },
+        }
+    };
+    SimulateDocument {
+        version: "0.1.0".into(),
+        objective: "kid".into(),
+        kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
+        score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
+        arms: names.to_vec(),
+        seeds: 10,
+        seed: 0,
+        optimum: Optimum { weights: best.clone(), loss: optimum },
+        best_single: SimulatedSingle { name: names[0].clone(), loss: single },
+        gain: single - optimum,
+        order: policies.iter().map(|name| name.to_string()).collect(),
+        policies: policies.iter().enumerate().map(|(index, name)| (name.to_string(), policy(index))).collect(),
+    }
+}
+
+/// Small pictures: discs whose place and colour tell the arm.
+pub(crate) fn images(names: &[String], count: usize) -> Gallery {
+    const SIDE: usize = 28;
+    let picture = |arm: usize, number: usize| {
+        let (x, y) = ((7 + 5 * ((number * 7 + arm) % 4)) as f64, (7 + 5 * ((number * 3 + arm * 2) % 4)) as f64);
+        let mut pixels = Vec::new();
+        for place in 0..SIDE * SIDE {
+            let (column, row) = ((place % SIDE) as f64, (place / SIDE) as f64);
+            let inside = (column - x).powi(2) + (row - y).powi(2) < (4.0 + (number % 3) as f64).powi(2);
+            let colour = [[230, 120, 40], [60, 150, 210], [90, 180, 110], [200, 90, 160]][arm % 4];
+            pixels.extend(if inside { colour } else { [24, 24, 28] });
+        }
+        Image::new(SIDE as u32, SIDE as u32, 3, &pixels).expect("sizes fit")
+    };
+    let row = |(arm, (name, weight)): (usize, (&String, f64))| GalleryRow {
+        name: name.clone(),
+        weight,
+        items: (0..count).map(|number| picture(arm, number)).collect(),
+    };
+    Gallery::Images(names.iter().zip(weights(names.len())).enumerate().map(row).collect())
+}
+
+/// Short texts that tell the arm.
+pub(crate) fn texts(names: &[String], count: usize) -> Gallery {
+    let text = |name: &String, number: usize| {
+        format!(
+            "{name} wrote line {number} of this: a slow river, a bridge of stone, and the sound of rain on the roof of a small house at its end."
+        )
+    };
+    let row = |(name, weight): (&String, f64)| GalleryRow {
+        name: name.clone(),
+        weight,
+        items: (1..=count).map(|number| text(name, number)).collect(),
+    };
+    Gallery::Texts(names.iter().zip(weights(names.len())).map(row).collect())
+}
