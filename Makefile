@@ -1,5 +1,5 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test check demo docs bench golden golden-peers fixtures clean
+.PHONY: test check demo docs bench browser golden golden-peers fixtures clean
 
 test: check
 	cargo test --workspace --all-targets
@@ -26,6 +26,12 @@ bench: .venv-bench/ready
 	python3 -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --requirement benches/requirements.txt
 	touch $@
+
+# Reports in Chromium, at two widths and in both themes; skipped where neither it nor its driver can be had.
+BROWSER := target/browser
+browser:
+	cargo run --quiet --example report_pages -- $(BROWSER)/pages
+	@crates/modelmix-cli/tests/browser/run.sh $(BROWSER)
 
 # Golden values and fixtures are checked in; these make them again with NumPy, independently of the Rust code.
 golden: .venv/ready
