@@ -58,7 +58,7 @@ pub(crate) fn weights_of(section: &Section) -> Vec<(String, f64)> {
     simulate.arms.iter().cloned().zip(simulate.optimum.weights.iter().copied()).collect()
 }
 
-/// Samples of each arm, and as many of the mixture, composed by its weights.
+/// Samples of each arm, with the weights that the mixture's row is composed by.
 pub(crate) fn gallery(args: &OutputArgs, arms: &[(String, f64)]) -> Result<Option<Gallery>> {
     let sources = |texts: &[String]| -> Result<Vec<ArmSource>> {
         Ok(texts.iter().map(|text| text.parse()).collect::<modelmix::Result<_>>()?)
@@ -92,7 +92,7 @@ fn images(pictures: &Pictures) -> Result<Vec<Image>> {
     Ok(shown)
 }
 
-/// A row an arm that has samples, and the mixture's.
+/// A row an arm that has samples; the report composes the mixture's.
 fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>)>) -> Result<Vec<GalleryRow<T>>> {
     if let Some((stranger, _)) = named.iter().find(|(name, _)| !arms.iter().any(|(arm, _)| arm == name)) {
         let known: Vec<&str> = arms.iter().map(|(name, _)| name.as_str()).collect();
@@ -108,37 +108,7 @@ fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>
             rows.push(GalleryRow { name: name.clone(), weight: *weight, items });
         }
     }
-    let counts = apportion(&rows.iter().map(|row| row.weight).collect::<Vec<_>>(), SHOWN);
-    // One of each in turn, so that the row looks as the pool does.
-    let mut mixture = Vec::new();
-    for index in 0..SHOWN {
-        for (row, &count) in rows.iter().zip(&counts) {
-            if index < count
-                && let Some(item) = row.items.get(index)
-            {
-                mixture.push(item.clone());
-            }
-        }
-    }
-    if !mixture.is_empty() && rows.len() > 1 {
-        rows.push(GalleryRow { name: "mixture".into(), weight: 1.0, items: mixture });
-    }
     Ok(rows)
-}
-
-/// Whole numbers by weight that add up to `total`, the largest remainders rounded up.
-fn apportion(weights: &[f64], total: usize) -> Vec<usize> {
-    let sum: f64 = weights.iter().sum();
-    if sum <= 0.0 {
-        return vec![0; weights.len()];
-    }
-    let exact: Vec<f64> = weights.iter().map(|weight| weight / sum * total as f64).collect();
-    let mut counts: Vec<usize> = exact.iter().map(|share| share.floor() as usize).collect();
-    let mut order: Vec<usize> = (0..weights.len()).collect();
-    order.sort_by(|&a, &b| (exact[b] - exact[b].floor()).total_cmp(&(exact[a] - exact[a].floor())));
-    let missing = total - counts.iter().sum::<usize>();
-    order.into_iter().take(missing).for_each(|index| counts[index] += 1);
-    counts
 }
 
 /// Writes what is wanted, and says where.
@@ -168,16 +138,4 @@ pub(crate) fn write(terminal: &Terminal, title: String, sections: Vec<Section>, 
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::apportion;
-
-    #[test]
-    fn shares_add_up() {
-        assert_eq!(apportion(&[0.378, 0.31, 0.312, 0.0], 24), [9, 7, 8, 0]);
-        assert_eq!(apportion(&[1.0], 5), [5]);
-        assert_eq!(apportion(&[0.0, 0.0], 5), [0, 0]);
-    }
 }
