@@ -4,6 +4,7 @@
 test: check
 	cargo test --workspace --all-targets
 	cargo test --workspace --doc
+	$(MAKE) browser
 
 check:
 	cargo fmt --all --check
@@ -11,7 +12,7 @@ check:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 demo:
-	cargo run --release --quiet --example demo
+	cargo run --release --quiet --package modelmix-cli -- demo
 
 docs:
 	cargo doc --workspace --no-deps
