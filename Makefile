@@ -1,5 +1,5 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test check demo docs bench browser golden golden-peers fixtures clean
+.PHONY: test check demo docs bench browser golden golden-peers expected fixtures clean
 
 test: check
 	cargo test --workspace --all-targets
@@ -38,6 +38,10 @@ browser:
 golden: .venv/ready
 	.venv/bin/python tools/golden.py
 	.venv/bin/python tools/draw_idea.py
+
+# What the experiments expect offline, computed anew with NumPy and compared with their files.
+expected: .venv/ready
+	.venv/bin/python tools/expected.py
 
 # The metrics' golden values come from the tools that people use; their packages take some gigabytes.
 golden-peers: .venv-peers/ready

@@ -232,9 +232,6 @@ pub(crate) struct ReproduceArgs {
     /// Where the features of experiments are that do not ship with them
     #[arg(long, value_name = "FOLDER")]
     pub(crate) features: Option<PathBuf>,
-    /// Runs a policy, where it is to differ from the experiment's
-    #[arg(long, value_name = "N")]
-    pub(crate) seeds: Option<usize>,
     /// Write a report, one HTML file that needs no network
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

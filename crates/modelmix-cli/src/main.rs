@@ -7,6 +7,7 @@ mod config;
 mod error;
 mod files;
 mod inputs;
+mod reproduction;
 mod terminal;
 
 use std::io::Write;

@@ -22,11 +22,6 @@ impl Terminal {
         Self { json: common.json, quiet: common.quiet }
     }
 
-    /// Whether a document is wanted instead of tables.
-    pub(crate) fn is_json(&self) -> bool {
-        self.json
-    }
-
     /// A line, or several, on standard output; nothing where a document is wanted.
     pub(crate) fn say(&self, text: impl AsRef<str>) -> Result<()> {
         if self.json { Ok(()) } else { write_out(text.as_ref()) }

@@ -29,6 +29,7 @@ pub mod compute;
 pub mod confidence;
 pub mod document;
 pub mod error;
+pub mod experiment;
 pub mod features;
 pub mod kernel;
 pub mod load;
@@ -48,6 +49,7 @@ mod text;
 
 pub use arms::{RecordedArm, RecordedArms};
 pub use error::{Error, Result};
+pub use experiment::Experiment;
 pub use features::{Features, Rows};
 pub use kernel::{Kernel, KernelSpec};
 pub use loss::{Inputs, Loss, Ranges};

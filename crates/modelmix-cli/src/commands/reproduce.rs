@@ -1,7 +1,73 @@
-//! `modelmix reproduce`.
-use crate::args::ReproduceArgs;
+//! `modelmix reproduce`: experiments, what is expected of them and what is measured.
+
+use serde_json::json;
+
+use super::output::{self, Section};
+use crate::args::{OutputArgs, ReproduceArgs};
 use crate::error::{Failure, Result};
+use crate::reproduction::{self, Options, Reproduced};
+use crate::terminal::{Terminal, verdict};
+
 pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
-    let _ = args;
-    Err(Failure::input("not yet"))
+    let terminal = Terminal::new(&args.common);
+    let output =
+        OutputArgs { html: args.html.clone(), svg: args.svg.clone(), png: args.png.clone(), ..OutputArgs::default() };
+    output::check(&output)?;
+    let options = Options {
+        features: args.features.clone(),
+        threads: args.common.threads.unwrap_or_else(modelmix::compute::available_threads),
+    };
+    let progress = terminal.progress("reproducing", 1);
+    let all = reproduction::run(&args.experiments, &options, &mut |at| {
+        progress.set_length(at.of as u64);
+        progress.set_position(at.index as u64);
+        progress.set_message(at.name.to_string());
+    });
+    progress.finish_and_clear();
+    let all = all?;
+    terminal.document(&document(&all))?;
+    for one in &all {
+        terminal.say(reproduction::block(one))?;
+    }
+    let passed = reproduction::passed(&all);
+    terminal.say(verdict(passed, &reproduction::summary(&all)))?;
+    output::write(&terminal, "Experiments".into(), all.iter().filter_map(section).collect(), &output)?;
+    if passed { Ok(()) } else { Err(Failure::Check) }
+}
+
+/// All experiments as one document.
+fn document(all: &[Reproduced]) -> serde_json::Value {
+    let experiments: Vec<serde_json::Value> = all
+        .iter()
+        .map(|one| match one {
+            Reproduced::Ran(outcome) => json!({
+                "name": outcome.name,
+                "passed": outcome.passed(),
+                "checks": outcome.checks,
+                "solve": outcome.solve,
+                "score": outcome.score,
+                "simulate": outcome.simulate,
+            }),
+            Reproduced::Skipped { name, missing } => json!({"name": name, "skipped": missing}),
+        })
+        .collect();
+    json!({
+        "command": "reproduce",
+        "version": env!("CARGO_PKG_VERSION"),
+        "passed": reproduction::passed(all),
+        "experiments": experiments,
+    })
+}
+
+/// An experiment that ran, as a section of the report.
+fn section(one: &Reproduced) -> Option<Section> {
+    let Reproduced::Ran(outcome) = one else { return None };
+    Some(Section {
+        name: outcome.name.clone(),
+        note: Some(outcome.about.trim().to_string()),
+        solve: outcome.solve.clone(),
+        score: outcome.score.clone(),
+        simulate: outcome.simulate.clone(),
+        gallery: None,
+    })
 }

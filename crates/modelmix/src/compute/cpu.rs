@@ -128,8 +128,9 @@ impl Cpu {
     /// Blocks of rows in parallel, each against all columns; the results in order.
     fn by_rows<L: Leaf + Send>(&self, task: &Task<'_>, leaf: impl Fn(Range<usize>) -> L + Sync) -> Vec<L> {
         let rows = task.x.rows.len();
-        // Short enough for every thread to have a few, long enough to pay for packing the columns.
-        let length = (rows / 16).next_multiple_of(12).clamp(96, TASK_ROWS);
+        // Every block has all columns packed again, so they are as long as leaves two for each thread. What is found is exact,
+        // wherever rows are cut.
+        let length = rows.div_ceil(2 * self.threads).next_multiple_of(12).clamp(96, TASK_ROWS);
         let blocks: Vec<Range<usize>> = blocks(rows, length).collect();
         parallel(self.threads, blocks.len(), |index| {
             let mut leaf = leaf(blocks[index].clone());

@@ -6,8 +6,9 @@ use faer::{Accum, Mat, MatRef, Par};
 use super::parallel;
 use crate::features::Rows;
 
-/// Rows whose values against all others are held at a time.
-const BLOCK: usize = 64;
+/// Rows whose values against all others are held at a time. All others are copied for each block, which fewer would not pay
+/// for.
+const BLOCK: usize = 256;
 
 /// Σ k over the pairs of each subset of `x` with the one of `y` (or with itself, every ordered pair and self-pairs
 /// included). `evaluate` writes values of new rows against rows held.

@@ -8,6 +8,8 @@
 //! Arrays of 256 MiB and more that are stored as features are kept (32-bit little-endian floats in C order, in `.npy` or
 //! `.safetensors`) are mapped into memory instead of read, and may be larger than it. Such a file must not be changed while
 //! its features are in use.
+//!
+//! Whatever else the library reads comes through here as well: texts such as experiments, and whether a file is there.
 
 mod csv;
 mod mapped;
@@ -22,6 +24,7 @@ mod source;
 mod texts;
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 pub use pictures::{Encoded, Pictures, pictures};
@@ -91,6 +94,33 @@ pub fn arrays(path: impl AsRef<Path>) -> Result<Vec<(String, Features)>> {
         _ => file.keys().to_vec(),
     };
     names.into_iter().enumerate().map(|(index, name)| Ok((name, file.read(index)?))).collect()
+}
+
+/// The most that a text may take. No experiment comes near it.
+const LONGEST_TEXT: u64 = 1 << 20;
+
+/// Reads a small text file, such as an experiment.
+///
+/// # Errors
+/// A file that cannot be read, is no regular file, is larger than a mebibyte, or is not UTF-8.
+pub fn text(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
+    let io = |source| Error::Io { path: path.into(), source };
+    let refused = |problem: &str| Error::File { path: path.into(), problem: problem.into() };
+    if !std::fs::metadata(path).map_err(io)?.is_file() {
+        return Err(refused("this is not a regular file; give a text file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path).map_err(io)?.take(LONGEST_TEXT + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > LONGEST_TEXT {
+        return Err(refused("this is larger than 1 MiB; give a text file"));
+    }
+    String::from_utf8(bytes).map_err(|_| refused("this is not UTF-8; save it as text"))
+}
+
+/// Whether there is something at `path`.
+pub fn is_there(path: impl AsRef<Path>) -> bool {
+    path.as_ref().exists()
 }
 
 /// An opened file whose table of arrays was read and checked, and whose arrays were not read yet.

@@ -39,9 +39,20 @@ impl FromStr for ArmSource {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        Self::within(Path::new(""), text)
+    }
+}
+
+impl ArmSource {
+    /// Reads the text as [`FromStr`] does, with relative paths under `folder`.
+    ///
+    /// # Errors
+    /// An empty name, path or key.
+    pub fn within(folder: &Path, text: &str) -> Result<Self> {
+        let exists = |path: &str| folder.join(path).exists();
         let source = |name: Option<&str>, path: &str, key: Option<&str>| ArmSource {
             name: name.map(str::to_string),
-            path: path.into(),
+            path: folder.join(path),
             key: key.map(str::to_string),
         };
         let unread = |before: &str, problem: &str| Error::Parse {
@@ -50,12 +61,12 @@ impl FromStr for ArmSource {
             problem: problem.to_string(),
         };
 
-        if Path::new(text).exists() {
+        if exists(text) {
             return Ok(source(None, text, None));
         }
         if let (path, Some(key)) = split_key(text)
             && !key.is_empty()
-            && Path::new(path).exists()
+            && exists(path)
         {
             return Ok(source(None, path, Some(key)));
         }
@@ -69,7 +80,7 @@ impl FromStr for ArmSource {
         if rest.is_empty() {
             return Err(unread(text, "there is no path; write [name=]path[:key]"));
         }
-        if Path::new(rest).exists() {
+        if exists(rest) {
             return Ok(source(name, rest, None));
         }
         let (path, key) = split_key(rest);
@@ -77,6 +88,15 @@ impl FromStr for ArmSource {
             return Err(unread(text, "there is no array's name behind ':'; write path:key, or only the path"));
         }
         Ok(source(name, path, key))
+    }
+
+    /// The arm's name where it can be told without reading the file.
+    pub(crate) fn known_name(&self) -> Option<String> {
+        match (&self.name, &self.key, extension(&self.path).as_str()) {
+            (Some(name), ..) => Some(name.clone()),
+            (None, Some(_), "parquet") | (None, None, "npy" | "csv") => Some(stem(&self.path)),
+            (None, key, _) => key.clone(),
+        }
     }
 }
 

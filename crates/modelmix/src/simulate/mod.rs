@@ -195,7 +195,7 @@ pub fn simulate_watched(
 }
 
 impl Simulation {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         for (what, value) in [
             ("rounds", self.rounds),
             ("seeds", self.seeds),

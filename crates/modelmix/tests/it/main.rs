@@ -5,6 +5,7 @@
 
 mod compute;
 mod equations;
+mod experiment;
 mod golden;
 mod intervals;
 mod load;

@@ -1,0 +1,327 @@
+//! `reproduce`: finds experiments, runs each, and sets what was expected against what was measured.
+//! Arguments, colours, figures and exit codes are left to the rest of the command line.
+
+use std::path::{Path, PathBuf};
+
+use console::measure_text_width;
+use modelmix::experiment::{Check, Outcome, Plan, Stage, check_names};
+use modelmix::{Error, Experiment, Result};
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// A folder to look for features in, instead of the ones that the experiments name.
+    pub(crate) features: Option<PathBuf>,
+    /// Threads; results do not depend on it.
+    pub(crate) threads: usize,
+}
+
+/// Where a run is: at a stage of one of the experiments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress<'a> {
+    /// The experiment's name.
+    pub(crate) name: &'a str,
+    /// Which one, counted from 0.
+    pub(crate) index: usize,
+    /// How many there are.
+    pub(crate) of: usize,
+    /// What it is at.
+    pub(crate) stage: Stage,
+}
+
+/// One experiment.
+#[derive(Clone, Debug)]
+pub(crate) enum Reproduced {
+    /// It ran.
+    Ran(Box<Outcome>),
+    /// Its features are not there.
+    Skipped {
+        /// The experiment's name.
+        name: String,
+        /// The first file that is missing.
+        missing: PathBuf,
+    },
+}
+
+/// Runs all experiments of these files and folders, in order. Everything is read and checked before anything runs.
+///
+/// # Errors
+/// Paths without experiments, experiments that are wrong, features that are there and cannot be used.
+pub(crate) fn run(
+    paths: &[PathBuf],
+    options: &Options,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Vec<Reproduced>> {
+    let plans = plans(paths, options.features.as_deref())?;
+    let of = plans.len();
+    let mut all = Vec::with_capacity(of);
+    for (index, plan) in plans.iter().enumerate() {
+        all.push(match plan.missing() {
+            Some(missing) => Reproduced::Skipped { name: plan.name().into(), missing: missing.into() },
+            None => {
+                let mut tell = |stage| progress(Progress { name: plan.name(), index, of, stage });
+                Reproduced::Ran(Box::new(plan.run(options.threads, &mut tell)?))
+            }
+        });
+    }
+    Ok(all)
+}
+
+/// All experiments of these files and folders, checked.
+pub(crate) fn plans(paths: &[PathBuf], features: Option<&Path>) -> Result<Vec<Plan>> {
+    let experiments = find(paths)?.iter().map(Experiment::read).collect::<Result<Vec<_>>>()?;
+    check_names(&experiments)?;
+    experiments.iter().map(|experiment| experiment.check(features)).collect()
+}
+
+/// The files given, and every `.toml` file in the folders given and in the folders within; each once, sorted by folder.
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let metadata = std::fs::metadata(path).map_err(|source| Error::Io { path: path.clone(), source })?;
+        if !metadata.is_dir() {
+            found.push(path.clone());
+            continue;
+        }
+        let before = found.len();
+        search(path, &mut found)?;
+        if found.len() == before {
+            let problem = "there are no experiments (.toml files) in this folder; give another".into();
+            return Err(Error::File { path: path.clone(), problem });
+        }
+    }
+    let mut seen: Vec<PathBuf> = Vec::new();
+    found.retain(|path| {
+        let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let new = !seen.contains(&whole);
+        seen.push(whole);
+        new
+    });
+    Ok(found)
+}
+
+fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let io = |source| Error::Io { path: folder.into(), source };
+    let mut entries = std::fs::read_dir(folder).map_err(io)?.collect::<std::io::Result<Vec<_>>>().map_err(io)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        // Folders behind links are left alone, so that no circle is walked.
+        if entry.file_type().map_err(io)?.is_dir() {
+            search(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Whether everything that ran is as expected.
+pub(crate) fn passed(all: &[Reproduced]) -> bool {
+    all.iter().all(|one| match one {
+        Reproduced::Ran(outcome) => outcome.passed(),
+        Reproduced::Skipped { .. } => true,
+    })
+}
+
+/// All experiments as text, expected against measured, and one sentence at the end.
+pub(crate) fn table(all: &[Reproduced]) -> String {
+    let blocks: Vec<String> = all.iter().map(block).collect();
+    format!("{}\n{}\n", blocks.join("\n"), summary(all))
+}
+
+/// One experiment as text: a line for each expectation, columns aligned.
+pub(crate) fn block(one: &Reproduced) -> String {
+    let outcome = match one {
+        Reproduced::Skipped { name, missing } => {
+            let missing = missing.display();
+            return format!(
+                "- {name}\n  skipped: features not found at {missing}; point at your own with --features DIR\n"
+            );
+        }
+        Reproduced::Ran(outcome) => outcome,
+    };
+    let first_line = outcome.about.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let mut text = format!("{} {}: {}\n", mark(outcome.passed()), outcome.name, plain(first_line.trim()));
+    if let Some(solve) = &outcome.solve {
+        text += &format!("  {}\n", solve.sentence());
+    }
+    let cells: Vec<[String; 3]> = outcome
+        .checks
+        .iter()
+        .map(|check| [check.what.to_string(), check.requirement(), check.measured.to_string()])
+        .collect();
+    let heading = ["quantity".to_string(), "expected".into(), "measured".into()];
+    let width = |column: usize| {
+        cells.iter().chain([&heading]).map(|row| measure_text_width(&row[column])).max().unwrap_or_default()
+    };
+    let widths = [width(0), width(1), width(2)];
+    if !cells.is_empty() {
+        text += &format!("    {}\n", row(&heading, widths).trim_end());
+    }
+    for (check, cells) in outcome.checks.iter().zip(&cells) {
+        text += &format!("  {} {}  {}\n", mark(check.passed), row(cells, widths), word(check));
+    }
+    text
+}
+
+/// How it went in one sentence.
+pub(crate) fn summary(all: &[Reproduced]) -> String {
+    let outcomes = || {
+        all.iter().filter_map(|one| match one {
+            Reproduced::Ran(outcome) => Some(outcome),
+            Reproduced::Skipped { .. } => None,
+        })
+    };
+    let (ran, skipped) = (outcomes().count(), all.len() - outcomes().count());
+    let checks: Vec<&Check> = outcomes().flat_map(|outcome| &outcome.checks).collect();
+    let met = checks.iter().filter(|check| check.passed).count();
+    let mut text = format!(
+        "{} of {} expectations met in {ran} {}",
+        met,
+        checks.len(),
+        if ran == 1 { "experiment" } else { "experiments" }
+    );
+    if skipped > 0 {
+        text += &format!("; {skipped} skipped for want of features");
+    }
+    let failed: Vec<&str> =
+        outcomes().filter(|outcome| !outcome.passed()).map(|outcome| outcome.name.as_str()).collect();
+    if !failed.is_empty() {
+        text += &format!("; not as expected: {}", failed.join(", "));
+    }
+    text + "."
+}
+
+fn mark(passed: bool) -> char {
+    if passed { '✓' } else { '✗' }
+}
+
+/// The mark in a word, for those who cannot see it.
+fn word(check: &Check) -> &'static str {
+    if check.passed { "as expected" } else { "NOT as expected" }
+}
+
+fn row(cells: &[String; 3], widths: [usize; 3]) -> String {
+    let padded = |column: usize| {
+        let blanks = widths[column].saturating_sub(measure_text_width(&cells[column]));
+        format!("{}{}", cells[column], " ".repeat(blanks))
+    };
+    [padded(0), padded(1), padded(2)].join("  ")
+}
+
+/// Text that cannot move the cursor.
+fn plain(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::{Options, Reproduced, block, find, passed, plans, run, summary, table};
+
+    /// Three real generators, a few samples, one thing expected.
+    fn experiment(name: &str, expected: &str) -> String {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/fashion").canonicalize().unwrap();
+        format!(
+            "name = \"{name}\"\nabout = \"Is it so?\\nYes.\"\nfeatures = '{}'\narms = [\"categories.npz\"]\nobjective = \"rke\"\n\
+             bandwidth = 20\nsamples = 50\n[expected]\n{expected}\n",
+            data.display()
+        )
+    }
+
+    const RIGHT: &str = "\"best single\" = \"bag\"\n\"gain\" = { at_least = 0 }";
+    const WRONG: &str = "\"best single\" = \"coat\"\n\"gain\" = { at_least = 0 }";
+
+    fn folder(files: &[(&str, String)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn options() -> Options {
+        Options { features: None, threads: 1 }
+    }
+
+    fn reproduce(folder: &tempfile::TempDir) -> Vec<Reproduced> {
+        run(&[folder.path().into()], &options(), &mut |_| {}).unwrap()
+    }
+
+    #[test]
+    fn experiments_are_found_in_order_and_once() {
+        let folder = folder(&[
+            ("b.toml", String::new()),
+            ("a/z.toml", String::new()),
+            ("a/notes.md", String::new()),
+            ("c.toml", String::new()),
+        ]);
+        let at = |name: &str| folder.path().join(name);
+        let all = vec![at("a/z.toml"), at("b.toml"), at("c.toml")];
+        assert_eq!(find(&[folder.path().into()]).unwrap(), all);
+        assert_eq!(
+            find(&[at("b.toml"), folder.path().join("a/../b.toml"), at("a")]).unwrap(),
+            [at("b.toml"), at("a/z.toml")]
+        );
+        let error = find(&[at("nothing")]).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read ") && error.contains("nothing"), "{error}");
+        std::fs::create_dir(at("empty")).unwrap();
+        let error = find(&[at("empty")]).unwrap_err().to_string();
+        assert!(error.contains("there are no experiments (.toml files) in this folder"), "{error}");
+    }
+
+    #[test]
+    fn expected_stands_beside_measured() {
+        let folder = folder(&[("right.toml", experiment("right", RIGHT)), ("wrong.toml", experiment("wrong", WRONG))]);
+        let mut told = Vec::new();
+        let all = run(&[folder.path().into()], &options(), &mut |at| {
+            told.push(format!("{} {}/{} {:?}", at.name, at.index, at.of, at.stage));
+        })
+        .unwrap();
+        assert_eq!(told, ["right 0/2 Reading", "right 0/2 Solving", "wrong 1/2 Reading", "wrong 1/2 Solving"]);
+        assert!(passed(&all[..1]) && !passed(&all));
+        let lines: Vec<String> = block(&all[1]).lines().map(str::to_string).collect();
+        assert_eq!(lines[0], "✗ wrong: Is it so?");
+        assert!(lines[1].starts_with("  Mix "), "{}", lines[1]);
+        assert_eq!(lines[2], "    quantity     expected    measured");
+        assert_eq!(lines[3], "  ✗ best single  coat        bag       NOT as expected");
+        assert!(
+            lines[4].starts_with("  ✓ gain         at least 0  0.") && lines[4].ends_with("  as expected"),
+            "{}",
+            lines[4]
+        );
+        assert_eq!(summary(&all[..1]), "2 of 2 expectations met in 1 experiment.");
+        assert_eq!(summary(&all), "3 of 4 expectations met in 2 experiments; not as expected: wrong.");
+        assert_eq!(table(&all), format!("{}\n{}\n{}\n", block(&all[0]), block(&all[1]), summary(&all)));
+    }
+
+    #[test]
+    fn what_has_no_features_is_skipped() {
+        let folder = folder(&[("right.toml", experiment("right", RIGHT))]);
+        let options = Options { features: Some(PathBuf::from("/nowhere")), ..options() };
+        let all = run(&[folder.path().into()], &options, &mut |_| {}).unwrap();
+        assert!(passed(&all));
+        assert_eq!(
+            block(&all[0]),
+            "- right\n  skipped: features not found at /nowhere/categories.npz; point at your own with --features DIR\n"
+        );
+        assert_eq!(summary(&all), "0 of 0 expectations met in 0 experiments; 1 skipped for want of features.");
+    }
+
+    #[test]
+    fn nothing_runs_before_everything_is_right() {
+        let folder = folder(&[("a.toml", experiment("same", RIGHT)), ("b.toml", experiment("same", RIGHT))]);
+        let error = plans(&[folder.path().into()], None).unwrap_err().to_string();
+        assert!(error.contains("b.toml: the name \"same\" is taken by"), "{error}");
+        std::fs::write(folder.path().join("b.toml"), experiment("b", "\"gian\" = { at_least = 0 }")).unwrap();
+        let error = plans(&[folder.path().into()], None).unwrap_err().to_string();
+        assert!(error.contains("no such quantity"), "{error}");
+        std::fs::remove_file(folder.path().join("b.toml")).unwrap();
+        assert!(passed(&reproduce(&folder)));
+    }
+}

@@ -1,0 +1,287 @@
+//! A checked experiment and its run: features are read, the mixture is solved, scored and simulated, and all that is
+//! expected is compared.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::expected::{Check, Quantity, Requirement};
+use crate::arms::{RecordedArm, RecordedArms};
+use crate::compute::Cpu;
+use crate::document::{ScoreDocument, ScoredArm, ScoredMixture, SimulateDocument, SolveDocument, scores};
+use crate::error::{Error, Result};
+use crate::features::Features;
+use crate::load::{self, ArmSource};
+use crate::loss::{Inputs, Loss};
+use crate::metrics::{Metric, Pool, ScoreSettings, Scorer};
+use crate::mixture::{Mixture, solve};
+use crate::objective::Objective;
+use crate::simulate::{Simulation, simulate};
+use crate::text::nearest;
+
+/// An experiment in which everything is right that can be known without reading features; made by
+/// [`Experiment::check`](super::Experiment::check).
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) about: String,
+    pub(super) arms: Vec<ArmSource>,
+    pub(super) reference: Option<ArmSource>,
+    pub(super) samples: Option<usize>,
+    pub(super) objective: Objective,
+    pub(super) costs: Option<Vec<f64>>,
+    pub(super) offline: bool,
+    pub(super) metrics: Vec<Metric>,
+    pub(super) simulation: Option<Simulation>,
+    pub(super) expected: Vec<(Quantity, Requirement)>,
+}
+
+/// What a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Reading features.
+    Reading,
+    /// Finding the best mixture.
+    Solving,
+    /// Scoring an arm, or the mixture after all of them.
+    Scoring {
+        /// Which one, counted from 0.
+        pool: usize,
+        /// How many there are.
+        of: usize,
+    },
+    /// Simulating all policies.
+    Simulating {
+        /// How many runs there are: policies × seeds.
+        runs: usize,
+    },
+}
+
+/// What came of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The experiment's name.
+    pub name: String,
+    /// What was asked, in words.
+    pub about: String,
+    /// The best mixture.
+    pub solve: Option<SolveDocument>,
+    /// The scores of the arms and of the mixture.
+    pub score: Option<ScoreDocument>,
+    /// How the policies did.
+    pub simulate: Option<SimulateDocument>,
+    /// What was expected, and what was measured.
+    pub checks: Vec<Check>,
+}
+
+impl Outcome {
+    /// Whether everything is as expected.
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|check| check.passed)
+    }
+}
+
+/// What checks look at.
+pub(super) struct Results<'a> {
+    pub(super) solve: Option<&'a SolveDocument>,
+    pub(super) score: Option<&'a ScoreDocument>,
+    pub(super) simulate: Option<&'a SimulateDocument>,
+}
+
+impl Plan {
+    /// The experiment's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What is asked, in words.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// The file that it comes from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is minimised, bandwidths included.
+    pub fn objective(&self) -> &Objective {
+        &self.objective
+    }
+
+    /// What is simulated.
+    pub fn simulation(&self) -> Option<&Simulation> {
+        self.simulation.as_ref()
+    }
+
+    /// The first file of features that is not there; [`Plan::run`] would refuse to run.
+    pub fn missing(&self) -> Option<&Path> {
+        self.arms.iter().chain(&self.reference).map(|source| source.path.as_path()).find(|path| !load::is_there(path))
+    }
+
+    /// Reads the features, computes, and compares with what is expected. `progress` is told of every stage before it starts.
+    /// Results do not depend on the number of threads.
+    ///
+    /// # Errors
+    /// Features that cannot be read or do not fit each other; arms that are expected and not there; settings that do not fit
+    /// the arms, such as another number of costs.
+    pub fn run(&self, threads: usize, progress: &mut dyn FnMut(Stage)) -> Result<Outcome> {
+        progress(Stage::Reading);
+        let (arms, reference) = self.read()?;
+        self.check_arms(&arms.names())?;
+        let mut inputs = Inputs::new().arms(&arms).backend(Cpu::with_threads(threads));
+        if let Some(reference) = &reference {
+            inputs = inputs.reference(reference.clone());
+        }
+        if let Some(costs) = &self.costs {
+            inputs = inputs.costs(costs.clone());
+        }
+        let loss = self.objective.prepare(inputs).map_err(|error| self.wrap(error))?;
+        self.check_policies(&arms, &loss)?;
+
+        let mut mixture = None;
+        if self.offline {
+            progress(Stage::Solving);
+            mixture = Some(solve(&arms, &loss)?);
+        }
+        let score = match &mixture {
+            Some(mixture) if !self.metrics.is_empty() => {
+                Some(self.score(&arms, reference.as_ref(), mixture, threads, progress)?)
+            }
+            _ => None,
+        };
+        let mut simulated = None;
+        if let Some(simulation) = &self.simulation {
+            progress(Stage::Simulating { runs: simulation.policies.len() * simulation.seeds });
+            let simulation = Simulation { threads: Some(threads), ..simulation.clone() };
+            let report = simulate(&arms, &loss, &simulation)?;
+            simulated = Some(SimulateDocument::new(&report, &self.objective, simulation.seeds, simulation.seed));
+        }
+
+        let solve = mixture.map(|mixture| SolveDocument::new(&mixture, &self.objective));
+        let results = Results { solve: solve.as_ref(), score: score.as_ref(), simulate: simulated.as_ref() };
+        let checks = self.expected.iter().map(|(what, required)| Check::of(what, required, &results)).collect();
+        Ok(Outcome { name: self.name.clone(), about: self.about.clone(), solve, score, simulate: simulated, checks })
+    }
+
+    fn refuse(&self, problem: impl Into<String>) -> Error {
+        Error::File { path: self.path.clone(), problem: problem.into() }
+    }
+
+    fn wrap(&self, error: Error) -> Error {
+        self.refuse(error.to_string())
+    }
+
+    fn read(&self) -> Result<(RecordedArms, Option<Features>)> {
+        let cut = |features: Features| match self.samples {
+            Some(samples) if samples < features.len() => features.select(0..samples),
+            _ => Ok(features),
+        };
+        let mut arms = load::arms(&self.arms)?;
+        if self.samples.is_some() {
+            let cut = |arm: &RecordedArm| Ok(RecordedArm::new(&arm.name, cut(arm.features.clone())?));
+            arms = RecordedArms::new(arms.iter().map(cut).collect::<Result<_>>()?)?;
+        }
+        let read = |source: &ArmSource| cut(load::features(&source.path, source.key.as_deref())?);
+        Ok((arms, self.reference.as_ref().map(read).transpose()?))
+    }
+
+    /// Every arm that is expected must be there.
+    pub(super) fn check_arms(&self, names: &[String]) -> Result<()> {
+        let others = self.expected.iter().filter_map(|(_, required)| match required {
+            Requirement::Below(other) | Requirement::Above(other) => Some(other),
+            _ => None,
+        });
+        let quantities = self.expected.iter().map(|(what, _)| what).chain(others);
+        let named = quantities.filter_map(|what| Some((what.to_string(), what.arm()?)));
+        let best = self.expected.iter().filter_map(|(what, required)| match required {
+            Requirement::Is(name) => Some((what.to_string(), name.as_str())),
+            _ => None,
+        });
+        for (what, arm) in named.chain(best) {
+            if !names.iter().any(|name| name == arm) {
+                let known: Vec<&str> = names.iter().map(String::as_str).collect();
+                let hint = nearest(arm, &known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+                return Err(self.refuse(format!(
+                    "\"{what}\" is expected, but there is no arm {arm}{hint}; the arms are {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every policy must be possible with these arms, before anything is computed.
+    fn check_policies(&self, arms: &RecordedArms, loss: &Loss) -> Result<()> {
+        let uniform = vec![1.0 / arms.len() as f64; arms.len()];
+        for policy in self.simulation.iter().flat_map(|simulation| &simulation.policies) {
+            policy
+                .build(arms.len(), &loss.ranges(), Some(1), Some((&uniform, 0)))
+                .map_err(|error| self.refuse(format!("{policy}: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn score(
+        &self,
+        arms: &RecordedArms,
+        reference: Option<&Features>,
+        mixture: &Mixture,
+        threads: usize,
+        progress: &mut dyn FnMut(Stage),
+    ) -> Result<ScoreDocument> {
+        let kernel = self.objective.terms().iter().find_map(|term| *term.measure.kernel()?).unwrap_or_default();
+        let settings = ScoreSettings { metrics: self.metrics.clone(), kernel, ..ScoreSettings::default() };
+        let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
+        let scorer = Scorer::new(settings, &sets, reference, threads).map_err(|error| self.wrap(error))?;
+        let of = arms.len() + 1;
+        let mut scored = Vec::with_capacity(arms.len());
+        for (pool, arm) in arms.iter().enumerate() {
+            progress(Stage::Scoring { pool, of });
+            let (scores, errors) = scores(&scorer.score(&Pool::of(&arm.features))?);
+            scored.push(ScoredArm { name: arm.name.clone(), samples: arm.features.len(), scores, errors });
+        }
+        progress(Stage::Scoring { pool: arms.len(), of });
+        let pool = Pool::arms(arms, &mixture.weights())?;
+        let (scores, errors) = scores(&scorer.score(&pool)?);
+        Ok(ScoreDocument {
+            version: env!("CARGO_PKG_VERSION").into(),
+            arms: scored,
+            mixture: Some(ScoredMixture {
+                weights: mixture.arms.iter().map(|arm| (arm.name.clone(), arm.weight)).collect(),
+                effective_samples: pool.effective_len(),
+                scores,
+                errors,
+            }),
+            settings: described(&scorer),
+        })
+    }
+}
+
+/// How the metrics were defined, as far as they were asked for.
+fn described(scorer: &Scorer<'_>) -> BTreeMap<String, serde_json::Value> {
+    let settings = scorer.settings();
+    let has = |metrics: &[Metric]| metrics.iter().any(|metric| settings.metrics.contains(metric));
+    let mut described = BTreeMap::new();
+    let mut set = |key: &str, value| described.insert(key.to_string(), value);
+    if has(&[Metric::Rke, Metric::Mmd]) {
+        set("kernel", json!(scorer.kernel()));
+    }
+    if has(&[Metric::Vendi]) {
+        set("vendi_kernel", json!(scorer.vendi_kernel()));
+        set("order", json!(settings.order));
+    }
+    if has(&[Metric::Kid]) {
+        let kid = settings.kid;
+        set("kid", json!({"subsets": kid.subsets, "size": kid.size, "seed": kid.seed}));
+    }
+    if has(&[Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage]) {
+        let neighbourhoods = settings.neighbourhoods;
+        set("neighbours", json!(neighbourhoods.neighbours));
+        set("closed", json!(neighbourhoods.closed));
+    }
+    described
+}
