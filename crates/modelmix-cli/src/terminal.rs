@@ -110,12 +110,6 @@ pub(crate) fn dim(text: &str) -> String {
     Style::new().dim().apply_to(text).to_string()
 }
 
-/// In green or red, where there are colours.
-pub(crate) fn verdict(good: bool, text: &str) -> String {
-    let style = if good { Style::new().green() } else { Style::new().red().bold() };
-    style.apply_to(text).to_string()
-}
-
 /// A share as a bar of up to `width` cells, in eighths.
 pub(crate) fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];

@@ -1,12 +1,13 @@
 //! `modelmix reproduce`: experiments, what is expected of them and what is measured.
 
+use modelmix::experiment::Stage;
 use serde_json::json;
 
 use super::output::{self, Section};
 use crate::args::{OutputArgs, ReproduceArgs};
 use crate::error::{Failure, Result};
 use crate::reproduction::{self, Options, Reproduced};
-use crate::terminal::{Terminal, verdict};
+use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -21,16 +22,19 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     let all = reproduction::run(&args.experiments, &options, &mut |at| {
         progress.set_length(at.of as u64);
         progress.set_position(at.index as u64);
-        progress.set_message(at.name.to_string());
+        let stage = match at.stage {
+            Stage::Reading => "reading",
+            Stage::Solving => "solving",
+            Stage::Scoring { .. } => "scoring",
+            Stage::Simulating { .. } => "simulating",
+        };
+        progress.set_message(format!("{}: {stage}", at.name));
     });
     progress.finish_and_clear();
     let all = all?;
     terminal.document(&document(&all))?;
-    for one in &all {
-        terminal.say(reproduction::block(one))?;
-    }
+    terminal.say(reproduction::table(&all).trim_end())?;
     let passed = reproduction::passed(&all);
-    terminal.say(verdict(passed, &reproduction::summary(&all)))?;
     output::write(&terminal, "Experiments".into(), all.iter().filter_map(section).collect(), &output)?;
     if passed { Ok(()) } else { Err(Failure::Check) }
 }
