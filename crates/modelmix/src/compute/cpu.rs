@@ -9,7 +9,7 @@ use super::balls::{BallCounts, Bounds, OverlapTiles, bound, distance_error};
 use super::dispatch::Instructions;
 use super::lanes::{Map, is_centred};
 use super::leaves::{Sums, Values};
-use super::neighbours::Candidates;
+use super::neighbours::{Candidates, Measure};
 use super::row::{ColumnSums, RowPass, SquaredNorms};
 use super::tiles::{Leaf, Scratch, Side, Sweep, Task, block_rows};
 use super::{Backend, Balls, Neighbour, Overlaps, PairSums, Reference, available_threads, ball_counts, parallel};
@@ -304,7 +304,7 @@ impl Backend for Cpu {
         };
         let parts = parallel(self.threads, x.len().div_ceil(PART_ROWS), |part| {
             let rows = part * PART_ROWS..((part + 1) * PART_ROWS).min(x.len());
-            rows.flat_map(|row| candidates.nearest(row)).collect::<Vec<_>>()
+            self.instructions.run(Measure { candidates: &candidates, rows })
         });
         parts.concat()
     }

@@ -142,6 +142,7 @@ pub trait Backend: Debug + Send + Sync {
 }
 
 impl Neighbour {
+    #[inline(always)]
     fn of(rows: Rows<'_>, row: usize, other: usize) -> Self {
         Self { squared_distance: squared_distance(rows.row(row), rows.row(other)), row: other as u32 }
     }
@@ -172,7 +173,8 @@ fn ball_counts(points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Ve
 }
 
 /// ‖x−y‖² in double precision: neighbours are decided by comparisons that a rounding error would tip.
-#[inline]
+// Inlined into code that is compiled for the processor's vectors; the order of addition is the same everywhere.
+#[inline(always)]
 pub(crate) fn squared_distance(x: &[f32], y: &[f32]) -> f64 {
     const LANES: usize = 8;
     let mut sums = [0.0f64; LANES];

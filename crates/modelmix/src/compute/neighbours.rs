@@ -1,9 +1,13 @@
 //! Nearest neighbours within one set, each pair met once. Tiles propose candidates by distances in single precision;
 //! whoever can be among the nearest, given the error of those, is measured in double precision, so that the answer is exact.
 
+use std::ops::Range;
+
 use super::Neighbour;
 use super::balls::distance_error;
+use super::dispatch::Job;
 use super::lanes::Arithmetic;
+use super::micro::Micro;
 use super::tiles::{Leaf, Place};
 use crate::features::Rows;
 
@@ -78,9 +82,17 @@ impl<'a> Candidates<'a> {
     }
 
     /// A row's candidates, measured, the nearest first; those at the same distance in the order of rows.
+    #[inline(always)]
     fn measured(&self, row: usize) -> Vec<Neighbour> {
-        let mut exact: Vec<Neighbour> =
-            self.lists[row].near.iter().map(|&(_, other)| Neighbour::of(self.rows, row, other as usize)).collect();
+        let List { near, .. } = &self.lists[row];
+        let limit = self.limits[row];
+        let mut exact = Vec::with_capacity(near.len());
+        // A loop, since a closure would not be compiled for the vectors of the function that this is inlined into.
+        for &(distance, other) in near {
+            if distance <= limit || limit == f32::NEG_INFINITY {
+                exact.push(Neighbour::of(self.rows, row, other as usize));
+            }
+        }
         exact.sort_by(|a, b| a.squared_distance.total_cmp(&b.squared_distance).then(a.row.cmp(&b.row)));
         exact
     }
@@ -98,7 +110,8 @@ impl<'a> Candidates<'a> {
     }
 
     /// The `k` nearest of a row.
-    pub(super) fn nearest(&self, row: usize) -> Vec<Neighbour> {
+    #[inline(always)]
+    fn nearest(&self, row: usize) -> Vec<Neighbour> {
         let mut nearest = self.measured(row);
         nearest.truncate(self.k);
         nearest
@@ -133,4 +146,23 @@ impl Leaf for Candidates<'_> {
 
     #[inline(always)]
     fn end_panel(&mut self, _: usize, _: usize) {}
+}
+
+/// The nearest of a run of rows, measured with the processor's vectors.
+pub(super) struct Measure<'a> {
+    pub(super) candidates: &'a Candidates<'a>,
+    pub(super) rows: Range<usize>,
+}
+
+impl Job for Measure<'_> {
+    type Output = Vec<Neighbour>;
+
+    #[inline(always)]
+    unsafe fn run<M: Micro>(self) -> Vec<Neighbour> {
+        let mut nearest = Vec::with_capacity(self.rows.len() * self.candidates.k);
+        for row in self.rows {
+            nearest.extend(self.candidates.nearest(row));
+        }
+        nearest
+    }
 }

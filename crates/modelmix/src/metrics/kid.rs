@@ -104,8 +104,8 @@ fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, backe
         let of_x: Vec<&[usize]> = subsets.iter().map(|subset| &subset.samples[..]).collect();
         let of_y: Vec<&[usize]> = subsets.iter().map(|subset| &subset.reference[..]).collect();
         let own = |rows: Rows<'_>, subsets: &[&[usize]]| -> Vec<f64> {
-            let sum = |subset: &&[usize]| subset.iter().map(|&row| kernel.of_self(rows.row(row))).sum();
-            subsets.iter().map(sum).collect()
+            let each: Vec<f64> = rows.iter().map(|row| kernel.of_self(row)).collect();
+            subsets.iter().map(|subset| subset.iter().map(|&row| each[row]).sum()).collect()
         };
         let within = [(x, &of_x), (y, &of_y)].map(|(rows, subsets)| {
             let sums = backend.subset_sums(kernel, rows, subsets, None);
