@@ -220,7 +220,7 @@ fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>, threads: usize) -> Matrix {
     result
 }
 
-/// Σ w (x − centre)(x − centre)ᵀ over rows, exact up to the rounding of double precision. Both triangles are filled.
+/// Σ w (x − centre)(x − centre)ᵀ over rows, w ≥ 0, up to the rounding of double precision. Both triangles are filled.
 pub(super) fn scatter(
     threads: usize,
     rows: Rows<'_>,
@@ -271,20 +271,23 @@ fn scatter_piece(
     let across = PIECE.min(rows.width() - left);
     let mut sum = Mat::zeros(height, across);
     let mut a = Mat::zeros(height, CHUNK);
-    let mut b = Mat::zeros(across, CHUNK);
+    // On the diagonal both sides are the same.
+    let mut b = Mat::zeros(if top == left { 0 } else { across }, CHUNK);
     for first in range.clone().step_by(CHUNK) {
         let count = CHUNK.min(range.end - first);
         for index in 0..count {
             let row = rows.row(first + index);
-            let part = |from: usize, into: &mut [f64], factor: f64| {
+            let factor = weight(first + index).sqrt();
+            let part = |from: usize, into: &mut [f64]| {
                 for (value, (&x, &centre)) in into.iter_mut().zip(row[from..].iter().zip(&centre[from..])) {
                     *value = factor * (f64::from(x) - centre);
                 }
             };
-            part(top, a.col_as_slice_mut(index), 1.0);
-            part(left, b.col_as_slice_mut(index), weight(first + index));
+            part(top, a.col_as_slice_mut(index));
+            part(left, b.col_as_slice_mut(index));
         }
-        let (a, b) = (a.subcols(0, count), b.subcols(0, count));
+        let a = a.subcols(0, count);
+        let b = if top == left { a } else { b.subcols(0, count) };
         if top == left {
             triangular::matmul(
                 sum.as_mut(),

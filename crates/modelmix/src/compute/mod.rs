@@ -102,7 +102,7 @@ pub trait Backend: Debug + Send + Sync {
     /// How two sets' balls hold each other's centres, the first set's rows counting `weights`: one pass over all pairs.
     fn overlaps(&self, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Overlaps;
 
-    /// Σ w (x − centre)(x − centre)ᵀ over rows, in double precision.
+    /// Σ w (x − centre)(x − centre)ᵀ over rows, in double precision; w ≥ 0.
     fn scatter(&self, x: Rows<'_>, centre: &[f64], weight: &(dyn Fn(usize) -> f64 + Sync)) -> Matrix {
         dense::scatter(self.threads(), x, centre, weight)
     }
