@@ -1,0 +1,10 @@
+//! The command line as its users meet it: what it prints, what it refuses and how, what it leaves on the disk.
+#![allow(clippy::unwrap_used)]
+
+mod configuration;
+mod documents;
+mod everything;
+mod refusals;
+mod signals;
+mod snapshots;
+mod world;

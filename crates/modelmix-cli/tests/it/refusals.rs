@@ -1,0 +1,257 @@
+//! Bad inputs: each is refused in one sentence with the exit code 2, and leaves nothing behind.
+
+use super::world::{Run, World};
+
+/// What is typed, and words that the sentence must have.
+type Case = (&'static str, &'static [&'static str]);
+
+const FILES: &[Case] = &[
+    ("solve made/missing.npy made/b.npy", &["cannot read made/missing.npy", "No such file"]),
+    ("solve made/folder made/b.npy", &["made/folder", "folder"]),
+    ("solve made/notes.txt made/b.npy", &["made/notes.txt", ".npy"]),
+    ("solve made/empty.npy made/b.npy", &["made/empty.npy"]),
+    ("solve made/truncated.npy made/b.npy", &["made/truncated.npy", "bytes"]),
+    ("solve made/cut.npy made/b.npy", &["made/cut.npy"]),
+    ("solve made/forged.npy made/b.npy", &["made/forged.npy", "4000000000"]),
+    ("solve made/nan.npy made/b.npy", &["made/nan.npy", "row 13, column 4 is NaN", "remove the row"]),
+    ("solve made/infinite.npy made/b.npy", &["made/infinite.npy", "row 13, column 4 is inf"]),
+    ("solve load/nan.npz", &["load/nan.npz", "NaN"]),
+    ("solve load/object.npy", &["load/object.npy"]),
+    ("solve load/one_dimension.npy", &["load/one_dimension.npy", "dimension"]),
+    ("solve load/no_rows.npy", &["load/no_rows.npy"]),
+    ("solve load/int64.npy", &["load/int64.npy", "float"]),
+    ("solve load/empty.npz", &["load/empty.npz", "no array"]),
+    ("solve load/bzip2.npz", &["load/bzip2.npz"]),
+    ("solve made/lies.npz", &["made/lies.npz"]),
+    ("solve load/empty.safetensors", &["load/empty.safetensors"]),
+    ("solve made/words.csv made/b.npy", &["made/words.csv", "four"]),
+    ("solve made/ragged.csv", &["made/ragged.csv", "line 2"]),
+    ("solve made/empty.csv", &["made/empty.csv"]),
+    ("solve made/lies.parquet", &["made/lies.parquet"]),
+    ("solve load/ragged.parquet", &["load/ragged.parquet"]),
+    ("solve load/null_row.parquet", &["load/null_row.parquet", "row"]),
+    ("solve fashion/specialists.npz:tops_gam", &["tops_gam", "did you mean tops_gan"]),
+    ("solve made/a.npy:key made/b.npy", &["made/a.npy", "key"]),
+    ("solve =made/a.npy", &["=made/a.npy"]),
+    ("solve made/a.npy made/a.npy", &["twice", "a"]),
+    ("solve x=made/a.npy x=made/b.npy", &["x"]),
+    ("solve made/a.npy made/wide.npy", &["made/wide.npy", "7 columns", "6", "same encoder"]),
+    ("solve made/a.npy made/b.npy -r made/wide.npy", &["reference made/wide.npy has 7 columns", "6"]),
+    ("solve made/a.npy made/b.npy -r made/missing.npy", &["cannot read made/missing.npy"]),
+    ("solve made/a.npy made/b.npy -r load/several.safetensors", &["load/several.safetensors", "arrays"]),
+    ("solve made/one.npy made/b.npy -o kid -r made/reference.npy", &["one", "at least 2"]),
+];
+
+const OBJECTIVES: &[Case] = &[
+    ("solve made/a.npy made/b.npy -o rkee", &["rkee", "did you mean rke?"]),
+    ("solve made/a.npy made/b.npy -o wit", &["wit", "scores"]),
+    ("solve made/a.npy made/b.npy -o ''", &["objective"]),
+    ("solve made/a.npy made/b.npy -o 'rke +'", &["\"rke +\" at character 6"]),
+    ("solve made/a.npy made/b.npy -o 'rke rke'", &["at character 5"]),
+    ("solve made/a.npy made/b.npy -o 'rke(bandwidth=)'", &["at character 15"]),
+    ("solve made/a.npy made/b.npy -o 'rke(bandwith=2)'", &["bandwith", "did you mean bandwidth?"]),
+    ("solve made/a.npy made/b.npy -o 'rke(kernel=gausian)'", &["gausian", "did you mean gaussian?"]),
+    ("solve made/a.npy made/b.npy -o -rke", &["rke"]),
+    ("solve made/a.npy made/b.npy -o 'vendi(order=0)'", &["order", "0"]),
+    ("solve made/a.npy made/b.npy -b -1", &["bandwidth is -1", "must be"]),
+    ("solve made/a.npy made/b.npy -b 0", &["bandwidth is 0", "must be"]),
+    ("solve made/a.npy made/b.npy -b NaN", &["bandwidth is NaN", "must be"]),
+    ("solve made/a.npy made/b.npy -b inf", &["bandwidth is inf", "must be"]),
+    ("solve made/zeros.npy z=made/zeros.npy", &["bandwidth"]),
+    ("solve made/a.npy made/b.npy -o kid", &["kid", "reference"]),
+    ("solve made/a.npy made/b.npy -o fid", &["fid", "reference"]),
+    ("solve made/a.npy made/b.npy -o 'rke - 0.2*precision'", &["precision", "reference"]),
+    ("solve made/a.npy made/b.npy -o 'rke + cost'", &["cost", "--costs"]),
+    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=1", &["arm b has no cost"]),
+    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=1,b=2,c=3", &["no arm c", "a, b"]),
+    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=1,a=2,b=1", &["cost of a is given twice"]),
+    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=dear,b=1", &["cost of a is \"dear\"", "finite number"]),
+    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=nan,b=1", &["cost of a is \"nan\"", "finite number"]),
+    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs 3", &["\"3\" is no cost", "ARM=NUMBER"]),
+    ("solve made/a.npy made/b.npy -o wit --scores made/missing.json", &["cannot read made/missing.json"]),
+    ("solve made/a.npy made/b.npy -o wit --scores made/scores-not.json", &["made/scores-not.json", "JSON object"]),
+    ("solve made/a.npy made/b.npy -o wit --scores made/scores-list.json", &["made/scores-list.json", "JSON object"]),
+    ("solve made/a.npy made/b.npy -o wit --scores made/scores-stranger.json", &["wit", "c, which is no arm", "a, b"]),
+    ("solve made/a.npy made/b.npy -o wit --scores made/scores-short.json", &["wit", "2", "20"]),
+    ("solve made/a.npy made/b.npy -o wit --scores made/scores-half.json", &["wit", "b"]),
+    ("solve made/a.npy made/b.npy -o with --scores made/scores.json", &["with", "did you mean wit?"]),
+    ("solve made/a.npy made/b.npy --floor a=0.6,b=0.6", &["floors", "1.2"]),
+    ("solve made/a.npy made/b.npy --floor a=0.6 --cap a=0.5", &["0.6", "0.5"]),
+    ("solve made/a.npy made/b.npy --cap a=0.4,b=0.4", &["caps", "0.8"]),
+    ("solve made/a.npy made/b.npy --floor c=0.1", &["no arm c"]),
+    ("solve made/a.npy made/b.npy --floor a=-0.1", &["-0.1"]),
+];
+
+const SCORES: &[Case] = &[
+    ("score made/a.npy made/b.npy --metrics rkee", &["rkee", "did you mean rke?"]),
+    ("score made/a.npy made/b.npy --metrics fid", &["fid", "reference"]),
+    ("score made/a.npy made/b.npy -r made/reference.npy --preset torch-fidelty", &["did you mean torch-fidelity?"]),
+    ("score made/a.npy made/b.npy -r made/reference.npy --preset zzz", &["zzz", "torch-fidelity"]),
+    ("score made/a.npy made/b.npy -r made/reference.npy --neighbours 0", &["neighbours is 0"]),
+    ("score made/a.npy made/b.npy -r made/reference.npy --neighbours 20", &["neighbours is 20"]),
+    ("score made/a.npy made/b.npy -r made/reference.npy --subset-size 21", &["21", "20"]),
+    ("score made/a.npy made/b.npy -r made/reference.npy --subset-size 1", &["1"]),
+    ("score made/a.npy made/b.npy -r made/reference.npy --subsets 0", &["0", "at least 1"]),
+    ("score made/a.npy made/b.npy --order 0", &["order", "0"]),
+    ("score made/a.npy made/b.npy --order -1", &["order", "-1"]),
+    ("score made/a.npy made/b.npy --order nan", &["order", "NaN"]),
+    ("score made/a.npy made/b.npy --weights a=-1,b=2", &["weight", "-1"]),
+    ("score made/a.npy made/b.npy --weights a=0,b=0", &["weights"]),
+    ("score made/a.npy made/b.npy --weights a=1,c=1", &["no arm c"]),
+    ("score made/a.npy made/b.npy -b -3", &["bandwidth is -3"]),
+    ("score made/one.npy made/b.npy -r made/reference.npy", &["one"]),
+];
+
+const SIMULATIONS: &[Case] = &[
+    ("simulate made/a.npy made/b.npy --policy adaptiv", &["adaptiv", "did you mean adaptive?"]),
+    ("simulate made/a.npy made/b.npy --policy 'cab(sensitivty=2)'", &["sensitivty", "did you mean sensitivity?"]),
+    ("simulate made/a.npy made/b.npy --policy 'cab(sensitivity=-2)'", &["sensitivity is -2"]),
+    ("simulate made/a.npy made/b.npy --policy 'cab(sensitivity=2'", &["cab(sensitivity=2", "at character"]),
+    ("simulate made/a.npy made/b.npy --policy greedy,greedy", &["greedy", "twice"]),
+    ("simulate made/a.npy made/b.npy --policy ,", &["policy"]),
+    ("simulate made/a.npy made/b.npy --rounds 0", &["rounds is 0"]),
+    ("simulate made/a.npy made/b.npy --seeds 0", &["seeds is 0"]),
+    ("simulate made/a.npy made/b.npy --batch 0", &["batch is 0"]),
+    ("simulate made/a.npy made/b.npy --in-flight 0", &["in_flight is 0"]),
+    ("simulate made/a.npy made/b.npy --checkpoints 0", &["checkpoints is 0"]),
+    ("simulate made/a.npy made/b.npy --rounds 100 --no-replacement --policy uniform", &["ran dry", "uniform", "20"]),
+    ("simulate made/a.npy made/b.npy -r made/reference.npy -o fid", &["fid", "offline only"]),
+    ("simulate made/a.npy made/b.npy -o vendi", &["vendi", "offline only"]),
+    ("simulate made/a.npy made/b.npy -o mmd", &["mmd", "reference"]),
+];
+
+const OUTPUTS: &[Case] = &[
+    ("solve made/a.npy made/b.npy --html nowhere/report.html", &["nowhere/report.html", "folder"]),
+    ("solve made/a.npy made/b.npy --html made/folder", &["made/folder", "folder", "name a file"]),
+    ("solve made/a.npy made/b.npy --html /proc/report.html", &["cannot write /proc/report.html"]),
+    ("solve made/a.npy made/b.npy --html ''", &["--html"]),
+    ("solve made/a.npy made/b.npy --svg made/notes.txt", &["cannot write", "made/notes.txt"]),
+    ("solve made/a.npy made/b.npy --png made/notes.txt/figures", &["cannot write", "made/notes.txt"]),
+    ("solve made/missing.npy made/b.npy --svg figures --html report.html", &["made/missing.npy"]),
+    ("solve made/a.npy made/b.npy --images made/a.npy", &["--html FILE"]),
+    ("solve made/a.npy made/b.npy --html r.html --images fashion/images/specialists.npz", &["tops_gan", "no arm", "a, b"]),
+    ("solve made/a.npy made/b.npy --html r.html --images made/a.npy", &["made/a.npy", "8-bit"]),
+    ("solve made/a.npy made/b.npy --html r.html --images load/uint8.npy", &["load/uint8.npy"]),
+    ("solve made/a.npy made/b.npy --html r.html --images a=made/a.npy --texts made/texts.json", &["not both"]),
+    ("solve made/a.npy made/b.npy --html r.html --texts made/texts-not.json", &["made/texts-not.json"]),
+    ("solve made/a.npy made/b.npy --html r.html --texts made/texts-stranger.json", &["texts of c", "no arm"]),
+    ("solve made/a.npy made/b.npy --html r.html --texts made/missing.json", &["cannot read made/missing.json"]),
+    ("demo --html nowhere/report.html", &["nowhere/report.html", "folder"]),
+    ("completions man --folder made/notes.txt", &["cannot write", "made/notes.txt"]),
+];
+
+const OTHERS: &[Case] = &[
+    ("solve made/a.npy made/b.npy --threads 0", &["threads is 0", "at least 1"]),
+    ("solve made/a.npy made/b.npy --config made/missing.toml", &["cannot read made/missing.toml"]),
+    ("solve made/a.npy made/b.npy --config made/line.toml", &["made/line.toml: line 3"]),
+    ("solve made/a.npy made/b.npy --config made/start.toml", &["made/start.toml: line 2"]),
+    ("solve made/a.npy made/b.npy --config made/unknown.toml", &["unknown key \"bandwith\"", "did you mean bandwidth?"]),
+    ("solve made/a.npy made/b.npy --config made/stranger.toml", &["unknown key \"zzzzzz\"", "there are arms, reference"]),
+    ("solve made/a.npy made/b.npy --config made/type.toml", &["bandwidth is true", "number"]),
+    ("solve made/a.npy made/b.npy --config made/flag.toml", &["quiet is \"very\"", "true or false"]),
+    ("report made/missing.json --html r.html", &["cannot read made/missing.json"]),
+    ("report made/notes.txt --html r.html", &["made/notes.txt", "--json"]),
+    ("report made/other.json --html r.html", &["made/other.json", "--json"]),
+    ("report made/unfinished.json --html r.html", &["made/unfinished.json", "missing field"]),
+    ("report made/folder --html r.html", &["made/folder"]),
+    ("report made/other.json", &["--html FILE, --svg FOLDER or --png FOLDER"]),
+    ("report - --html r.html", &["standard input", "--json"]),
+];
+
+/// What the parser refuses has its own form: `error:`, what is wrong, and how the command is used.
+const USAGE: &[Case] = &[
+    ("sovle made/a.npy", &["unrecognized subcommand 'sovle'", "solve"]),
+    ("solve", &["<ARM>"]),
+    ("solve made/a.npy --objectiv rke", &["'--objectiv'", "--objective"]),
+    ("solve made/a.npy -b wide", &["'wide'", "--bandwidth"]),
+    ("solve made/a.npy --threads -1", &["--threads"]),
+    ("solve made/a.npy --config made/number.toml", &["'wide'", "--bandwidth"]),
+    ("score made/a.npy --weights a=1 --no-mixture", &["--weights", "--no-mixture", "cannot be used"]),
+    ("simulate made/a.npy --rounds many", &["'many'", "--rounds"]),
+    ("simulate made/a.npy --seeds 1.5", &["'1.5'", "--seeds"]),
+    ("report", &["<DOCUMENT>"]),
+    ("completions tcsh", &["'tcsh'", "bash"]),
+];
+
+/// Everything that is wrong with how a case was refused.
+fn complaints(line: &str, words: &[&str], run: &Run, left: &[String], start: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut check = |fine: bool, what: String| {
+        if !fine {
+            complaints.push(format!("modelmix {line}: {what}\n    {}", run.stderr.trim_end()));
+        }
+    };
+    check(run.code == 2, format!("exit code {}", run.code));
+    check(run.stderr.starts_with(start), format!("does not start with {start}"));
+    check(run.stdout.is_empty(), format!("printed {:?}", run.stdout));
+    check(left.is_empty(), format!("left {left:?} behind"));
+    for word in words {
+        check(run.stderr.contains(word), format!("does not say {word}"));
+    }
+    for word in ["panicked", "RUST_BACKTRACE", "Error {", "Some(", "\u{1b}"] {
+        check(!run.stderr.contains(word), format!("says {word}"));
+    }
+    complaints
+}
+
+fn refused(cases: &[Case]) {
+    let mut all = Vec::new();
+    for (line, words) in cases {
+        let world = World::new();
+        let run = world.run(line);
+        if std::env::var_os("SHOW_SENTENCES").is_some() {
+            println!("modelmix {line}\n    {}", run.stderr.trim_end());
+        }
+        all.extend(complaints(line, words, &run, &world.left_behind(), "modelmix: "));
+        if run.stderr.lines().count() != 1 {
+            all.push(format!("modelmix {line}: not one line\n{}", run.stderr));
+        }
+    }
+    assert!(all.is_empty(), "\n{}", all.join("\n"));
+}
+
+#[test]
+fn there_are_many() {
+    let count: usize = [FILES, OBJECTIVES, SCORES, SIMULATIONS, OUTPUTS, OTHERS, USAGE].iter().map(|cases| cases.len()).sum();
+    assert!(count >= 120, "{count}");
+}
+
+#[test]
+fn files() {
+    refused(FILES);
+}
+
+#[test]
+fn objectives() {
+    refused(OBJECTIVES);
+}
+
+#[test]
+fn scores() {
+    refused(SCORES);
+}
+
+#[test]
+fn simulations() {
+    refused(SIMULATIONS);
+}
+
+#[test]
+fn outputs() {
+    refused(OUTPUTS);
+}
+
+#[test]
+fn others() {
+    refused(OTHERS);
+}
+
+#[test]
+fn usage() {
+    let mut all = Vec::new();
+    for (line, words) in USAGE {
+        let world = World::new();
+        all.extend(complaints(line, words, &world.run(line), &world.left_behind(), "error: "));
+    }
+    assert!(all.is_empty(), "\n{}", all.join("\n"));
+}

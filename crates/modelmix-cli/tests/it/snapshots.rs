@@ -1,0 +1,149 @@
+//! What people read, kept as text in `snapshots/`. `UPDATE_SNAPSHOTS=1 cargo test -p modelmix-cli` writes it again.
+//!
+//! Numbers may differ in the last digits that are shown, since sums in single precision depend on the machine's instructions;
+//! runs of policies, which a last digit may turn another way, may differ more.
+
+use std::path::Path;
+
+use super::world::World;
+
+/// Text in which numbers stand apart, so that they can be compared as numbers.
+#[derive(Debug, PartialEq)]
+enum Piece {
+    Text(String),
+    Number(f64),
+}
+
+/// Runs of spaces count as one, as a number may be shorter by a digit than it was.
+fn pieces(text: &str) -> Vec<Piece> {
+    let letters: Vec<char> = text.chars().collect();
+    let (mut pieces, mut at) = (Vec::new(), 0);
+    let mut words = String::new();
+    while at < letters.len() {
+        let starts = letters[at].is_ascii_digit() && (at == 0 || !letters[at - 1].is_alphanumeric());
+        if !starts {
+            if letters[at] != ' ' || !words.ends_with(' ') {
+                words.push(letters[at]);
+            }
+            at += 1;
+            continue;
+        }
+        let mut end = at + 1;
+        while end < letters.len()
+            && (letters[end].is_ascii_digit()
+                || ".,e".contains(letters[end]) && letters.get(end + 1).is_some_and(|next| next.is_ascii_digit() || *next == '-')
+                || letters[end] == '-' && letters[end - 1] == 'e')
+        {
+            end += 1;
+        }
+        let number: String = letters[at..end].iter().filter(|letter| **letter != ',').collect();
+        match number.parse() {
+            Ok(number) => {
+                pieces.push(Piece::Text(std::mem::take(&mut words)));
+                pieces.push(Piece::Number(number));
+            }
+            Err(_) => words.extend(&letters[at..end]),
+        }
+        at = end;
+    }
+    pieces.push(Piece::Text(words));
+    pieces
+}
+
+/// Whether texts are the same but for numbers that differ by less than `tolerance` of themselves.
+fn agree(a: &str, b: &str, tolerance: f64) -> bool {
+    let (a, b) = (pieces(a), pieces(b));
+    let same = |a: &Piece, b: &Piece| match (a, b) {
+        (Piece::Number(a), Piece::Number(b)) => (a - b).abs() <= tolerance * a.abs().max(b.abs()) + 1e-12,
+        (a, b) => a == b,
+    };
+    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same(a, b))
+}
+
+fn check(name: &str, text: &str, tolerance: f64) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots").join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        return;
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        agree(&kept, text, tolerance),
+        "{name} is not what it was; UPDATE_SNAPSHOTS=1 takes it as it is now.\n\n{kept}\n─── now ───\n{text}"
+    );
+}
+
+const EXACT: f64 = 0.0;
+/// Three digits are shown.
+const SHOWN: f64 = 0.015;
+const RUNS: f64 = 0.5;
+
+#[test]
+fn help() {
+    let world = World::new();
+    check("help", &world.answer("--help"), EXACT);
+    for command in ["demo", "solve", "score", "simulate", "reproduce", "report", "completions"] {
+        check(&format!("help-{command}"), &world.answer(&format!("{command} --help")), EXACT);
+    }
+}
+
+#[test]
+fn solve() {
+    let world = World::new();
+    let kid = "solve fashion/specialists.npz --reference fashion/reference.npy --objective kid --bandwidth 20";
+    check("solve-kid", &world.answer(kid), SHOWN);
+    let costs = "shoes_gan=3,tops_gan=2,legs_bags_gan=1,vae=1,flow=1";
+    let bounded = format!("{kid} --objective 'rke - 0.2*precision + 0.01*cost' --costs {costs} --floor vae=0.05 --cap flow=0.3");
+    check("solve-bounded", &world.answer(&bounded.replace("--objective kid ", "")), SHOWN);
+    check("solve-fid", &world.answer(&kid.replace("--objective kid --bandwidth 20", "--objective fid")), SHOWN);
+    check("solve-one-arm", &world.answer("solve fashion/specialists.npz:flow --objective rke"), SHOWN);
+}
+
+#[test]
+fn score() {
+    let world = World::new();
+    let line = "score fashion/specialists.npz --reference fashion/reference.npy --bandwidth 20";
+    check("score", &world.answer(line), SHOWN);
+    let weights = format!("{line} --weights flow=1,vae=3 --metrics kid,fid --preset torch-fidelity");
+    check("score-weights", &world.answer(&weights), SHOWN);
+    check("score-no-reference", &world.answer("score fashion/truncated.npz --no-mixture"), SHOWN);
+}
+
+#[test]
+fn simulate() {
+    let world = World::new();
+    let line = "simulate fashion/specialists.npz --reference fashion/reference.npy --bandwidth 20 --rounds 300 --seeds 4";
+    check("simulate", &world.answer(line), RUNS);
+}
+
+/// Remarks go to standard error, so that answers can be piped.
+#[test]
+fn demo() {
+    let world = World::new();
+    let run = world.run("demo");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    check("demo", &run.stdout, RUNS);
+    check("demo-remarks", &run.stderr, EXACT);
+    assert_eq!(world.left_behind(), ["modelmix-demo.html"]);
+}
+
+#[test]
+fn report() {
+    let world = World::new();
+    world.write("solve.json", world.answer("solve made/a.npy made/b.npy --json"));
+    let run = world.run("report solve.json --html report.html --svg figures");
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
+    check("report-remarks", &run.stderr, EXACT);
+    assert_eq!(world.run("report solve.json --html report.html --quiet").stderr, "");
+}
+
+#[test]
+fn the_comparison_sees_differences() {
+    assert!(agree("loss 0.147 of 1,500", "loss  0.148 of 1,500", SHOWN));
+    assert!(!agree("loss 0.147 of 1,500", "loss 0.157 of 1,500", SHOWN));
+    assert!(!agree("loss 0.147", "gain 0.147", SHOWN));
+    assert!(agree("within 2e-17", "within 1e-16", SHOWN));
+    assert!(!agree("center1", "center2", RUNS));
+    assert!(!agree("37.5%", "37.5", RUNS));
+}
