@@ -156,7 +156,8 @@ impl<'a> Call<'a> {
             }
             Some((key, _, at)) if known.contains(key) => Err(reader.error(*at, format!("{key} is given twice"))),
             Some((key, _, at)) => {
-                Err(reader.error(*at, format!("{} has no setting {key}; it has {}", self.name, known.join(", "))))
+                let hint = nearest(key, known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+                Err(reader.error(*at, format!("{} has no setting {key}{hint}; it has {}", self.name, known.join(", "))))
             }
         }
     }

@@ -33,6 +33,7 @@ pub use texts::texts;
 
 use crate::error::{Error, Result};
 use crate::features::Features;
+use crate::text::nearest;
 use csv::Csv;
 use npy::Npy;
 use npz::Npz;
@@ -66,10 +67,10 @@ pub fn features(path: impl AsRef<Path>, key: Option<&str>) -> Result<Features> {
                 let problem = format!("the file holds one array without a name; leave out the name {key:?}");
                 return Err(Error::File { path: path.into(), problem });
             }
-            names.iter().position(|name| name == key).ok_or_else(|| Error::File {
-                path: path.into(),
-                problem: format!("there is no array named {key:?}; pick one of {}", listed(names)),
-            })?
+            names
+                .iter()
+                .position(|name| name == key)
+                .ok_or_else(|| Error::File { path: path.into(), problem: unnamed(key, names) })?
         }
     };
     file.read(index)
@@ -249,6 +250,13 @@ fn extension(path: &Path) -> String {
 /// The file's name without its extension.
 fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// That no array has this name, and which there are.
+fn unnamed(key: &str, names: &[String]) -> String {
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let hint = nearest(key, &known).map_or(String::new(), |near| format!(" (did you mean {near:?}?)"));
+    format!("there is no array named {key:?}{hint}; pick one of {}", listed(names))
 }
 
 /// Names for a message, cut short where there are many.

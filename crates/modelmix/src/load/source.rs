@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{ArrayFile, EXTENSIONS, arrays, check_names, extension, features, listed, one_line, stem};
+use super::{ArrayFile, EXTENSIONS, arrays, check_names, extension, features, one_line, stem, unnamed};
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::error::{Error, Result};
 
@@ -167,10 +167,7 @@ pub(super) fn picked(
     let refused = |problem: String| Error::File { path: path.into(), problem };
     match (name, key) {
         (_, Some(key)) => {
-            let index = names
-                .iter()
-                .position(|other| other == key)
-                .ok_or_else(|| refused(format!("there is no array named {key:?}; pick one of {}", listed(names))))?;
+            let index = names.iter().position(|other| other == key).ok_or_else(|| refused(unnamed(key, names)))?;
             Ok(vec![(index, name.as_ref().unwrap_or(key).clone())])
         }
         (Some(name), None) if names.len() == 1 => Ok(vec![(0, name.clone())]),
