@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Finds the mixture of generative models that beats every single one of them.
 #[derive(Debug, Parser)]
-#[command(name = "modelmix", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "modelmix", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done, 1 a check failed, 2 bad input, 3 a bug in modelmix.\n\
     Arms are given as [name=]path[:key]: an .npz or .safetensors file holds an arm an array, any other file is one arm.")]
 pub(crate) struct Cli {
@@ -115,6 +115,7 @@ impl OutputArgs {
 /// `modelmix solve`.
 #[derive(Args, Debug)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "Example: modelmix solve specialists.npz --reference reference.npy --objective kid --bandwidth 20"
 )]
 pub(crate) struct SolveArgs {
@@ -136,7 +137,10 @@ pub(crate) struct SolveArgs {
 
 /// `modelmix score`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: modelmix score specialists.npz --reference reference.npy --preset torch-fidelity")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example: modelmix score specialists.npz --reference reference.npy --preset torch-fidelity"
+)]
 pub(crate) struct ScoreArgs {
     #[command(flatten)]
     pub(crate) arms: ArmsArgs,
@@ -178,6 +182,7 @@ pub(crate) struct ScoreArgs {
 /// `modelmix simulate`.
 #[derive(Args, Debug)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "Example: modelmix simulate truncated.npz --objective rke --bandwidth 20 --policy adaptive,cab,vanilla --rounds 2000"
 )]
 pub(crate) struct SimulateArgs {

@@ -40,8 +40,13 @@ fn read(path: &Path, command: &clap::Command, typed: &[OsString]) -> Result<Vec<
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
-        Failure::input(format!("{}: line {line}: {}", path.display(), error.message()))
+        let start = error.span().map_or(0, |span| span.start.min(text.len()));
+        let line = 1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
+        Failure::input(format!(
+            "{}: line {line}: {}; write key = value, as TOML has it",
+            path.display(),
+            error.message()
+        ))
     })?;
     let known: Vec<String> = command
         .get_arguments()

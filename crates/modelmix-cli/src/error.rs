@@ -42,14 +42,27 @@ impl Failure {
         }
     }
 
-    /// The sentence for a person; nothing where all has been said.
+    /// The sentence for a person, on one line whatever files are called; nothing where all has been said.
     pub(crate) fn sentence(&self) -> Option<String> {
-        match self {
-            Failure::Library(error) => Some(error.to_string()),
-            Failure::Input(sentence) => Some(sentence.clone()),
-            Failure::Write(path, error) => Some(format!("cannot write {}: {error}", path.display())),
-            Failure::Closed | Failure::Check => None,
-        }
+        let sentence = match self {
+            Failure::Library(error) => format!("{error}{}", option(error)),
+            Failure::Input(sentence) => sentence.clone(),
+            Failure::Write(path, error) => format!("cannot write {}: {error}", path.display()),
+            Failure::Closed | Failure::Check => return None,
+        };
+        let plain =
+            |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() };
+        Some(sentence.chars().map(plain).collect())
+    }
+}
+
+/// The option that gives what the library misses, which knows no options.
+fn option(error: &modelmix::Error) -> &'static str {
+    match error {
+        modelmix::Error::Missing { needs, .. } if needs.starts_with("a reference set") => "; give --reference PATH",
+        modelmix::Error::Missing { what, .. } if what == "cost" => "; give --costs ARM=COST for every arm",
+        modelmix::Error::Missing { what, .. } if what.starts_with("score ") => "; give --scores FILE",
+        _ => "",
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn by_arm(what: &str, given: &[String], arms: &RecordedArms, default:
             return Err(Failure::input(format!("there is no arm {name}{hint}; the arms are {}", known.join(", "))));
         };
         if values.insert(known_name, number).is_some() {
-            return Err(Failure::input(format!("the {what} of {name} is given twice")));
+            return Err(Failure::input(format!("the {what} of {name} is given twice; give it once")));
         }
     }
     known
@@ -117,6 +117,13 @@ pub(crate) fn with_scores(arms: RecordedArms, file: &Path) -> Result<RecordedArm
         if let Some(stranger) = by_arm.keys().find(|name| !names.contains(name)) {
             return Err(Failure::input(format!(
                 "{}: score {score} is given for {stranger}, which is no arm; the arms are {}",
+                file.display(),
+                names.join(", ")
+            )));
+        }
+        if let Some(missing) = names.iter().find(|name| !by_arm.contains_key(*name)) {
+            return Err(Failure::input(format!(
+                "{}: score {score} is not given for {missing}; give it for every arm: {}",
                 file.display(),
                 names.join(", ")
             )));

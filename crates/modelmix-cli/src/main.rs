@@ -10,7 +10,7 @@ mod inputs;
 mod reproduction;
 mod terminal;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -23,7 +23,9 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let interrupted = ctrlc::set_handler(|| {
         files::clean_up();
-        let _ = writeln!(std::io::stderr(), "\nmodelmix: interrupted; nothing was written");
+        // Behind the ^C that terminals show.
+        let start = if std::io::stderr().is_terminal() { "\n" } else { "" };
+        let _ = writeln!(std::io::stderr(), "{start}modelmix: interrupted; no unfinished file is left");
         std::process::exit(130);
     });
     if let Err(error) = interrupted {

@@ -24,6 +24,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<()> {
 
 /// One page a command, and one for all.
 fn man(args: &CompletionsArgs) -> Result<()> {
+    files::check_folder(&args.folder)?;
     files::make_folder(&args.folder)?;
     let mut whole = Cli::command();
     whole.build();

@@ -11,8 +11,8 @@ use modelmix::{Inputs, Objective, Simulation};
 use super::output::{self, Section};
 use super::{score, simulate, solve};
 use crate::args::{DemoArgs, OutputArgs};
-use crate::error::{Failure, Result};
-use crate::files;
+use crate::error::Result;
+use crate::files::{self, Scratch};
 use crate::inputs::Recorded;
 use crate::terminal::{Terminal, bold, count};
 
@@ -84,8 +84,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
 }
 
 /// The data as files, which the library reads as it reads a user's.
-fn unpack() -> Result<tempfile::TempDir> {
-    let folder = tempfile::tempdir().map_err(|error| Failure::Write(std::env::temp_dir(), error))?;
+fn unpack() -> Result<Scratch> {
+    let folder = Scratch::new()?;
     files::make_folder(&folder.path().join("images"))?;
     for (name, bytes) in FILES {
         files::write(&folder.path().join(name), bytes)?;

@@ -24,8 +24,7 @@ pub(crate) fn check(args: &OutputArgs) -> Result<()> {
         files::check(html)?;
     }
     for folder in [&args.svg, &args.png].into_iter().flatten() {
-        files::make_folder(folder)?;
-        files::check(&folder.join("figure"))?;
+        files::check_folder(folder)?;
     }
     if !args.images.is_empty() && !args.texts.is_empty() {
         return Err(Failure::input("a gallery shows --images or --texts, not both; give one of them"));
@@ -36,11 +35,27 @@ pub(crate) fn check(args: &OutputArgs) -> Result<()> {
     Ok(())
 }
 
-/// A section with its name and its gallery.
+/// A section with its name and its gallery, read before the work so that what is wrong with it is told before; the weights
+/// are put in by [`weighed`].
 pub(crate) fn section(name: &str, args: &OutputArgs, recorded: &Recorded) -> Result<Section> {
-    let even = 1.0 / recorded.arms.len() as f64;
-    let arms: Vec<(String, f64)> = recorded.arms.names().into_iter().map(|name| (name, even)).collect();
+    let arms: Vec<(String, f64)> = recorded.arms.names().into_iter().map(|name| (name, 0.0)).collect();
     Ok(Section { name: name.into(), gallery: gallery(args, &arms)?, ..Section::default() })
+}
+
+/// The section with the weights of its documents in its gallery.
+pub(crate) fn weighed(mut section: Section) -> Section {
+    fn weigh<T>(rows: &mut [GalleryRow<T>], weights: &[(String, f64)]) {
+        for row in rows {
+            row.weight = weights.iter().find(|(name, _)| *name == row.name).map_or(0.0, |(_, weight)| *weight);
+        }
+    }
+    let weights = weights_of(&section);
+    match &mut section.gallery {
+        Some(Gallery::Images(rows)) => weigh(rows, &weights),
+        Some(Gallery::Texts(rows)) => weigh(rows, &weights),
+        None => {}
+    }
+    section
 }
 
 /// The weights that a section's documents know.
@@ -124,6 +139,9 @@ pub(crate) fn write(terminal: &Terminal, title: String, sections: Vec<Section>, 
     }
     if args.svg.is_none() && args.png.is_none() {
         return Ok(());
+    }
+    for folder in [&args.svg, &args.png].into_iter().flatten() {
+        files::make_folder(folder)?;
     }
     for figure in report.figures()? {
         if let Some(folder) = &args.svg {

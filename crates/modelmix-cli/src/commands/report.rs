@@ -19,7 +19,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let mut sections: Vec<Section> = Vec::new();
     for path in &args.documents {
         let document = read(path)?;
-        let name = path.file_stem().map_or_else(|| "report".into(), |stem| stem.to_string_lossy().into_owned());
+        let name = match path.file_stem() {
+            Some(stem) if stem != "-" => stem.to_string_lossy().into_owned(),
+            _ => "report".into(),
+        };
         // Documents of one run stand together: one of each kind makes a section.
         let taken = |section: &Section| match &document {
             Document::Solve(_) => section.solve.is_some(),
@@ -45,8 +48,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<Document> {
-    let unread = |error: std::io::Error| Failure::input(format!("cannot read {}: {error}", path.display()));
-    let text = if path.as_os_str() == "-" {
+    let is_standard = path.as_os_str() == "-";
+    let name = if is_standard { "standard input".into() } else { path.display().to_string() };
+    let unread = |error: std::io::Error| Failure::input(format!("cannot read {name}: {error}"));
+    let text = if is_standard {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(unread)?;
         text
@@ -54,9 +59,6 @@ fn read(path: &Path) -> Result<Document> {
         std::fs::read_to_string(path).map_err(unread)?
     };
     serde_json::from_str(&text).map_err(|error| {
-        Failure::input(format!(
-            "{}: {error}; a document is what solve, score or simulate print with --json",
-            path.display()
-        ))
+        Failure::input(format!("{name}: {error}; a document is what solve, score or simulate print with --json"))
     })
 }

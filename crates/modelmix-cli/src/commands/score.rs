@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::output::{self, Section};
 use crate::args::{Common, ScoreArgs};
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bold, dim};
 
@@ -35,14 +35,31 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
         let loss = inputs::loss(&objective, &args.objective, &recorded, &args.common)?;
         Some(solve(&recorded.arms, &loss)?.weights())
     } else {
-        Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)
+        Some(weights(args, &recorded)?)
     };
+    let section = output::section("score", &args.output, &recorded)?;
     let document = score(&recorded, settings, weights.as_deref(), &args.common, &terminal)?;
     terminal.document(&Document::Score(document.clone()))?;
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());
-    let section = Section { score: Some(document), ..output::section("score", &args.output, &recorded)? };
+    let section = output::weighed(Section { score: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output)
+}
+
+/// The weights as they were typed.
+fn weights(args: &ScoreArgs, recorded: &Recorded) -> Result<Vec<f64>> {
+    let weights = inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?;
+    if let Some((name, weight)) = recorded.arms.names().iter().zip(&weights).find(|(_, weight)| **weight < 0.0) {
+        return Err(Failure::input(format!(
+            "the weight of {name} is {weight}, but it must be zero or a positive number"
+        )));
+    }
+    if weights.iter().all(|weight| *weight == 0.0) {
+        return Err(Failure::input(
+            "all weights are 0, but a mixture has at least one arm; give one a positive weight",
+        ));
+    }
+    Ok(weights)
 }
 
 fn settings(args: &ScoreArgs) -> Result<ScoreSettings> {

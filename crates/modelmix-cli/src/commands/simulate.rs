@@ -34,11 +34,12 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         threads: args.common.threads,
         ..Simulation::default()
     };
+    let section = output::section("simulate", &args.output, &recorded)?;
     let document = run_policies(&recorded, &objective, &loss, &simulation, &terminal)?;
     terminal.document(&Document::Simulate(document.clone()))?;
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "Policies".into());
-    let section = Section { simulate: Some(document), ..output::section("simulate", &args.output, &recorded)? };
+    let section = output::weighed(Section { simulate: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output)
 }
 

@@ -8,7 +8,7 @@ use modelmix::{Loss, Objective};
 
 use super::output::{self, Section};
 use crate::args::{Common, ObjectiveArgs, SolveArgs};
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
 
@@ -26,13 +26,21 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     } else {
         let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
         let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
+        for (name, (floor, cap)) in recorded.arms.names().iter().zip(floors.iter().zip(&caps)) {
+            if !(0.0 <= *floor && floor <= cap && *cap <= 1.0) {
+                return Err(Failure::input(format!(
+                    "the floor of {name} is {floor} and its cap {cap}, but shares are between 0 and 1, and a cap is not below its floor"
+                )));
+            }
+        }
         Bounds::new(floors, caps)?
     };
+    let section = output::section("solve", &args.output, &recorded)?;
     let document = solve(&recorded, &objective, &loss, &bounds, &args.common, &terminal)?;
     terminal.document(&Document::Solve(document.clone()))?;
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "The best mixture".into());
-    let section = Section { solve: Some(document), ..output::section("solve", &args.output, &recorded)? };
+    let section = output::weighed(Section { solve: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output)
 }
 
