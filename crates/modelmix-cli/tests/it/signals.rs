@@ -29,7 +29,10 @@ fn a_full_disk_is_told() {
         let world = World::new();
         let run = Run::from(world.command(&words(line)).stdout(full()).output().unwrap());
         assert_eq!(run.code, 2, "{line}");
-        assert_eq!(run.stderr, "modelmix: cannot write standard output: No space left on device (os error 28)\n", "{line}");
+        assert_eq!(
+            run.stderr, "modelmix: cannot write standard output: No space left on device (os error 28)\n",
+            "{line}"
+        );
     }
     let world = World::new();
     let run = world.run("solve made/a.npy made/b.npy --html /dev/full");
@@ -78,7 +81,7 @@ fn an_interrupt_leaves_nothing() {
     let world = World::new();
     let run = interrupted(&world, LONG, || true);
     assert_eq!(run.code, 130, "{}", run.stderr);
-    assert_eq!(run.stderr, "modelmix: interrupted; nothing was written\n");
+    assert_eq!(run.stderr, "modelmix: interrupted; no unfinished file is left\n");
     assert_eq!(run.stdout, "");
     assert_eq!(world.left_behind(), Vec::<String>::new());
 }

@@ -31,7 +31,8 @@ fn pieces(text: &str) -> Vec<Piece> {
         let mut end = at + 1;
         while end < letters.len()
             && (letters[end].is_ascii_digit()
-                || ".,e".contains(letters[end]) && letters.get(end + 1).is_some_and(|next| next.is_ascii_digit() || *next == '-')
+                || ".,e".contains(letters[end])
+                    && letters.get(end + 1).is_some_and(|next| next.is_ascii_digit() || *next == '-')
                 || letters[end] == '-' && letters[end - 1] == 'e')
         {
             end += 1;
@@ -94,7 +95,8 @@ fn solve() {
     let kid = "solve fashion/specialists.npz --reference fashion/reference.npy --objective kid --bandwidth 20";
     check("solve-kid", &world.answer(kid), SHOWN);
     let costs = "shoes_gan=3,tops_gan=2,legs_bags_gan=1,vae=1,flow=1";
-    let bounded = format!("{kid} --objective 'rke - 0.2*precision + 0.01*cost' --costs {costs} --floor vae=0.05 --cap flow=0.3");
+    let bounded =
+        format!("{kid} --objective 'rke - 0.2*precision + 0.01*cost' --costs {costs} --floor vae=0.05 --cap flow=0.3");
     check("solve-bounded", &world.answer(&bounded.replace("--objective kid ", "")), SHOWN);
     check("solve-fid", &world.answer(&kid.replace("--objective kid --bandwidth 20", "--objective fid")), SHOWN);
     check("solve-one-arm", &world.answer("solve fashion/specialists.npz:flow --objective rke"), SHOWN);
@@ -113,7 +115,8 @@ fn score() {
 #[test]
 fn simulate() {
     let world = World::new();
-    let line = "simulate fashion/specialists.npz --reference fashion/reference.npy --bandwidth 20 --rounds 300 --seeds 4";
+    let line =
+        "simulate fashion/specialists.npz --reference fashion/reference.npy --bandwidth 20 --rounds 300 --seeds 4";
     check("simulate", &world.answer(line), RUNS);
 }
 

@@ -10,21 +10,21 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// What a command left behind.
-pub struct Run {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(super) struct Run {
+    pub(super) code: i32,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
 }
 
 /// A folder to run in.
-pub struct World {
+pub(super) struct World {
     folder: TempDir,
 }
 
 const LINKS: [&str; 4] = ["fashion", "load", "made", "tmp"];
 
 impl World {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
         let link = |from: &Path, name: &str| std::os::unix::fs::symlink(from, folder.path().join(name)).unwrap();
@@ -35,16 +35,16 @@ impl World {
         Self { folder }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+    pub(super) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
         fs::write(self.path(name), contents).unwrap();
     }
 
     /// The command `modelmix` here, as in a pipe of 100 columns without colours.
-    pub fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+    pub(super) fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_modelmix"));
         self.set_up(&mut command);
         command.args(words);
@@ -52,37 +52,40 @@ impl World {
     }
 
     /// The environment of a command: nothing of the tester's own.
-    pub fn set_up(&self, command: &mut Command) {
+    pub(super) fn set_up(&self, command: &mut Command) {
         command.current_dir(self.folder.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("TMPDIR", self.path("tmp")).env("NO_COLOR", "1").env("COLUMNS", "100");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     }
 
-    pub fn run_words<S: AsRef<OsStr>>(&self, words: &[S]) -> Run {
+    pub(super) fn run_words<S: AsRef<OsStr>>(&self, words: &[S]) -> Run {
         Run::from(self.command(words).output().unwrap())
     }
 
     /// Runs what is typed behind `modelmix`; single quotes hold words together.
-    pub fn run(&self, line: &str) -> Run {
+    pub(super) fn run(&self, line: &str) -> Run {
         self.run_words(&words(line))
     }
 
     /// What was printed by a command that must succeed.
-    pub fn answer(&self, line: &str) -> String {
+    pub(super) fn answer(&self, line: &str) -> String {
         let run = self.run(line);
         assert_eq!(run.code, 0, "modelmix {line}: {}", run.stderr);
         run.stdout
     }
 
     /// The document of a command that must succeed.
-    pub fn json(&self, line: &str) -> serde_json::Value {
+    pub(super) fn json(&self, line: &str) -> serde_json::Value {
         serde_json::from_str(&self.answer(line)).unwrap()
     }
 
     /// Files and folders that are there beside those that were put there, temporary ones too.
-    pub fn left_behind(&self) -> Vec<String> {
+    pub(super) fn left_behind(&self) -> Vec<String> {
         let names = |folder: PathBuf| -> Vec<String> {
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+            fs::read_dir(folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+                .collect()
         };
         let mut here = names(self.folder.path().into());
         here.retain(|name| !LINKS.contains(&name.as_str()));
@@ -101,7 +104,7 @@ impl From<Output> for Run {
     }
 }
 
-pub fn words(line: &str) -> Vec<String> {
+pub(super) fn words(line: &str) -> Vec<String> {
     let (mut words, mut quoted) = (vec![String::new()], false);
     for letter in line.chars() {
         match letter {
@@ -114,7 +117,7 @@ pub fn words(line: &str) -> Vec<String> {
 }
 
 /// An array as NumPy writes it.
-pub fn npy(rows: usize, columns: usize, values: &[f32]) -> Vec<u8> {
+pub(super) fn npy(rows: usize, columns: usize, values: &[f32]) -> Vec<u8> {
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}");
     while (header.len() + 11) % 64 != 0 {
         header.push(' ');
@@ -128,7 +131,7 @@ pub fn npy(rows: usize, columns: usize, values: &[f32]) -> Vec<u8> {
 }
 
 /// Values around `centre`, spread evenly over a width of 2.
-pub fn values(count: usize, seed: u64, centre: f32) -> Vec<f32> {
+pub(super) fn values(count: usize, seed: u64, centre: f32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
