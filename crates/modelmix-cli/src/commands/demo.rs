@@ -79,6 +79,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     for scenario in &SCENARIOS {
         sections.push(play(scenario, folder.path(), args, &terminal)?);
     }
+    let version = env!("CARGO_PKG_VERSION");
+    terminal.document(&serde_json::json!({"command": "demo", "version": version, "scenarios": sections}))?;
     let output = OutputArgs { html: Some(args.html.clone()), ..OutputArgs::default() };
     output::write(&terminal, "modelmix on real generators".into(), sections, &output)
 }
