@@ -123,7 +123,7 @@ fn fashion(name: &str, objective: &str, rounds: usize, note: &str, images: Optio
         name: name.into(),
         note: Some(note.into()),
         gallery: images.map(|folder| gallery(folder, &arms.names(), &best.weights())).transpose()?.flatten(),
-        solve: Some(SolveDocument::new(&best, &objective, &[])),
+        solve: Some(SolveDocument::new(&best, &objective)),
         score: Some(score),
         simulate: Some(SimulateDocument::new(&report, &objective, simulation.seeds, simulation.seed)),
     })
