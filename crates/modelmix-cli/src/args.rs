@@ -229,7 +229,7 @@ pub(crate) struct DemoArgs {
 
 /// `modelmix reproduce`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: modelmix reproduce experiments/fashion experiments/text --html figures.html")]
+#[command(after_help = "Example: modelmix reproduce experiments/fashion experiments/text --svg figures")]
 pub(crate) struct ReproduceArgs {
     /// Experiments (.toml), or folders of them
     #[arg(required = true, value_name = "EXPERIMENT")]
@@ -237,9 +237,9 @@ pub(crate) struct ReproduceArgs {
     /// Where the features of experiments are that do not ship with them
     #[arg(long, value_name = "FOLDER")]
     pub(crate) features: Option<PathBuf>,
-    /// Write a report, one HTML file that needs no network
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    /// Where the report with all figures goes, one HTML file that needs no network
+    #[arg(long, value_name = "FILE", default_value = "modelmix-experiments.html")]
+    pub(crate) html: PathBuf,
     /// Write every figure as SVG into this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) svg: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! `modelmix reproduce`: experiments, what is expected of them and what is measured.
 
+use modelmix::document::Document;
 use modelmix::experiment::Stage;
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::terminal::Terminal;
 pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     let output =
-        OutputArgs { html: args.html.clone(), svg: args.svg.clone(), png: args.png.clone(), ..OutputArgs::default() };
+        OutputArgs { html: Some(args.html.clone()), svg: args.svg.clone(), png: args.png.clone(), ..OutputArgs::default() };
     output::check(&output)?;
     let options = Options {
         features: args.features.clone(),
@@ -48,9 +49,9 @@ fn document(all: &[Reproduced]) -> serde_json::Value {
                 "name": outcome.name,
                 "passed": outcome.passed(),
                 "checks": outcome.checks,
-                "solve": outcome.solve,
-                "score": outcome.score,
-                "simulate": outcome.simulate,
+                "solve": outcome.solve.clone().map(Document::Solve),
+                "score": outcome.score.clone().map(Document::Score),
+                "simulate": outcome.simulate.clone().map(Document::Simulate),
             }),
             Reproduced::Skipped { name, missing } => json!({"name": name, "skipped": missing}),
         })

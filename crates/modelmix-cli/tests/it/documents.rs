@@ -26,7 +26,10 @@ fn objection(document: &Value) -> Option<String> {
     let schema = schema(document["command"].as_str().unwrap());
     let address = schema["$id"].as_str().unwrap().to_string();
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
-    compiler.add_resource(&address, schema).unwrap();
+    for command in ["solve", "score", "simulate", "reproduce"] {
+        let schema = self::schema(command);
+        compiler.add_resource(schema["$id"].clone().as_str().unwrap(), schema).unwrap();
+    }
     let index = compiler.compile(&address, &mut schemas).unwrap();
     schemas.validate(document, index).err().map(|error| format!("{error:#}"))
 }
@@ -47,6 +50,22 @@ fn close(found: &Value, expected: &Value, tolerance: f64) {
 
 fn arm<'a>(document: &'a Value, name: &str) -> &'a Value {
     document["arms"].as_array().unwrap().iter().find(|arm| arm["name"] == name).unwrap()
+}
+
+/// Experiments print the documents of the other commands within theirs; features that are not there are skipped.
+#[test]
+fn reproduce_has_all_documents() {
+    let world = World::new();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let (fashion, paper) = (here.join("fashion/categories-rke.toml"), here.join("paper/sofa-rke.toml"));
+    let document = world.json(&format!("reproduce {} {} --json", fashion.display(), paper.display()));
+    valid(&document);
+    assert_eq!((&document["passed"], &document["experiments"][0]["passed"]), (&json!(true), &json!(true)));
+    assert_eq!(document["experiments"][0]["solve"]["command"], "solve");
+    assert!(document["experiments"][1]["skipped"].is_string());
+    let mut spoiled = document;
+    spoiled["experiments"][0]["simulate"]["policies"]["adaptive"]["rounds"] = json!("many");
+    assert!(objection(&spoiled).is_some());
 }
 
 #[test]
