@@ -146,7 +146,7 @@ const BAD_TEXTS: [(&str, usize, &str); 38] = [
     ("rke(bandwidth=nan)", 5, "\"nan\" is neither"),
     ("rke(bandwidth=wide)", 5, "\"wide\" is neither"),
     ("rke(bandwidth=2, bandwidth=3)", 18, "bandwidth is given twice"),
-    ("rke(bandwith=2)", 5, "rke has no setting bandwith; it has kernel, bandwidth"),
+    ("rke(bandwith=2)", 5, "rke has no setting bandwith (did you mean bandwidth?); it has kernel, bandwidth"),
     ("mmd(kernel=gausian)", 5, "there is no kernel gausian (did you mean gaussian?)"),
     ("mmd(kernel=cosine, bandwidth=2)", 5, "the cosine kernel has no bandwidth"),
     ("mmd(degree=2)", 1, "name kernel=polynomial"),
