@@ -12,8 +12,12 @@ use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
-    let output =
-        OutputArgs { html: Some(args.html.clone()), svg: args.svg.clone(), png: args.png.clone(), ..OutputArgs::default() };
+    let output = OutputArgs {
+        html: Some(args.html.clone()),
+        svg: args.svg.clone(),
+        png: args.png.clone(),
+        ..OutputArgs::default()
+    };
     output::check(&output)?;
     let options = Options {
         features: args.features.clone(),
