@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::kernel::Kernel;
-use crate::metrics::{ErrorBy, Metric, ScoreTable};
+use crate::metrics::{ErrorBy, Metric, ScoreTable, Scorer};
 use crate::mixture::{Mixture, TermValue};
 use crate::objective::{Measure, Objective};
 use crate::simulate::{PolicyReport, Reached, SimulationReport, Spread};
@@ -258,6 +259,30 @@ pub fn scores(table: &ScoreTable) -> (BTreeMap<String, f64>, BTreeMap<String, Op
         }
     }
     (scores, errors)
+}
+
+/// How metrics were defined, as a [`ScoreDocument`] has it.
+pub fn score_settings(scorer: &Scorer<'_>) -> BTreeMap<String, serde_json::Value> {
+    let settings = scorer.settings();
+    let mut described: BTreeMap<String, serde_json::Value> = BTreeMap::new();
+    let has = |metric: Metric| settings.metrics.contains(&metric);
+    described.insert("metrics".into(), json!(settings.metrics));
+    if has(Metric::Rke) || has(Metric::Mmd) {
+        described.insert("kernel".into(), json!(scorer.kernel()));
+    }
+    if has(Metric::Vendi) {
+        let order = if settings.order.is_infinite() { json!("inf") } else { json!(settings.order) };
+        described.insert("vendi".into(), json!({"kernel": scorer.vendi_kernel(), "order": order}));
+    }
+    if has(Metric::Kid) {
+        let kid = json!({"subsets": settings.kid.subsets, "size": settings.kid.size, "seed": settings.kid.seed});
+        described.insert("kid".into(), kid);
+    }
+    if [Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage].into_iter().any(has) {
+        described.insert("neighbours".into(), json!(settings.neighbourhoods.neighbours));
+        described.insert("closed_balls".into(), json!(settings.neighbourhoods.closed));
+    }
+    described
 }
 
 /// Whether more of a score of a [`ScoreDocument`] is better; nothing for what is no metric, such as `kid_std`.

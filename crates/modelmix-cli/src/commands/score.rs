@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::document::{Document, ScoreDocument, ScoredArm, ScoredMixture, brief, more_is_better, scores};
+use modelmix::document::{
+    Document, ScoreDocument, ScoredArm, ScoredMixture, brief, more_is_better, score_settings, scores,
+};
 use modelmix::kernel::{Bandwidth, KernelSpec};
 use modelmix::metrics::{Metric, Pool, Preset, ScoreSettings, Scorer};
 use modelmix::{Features, solve};
-use serde_json::json;
 
 use super::output::{self, Section};
 use crate::args::{Common, ScoreArgs};
@@ -113,31 +114,7 @@ pub(crate) fn score(
         })
         .transpose()?;
     progress.finish_and_clear();
-    Ok(ScoreDocument { version: env!("CARGO_PKG_VERSION").into(), arms, mixture, settings: described(&scorer) })
-}
-
-/// The settings as a document has them.
-fn described(scorer: &Scorer<'_>) -> BTreeMap<String, serde_json::Value> {
-    let settings = scorer.settings();
-    let mut described: BTreeMap<String, serde_json::Value> = BTreeMap::new();
-    let has = |metric: Metric| settings.metrics.contains(&metric);
-    described.insert("metrics".into(), json!(settings.metrics));
-    if has(Metric::Rke) || has(Metric::Mmd) {
-        described.insert("kernel".into(), json!(scorer.kernel()));
-    }
-    if has(Metric::Vendi) {
-        let order = if settings.order.is_infinite() { json!("inf") } else { json!(settings.order) };
-        described.insert("vendi".into(), json!({"kernel": scorer.vendi_kernel(), "order": order}));
-    }
-    if has(Metric::Kid) {
-        let kid = json!({"subsets": settings.kid.subsets, "size": settings.kid.size, "seed": settings.kid.seed});
-        described.insert("kid".into(), kid);
-    }
-    if [Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage].into_iter().any(has) {
-        described.insert("neighbours".into(), json!(settings.neighbourhoods.neighbours));
-        described.insert("closed_balls".into(), json!(settings.neighbourhoods.closed));
-    }
-    described
+    Ok(ScoreDocument { version: env!("CARGO_PKG_VERSION").into(), arms, mixture, settings: score_settings(&scorer) })
 }
 
 /// A row an arm, the best of every column marked.

@@ -1,16 +1,16 @@
 //! A checked experiment and its run: features are read, the mixture is solved, scored and simulated, and all that is
 //! expected is compared.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::expected::{Check, Quantity, Requirement};
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::compute::Cpu;
-use crate::document::{ScoreDocument, ScoredArm, ScoredMixture, SimulateDocument, SolveDocument, scores};
+use crate::document::{
+    ScoreDocument, ScoredArm, ScoredMixture, SimulateDocument, SolveDocument, score_settings, scores,
+};
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::load::{self, ArmSource};
@@ -256,32 +256,7 @@ impl Plan {
                 scores,
                 errors,
             }),
-            settings: described(&scorer),
+            settings: score_settings(&scorer),
         })
     }
-}
-
-/// How the metrics were defined, as far as they were asked for.
-fn described(scorer: &Scorer<'_>) -> BTreeMap<String, serde_json::Value> {
-    let settings = scorer.settings();
-    let has = |metrics: &[Metric]| metrics.iter().any(|metric| settings.metrics.contains(metric));
-    let mut described = BTreeMap::new();
-    let mut set = |key: &str, value| described.insert(key.to_string(), value);
-    if has(&[Metric::Rke, Metric::Mmd]) {
-        set("kernel", json!(scorer.kernel()));
-    }
-    if has(&[Metric::Vendi]) {
-        set("vendi_kernel", json!(scorer.vendi_kernel()));
-        set("order", json!(settings.order));
-    }
-    if has(&[Metric::Kid]) {
-        let kid = settings.kid;
-        set("kid", json!({"subsets": kid.subsets, "size": kid.size, "seed": kid.seed}));
-    }
-    if has(&[Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage]) {
-        let neighbourhoods = settings.neighbourhoods;
-        set("neighbours", json!(neighbourhoods.neighbours));
-        set("closed", json!(neighbourhoods.closed));
-    }
-    described
 }
