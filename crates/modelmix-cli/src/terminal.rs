@@ -51,7 +51,7 @@ impl Terminal {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::with_draw_target(Some(total.max(1)), ProgressDrawTarget::stderr_with_hz(8));
-        let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}%, {elapsed} gone, {eta} left")
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}%, {per_sec}, {eta} left")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style);
         bar.set_message(what);

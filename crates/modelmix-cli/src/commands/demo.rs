@@ -82,7 +82,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     terminal.document(&serde_json::json!({"command": "demo", "version": version, "scenarios": sections}))?;
     let output = OutputArgs { html: Some(args.html.clone()), ..OutputArgs::default() };
-    output::write(&terminal, "modelmix on real generators".into(), sections, &output)
+    output::write(&terminal, "modelmix on real generators".into(), sections, &output).map(drop)
 }
 
 /// The data as files, which the library reads as it reads a user's.

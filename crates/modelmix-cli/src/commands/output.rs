@@ -1,6 +1,6 @@
 //! What commands write beside the terminal: reports, figures, galleries.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use modelmix::load::{self, ArmSource, Pictures};
 
@@ -126,34 +126,39 @@ fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>
     Ok(rows)
 }
 
-/// Writes what is wanted, and says where.
-pub(crate) fn write(terminal: &Terminal, title: String, sections: Vec<Section>, args: &OutputArgs) -> Result<()> {
+/// Writes what is wanted, says where, and gives the files.
+pub(crate) fn write(
+    terminal: &Terminal,
+    title: String,
+    sections: Vec<Section>,
+    args: &OutputArgs,
+) -> Result<Vec<PathBuf>> {
+    let mut written = Vec::new();
     if !args.is_wanted() {
-        return Ok(());
+        return Ok(written);
     }
     let report = Report { title, sections };
-    let said = |path: &Path, what: &str| terminal.remark(format!("{what} is in {}", path.display()));
+    let mut put = |path: PathBuf, what: &str, bytes: &[u8]| -> Result<()> {
+        files::write(&path, bytes)?;
+        terminal.remark(format!("{what} is in {}", path.display()));
+        written.push(path);
+        Ok(())
+    };
     if let Some(html) = &args.html {
-        files::write(html, report.html()?.as_bytes())?;
-        said(html, "The report");
-    }
-    if args.svg.is_none() && args.png.is_none() {
-        return Ok(());
+        put(html.clone(), "The report", report.html()?.as_bytes())?;
     }
     for folder in [&args.svg, &args.png].into_iter().flatten() {
         files::make_folder(folder)?;
     }
-    for figure in report.figures()? {
-        if let Some(folder) = &args.svg {
-            let path = folder.join(format!("{}.svg", figure.name));
-            files::write(&path, figure.svg.as_bytes())?;
-            said(&path, "A figure");
-        }
-        if let Some(folder) = &args.png {
-            let path = folder.join(format!("{}.png", figure.name));
-            files::write(&path, &figure.png(SCALE)?)?;
-            said(&path, "A figure");
+    if args.svg.is_some() || args.png.is_some() {
+        for figure in report.figures()? {
+            if let Some(folder) = &args.svg {
+                put(folder.join(format!("{}.svg", figure.name)), "A figure", figure.svg.as_bytes())?;
+            }
+            if let Some(folder) = &args.png {
+                put(folder.join(format!("{}.png", figure.name)), "A figure", &figure.png(SCALE)?)?;
+            }
         }
     }
-    Ok(())
+    Ok(written)
 }

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use modelmix::document::Document;
+use serde_json::json;
 
 use super::output::{self, Section};
 use crate::args::ReportArgs;
@@ -44,7 +45,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         section.gallery = output::gallery(&args.output, &output::weights_of(section))?;
     }
     let title = args.output.title.clone().unwrap_or_else(|| "modelmix".into());
-    output::write(&terminal, title, sections, &args.output)
+    let files = output::write(&terminal, title, sections, &args.output)?;
+    terminal.document(&json!({"command": "report", "version": env!("CARGO_PKG_VERSION"), "files": files}))
 }
 
 fn read(path: &Path) -> Result<Document> {

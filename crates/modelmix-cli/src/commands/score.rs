@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());
     let section = output::weighed(Section { score: Some(document), ..section });
-    output::write(&terminal, title, vec![section], &args.output)
+    output::write(&terminal, title, vec![section], &args.output).map(drop)
 }
 
 /// The weights as they were typed.
