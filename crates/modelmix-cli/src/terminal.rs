@@ -7,6 +7,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use console::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+pub(crate) use modelmix::document::count;
+
 use crate::args::Common;
 use crate::error::{Failure, Result};
 
@@ -120,17 +122,4 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
 /// A share in percent.
 pub(crate) fn percent(share: f64) -> String {
     if share > 0.0 && share < 0.0005 { "<0.1%".into() } else { format!("{:.1}%", 100.0 * share) }
-}
-
-/// A count with thousands apart.
-pub(crate) fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

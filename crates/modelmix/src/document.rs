@@ -207,6 +207,19 @@ pub fn brief(value: f64) -> String {
     }
 }
 
+/// A count with its thousands apart.
+pub fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Scores of arms and of a mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScoreDocument {

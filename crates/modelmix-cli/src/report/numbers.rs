@@ -1,6 +1,7 @@
 //! Numbers as people read them: as many digits as they are known to, the same in a whole column, with a true minus sign.
 
 use modelmix::document;
+pub(super) use modelmix::document::count;
 
 /// What stands for a number that does not exist.
 pub(super) const NOTHING: &str = "–";
@@ -65,19 +66,6 @@ pub(super) fn brief(value: f64) -> String {
 /// A share, in percent.
 pub(super) fn percent(share: f64) -> String {
     if share.is_finite() { format!("{}%", signed(format!("{:.1}", 100.0 * share))) } else { NOTHING.into() }
-}
-
-/// A count, with its thousands apart.
-pub(super) fn count(value: usize) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A tick of an axis: no more digits than it needs.
