@@ -12,7 +12,9 @@ use super::leaves::{Sums, Values};
 use super::neighbours::{Candidates, Measure};
 use super::row::{ColumnSums, RowPass, SquaredNorms};
 use super::tiles::{Leaf, Scratch, Side, Sweep, Task, block_rows};
-use super::{Backend, Balls, Neighbour, Overlaps, PairSums, Reference, available_threads, ball_counts, parallel};
+use super::{
+    Backend, Balls, Neighbour, Overlaps, PairSums, Reference, available_threads, ball_counts, check_stopped, parallel,
+};
 use crate::features::{HalfRows, Rows};
 use crate::kernel::Kernel;
 
@@ -85,8 +87,9 @@ impl Cpu {
         self.instructions
     }
 
-    /// One task on this thread.
+    /// One task on this thread, unless it has been stopped.
     fn sweep<L: Leaf>(&self, task: &Task<'_>, x_range: Range<usize>, y_range: Range<usize>, leaf: &mut L) {
+        check_stopped();
         SCRATCH.with_borrow_mut(|scratch| self.instructions.run(Sweep { task, x_range, y_range, leaf, scratch }));
     }
 

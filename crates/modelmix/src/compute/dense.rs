@@ -7,7 +7,7 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::{Accum, Mat, MatRef, Par, Side};
 
-use super::parallel;
+use super::{check_stopped, parallel};
 use crate::features::Rows;
 
 /// Columns of a result that one task computes.
@@ -145,6 +145,7 @@ impl Matrix {
         if self.rows() == 0 {
             return Vec::new();
         }
+        check_stopped();
         self.0.self_adjoint_eigenvalues(Side::Lower).expect("a finite symmetric matrix has eigenvalues")
     }
 
@@ -156,6 +157,7 @@ impl Matrix {
         if self.rows() == 0 {
             return Eigen { values: Vec::new(), vectors: Matrix::zeros(0, 0) };
         }
+        check_stopped();
         let eigen = self.0.self_adjoint_eigen(Side::Lower).expect("a finite symmetric matrix has eigenvalues");
         Eigen { values: eigen.S().column_vector().iter().copied().collect(), vectors: Matrix(eigen.U().to_owned()) }
     }
@@ -170,6 +172,7 @@ impl Matrix {
         if (0..size).all(|index| self.at(index, index) == 0.0) {
             return Matrix::zeros(size, 0);
         }
+        check_stopped();
         let mut lower = self.0.clone();
         let (mut order, mut inverse) = (vec![0usize; size], vec![0usize; size]);
         let parameters = Default::default();
@@ -274,6 +277,7 @@ fn scatter_piece(
     // On the diagonal both sides are the same.
     let mut b = Mat::zeros(if top == left { 0 } else { across }, CHUNK);
     for first in range.clone().step_by(CHUNK) {
+        check_stopped();
         let count = CHUNK.min(range.end - first);
         for index in 0..count {
             let row = rows.row(first + index);

@@ -8,7 +8,9 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
 
 use super::dense::widen;
-use super::{Backend, Balls, Cpu, Neighbour, Overlaps, PairSums, available_threads, parallel, squared_distance};
+use super::{
+    Backend, Balls, Cpu, Neighbour, Overlaps, PairSums, available_threads, check_stopped, parallel, squared_distance,
+};
 use crate::features::Rows;
 use crate::kernel::{Geometry, Kernel};
 
@@ -198,6 +200,7 @@ impl Backend for Double {
         let sides = sides(kernel, &[x, held]);
         for rows in ranges(x.len(), BLOCK) {
             for columns in ranges(held.len(), COLUMNS) {
+                check_stopped();
                 values(kernel, (&sides[0], rows.clone()), (&sides[1], columns.clone()), |column, values| {
                     for (row, value) in values.iter().enumerate() {
                         out[(rows.start + row) * held.len() + columns.start + column] += weight * value;

@@ -26,8 +26,8 @@ pub use cpu::Cpu;
 pub use dense::{Eigen, Matrix, negligible};
 pub use dispatch::Instructions;
 pub use double::Double;
-pub use parallel::available_threads;
-pub(crate) use parallel::parallel;
+pub use parallel::{available_threads, stoppable};
+pub(crate) use parallel::{check_stopped, parallel};
 pub use reference::Reference;
 
 /// Sums of a kernel over all pairs of two sets, by row and by column.
@@ -169,7 +169,7 @@ fn ball_counts(points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Ve
     let count = |point: &[f32]| {
         centres.iter().zip(squared_radii).filter(|(centre, radius)| holds(point, centre, **radius)).count()
     };
-    points.iter().map(|point| count(point) as u32).collect()
+    points.iter().inspect(|_| check_stopped()).map(|point| count(point) as u32).collect()
 }
 
 /// ‖x−y‖² in double precision: neighbours are decided by comparisons that a rounding error would tip.

@@ -2,7 +2,7 @@
 
 use super::estimate::mean_and_variance;
 use super::{ErrorBy, Estimate, NumPyRandom, Pool, check};
-use crate::compute::Backend;
+use crate::compute::{Backend, check_stopped};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
@@ -81,6 +81,7 @@ fn draw(pool: &Pool<'_>, reference: usize, size: usize, settings: &KidSettings) 
     // Shares of whole subsets need no lot, and one set needs no shares: tools' draws stay as they are.
     let mut lots = Random::seeded(settings.seed.into());
     let subset = |_| {
+        check_stopped();
         let mut first = 0;
         let mut samples = Vec::with_capacity(size);
         for (part, count) in pool.parts().iter().zip(pool.apportion(size, &mut lots)) {

@@ -1,6 +1,6 @@
 //! How sure the weights are: intervals from how uncertain the gradient is.
 
-use crate::compute::Matrix;
+use crate::compute::{Matrix, check_stopped};
 use crate::error::Result;
 use crate::quadratic::Quadratic;
 use crate::random::Random;
@@ -32,6 +32,7 @@ pub(super) fn weight_intervals(
     let mut solver = Solver::default();
     let mut drawn = vec![Vec::with_capacity(DRAWS); arms];
     for _ in 0..DRAWS {
+        check_stopped();
         let normal: Vec<f64> = (0..factor.columns()).map(|_| random.normal()).collect();
         let mut moved = form.clone();
         moved.linear_mut().iter_mut().zip(factor.apply(&normal)).for_each(|(linear, noise)| *linear += noise);

@@ -4,6 +4,7 @@ use super::TermValue;
 use super::forms::{Sums, TermForm, check};
 use super::intervals::weight_intervals;
 use crate::arms::RecordedArms;
+use crate::compute::check_stopped;
 use crate::error::Result;
 use crate::features::Rows;
 use crate::loss::{Loss, PreparedTerm, Smooth};
@@ -108,6 +109,7 @@ impl Program {
 
     /// The best weights within the bounds; a program with smooth terms is searched from the mixture nearest to `start`.
     pub(super) fn minimize(&self, bounds: &Bounds, start: &[f64]) -> Result<Solution> {
+        check_stopped();
         if self.smooth().next().is_none() {
             return Solver::default().solve(&self.form, bounds);
         }

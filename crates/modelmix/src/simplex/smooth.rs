@@ -2,6 +2,7 @@
 //! minimises exactly within the bounds. What φ is, and its derivatives, are left to the caller.
 
 use super::{Bounds, Solution, Solver};
+use crate::compute::check_stopped;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
@@ -113,6 +114,7 @@ pub fn minimize_smooth(
     smooth: &dyn Fn(&[f64]) -> Local,
 ) -> Result<Solution> {
     let at = |weights: &[f64]| {
+        check_stopped();
         let mut here = smooth(weights);
         here.add_form(form, weights);
         here

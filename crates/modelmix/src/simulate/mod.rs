@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::arms::RecordedArms;
-use crate::compute::{available_threads, parallel};
+use crate::compute::{available_threads, check_stopped, parallel};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::loss::Loss;
@@ -283,6 +283,7 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
     let mut trace = Trace { loss: Vec::new(), regret: Vec::new(), shares: Vec::new(), reached: [Some(1); 3] };
     let mut in_flight = VecDeque::new();
     for round in 1..=simulation.rounds {
+        check_stopped();
         while in_flight.len() < simulation.in_flight && round + in_flight.len() <= simulation.rounds {
             in_flight.push_back(session.ask()?);
         }

@@ -19,6 +19,7 @@ mod simplex;
 mod simulation;
 mod smooth;
 mod statistics;
+mod stopping;
 mod theory;
 mod worlds;
 
