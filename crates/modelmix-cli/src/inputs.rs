@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use modelmix::compute::Cpu;
 use modelmix::load::{self, ArmSource};
-use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms};
+use modelmix::{Features, Inputs, Loss, Objective, RecordedArms};
 
 use crate::args::{ArmsArgs, Common, ObjectiveArgs};
 use crate::error::{Failure, Result};
@@ -46,10 +46,12 @@ fn reference(text: &str) -> Result<Features> {
     Ok(load::features(&source.path, source.key.as_deref())?)
 }
 
-/// The objective as it was typed; `kid` where there is a reference to compare with, else `rke`.
+/// The objective as it was typed, or the usual one.
 pub(crate) fn objective(args: &ObjectiveArgs, has_reference: bool) -> Result<Objective> {
-    let text = args.objective.as_deref().unwrap_or(if has_reference { "kid" } else { "rke" });
-    let objective = Objective::parse(text)?;
+    let objective = match &args.objective {
+        Some(text) => Objective::parse(text)?,
+        None => Objective::usual(has_reference),
+    };
     Ok(match args.bandwidth {
         None => objective,
         Some(bandwidth) => objective.with_bandwidth(bandwidth),
@@ -71,35 +73,19 @@ pub(crate) fn loss(objective: &Objective, args: &ObjectiveArgs, recorded: &Recor
     Ok(objective.prepare(inputs)?)
 }
 
-/// Values given as `arm=value`, in the order of the arms; arms that are not named have `default`, or must be named.
+/// Numbers given as `arm=number`, in the order of the arms; arms that are not named have `default`, or must be named.
 pub(crate) fn by_arm(what: &str, given: &[String], arms: &RecordedArms, default: Option<f64>) -> Result<Vec<f64>> {
-    let names = arms.names();
-    let known: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut values: BTreeMap<&str, f64> = BTreeMap::new();
-    for text in given {
+    let split = |text: &String| {
         let (name, value) = text.rsplit_once('=').ok_or_else(|| {
-            Failure::input(format!("\"{text}\" is no {what}; write ARM=NUMBER, as in {}=1", known[0]))
+            Failure::input(format!("\"{text}\" is no {what}; write ARM=NUMBER, as in {}=1", arms[0].name))
         })?;
         let number: f64 = value.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| {
             Failure::input(format!("the {what} of {name} is \"{value}\", but it must be a finite number"))
         })?;
-        let Some(&known_name) = known.iter().find(|&&known| known == name) else {
-            let hint =
-                modelmix::nearest_word(name, &known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-            return Err(Failure::input(format!("there is no arm {name}{hint}; the arms are {}", known.join(", "))));
-        };
-        if values.insert(known_name, number).is_some() {
-            return Err(Failure::input(format!("the {what} of {name} is given twice; give it once")));
-        }
-    }
-    known
-        .iter()
-        .map(|name| {
-            values.get(name).copied().or(default).ok_or_else(|| {
-                Failure::input(format!("arm {name} has no {what}; give one for every arm: {}", known.join(", ")))
-            })
-        })
-        .collect()
+        Ok((name.to_string(), number))
+    };
+    let given = given.iter().map(split).collect::<Result<Vec<_>>>()?;
+    Ok(modelmix::arms::by_arm(what, &arms.names(), given, default)?)
 }
 
 /// The arms with a user's scores per sample.
@@ -112,33 +98,7 @@ pub(crate) fn with_scores(arms: RecordedArms, file: &Path) -> Result<RecordedArm
             file.display()
         ))
     })?;
-    let names = arms.names();
-    for (score, by_arm) in &scores {
-        if let Some(stranger) = by_arm.keys().find(|name| !names.contains(name)) {
-            return Err(Failure::input(format!(
-                "{}: score {score} is given for {stranger}, which is no arm; the arms are {}",
-                file.display(),
-                names.join(", ")
-            )));
-        }
-        if let Some(missing) = names.iter().find(|name| !by_arm.contains_key(*name)) {
-            return Err(Failure::input(format!(
-                "{}: score {score} is not given for {missing}; give it for every arm: {}",
-                file.display(),
-                names.join(", ")
-            )));
-        }
-    }
-    let scored = |arm: &RecordedArm| {
-        let mut arm = arm.clone();
-        for (score, by_arm) in &scores {
-            if let Some(values) = by_arm.get(&arm.name) {
-                arm = arm.with_score(score.clone(), values.clone());
-            }
-        }
-        arm
-    };
-    Ok(RecordedArms::new(arms.iter().map(scored).collect())?)
+    arms.with_scores(&scores).map_err(|error| Failure::input(format!("{}: {error}", file.display())))
 }
 
 /// Texts with commas between them, but not those in parentheses.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::features::Features;
+use crate::text::nearest;
 
 /// A model's recorded output: its name, the features of its samples, and any scores given per sample.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +78,31 @@ impl RecordedArms {
         Ok(Self(arms))
     }
 
+    /// The same arms with scores per sample: `scores[score][arm]` has one value for each of the arm's samples.
+    ///
+    /// # Errors
+    /// A score for what is no arm, or without values for one of them; as [`RecordedArms::new`].
+    pub fn with_scores(self, scores: &BTreeMap<String, BTreeMap<String, Vec<f64>>>) -> Result<Self> {
+        let names = self.names();
+        for (score, by_arm) in scores {
+            let what = format!("score {score}");
+            if let Some(stranger) = by_arm.keys().find(|name| !names.contains(name)) {
+                let problem = format!("{what} is given for {stranger}, which is no arm{}", known(stranger, &names));
+                return Err(Error::ByArm { what, arm: stranger.clone(), problem });
+            }
+            if let Some(missing) = names.iter().find(|name| !by_arm.contains_key(*name)) {
+                let problem = format!("{what} is not given for {missing}; give it for every arm: {}", names.join(", "));
+                return Err(Error::ByArm { what, arm: missing.clone(), problem });
+            }
+        }
+        let scored = |mut arm: RecordedArm| {
+            let own = scores.iter().filter_map(|(score, by_arm)| Some((score.clone(), by_arm.get(&arm.name)?.clone())));
+            arm.scores.extend(own);
+            arm
+        };
+        Self::new(self.0.into_iter().map(scored).collect())
+    }
+
     /// How many arms there are; never 0.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
@@ -114,6 +140,51 @@ impl<'a> IntoIterator for &'a RecordedArms {
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
+}
+
+/// Numbers given by arm, in the order of the names; arms that are not given have `default`, or must be given. `what` is one of
+/// them, such as "cost".
+///
+/// ```
+/// let names = ["left".to_string(), "right".to_string()];
+/// let costs = modelmix::arms::by_arm("cost", &names, [("right".into(), 2.0)], Some(1.0))?;
+/// assert_eq!(costs, [1.0, 2.0]);
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+///
+/// # Errors
+/// A number for what is no arm, two for one, one that is not finite, or none where there is no default.
+pub fn by_arm(
+    what: &str,
+    names: &[String],
+    given: impl IntoIterator<Item = (String, f64)>,
+    default: Option<f64>,
+) -> Result<Vec<f64>> {
+    let refuse = |arm: &str, problem: String| Error::ByArm { what: what.into(), arm: arm.into(), problem };
+    let mut values: Vec<Option<f64>> = vec![None; names.len()];
+    for (name, value) in given {
+        let Some(arm) = names.iter().position(|known| *known == name) else {
+            return Err(refuse(&name, format!("there is no arm {name}{}", known(&name, names))));
+        };
+        if !value.is_finite() {
+            return Err(Error::setting(&format!("the {what} of {name}"), value, "a finite number"));
+        }
+        if values[arm].replace(value).is_some() {
+            return Err(refuse(&name, format!("the {what} of {name} is given twice; give it once")));
+        }
+    }
+    let found = |(name, value): (&String, Option<f64>)| {
+        let missing = || format!("arm {name} has no {what}; give one for every arm: {}", names.join(", "));
+        value.or(default).ok_or_else(|| refuse(name, missing()))
+    };
+    names.iter().zip(values).map(found).collect()
+}
+
+/// The end of a sentence about a name that is no arm's.
+fn known(stranger: &str, names: &[String]) -> String {
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let hint = nearest(stranger, &known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+    format!("{hint}; the arms are {}", known.join(", "))
 }
 
 /// A set needs two rows before anything can be said about pairs.

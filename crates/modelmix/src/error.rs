@@ -96,6 +96,17 @@ pub enum Error {
         needs: String,
     },
 
+    /// What was given by arm does not fit the arms: it names a stranger, names one twice, leaves one out, or is out of range.
+    #[error("{problem}")]
+    ByArm {
+        /// What was given: a cost, a weight, a floor, a score.
+        what: String,
+        /// The arm that is wrong or missing.
+        arm: String,
+        /// The whole sentence: what is wrong, and what to do.
+        problem: String,
+    },
+
     /// A term that is not a mean over pairs of samples was given to something that knows only such means.
     #[error(
         "{term} is not a mean over pairs of samples, so it can be optimised offline only, by solve; use {instead} in a session"

@@ -8,7 +8,7 @@ use modelmix::{Loss, Objective};
 
 use super::output::{self, Section};
 use crate::args::{Common, ObjectiveArgs, SolveArgs};
-use crate::error::{Failure, Result};
+use crate::error::Result;
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
 
@@ -20,21 +20,9 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
     let (objective, loss) = prepare(&args.objective, &recorded, &args.common)?;
-    let arms = recorded.arms.len();
-    let bounds = if args.floor.is_empty() && args.cap.is_empty() {
-        Bounds::simplex(arms)
-    } else {
-        let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
-        let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
-        for (name, (floor, cap)) in recorded.arms.names().iter().zip(floors.iter().zip(&caps)) {
-            if !(0.0 <= *floor && floor <= cap && *cap <= 1.0) {
-                return Err(Failure::input(format!(
-                    "the floor of {name} is {floor} and its cap {cap}, but shares are between 0 and 1, and a cap is not below its floor"
-                )));
-            }
-        }
-        Bounds::new(floors, caps)?
-    };
+    let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
+    let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
+    let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
     let section = output::section("solve", &args.output, &recorded)?;
     let document = solve(&recorded, &objective, &loss, &bounds, &args.common, &terminal)?;
     terminal.document(&Document::Solve(document.clone()))?;

@@ -142,6 +142,11 @@ impl Objective {
         Self { terms: vec![Term { weight: 1.0, measure }] }
     }
 
+    /// What is usually wanted: `kid` where there is a reference to compare with, else `rke`.
+    pub fn usual(has_reference: bool) -> Self {
+        if has_reference { Self::kid() } else { Self::rke() }
+    }
+
     /// Diversity alone: the RKE mode count.
     pub fn rke() -> Self {
         Self::of(Measure::Rke { kernel: None })

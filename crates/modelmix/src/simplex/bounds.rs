@@ -2,6 +2,11 @@
 
 use crate::error::{Error, Result};
 
+/// Whether shares may lie between these.
+fn is_range(floor: f64, cap: f64) -> bool {
+    0.0 <= floor && floor <= cap && cap <= 1.0
+}
+
 /// What the weights of each arm may be. They must add up to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
@@ -38,7 +43,7 @@ impl Bounds {
             });
         }
         for (arm, (&floor, &cap)) in floors.iter().zip(&caps).enumerate() {
-            if !(0.0 <= floor && floor <= cap && cap <= 1.0) {
+            if !is_range(floor, cap) {
                 return Err(Error::Program {
                     problem: format!(
                         "arm {arm} has floor {floor} and cap {cap}; both must be between 0 and 1, the floor first"
@@ -48,6 +53,27 @@ impl Bounds {
         }
         let bounds = Self { floors, caps };
         bounds.check(bounds.floors.len())?;
+        Ok(bounds)
+    }
+
+    /// The same for arms that have names, which errors speak of.
+    ///
+    /// # Errors
+    /// As [`Bounds::new`], and bounds for another number of arms.
+    pub fn by_arm(names: &[String], floors: Vec<f64>, caps: Vec<f64>) -> Result<Self> {
+        for (name, (&floor, &cap)) in names.iter().zip(floors.iter().zip(&caps)) {
+            if !is_range(floor, cap) {
+                return Err(Error::ByArm {
+                    what: "floor".into(),
+                    arm: name.clone(),
+                    problem: format!(
+                        "the floor of {name} is {floor} and its cap {cap}, but shares are between 0 and 1, and a cap is not below its floor"
+                    ),
+                });
+            }
+        }
+        let bounds = Self::new(floors, caps)?;
+        bounds.check(names.len())?;
         Ok(bounds)
     }
 
