@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::arms::{RecordedArm, RecordedArms};
+use crate::error::Result;
+use crate::features::Features;
 use crate::kernel::Kernel;
-use crate::metrics::{ErrorBy, Metric, ScoreTable, Scorer};
+use crate::metrics::{ErrorBy, Metric, Pool, ScoreSettings, ScoreTable, Scorer};
 use crate::mixture::{Mixture, TermValue};
 use crate::objective::{Measure, Objective};
 use crate::simulate::{PolicyReport, Reached, SimulationReport, Spread};
@@ -257,6 +260,53 @@ pub struct ScoredMixture {
     pub scores: BTreeMap<String, f64>,
     /// As for arms.
     pub errors: BTreeMap<String, Option<f64>>,
+}
+
+impl ScoreDocument {
+    /// Scores every arm, and the mixture where weights are given, which need not add up to 1. `done` is called once the reference
+    /// is prepared, and after each arm and the mixture.
+    ///
+    /// # Errors
+    /// A metric that needs a reference where none is given, settings that do not fit the samples, another number of weights
+    /// than of arms, a negative weight, no positive one.
+    pub fn score(
+        arms: &RecordedArms,
+        reference: Option<&Features>,
+        settings: ScoreSettings,
+        weights: Option<&[f64]>,
+        threads: usize,
+        done: &dyn Fn(),
+    ) -> Result<Self> {
+        // Weights that do not fit are refused before anything is computed.
+        let pool = weights.map(|weights| Pool::arms(arms, weights)).transpose()?;
+        let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
+        let scorer = Scorer::new(settings, &sets, reference, threads)?;
+        done();
+        let score = |name: String, pool: &Pool<'_>| {
+            let table = scorer.score(pool).map_err(|error| error.of(name))?;
+            done();
+            Ok(scores(&table))
+        };
+        let scored = |arm: &RecordedArm| {
+            let (scores, errors) = score(format!("arm {}", arm.name), &Pool::of(&arm.features))?;
+            Ok(ScoredArm { name: arm.name.clone(), samples: arm.features.len(), scores, errors })
+        };
+        let scored = arms.iter().map(scored).collect::<Result<Vec<_>>>()?;
+        let mixture = |(weights, pool): (&[f64], &Pool<'_>)| {
+            let (scores, errors) = score("the mixture".into(), pool)?;
+            // A power of two, which rounds nothing, where the sum of the weights would overflow.
+            let unit = if weights.iter().sum::<f64>().is_finite() { 1.0 } else { f64::EPSILON };
+            let total: f64 = weights.iter().map(|weight| unit * weight).sum();
+            let weights = arms.names().into_iter().zip(weights.iter().map(|weight| unit * weight / total)).collect();
+            Ok(ScoredMixture { weights, effective_samples: pool.effective_len(), scores, errors })
+        };
+        Ok(Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            arms: scored,
+            mixture: weights.zip(pool.as_ref()).map(mixture).transpose()?,
+            settings: score_settings(&scorer),
+        })
+    }
 }
 
 /// A score table as documents have it: scores and standard errors by name.

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::document::{
-    Document, ScoreDocument, ScoredArm, ScoredMixture, brief, more_is_better, score_settings, scores,
-};
+use modelmix::document::{Document, ScoreDocument, brief, more_is_better};
 use modelmix::kernel::{Bandwidth, KernelSpec};
-use modelmix::metrics::{Metric, Pool, Preset, ScoreSettings, Scorer};
-use modelmix::{Features, solve};
+use modelmix::metrics::{Preset, ScoreSettings};
+use modelmix::solve;
 
 use super::output::{self, Section};
 use crate::args::{Common, ScoreArgs};
-use crate::error::{Failure, Result};
+use crate::error::Result;
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bold, dim};
 
@@ -24,8 +22,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
     let settings = if recorded.reference.is_none() && args.metrics.is_empty() && args.preset.is_none() {
-        // What can be said without a reference.
-        ScoreSettings { metrics: vec![Metric::Rke, Metric::Vendi], ..settings }
+        settings.without_reference()
     } else {
         settings
     };
@@ -36,7 +33,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
         let loss = inputs::loss(&objective, &args.objective, &recorded, &args.common)?;
         Some(solve(&recorded.arms, &loss)?.weights())
     } else {
-        Some(weights(args, &recorded)?)
+        Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)
     };
     let section = output::section("score", &args.output, &recorded)?;
     let document = score(&recorded, settings, weights.as_deref(), &args.common, &terminal)?;
@@ -45,22 +42,6 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());
     let section = output::weighed(Section { score: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output).map(drop)
-}
-
-/// The weights as they were typed.
-fn weights(args: &ScoreArgs, recorded: &Recorded) -> Result<Vec<f64>> {
-    let weights = inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?;
-    if let Some((name, weight)) = recorded.arms.names().iter().zip(&weights).find(|(_, weight)| **weight < 0.0) {
-        return Err(Failure::input(format!(
-            "the weight of {name} is {weight}, but it must be zero or a positive number"
-        )));
-    }
-    if weights.iter().all(|weight| *weight == 0.0) {
-        return Err(Failure::input(
-            "all weights are 0, but a mixture has at least one arm; give one a positive weight",
-        ));
-    }
-    Ok(weights)
 }
 
 fn settings(args: &ScoreArgs) -> Result<ScoreSettings> {
@@ -93,28 +74,13 @@ pub(crate) fn score(
     terminal: &Terminal,
 ) -> Result<ScoreDocument> {
     let threads = common.threads.unwrap_or_else(modelmix::compute::available_threads);
-    let sets: Vec<&Features> = recorded.arms.iter().map(|arm| &arm.features).collect();
-    let progress = terminal.progress("scoring", recorded.arms.len() as u64 + u64::from(weights.is_some()) + 1);
-    let scorer = Scorer::new(settings, &sets, recorded.reference.as_deref(), threads)?;
-    progress.inc(1);
-    let mut arms = Vec::new();
-    for arm in &recorded.arms {
-        let table = scorer.score(&Pool::of(&arm.features)).map_err(|error| error.of(format!("arm {}", arm.name)))?;
-        let (scores, errors) = scores(&table);
-        arms.push(ScoredArm { name: arm.name.clone(), samples: arm.features.len(), scores, errors });
-        progress.inc(1);
-    }
-    let mixture = weights
-        .map(|weights| -> Result<ScoredMixture> {
-            let pool = Pool::arms(&recorded.arms, weights)?;
-            let (scores, errors) = scores(&scorer.score(&pool).map_err(|error| error.of("the mixture"))?);
-            let total: f64 = weights.iter().sum();
-            let weights = recorded.arms.names().into_iter().zip(weights.iter().map(|weight| weight / total)).collect();
-            Ok(ScoredMixture { weights, effective_samples: pool.effective_len(), scores, errors })
-        })
-        .transpose()?;
+    let steps = recorded.arms.len() as u64 + u64::from(weights.is_some()) + 1;
+    let progress = terminal.progress("scoring", steps);
+    let done = || progress.inc(1);
+    let document =
+        ScoreDocument::score(&recorded.arms, recorded.reference.as_deref(), settings, weights, threads, &done);
     progress.finish_and_clear();
-    Ok(ScoreDocument { version: env!("CARGO_PKG_VERSION").into(), arms, mixture, settings: score_settings(&scorer) })
+    Ok(document?)
 }
 
 /// A row an arm, the best of every column marked.

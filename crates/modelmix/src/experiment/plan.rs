@@ -1,6 +1,7 @@
 //! A checked experiment and its run: features are read, the mixture is solved, scored and simulated, and all that is
 //! expected is compared.
 
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -8,14 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::expected::{Check, Quantity, Requirement};
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::compute::Cpu;
-use crate::document::{
-    ScoreDocument, ScoredArm, ScoredMixture, SimulateDocument, SolveDocument, score_settings, scores,
-};
+use crate::document::{ScoreDocument, SimulateDocument, SolveDocument};
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::load::{self, ArmSource};
 use crate::loss::{Inputs, Loss};
-use crate::metrics::{Metric, Pool, ScoreSettings, Scorer};
+use crate::metrics::{Metric, ScoreSettings};
 use crate::mixture::{Mixture, solve};
 use crate::objective::Objective;
 use crate::simulate::{Simulation, simulate};
@@ -235,28 +234,15 @@ impl Plan {
     ) -> Result<ScoreDocument> {
         let kernel = self.objective.terms().iter().find_map(|term| *term.measure.kernel()?).unwrap_or_default();
         let settings = ScoreSettings { metrics: self.metrics.clone(), kernel, ..ScoreSettings::default() };
-        let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
-        let scorer = Scorer::new(settings, &sets, reference, threads).map_err(|error| self.wrap(error))?;
-        let of = arms.len() + 1;
-        let mut scored = Vec::with_capacity(arms.len());
-        for (pool, arm) in arms.iter().enumerate() {
-            progress(Stage::Scoring { pool, of });
-            let (scores, errors) = scores(&scorer.score(&Pool::of(&arm.features))?);
-            scored.push(ScoredArm { name: arm.name.clone(), samples: arm.features.len(), scores, errors });
-        }
-        progress(Stage::Scoring { pool: arms.len(), of });
-        let pool = Pool::arms(arms, &mixture.weights())?;
-        let (scores, errors) = scores(&scorer.score(&pool)?);
-        Ok(ScoreDocument {
-            version: env!("CARGO_PKG_VERSION").into(),
-            arms: scored,
-            mixture: Some(ScoredMixture {
-                weights: mixture.arms.iter().map(|arm| (arm.name.clone(), arm.weight)).collect(),
-                effective_samples: pool.effective_len(),
-                scores,
-                errors,
-            }),
-            settings: score_settings(&scorer),
-        })
+        let (of, at) = (arms.len() + 1, Cell::new(0));
+        let progress = RefCell::new(progress);
+        let done = || {
+            let pool = at.replace(at.get() + 1);
+            if pool < of {
+                progress.borrow_mut()(Stage::Scoring { pool, of });
+            }
+        };
+        ScoreDocument::score(arms, reference, settings, Some(&mixture.weights()), threads, &done)
+            .map_err(|error| self.wrap(error))
     }
 }

@@ -8,6 +8,11 @@ use crate::random::Random;
 /// What is this near to a whole number is one.
 const WHOLE: f64 = 1e-9;
 
+/// Whether a set may have this weight.
+fn is_share(weight: f64) -> bool {
+    weight.is_finite() && weight >= 0.0
+}
+
 /// One set of samples, or a mixture of several: sample a of set i weighs αᵢ/nᵢ.
 ///
 /// ```
@@ -46,7 +51,7 @@ impl<'a> Pool<'a> {
         let mut parts: Vec<Part<'a>> = Vec::new();
         let mut width = None;
         for (index, (features, share)) in sets.into_iter().enumerate() {
-            if !(share.is_finite() && share >= 0.0) {
+            if !is_share(share) {
                 return Err(Error::setting(&format!("the weight of set {index}"), share, "zero or a positive number"));
             }
             let expected = *width.get_or_insert(features.width());
@@ -84,6 +89,12 @@ impl<'a> Pool<'a> {
                 "a mixture",
                 format!("one weight an arm, zero for those left out: {} given for {} arms", weights.len(), arms.len()),
             ));
+        }
+        if let Some((arm, weight)) = arms.iter().zip(weights).find(|(_, weight)| !is_share(**weight)) {
+            return Err(Error::setting(&format!("the weight of {}", arm.name), weight, "zero or a positive number"));
+        }
+        if weights.iter().all(|weight| *weight == 0.0) {
+            return Err(Error::missing("a mixture", "an arm with a positive weight, and all weights are 0; give one"));
         }
         Self::mixture(arms.iter().map(|arm| &arm.features).zip(weights.iter().copied()))
     }

@@ -226,6 +226,15 @@ impl Default for ScoreSettings {
     }
 }
 
+impl ScoreSettings {
+    /// The same with the metrics that can be had without a reference: rke and vendi.
+    #[must_use]
+    pub fn without_reference(self) -> Self {
+        let metrics = Metric::ALL.into_iter().filter(|metric| !metric.needs_reference()).collect();
+        Self { metrics, ..self }
+    }
+}
+
 /// Scores by metric.
 pub type ScoreTable = BTreeMap<Metric, Estimate>;
 

@@ -15,6 +15,7 @@ mod policies;
 mod properties;
 mod reductions;
 mod session;
+mod shells;
 mod simplex;
 mod simulation;
 mod smooth;

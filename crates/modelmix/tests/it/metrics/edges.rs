@@ -259,7 +259,9 @@ fn weights_and_widths() {
     let arms = ["a", "b"].into_iter().zip([&a, &b]).map(|(name, set)| RecordedArm::new(name, set.clone())).collect();
     let arms = RecordedArms::new(arms).unwrap();
     says(Pool::arms(&arms, &[1.0]), &["1 given for 2 arms", "2 arms"]);
-    says(Pool::arms(&arms, &[1.0, -1.0]), &["-1", "positive"]);
+    says(Pool::arms(&arms, &[1.0, -1.0]), &["weight of b is -1", "positive"]);
+    says(Pool::arms(&arms, &[f64::NAN, 1.0]), &["weight of a is NaN", "positive"]);
+    says(Pool::arms(&arms, &[0.0, 0.0]), &["all weights are 0", "positive"]);
     assert_eq!(Pool::arms(&arms, &[1.0, 3.0]).unwrap().row_weights(), mix(0.25, 0.75).unwrap().row_weights());
     let pool = Pool::of(&a);
     let parts = ["the reference has 3 columns", "samples has 2", "same encoder"];
