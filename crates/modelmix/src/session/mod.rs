@@ -102,6 +102,13 @@ pub struct Snapshot<P = AnyPolicy> {
 
 const SNAPSHOT_VERSION: u32 = 1;
 
+impl<P> Snapshot<P> {
+    /// The arms' names.
+    pub fn arms(&self) -> &[String] {
+        &self.state.names
+    }
+}
+
 impl Session<AnyPolicy> {
     /// A session over features, with one of the policies that come with the crate.
     ///
@@ -364,11 +371,17 @@ impl<P: Policy> Session<P> {
 impl<P: Clone> Session<P> {
     /// All of the session but its loss, as data.
     pub fn snapshot(&self) -> Snapshot<P> {
-        let fingerprint = match &self.source {
+        Snapshot { version: SNAPSHOT_VERSION, fingerprint: self.fingerprint(), state: self.state.clone() }
+    }
+}
+
+impl<P> Session<P> {
+    /// That of the loss ([`Loss::fingerprint`]); nothing where the caller gives values.
+    pub fn fingerprint(&self) -> Option<u64> {
+        match &self.source {
             Source::Features(loss) => Some(loss.fingerprint()),
             Source::Values => None,
-        };
-        Snapshot { version: SNAPSHOT_VERSION, fingerprint, state: self.state.clone() }
+        }
     }
 }
 

@@ -48,7 +48,12 @@ pub struct Simulation {
 impl Default for Simulation {
     fn default() -> Self {
         Self {
-            policies: vec![PolicySpec::Adaptive, PolicySpec::MixtureOracle, PolicySpec::OneArmOracle],
+            policies: vec![
+                PolicySpec::Adaptive,
+                PolicySpec::Greedy,
+                PolicySpec::OneArmOracle,
+                PolicySpec::MixtureOracle,
+            ],
             rounds: 1000,
             seeds: 10,
             seed: 0,

@@ -1,0 +1,43 @@
+"""Progress bars by tqdm, for whoever wants them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+
+class Bar:
+    """A bar that the extension starts and moves; nothing at all where none is wanted."""
+
+    def __init__(self, wanted: bool, what: str, unit: str, scaled: bool = False) -> None:
+        """``what`` is done, in so many of ``unit``."""
+        self._what, self._unit, self._scaled = what, unit, scaled
+        self._bar: Any = None
+        self._tqdm: Any = None
+        if wanted:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                raise ImportError("progress=True needs tqdm; install it with pip install tqdm") from None
+            self._tqdm = tqdm
+
+    def started(self, total: int) -> None:
+        """So much there is to do."""
+        if self._tqdm is not None:
+            self._bar = self._tqdm(total=total, desc=self._what, unit=self._unit, unit_scale=self._scaled, leave=False)
+
+    def done(self, count: int) -> None:
+        """So much is done."""
+        if self._bar is not None:
+            self._bar.update(min(count, self._bar.total) - self._bar.n)
+
+    def __enter__(self) -> Bar:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Clear the line."""
+        if self._bar is not None:
+            self._bar.close()

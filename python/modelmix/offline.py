@@ -1,0 +1,233 @@
+"""Offline: from recorded samples to weights, scores and simulated runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from . import _modelmix
+from ._arrays import ArrayLike, Arms, named
+from ._progress import Bar
+from .objectives import Objective, ScoreValues, problem
+from .policies import Policy
+from .policies import text as policy_text
+from .results import Mixture, Scores, Simulation
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["load", "load_array", "score", "simulate", "solve"]
+
+#: The metrics' names.
+MetricName: TypeAlias = Literal[
+    "rke", "vendi", "kid", "kid_full", "mmd", "cmmd", "fid", "fid_infinity", "precision", "recall", "density", "coverage"
+]
+
+#: The tools whose definitions can be had.
+PresetName: TypeAlias = Literal["torch-fidelity", "clean-fid", "prdc", "vendi-score"]
+
+
+def load(*sources: str | PathLike[str]) -> dict[str, npt.NDArray[np.float32]]:
+    """Read arms from files: ``.npy``, ``.npz``, ``.safetensors``, ``.csv``, ``.tsv``, ``.parquet``.
+
+    A source is ``[name=]path[:key]``, as on the command line: an ``.npz`` or ``.safetensors`` file holds an arm an array, any
+    other file is one arm named by its stem. The arrays cannot be written to; large files stay on disk and are mapped.
+
+    >>> arms = load("data/fashion/specialists.npz")
+    >>> list(arms)
+    ['tops_gan', 'shoes_gan', 'legs_bags_gan', 'vae', 'flow']
+    >>> load("a=data/fashion/specialists.npz:vae")["a"].shape
+    (1500, 64)
+    """
+    return dict(_modelmix.load([fspath(source) for source in sources]))
+
+
+def load_array(source: str | PathLike[str]) -> npt.NDArray[np.float32]:
+    """Read one array, ``path[:key]``, such as a reference.
+
+    >>> load_array("data/fashion/reference.npy").shape
+    (1500, 64)
+    """
+    return _modelmix.load_array(fspath(source))
+
+
+def solve(
+    arms: Arms,
+    objective: Objective | str | None = None,
+    *,
+    reference: ArrayLike | None = None,
+    bandwidth: float | None = None,
+    costs: Mapping[str, float] | None = None,
+    scores: Mapping[str, ScoreValues] | None = None,
+    floor: Mapping[str, float] | None = None,
+    cap: Mapping[str, float] | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool = False,
+) -> Mixture:
+    """Find the weights of the mixture that minimises the objective.
+
+    ``arms`` are features by name: NumPy arrays, torch tensors, frames, n rows of d floats each. ``objective`` is
+    ``mm.Kid(reference) - 0.2 * mm.Precision(reference)`` or text; without one it is ``kid`` where there is a reference, else
+    ``rke``. ``bandwidth`` is for terms that name no kernel; without one it is the median distance. ``floor`` and ``cap`` are the
+    smallest and largest shares that an arm may have.
+
+    >>> import modelmix as mm
+    >>> arms = mm.load("data/fashion/specialists.npz")
+    >>> reference = mm.load_array("data/fashion/reference.npy")
+    >>> best = mm.solve(arms, mm.Kid(reference, bandwidth=20))
+    >>> {name: round(weight, 2) for name, weight in best.weights.items()}
+    {'tops_gan': 0.37, 'shoes_gan': 0.31, 'legs_bags_gan': 0.31, 'vae': 0.0, 'flow': 0.0}
+    """
+    given = problem(
+        objective, reference=reference, costs=costs, scores=scores, bandwidth=bandwidth, seed=seed, threads=threads
+    )
+    with Bar(progress, "solving", "pair", scaled=True) as bar:
+        document, sentence = _modelmix.solve(
+            named(arms), given, dict(floor or {}), dict(cap or {}), bar.started, bar.done if progress else None
+        )
+    return Mixture._read(document, sentence)
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """Which metrics and how they are defined, as the extension takes it."""
+
+    metrics: list[str] | None = None
+    preset: str | None = None
+    kernel: str | None = None
+    vendi_kernel: str | None = None
+    order: float | None = None
+    neighbours: int | None = None
+    closed: bool | None = None
+    subsets: int | None = None
+    subset_size: int | None = None
+    subset_seed: int | None = None
+    seed: int = 0
+
+
+def score(
+    arms: Arms,
+    reference: ArrayLike | None = None,
+    *,
+    metrics: Sequence[MetricName] | None = None,
+    preset: PresetName | None = None,
+    weights: Mapping[str, float] | None = None,
+    mixture: bool = True,
+    objective: Objective | str | None = None,
+    bandwidth: float | None = None,
+    costs: Mapping[str, float] | None = None,
+    scores: Mapping[str, ScoreValues] | None = None,
+    order: float | None = None,
+    neighbours: int | None = None,
+    subsets: int | None = None,
+    subset_size: int | None = None,
+    subset_seed: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool = False,
+) -> Scores:
+    """Score every arm, and a mixture of them: RKE, Vendi, KID, FID, precision, recall, density, coverage.
+
+    The mixture has the given ``weights``, or those that are best for ``objective`` (as in :func:`solve`); there is none with
+    ``mixture=False``. ``preset`` gives the numbers of another tool. Without a reference there are RKE and Vendi.
+
+    >>> import modelmix as mm
+    >>> arms = mm.load("data/fashion/specialists.npz")
+    >>> reference = mm.load_array("data/fashion/reference.npy")
+    >>> table = mm.score(arms, reference, metrics=["fid"], weights={"vae": 1, "flow": 1})
+    >>> round(table["vae"]["fid"], 1) > round(table.mixture["fid"], 1)
+    True
+    """
+    if mixture is False and weights is not None:
+        raise ValueError("weights are given, and mixture=False says that there is no mixture; leave one of them out")
+    given = problem(
+        objective, reference=reference, costs=costs, scores=scores, bandwidth=bandwidth, seed=seed, threads=threads
+    )
+    settings = ScoreSettings(
+        metrics=None if metrics is None else [str(metric) for metric in metrics],
+        preset=preset,
+        kernel=None if bandwidth is None else f"bandwidth={bandwidth}",
+        order=order,
+        neighbours=neighbours,
+        subsets=subsets,
+        subset_size=subset_size,
+        subset_seed=subset_seed,
+        seed=seed,
+    )
+    with Bar(progress, "scoring", "set") as bar:
+        document = _modelmix.score(
+            named(arms),
+            given,
+            settings,
+            None if weights is None else {str(arm): float(weight) for arm, weight in weights.items()},
+            mixture,
+            bar.started,
+            bar.done if progress else None,
+        )
+    return Scores._read(document)
+
+
+@dataclass(frozen=True)
+class SimulationSettings:
+    """What to simulate, as the extension takes it."""
+
+    policies: list[str] | None
+    rounds: int | None
+    seeds: int | None
+    replacement: bool
+    batch: int | None
+    in_flight: int | None
+    checkpoints: int | None
+    memory: int | None
+
+
+def simulate(
+    arms: Arms,
+    objective: Objective | str | None = None,
+    *,
+    policies: Sequence[Policy | str] | None = None,
+    rounds: int = 1000,
+    seeds: int = 10,
+    seed: int = 0,
+    batch: int = 1,
+    in_flight: int = 1,
+    replacement: bool = True,
+    checkpoints: int = 100,
+    memory: int | None = None,
+    reference: ArrayLike | None = None,
+    bandwidth: float | None = None,
+    costs: Mapping[str, float] | None = None,
+    scores: Mapping[str, ScoreValues] | None = None,
+    threads: int | None = None,
+    progress: bool = False,
+) -> Simulation:
+    """Run policies on recorded arms, as if every sample had to be asked for, and see how quickly they find the mixture.
+
+    Every policy runs with the seeds ``seed``, ``seed + 1``, …; policies of the same seed are given the same samples.
+
+    >>> import modelmix as mm
+    >>> arms = mm.load("data/fashion/truncated.npz")
+    >>> report = mm.simulate(arms, mm.Rke(bandwidth=20), policies=[mm.Adaptive(), "greedy"], rounds=200, seeds=2)
+    >>> list(report.policies)
+    ['adaptive', 'greedy']
+    """
+    given = problem(
+        objective, reference=reference, costs=costs, scores=scores, bandwidth=bandwidth, seed=seed, threads=threads
+    )
+    settings = SimulationSettings(
+        policies=None if policies is None else [policy_text(policy) for policy in policies],
+        rounds=rounds,
+        seeds=seeds,
+        replacement=replacement,
+        batch=batch,
+        in_flight=in_flight,
+        checkpoints=checkpoints,
+        memory=memory,
+    )
+    with Bar(progress, "simulating", "run") as bar:
+        document = _modelmix.simulate(named(arms), given, settings, bar.started, bar.done if progress else None)
+    return Simulation._read(document)

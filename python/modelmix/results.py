@@ -1,0 +1,676 @@
+"""What comes back: plain data that prints as tables, shows in notebooks, converts and plots.
+
+Every result is a dataclass. ``to_dict()`` gives the document that the command line prints with ``--json``, ``to_pandas()`` a
+frame, ``plot()`` a figure by matplotlib.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ._modelmix import brief
+from ._table import NOTHING, Table, count, number, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "Estimate", "Mixture", "MixtureArm", "Prdc", "ScoredMixture", "ScoredSet", "Scores", "SessionArm", "SessionReport",
+    "SimulatedPolicy", "Simulation", "Spread", "TermValue",
+]  # fmt: skip
+
+
+class _Result(ABC):
+    """What results have in common."""
+
+    @abstractmethod
+    def _table(self) -> Table: ...
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data, as the command line prints it with ``--json``."""
+
+    @abstractmethod
+    def to_pandas(self) -> pd.DataFrame:
+        """A frame, by pandas."""
+
+    @abstractmethod
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw it with matplotlib: into ``ax``, or into a figure of its own."""
+
+    def __str__(self) -> str:
+        """A table."""
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+
+def _frame(*args: Any, **kwargs: Any) -> pd.DataFrame:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("to_pandas() needs pandas; install it with pip install pandas, or use to_dict()") from None
+    return pandas.DataFrame(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric's value, its standard error, and how that was found.
+
+    >>> print(Estimate(12.345, 0.678, "jackknife"))
+    12.35 ± 0.678
+    >>> float(Estimate(12.345, 0.678, "jackknife"))
+    12.345
+    """
+
+    value: float
+    #: One standard deviation; not a number where a set is too small to tell.
+    standard_error: float
+    #: ``jackknife``, ``influence``, ``terms``, ``subsets`` (the spread of one subset, as tools print it) or ``regression``.
+    by: str
+
+    def __float__(self) -> float:
+        """The value."""
+        return self.value
+
+    def __str__(self) -> str:
+        """The value and its standard error."""
+        return brief(self.value) + ("" if math.isnan(self.standard_error) else f" ± {brief(self.standard_error)}")
+
+
+@dataclass(frozen=True)
+class Prdc:
+    """Precision, recall, density and coverage."""
+
+    precision: Estimate
+    recall: Estimate
+    density: Estimate
+    coverage: Estimate
+
+    def __str__(self) -> str:
+        """All four in a line."""
+        names = ("precision", "recall", "density", "coverage")
+        return ", ".join(f"{name} {getattr(self, name)}" for name in names)
+
+
+@dataclass(frozen=True)
+class TermValue:
+    """What a term of the objective comes to."""
+
+    term: str
+    weight: float
+    #: In the loss, before the weight.
+    value: float
+    #: As people read it: the RKE mode count, the unbiased KID × 100.
+    score: float
+
+
+def _terms(document: list[dict[str, Any]]) -> tuple[TermValue, ...]:
+    return tuple(TermValue(**term) for term in document)
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses and tuples as dictionaries and lists."""
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def _matrix(rows: list[list[float]]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in rows)
+
+
+@dataclass(frozen=True)
+class MixtureArm:
+    """An arm of a :class:`Mixture`."""
+
+    name: str
+    samples: int
+    #: Its share in the mixture.
+    weight: float
+    #: Where the share would be with other samples of the same models, 95% of the time; none with ``fid`` or ``vendi``.
+    interval: tuple[float, float] | None
+    #: Its loss alone.
+    loss: float
+    #: Its score alone.
+    score: float
+    #: How much worse the best mixture is without it; none where it is the only arm.
+    adds: float | None
+    terms: tuple[TermValue, ...]
+
+
+@dataclass(frozen=True)
+class Mixture(_Result):
+    """The best mixture of recorded arms."""
+
+    version: str
+    objective: str
+    #: Its kernels, bandwidths found: ``{"name": "gaussian", "bandwidth": 20.0}``.
+    kernels: tuple[dict[str, Any], ...]
+    arms: tuple[MixtureArm, ...]
+    #: The loss of the mixture, as V-statistic.
+    loss: float
+    #: Of the objective's first term, as people read it.
+    score: float
+    #: What ``score`` is: "RKE", "KID ×100".
+    score_name: str
+    more_is_better: bool
+    #: A proof: no mixture of these samples has a loss less than ``loss - gap``.
+    gap: float
+    terms: tuple[TermValue, ...]
+    #: The name of the best single arm.
+    best_single: str
+    #: The best single arm's loss less the mixture's.
+    gain: float
+    #: K and f (V-statistics), and what is added to αᵀKα + fᵀα to make a loss.
+    quadratic: tuple[tuple[float, ...], ...]
+    linear: tuple[float, ...]
+    constant: float
+    #: The answer in a sentence.
+    sentence: str
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The share of every arm."""
+        return {arm.name: arm.weight for arm in self.arms}
+
+    @property
+    def best_arm(self) -> MixtureArm:
+        """The best single arm."""
+        return self[self.best_single]
+
+    def __getitem__(self, name: str) -> MixtureArm:
+        """The arm of that name."""
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        raise KeyError(name)
+
+    @classmethod
+    def _read(cls, document: dict[str, Any], sentence: str) -> Mixture:
+        def arm(given: dict[str, Any]) -> MixtureArm:
+            interval = given["interval"]
+            return MixtureArm(
+                **{**given, "interval": interval and (interval[0], interval[1]), "terms": _terms(given["terms"])}
+            )
+
+        mixture = document["mixture"]
+        return cls(
+            version=document["version"],
+            objective=document["objective"],
+            kernels=tuple(document["kernels"]),
+            arms=tuple(arm(given) for given in document["arms"]),
+            loss=mixture["loss"],
+            score=mixture["score"],
+            score_name=document["score"]["name"],
+            more_is_better=document["score"]["more_is_better"],
+            gap=mixture["gap"],
+            terms=_terms(mixture["terms"]),
+            best_single=document["best_single"]["name"],
+            gain=document["gain"],
+            quadratic=_matrix(document["quadratic"]),
+            linear=tuple(document["linear"]),
+            constant=document["constant"],
+            sentence=sentence,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data: the document of ``modelmix solve --json``."""
+        best = self.best_arm
+        return {
+            "command": "solve",
+            "version": self.version,
+            "objective": self.objective,
+            "kernel": _plain(self.kernels[0]) if self.kernels else None,
+            "kernels": _plain(self.kernels),
+            "score": {"name": self.score_name, "more_is_better": self.more_is_better},
+            "arms": _plain(self.arms),
+            "mixture": {"loss": self.loss, "score": self.score, "gap": self.gap, "terms": _plain(self.terms)},
+            "best_single": {"name": best.name, "loss": best.loss, "score": best.score},
+            "gain": self.gain,
+            "quadratic": _plain(self.quadratic),
+            "linear": _plain(self.linear),
+            "constant": self.constant,
+        }
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A frame with a row an arm."""
+        return _frame(
+            {
+                "weight": [arm.weight for arm in self.arms],
+                "weight_low": [arm.interval[0] if arm.interval else math.nan for arm in self.arms],
+                "weight_high": [arm.interval[1] if arm.interval else math.nan for arm in self.arms],
+                "loss": [arm.loss for arm in self.arms],
+                "score": [arm.score for arm in self.arms],
+                "adds": [math.nan if arm.adds is None else arm.adds for arm in self.arms],
+                "samples": [arm.samples for arm in self.arms],
+            },
+            index=[arm.name for arm in self.arms],
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the scores of all arms and of the mixture, and the weights with their intervals."""
+        from . import plots
+
+        return plots.mixture(self, ax)
+
+    def _table(self) -> Table:
+        intervals = any(arm.interval for arm in self.arms)
+        header = ["arm", "weight", *(["95% interval"] if intervals else []), self.score_name, "adds", "samples"]
+        rows = []
+        for arm in self.arms:
+            row = [arm.name, percent(arm.weight)]
+            if intervals:
+                row.append("" if arm.interval is None else "–".join(percent(end) for end in arm.interval))
+            rows.append([*row, brief(arm.score), number(arm.adds), count(arm.samples)])
+        total = sum(arm.samples for arm in self.arms)
+        rows.append(["mixture", "", *([""] if intervals else []), brief(self.score), "", count(total)])
+        kernels = "".join(f"; {_kernel(kernel)}" for kernel in self.kernels)
+        gap = f"{self.gap:.0e}" if self.gap > 0 else "0"
+        note = (
+            f"objective {self.objective}{kernels}; loss {brief(self.loss)} is within {gap} of the optimum; "
+            '"adds" is how much it grows without the arm'
+        )
+        return Table(self.sentence, header, rows, note, frozenset({len(rows) - 1}))
+
+
+def _kernel(kernel: dict[str, Any]) -> str:
+    settings = ", ".join(f"{key} {value:.6g}" for key, value in kernel.items() if key != "name")
+    return f"{kernel['name']}{', ' if settings else ''}{settings}"
+
+
+@dataclass(frozen=True)
+class ScoredSet:
+    """Scores of an arm, by metric."""
+
+    name: str
+    samples: int
+    #: By metric, and ``kid_std``, the standard deviation between KID's subsets.
+    scores: dict[str, float]
+    #: Standard errors by metric; none where they are not defined.
+    errors: dict[str, float | None]
+
+    def __getitem__(self, metric: str) -> float:
+        """The score by that metric."""
+        return self.scores[metric]
+
+
+@dataclass(frozen=True)
+class ScoredMixture:
+    """Scores of a mixture, by metric."""
+
+    weights: dict[str, float]
+    #: How many samples of equal weight say as much.
+    effective_samples: float
+    scores: dict[str, float]
+    errors: dict[str, float | None]
+
+    def __getitem__(self, metric: str) -> float:
+        """The score by that metric."""
+        return self.scores[metric]
+
+
+#: Metrics of which less is better.
+_LESS = frozenset({"kid", "kid_full", "mmd", "cmmd", "fid", "fid_infinity"})
+
+
+@dataclass(frozen=True)
+class Scores(_Result):
+    """Scores of every arm and of a mixture."""
+
+    version: str
+    arms: tuple[ScoredSet, ...]
+    mixture: ScoredMixture | None
+    #: How the metrics were defined.
+    settings: dict[str, Any]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics' names in the order asked for."""
+        return tuple(self.settings["metrics"])
+
+    def __getitem__(self, name: str) -> ScoredSet:
+        """The arm of that name."""
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        raise KeyError(name)
+
+    @classmethod
+    def _read(cls, document: dict[str, Any]) -> Scores:
+        mixture = document["mixture"]
+        return cls(
+            version=document["version"],
+            arms=tuple(ScoredSet(**arm) for arm in document["arms"]),
+            mixture=None if mixture is None else ScoredMixture(**mixture),
+            settings=document["settings"],
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data: the document of ``modelmix score --json``."""
+        return {"command": "score", **_plain(self)}
+
+    def _sets(self) -> Iterator[tuple[str, ScoredSet | ScoredMixture]]:
+        for arm in self.arms:
+            yield arm.name, arm
+        if self.mixture is not None:
+            yield "mixture", self.mixture
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A frame with a row an arm and one for the mixture, a column a score, and ``…_error`` for standard errors."""
+        rows: dict[str, dict[str, float]] = {}
+        for name, scored in self._sets():
+            errors = {f"{metric}_error": math.nan if error is None else error for metric, error in scored.errors.items()}
+            rows[name] = {**scored.scores, **errors}
+        return _frame(list(rows.values()), index=list(rows))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw every metric of every arm and the mixture, each scaled to its best."""
+        from . import plots
+
+        return plots.scores(self, ax)
+
+    def _table(self) -> Table:
+        header = ["arm", *(f"{metric} {'↓' if metric in _LESS else '↑'}" for metric in self.metrics)]
+        best = {
+            metric: (min if metric in _LESS else max)(scored[metric] for _, scored in self._sets())
+            for metric in self.metrics
+        }
+        rows = []
+        for name, scored in self._sets():
+            cells = [name]
+            for metric in self.metrics:
+                error = scored.scores.get(f"{metric}_std", scored.errors.get(metric))
+                mark = " *" if scored[metric] == best[metric] else "  "
+                cells.append(brief(scored[metric]) + ("" if error is None else f" ± {brief(error)}") + mark)
+            rows.append(cells)
+        note = "* best; ± is a standard error, and for kid the spread between subsets"
+        strong: frozenset[int] = frozenset()
+        if self.mixture is not None:
+            shares = sorted(self.mixture.weights.items(), key=lambda pair: -pair[1])
+            named = ", ".join(f"{name} {percent(share)}" for name, share in shares if share >= 0.0005)
+            note = f"mixture: {named}; it says as much as {self.mixture.effective_samples:.0f} samples; {note}"
+            strong = frozenset({len(rows) - 1})
+        models = f"{len(self.arms)} model{'s' if len(self.arms) > 1 else ''}"
+        return Table(f"Scores of {models}{' and a mixture' if self.mixture else ''}", header, rows, note, strong)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A quantity over rounds: mean and standard deviation over seeds."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SimulatedPolicy:
+    """How a policy did."""
+
+    #: The rounds at which results were kept.
+    rounds: tuple[int, ...]
+    #: The loss of the samples collected.
+    loss: Spread
+    #: How far the proportions are from the optimum.
+    regret: Spread
+    #: The proportions at each of the rounds, by arm: the mean over seeds.
+    shares: tuple[tuple[float, ...], ...]
+    #: The proportions at the end.
+    weights: tuple[float, ...]
+    #: The median round from which on 90, 95 and 99 percent of the gain are kept; none where half of the seeds do not get there.
+    reached: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Simulation(_Result):
+    """How policies did on recorded arms."""
+
+    version: str
+    objective: str
+    kernel: dict[str, Any] | None
+    #: What the loss reads as: "RKE", "KID ×100".
+    score_name: str
+    more_is_better: bool
+    #: The arms' names.
+    arms: tuple[str, ...]
+    #: How many seeds every policy ran with, and the first one.
+    seeds: int
+    seed: int
+    #: The optimal weights on all recorded samples, and their loss.
+    optimum: dict[str, float]
+    optimal_loss: float
+    #: The best single arm, and its loss.
+    best_single: str
+    best_single_loss: float
+    gain: float
+    #: By policy, as the command line takes it, in the order given.
+    policies: dict[str, SimulatedPolicy]
+
+    def __getitem__(self, policy: object) -> SimulatedPolicy:
+        """How a policy did: by its text or its object."""
+        return self.policies[str(policy)]
+
+    @classmethod
+    def _read(cls, document: dict[str, Any]) -> Simulation:
+        def policy(given: dict[str, Any]) -> SimulatedPolicy:
+            return SimulatedPolicy(
+                rounds=tuple(given["rounds"]),
+                loss=Spread(tuple(given["loss"]["mean"]), tuple(given["loss"]["std"])),
+                regret=Spread(tuple(given["regret"]["mean"]), tuple(given["regret"]["std"])),
+                shares=_matrix(given["shares"]),
+                weights=tuple(given["weights"]),
+                reached=given["reached"],
+            )
+
+        return cls(
+            version=document["version"],
+            objective=document["objective"],
+            kernel=document["kernel"],
+            score_name=document["score"]["name"],
+            more_is_better=document["score"]["more_is_better"],
+            arms=tuple(document["arms"]),
+            seeds=document["seeds"],
+            seed=document["seed"],
+            optimum=dict(zip(document["arms"], document["optimum"]["weights"])),
+            optimal_loss=document["optimum"]["loss"],
+            best_single=document["best_single"]["name"],
+            best_single_loss=document["best_single"]["loss"],
+            gain=document["gain"],
+            policies={name: policy(document["policies"][name]) for name in document["order"]},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data: the document of ``modelmix simulate --json``."""
+        return {
+            "command": "simulate",
+            "version": self.version,
+            "objective": self.objective,
+            "kernel": _plain(self.kernel),
+            "score": {"name": self.score_name, "more_is_better": self.more_is_better},
+            "arms": list(self.arms),
+            "seeds": self.seeds,
+            "seed": self.seed,
+            "optimum": {"weights": list(self.optimum.values()), "loss": self.optimal_loss},
+            "best_single": {"name": self.best_single, "loss": self.best_single_loss},
+            "gain": self.gain,
+            "order": list(self.policies),
+            "policies": _plain(self.policies),
+        }
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A frame with a row a policy and kept round."""
+        columns = ("policy", "round", "loss", "loss_std", "regret", "regret_std")
+        rows = [
+            (name, *values)
+            for name, done in self.policies.items()
+            for values in zip(done.rounds, done.loss.mean, done.loss.std, done.regret.mean, done.regret.std)
+        ]
+        return _frame(rows, columns=columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the loss of the samples collected against the round, as the paper's figures do."""
+        from . import plots
+
+        return plots.simulation(self, ax)
+
+    def _table(self) -> Table:
+        header = ["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"]
+        rows = []
+        for name, done in self.policies.items():
+            most = max(range(len(self.arms)), key=lambda arm: done.weights[arm])
+            rows.append(
+                [
+                    name,
+                    f"{brief(done.loss.mean[-1])} ± {brief(done.loss.std[-1])}",
+                    brief(done.regret.mean[-1]),
+                    *(count(done.reached[share]) for share in ("90", "95", "99")),
+                    f"{self.arms[most]} {100 * done.weights[most]:.0f}%",
+                ]
+            )
+        first, done = next(iter(self.policies.items()))
+        reached, rounds = done.reached["95"], done.rounds[-1]
+        title = (
+            f"{first} does not keep 95% of the gain within {count(rounds)} rounds."
+            if reached is None
+            else f"{first} keeps 95% of the gain from round {count(reached)} of {count(rounds)} on."
+        )
+        note = (
+            f"objective {self.objective}, {self.seeds} seeds; optimum {brief(self.optimal_loss)}, best single arm "
+            f'{self.best_single} {brief(self.best_single_loss)}; "to 95%" is the median round from which on 95% of the '
+            "gain between them is kept"
+        )
+        return Table(title, header, rows, note)
+
+
+@dataclass(frozen=True)
+class SessionArm:
+    """An arm of a :class:`SessionReport`."""
+
+    name: str
+    #: Samples held.
+    samples: int
+    #: Samples in flight.
+    pending: int
+    #: Pulls given up.
+    abandoned: int
+    #: Its share of the samples held.
+    share: float
+    #: Its weight in the best mixture of the samples held.
+    weight: float
+    #: Its loss alone; none before its first sample.
+    loss: float | None
+
+
+@dataclass(frozen=True)
+class SessionReport(_Result):
+    """Where a session stands."""
+
+    policy: str
+    objective: str | None
+    kernels: tuple[dict[str, Any], ...]
+    #: Pulls that were answered.
+    rounds: int
+    #: Samples held.
+    samples: int
+    arms: tuple[SessionArm, ...]
+    #: The loss of the samples held; none before the first.
+    loss: float | None
+    #: The loss of the best mixture of them, by ``weights``.
+    mixture_loss: float | None
+    #: How far from the optimum of what is known the weights can be.
+    gap: float | None
+    #: The name of the best single arm so far.
+    best_single: str | None
+    #: K and f (V-statistics); arms without samples have zeros.
+    quadratic: tuple[tuple[float, ...], ...]
+    linear: tuple[float, ...]
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The best mixture as far as it is known."""
+        return {arm.name: arm.weight for arm in self.arms}
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The proportions of the samples held."""
+        return {arm.name: arm.share for arm in self.arms}
+
+    def __getitem__(self, name: str) -> SessionArm:
+        """The arm of that name."""
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        raise KeyError(name)
+
+    @classmethod
+    def _read(cls, document: dict[str, Any], objective: str | None) -> SessionReport:
+        arms = tuple(SessionArm(**arm) for arm in document["arms"])
+        best, flat = document["best_single"], document["form"]["quadratic"]
+        return cls(
+            policy=document["policy"],
+            objective=objective,
+            kernels=tuple(document["kernels"]),
+            rounds=document["rounds"],
+            samples=document["samples"],
+            arms=arms,
+            loss=document["loss"],
+            mixture_loss=document["mixture_loss"],
+            gap=document["gap"],
+            best_single=None if best is None else arms[best].name,
+            quadratic=_matrix([flat[at : at + len(arms)] for at in range(0, len(flat), len(arms))]),
+            linear=tuple(document["form"]["linear"]),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A frame with a row an arm."""
+        columns = ("weight", "share", "samples", "pending", "abandoned", "loss")
+        return _frame(
+            {
+                name: [math.nan if getattr(arm, name) is None else getattr(arm, name) for arm in self.arms]
+                for name in columns
+            },
+            index=[arm.name for arm in self.arms],
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the weights beside the proportions of the samples held."""
+        from . import plots
+
+        return plots.session(self, ax)
+
+    def _table(self) -> Table:
+        header = ["arm", "weight", "share", "samples", "loss"]
+        troubled = any(arm.abandoned for arm in self.arms)
+        flying = any(arm.pending for arm in self.arms)
+        header += (["in flight"] if flying else []) + (["given up"] if troubled else [])
+        rows = []
+        for arm in self.arms:
+            row = [arm.name, percent(arm.weight), percent(arm.share), count(arm.samples), number(arm.loss)]
+            rows.append(row + ([count(arm.pending)] if flying else []) + ([count(arm.abandoned)] if troubled else []))
+        samples = f"{count(self.samples)} sample{'' if self.samples == 1 else 's'}"
+        if self.mixture_loss is None:
+            title = f"No samples yet of {len(self.arms)} arms."
+        else:
+            used = sorted((arm for arm in self.arms if arm.weight >= 0.005), key=lambda arm: -arm.weight)
+            title = f"After {samples}: " + ", ".join(f"{arm.name} {100 * arm.weight:.0f}%" for arm in used) + "."
+        objective = f"objective {self.objective}, " if self.objective else ""
+        note = (
+            f"{objective}policy {self.policy}; loss of the samples held {number(self.loss)}, of the best mixture of them "
+            f"{number(self.mixture_loss)}, best single arm {self.best_single or NOTHING}"
+        )
+        return Table(title, header, rows, note)

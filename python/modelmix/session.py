@@ -1,0 +1,263 @@
+"""Online: ask which arm to pull, tell what came back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _modelmix
+from ._arrays import ArrayLike, as_rows, floats
+from .objectives import Objective, Problem, problem
+from .policies import Policy
+from .policies import text as policy_text
+from .results import SessionReport
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["Pull", "Session"]
+
+
+@dataclass(frozen=True)
+class Pull:
+    """A request to an arm: give ``count`` samples."""
+
+    id: int
+    #: The arm's name.
+    arm: str
+    #: Its place among the arms.
+    index: int
+    count: int
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """How a session is run, as the extension takes it."""
+
+    policy: str | None
+    seed: int
+    batch: int
+    rounds: int | None
+    storage: str
+
+
+class Session:
+    """Chooses which arm to pull next, so that as few samples as possible are spent on finding the best mixture.
+
+    >>> import modelmix as mm
+    >>> session = mm.Session(["left", "right"], mm.Rke(bandwidth=1.0), seed=0)
+    >>> for number in range(40):
+    ...     pull = session.ask()
+    ...     session.tell(pull, [0.0 if pull.arm == "left" else 9.0, float(number)])
+    >>> report = session.report()
+    >>> report.samples, {arm.name: round(arm.weight, 1) for arm in report.arms}
+    (40, {'left': 0.5, 'right': 0.5})
+
+    Pulls may be asked for before earlier ones are answered, may come back in any order, in batches, or never
+    (:meth:`abandon`). Any thread may use a session. It pickles, with its objective; what it was told is kept as it was, so that
+    arrays may be written to afterwards.
+    """
+
+    def __init__(
+        self,
+        arms: Iterable[str],
+        objective: Objective | str | None = None,
+        *,
+        policy: Policy | str = "adaptive",
+        seed: int = 0,
+        batch: int = 1,
+        rounds: int | None = None,
+        storage: Literal["single", "half"] = "single",
+        reference: ArrayLike | None = None,
+        bandwidth: float | None = None,
+        costs: Mapping[str, float] | None = None,
+        kappa_range: tuple[float, float] | None = None,
+        score_ranges: Mapping[str, tuple[float, float]] | None = None,
+        width: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        """Start with the arms' names and what is to be minimised.
+
+        A pull asks for ``batch`` samples. ``rounds`` is how many pulls there will be, where that is known (Successive Halving
+        plans by it). ``storage="half"`` holds features in half precision. A bandwidth must be given where no reference tells
+        the scale of the features. ``kappa_range`` and ``score_ranges`` are for policies with constants, where a kernel or a
+        score has no range of its own; ``width`` is that of the features, where a kernel needs it before the first.
+        """
+        self._problem: Problem | None = problem(
+            objective,
+            reference=reference,
+            costs=costs,
+            bandwidth=bandwidth,
+            kappa_range=kappa_range,
+            score_ranges=score_ranges,
+            width=width,
+            seed=seed,
+            threads=threads,
+        )
+        settings = SessionSettings(policy_text(policy), seed, batch, rounds, storage)
+        self._inner = _modelmix.Session.over_features([str(arm) for arm in arms], self._problem, settings)
+
+    @classmethod
+    def on_values(
+        cls,
+        arms: Iterable[str],
+        *,
+        policy: Policy | str = "adaptive",
+        seed: int = 0,
+        batch: int = 1,
+        rounds: int | None = None,
+        ranges: tuple[tuple[float, float], tuple[float, float]] | None = None,
+    ) -> Session:
+        """Start a session without features: you give κ and f of every sample (:meth:`tell_values`).
+
+        ``ranges`` are the smallest and largest values of κ and of f, for policies with constants.
+        """
+        settings = SessionSettings(policy_text(policy), seed, batch, rounds, "single")
+        return cls._around(_modelmix.Session.over_values([str(arm) for arm in arms], ranges, settings), None)
+
+    @classmethod
+    def _around(cls, inner: _modelmix.Session, given: Problem | None) -> Session:
+        session = cls.__new__(cls)
+        session._inner, session._problem = inner, given
+        return session
+
+    @property
+    def arms(self) -> list[str]:
+        """The arms' names."""
+        return self._inner.arms()
+
+    @property
+    def in_flight(self) -> list[Pull]:
+        """The pulls that were neither told nor abandoned yet, oldest first."""
+        return [Pull(id, arm, index, count) for id, index, arm, count in self._inner.in_flight()]
+
+    @property
+    def samples(self) -> npt.NDArray[np.float32] | None:
+        """The features told so far, in that order; none where there are none."""
+        return self._inner.samples()
+
+    def ask(self) -> Pull:
+        """Which arm to pull next."""
+        id, index, arm, count = self._inner.ask()
+        return Pull(id, arm, index, count)
+
+    def tell(
+        self,
+        pull: Pull | int,
+        features: ArrayLike,
+        *,
+        scores: Mapping[str, float | Iterable[float]] | None = None,
+    ) -> None:
+        """Tell what came back: features of the samples, one row each (or a single row), and any scores of your own.
+
+        What does not fit is a ValueError, and the session is as it was.
+        """
+        number = _number(pull)
+        given = {
+            name: [float(values)] if isinstance(values, (int, float)) else floats(f"score {name}", values)
+            for name, values in (scores or {}).items()
+        }
+        self._inner.tell(number, as_rows(f"pull {number}", features), given)
+
+    def tell_values(
+        self,
+        pull: Pull | int,
+        kappa: Iterable[float] | Sequence[Iterable[float]],
+        own: float | Sequence[float],
+        linear: float | Sequence[float] = 0.0,
+    ) -> None:
+        """Tell a sample as numbers: κ against every earlier sample in the order told, κ against itself, and f.
+
+        For a batch give lists of them; κ of a later sample of the batch counts the earlier ones.
+        """
+        samples: list[tuple[list[float], float, float]]
+        if isinstance(own, (int, float)):
+            one: Any = kappa
+            if not isinstance(linear, (int, float)):
+                raise ValueError("one sample is told, with several values of f; give one")
+            samples = [([float(value) for value in one], float(own), float(linear))]
+        else:
+            rows: list[Any] = list(kappa)
+            shares = [float(linear)] * len(own) if isinstance(linear, (int, float)) else [float(f) for f in linear]
+            if not len(rows) == len(own) == len(shares):
+                raise ValueError(
+                    f"{len(rows)} rows of κ are told with {len(own)} values of κ(x, x) and {len(shares)} of f; give one a sample"
+                )
+            samples = [([float(value) for value in row], float(self_), f) for row, self_, f in zip(rows, own, shares)]
+        self._inner.tell_values(_number(pull), samples)
+
+    def abandon(self, pull: Pull | int) -> None:
+        """Give a pull up: nothing came back. An arm that fails is left alone for a while."""
+        self._inner.abandon(_number(pull))
+
+    def report(self) -> SessionReport:
+        """The weights as far as they are known, and how the samples held do."""
+        return SessionReport._read(self._inner.report(), None if self._problem is None else self._problem.objective)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a snapshot; :meth:`restore` gives back the session to the last bit. The file is whole or as it was."""
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        with open(partial, "w", encoding="utf-8") as file:
+            file.write(self._inner.snapshot())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+
+    @classmethod
+    def restore(
+        cls,
+        path: str | os.PathLike[str],
+        objective: Objective | str | None = None,
+        *,
+        reference: ArrayLike | None = None,
+        bandwidth: float | None = None,
+        costs: Mapping[str, float] | None = None,
+        kappa_range: tuple[float, float] | None = None,
+        score_ranges: Mapping[str, tuple[float, float]] | None = None,
+        width: int | None = None,
+        seed: int = 0,
+        threads: int | None = None,
+        values: bool = False,
+    ) -> Session:
+        """Read a snapshot; the objective is the one that the session was started with (none, with ``values=True``, for one on values)."""
+        given = problem(
+            objective,
+            reference=reference,
+            costs=costs,
+            bandwidth=bandwidth,
+            kappa_range=kappa_range,
+            score_ranges=score_ranges,
+            width=width,
+            seed=seed,
+            threads=threads,
+        )
+        text = Path(path).read_text(encoding="utf-8")
+        return cls._around(_modelmix.Session.restore(text, None if values else given), None if values else given)
+
+    def __repr__(self) -> str:
+        """The session in a line."""
+        arms = self.arms
+        shown = ", ".join(arms[:5]) + (", …" if len(arms) > 5 else "")
+        objective = "" if self._problem is None else f", {self._problem.objective}"
+        return f"<modelmix.Session of {len(arms)} arms ({shown}){objective}, {self.report().samples} samples>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the snapshot and what the objective needs."""
+        return (_restored, (type(self), self._inner.snapshot(), self._problem))
+
+
+def _restored(cls: type[Session], snapshot: str, given: Problem | None) -> Session:
+    return cls._around(_modelmix.Session.restore(snapshot, given), given)
+
+
+def _number(pull: Pull | int) -> int:
+    if isinstance(pull, Pull):
+        return pull.id
+    if isinstance(pull, int) and pull >= 0:
+        return pull
+    raise ValueError(f"{pull!r} is no pull; tell or abandon what ask returned")

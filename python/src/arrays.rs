@@ -1,0 +1,154 @@
+//! NumPy's arrays as features, without a copy where their memory is laid out as ours, and features as NumPy's arrays.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use half::f16;
+use modelmix::{Error, Features};
+use numpy::ndarray::ArrayView2;
+use numpy::{Element, PyArray2, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use crate::errors::raised;
+
+/// Bytes of features that were written because an array could not be read where it lies.
+static COPIED: AtomicU64 = AtomicU64::new(0);
+
+/// How many bytes of features were copied or converted since the extension was loaded.
+#[pyfunction]
+pub(crate) fn copied_bytes() -> u64 {
+    COPIED.load(Ordering::Relaxed)
+}
+
+/// How long features are used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// As long as a call lasts: Python's memory will do.
+    Call,
+    /// Longer, while the caller may write into the array: only memory that is ours will do.
+    Keep,
+}
+
+/// An array of n × d floats as features. `origin` names it in messages: "arm flux", "the reference".
+pub(crate) fn features(origin: &str, array: &Bound<'_, PyAny>, usage: Use) -> PyResult<Features> {
+    let refuse = |problem: String| raised(Error::Array { origin: origin.into(), problem });
+    let Ok(untyped) = array.cast::<PyUntypedArray>() else {
+        return Err(refuse(format!("a {} is not an array; give rows of floats", array.get_type())));
+    };
+    if untyped.ndim() != 2 {
+        let shape: Vec<String> = untyped.shape().iter().map(usize::to_string).collect();
+        return Err(refuse(format!(
+            "its shape is ({}), and features are two-dimensional: a row a sample, a column a feature",
+            shape.join(", ")
+        )));
+    }
+    let made = if let Ok(single) = array.cast::<PyArray2<f32>>() {
+        borrow(single, usage)
+    } else if let Ok(double) = array.cast::<PyArray2<f64>>() {
+        converted(double, |value| *value, |value| value as f32)
+    } else if let Ok(half) = array.cast::<PyArray2<f16>>() {
+        converted(half, |value| value.to_f64(), |value| value as f32)
+    } else {
+        return Err(refuse(format!(
+            "its values are {}, and features are floats of 16, 32 or 64 bits; convert them, as in x.astype(\"float32\")",
+            untyped.dtype()
+        )));
+    };
+    made.map_err(|error| raised(error.of(origin)))
+}
+
+/// Rows that lie as ours do are read where they are; others are copied.
+fn borrow(array: &Bound<'_, PyArray2<f32>>, usage: Use) -> modelmix::Result<Features> {
+    let width = array.shape()[1];
+    if !array.is_c_contiguous() || width == 0 || array.shape()[0] == 0 {
+        return converted(array, |value| f64::from(*value), |value| value as f32);
+    }
+    if let Some(features) = ours(array) {
+        return Ok(features);
+    }
+    let borrowed = Borrowed { pointer: array.data().cast_const(), len: array.len(), _array: array.clone().unbind() };
+    match usage {
+        Use::Call => Features::shared(width, Arc::new(borrowed)),
+        Use::Keep => {
+            COPIED.fetch_add(4 * array.len() as u64, Ordering::Relaxed);
+            Features::new(width, borrowed.as_ref().to_vec())
+        }
+    }
+}
+
+/// All values in single precision, row after row. Those that have no finite one are refused as they were given.
+fn converted<T: Element>(
+    array: &Bound<'_, PyArray2<T>>,
+    widen: impl Fn(&T) -> f64,
+    narrow: impl Fn(f64) -> f32,
+) -> modelmix::Result<Features> {
+    let (rows, width) = (array.shape()[0], array.shape()[1]);
+    COPIED.fetch_add(4 * (rows * width) as u64, Ordering::Relaxed);
+    // SAFETY: the interpreter is held and no Python code runs until the view is gone, so that nothing writes to the array;
+    // the package hands over aligned arrays of the machine's byte order.
+    let view = unsafe { array.as_array() };
+    let mut values = Vec::with_capacity(rows * width);
+    for (index, value) in view.iter().enumerate() {
+        let value = widen(value);
+        let single = narrow(value);
+        if !single.is_finite() {
+            return Err(Error::NotFinite {
+                origin: "features".into(),
+                row: index / width,
+                column: index % width,
+                value,
+            });
+        }
+        values.push(single);
+    }
+    Features::new(width, values)
+}
+
+/// The memory of an array of Python's, alive as long as this is.
+struct Borrowed {
+    pointer: *const f32,
+    len: usize,
+    _array: Py<PyArray2<f32>>,
+}
+
+// SAFETY: the memory is only read. That nobody writes to it while a call lasts is the caller's duty, as it is with every
+// library that lets go of the interpreter while it computes; whoever does gets wrong numbers, as nothing is derived from the
+// values that memory safety rests on.
+unsafe impl Send for Borrowed {}
+// SAFETY: as above.
+unsafe impl Sync for Borrowed {}
+
+impl AsRef<[f32]> for Borrowed {
+    fn as_ref(&self) -> &[f32] {
+        // SAFETY: the pointer and the length are those of a contiguous array that `_array` keeps alive; NumPy does not move
+        // an array's memory while there are references to it.
+        unsafe { std::slice::from_raw_parts(self.pointer, self.len) }
+    }
+}
+
+/// Features of ours whose memory Python's arrays may view, such as a mapped file's.
+#[pyclass(frozen)]
+pub(crate) struct Memory {
+    features: Features,
+}
+
+/// Features as an array that cannot be written to: a view of their memory, not a copy.
+pub(crate) fn array(py: Python<'_>, features: Features) -> PyResult<Bound<'_, PyArray2<f32>>> {
+    let memory = Bound::new(py, Memory { features })?;
+    let features = &memory.get().features;
+    let view = ArrayView2::from_shape((features.len(), features.width()), features.values())
+        .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))?;
+    // SAFETY: the values are never moved or written while the features live, and the array keeps `memory` alive.
+    let array = unsafe { PyArray2::borrow_from_array(&view, memory.clone().into_any()) };
+    array.call_method1("setflags", (false,))?;
+    Ok(array)
+}
+
+/// The features behind an array that [`array`] made, where it views all of them.
+fn ours(array: &Bound<'_, PyArray2<f32>>) -> Option<Features> {
+    let base = array.getattr("base").ok()?;
+    let features = &base.cast::<Memory>().ok()?.get().features;
+    let whole =
+        features.values().as_ptr() == array.data().cast_const() && [features.len(), features.width()] == array.shape();
+    whole.then(|| features.clone())
+}

@@ -1,0 +1,131 @@
+//! Objectives: their text, and all that they are prepared with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use modelmix::arms::by_arm;
+use modelmix::compute::Cpu;
+use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrays::{Use, features};
+use crate::errors::raised;
+
+/// The terms of an objective: weight and text of each.
+///
+/// # Errors
+/// What cannot be read, and where.
+#[pyfunction]
+pub(crate) fn objective(text: &str) -> PyResult<Vec<(f64, String)>> {
+    let objective = Objective::parse(text).map_err(raised)?;
+    Ok(objective.terms().iter().map(|term| (term.weight, term.measure.to_string())).collect())
+}
+
+/// An objective's text as the library writes it.
+///
+/// # Errors
+/// No terms, or one that cannot be read.
+#[pyfunction]
+pub(crate) fn objective_text(terms: Vec<(f64, String)>) -> PyResult<String> {
+    let terms =
+        terms.iter().map(|(weight, text)| Ok(*weight * Objective::parse(text)?)).collect::<modelmix::Result<Vec<_>>>();
+    let sum = terms.map_err(raised)?.into_iter().reduce(|sum, term| sum + term);
+    sum.map(|objective| objective.to_string())
+        .ok_or_else(|| PyValueError::new_err("an objective has at least one term"))
+}
+
+/// What is to be minimised, as the package hands it over: an object with these attributes.
+#[derive(FromPyObject)]
+pub(crate) struct Problem<'py> {
+    /// The text; `kid` where there is a reference and `rke` where there is none, if it is left out.
+    objective: Option<String>,
+    reference: Option<Bound<'py, PyAny>>,
+    costs: Option<BTreeMap<String, f64>>,
+    /// By name and arm, a value a sample.
+    scores: BTreeMap<String, BTreeMap<String, Vec<f64>>>,
+    bandwidth: Option<f64>,
+    kappa_range: Option<(f64, f64)>,
+    score_ranges: BTreeMap<String, (f64, f64)>,
+    width: Option<usize>,
+    seed: u64,
+    threads: Option<usize>,
+}
+
+/// The same in the library's types.
+pub(crate) struct Prepared {
+    pub(crate) objective: Objective,
+    pub(crate) reference: Option<Arc<Features>>,
+    pub(crate) seed: u64,
+    pub(crate) threads: Option<usize>,
+    costs: Option<Vec<f64>>,
+    kappa_range: Option<(f64, f64)>,
+    score_ranges: BTreeMap<String, (f64, f64)>,
+    width: Option<usize>,
+}
+
+impl Problem<'_> {
+    /// All of it for arms of these names.
+    pub(crate) fn prepared(&self, names: &[String], usage: Use) -> PyResult<Prepared> {
+        let reference =
+            self.reference.as_ref().map(|array| features("the reference", array, usage)).transpose()?.map(Arc::new);
+        let objective = match &self.objective {
+            Some(text) => Objective::parse(text).map_err(raised)?,
+            None => Objective::usual(reference.is_some()),
+        };
+        let objective = match self.bandwidth {
+            Some(bandwidth) => objective.with_bandwidth(bandwidth),
+            None => objective,
+        };
+        let costs = self.costs.clone().map(|costs| by_arm("cost", names, costs, None)).transpose().map_err(raised)?;
+        Ok(Prepared {
+            objective,
+            reference,
+            seed: self.seed,
+            threads: self.threads,
+            costs,
+            kappa_range: self.kappa_range,
+            score_ranges: self.score_ranges.clone(),
+            width: self.width,
+        })
+    }
+
+    /// Arms as the package hands them over, with the objective's scores.
+    pub(crate) fn arms(&self, arms: &[(String, Bound<'_, PyAny>)]) -> PyResult<RecordedArms> {
+        let arm = |(name, array): &(String, Bound<'_, PyAny>)| {
+            Ok(RecordedArm::new(name.clone(), features(&format!("arm {name}"), array, Use::Call)?))
+        };
+        let arms = RecordedArms::new(arms.iter().map(arm).collect::<PyResult<_>>()?).map_err(raised)?;
+        arms.with_scores(&self.scores).map_err(raised)
+    }
+}
+
+impl Prepared {
+    pub(crate) fn engine(&self) -> Cpu {
+        self.threads.map_or_else(Cpu::new, Cpu::with_threads)
+    }
+
+    /// The loss, with what recorded arms tell where there are some.
+    pub(crate) fn loss(&self, arms: Option<&RecordedArms>) -> modelmix::Result<Loss> {
+        let mut inputs = Inputs::new().seed(self.seed).backend(self.engine());
+        if let Some(arms) = arms {
+            inputs = inputs.arms(arms);
+        }
+        if let Some(reference) = &self.reference {
+            inputs = inputs.reference(Arc::clone(reference));
+        }
+        if let Some(costs) = &self.costs {
+            inputs = inputs.costs(costs.clone());
+        }
+        if let Some((least, greatest)) = self.kappa_range {
+            inputs = inputs.kappa_range(least, greatest);
+        }
+        for (score, (least, greatest)) in &self.score_ranges {
+            inputs = inputs.score_range(score, *least, *greatest);
+        }
+        if let Some(width) = self.width {
+            inputs = inputs.width(width);
+        }
+        self.objective.prepare(inputs)
+    }
+}

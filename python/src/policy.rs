@@ -1,0 +1,15 @@
+//! Policies: their text.
+
+use modelmix::PolicySpec;
+use pyo3::prelude::*;
+
+use crate::errors::raised;
+
+/// A policy's text as the library writes it.
+///
+/// # Errors
+/// What cannot be read, and where.
+#[pyfunction]
+pub(crate) fn policy(text: &str) -> PyResult<String> {
+    Ok(PolicySpec::parse(text).map_err(raised)?.to_string())
+}

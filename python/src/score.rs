@@ -1,0 +1,146 @@
+//! Metrics: the score table of arms and a mixture, and single metrics of a set or of several with weights.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use modelmix::arms::by_arm;
+use modelmix::compute::available_threads;
+use modelmix::document::{Document, ScoreDocument};
+use modelmix::kernel::KernelSpec;
+use modelmix::metrics::{Estimate, Metric, Pool, Preset, ScoreSettings, Scorer};
+use modelmix::{Features, Objective, solve};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arrays::{Use, features};
+use crate::documents::dictionary;
+use crate::errors::raised;
+use crate::objective::Problem;
+use crate::work::{Progress, run};
+
+/// Which metrics and how they are defined, as the package hands it over: an object with these attributes. What is none is as
+/// the preset or the library has it.
+#[derive(FromPyObject)]
+pub(crate) struct Settings {
+    metrics: Option<Vec<String>>,
+    preset: Option<String>,
+    /// The kernel of rke and mmd, and that of vendi, as a term's settings: `kernel=laplacian, bandwidth=5`.
+    kernel: Option<String>,
+    vendi_kernel: Option<String>,
+    order: Option<f64>,
+    neighbours: Option<usize>,
+    closed: Option<bool>,
+    subsets: Option<usize>,
+    subset_size: Option<usize>,
+    subset_seed: Option<u32>,
+    seed: u64,
+}
+
+impl Settings {
+    fn read(&self, has_reference: bool) -> modelmix::Result<ScoreSettings> {
+        let mut settings = match &self.preset {
+            Some(preset) => preset.parse::<Preset>()?.settings(),
+            None => ScoreSettings::default(),
+        };
+        if let Some(metrics) = &self.metrics {
+            settings.metrics = metrics.iter().map(|name| name.parse()).collect::<modelmix::Result<_>>()?;
+        } else if self.preset.is_none() && !has_reference {
+            settings = settings.without_reference();
+        }
+        settings.kernel = kernel(self.kernel.as_deref())?.unwrap_or(settings.kernel);
+        settings.vendi_kernel = kernel(self.vendi_kernel.as_deref())?.unwrap_or(settings.vendi_kernel);
+        settings.order = self.order.unwrap_or(settings.order);
+        settings.neighbourhoods.neighbours = self.neighbours.unwrap_or(settings.neighbourhoods.neighbours);
+        settings.neighbourhoods.closed = self.closed.unwrap_or(settings.neighbourhoods.closed);
+        settings.kid.subsets = self.subsets.unwrap_or(settings.kid.subsets);
+        settings.kid.size = self.subset_size.or(settings.kid.size);
+        settings.kid.seed = self.subset_seed.unwrap_or(settings.kid.seed);
+        settings.seed = self.seed;
+        settings.extrapolation.seed = self.seed;
+        Ok(settings)
+    }
+}
+
+/// A kernel as a term of an objective names it.
+fn kernel(settings: Option<&str>) -> modelmix::Result<Option<KernelSpec>> {
+    let Some(settings) = settings.filter(|settings| !settings.is_empty()) else { return Ok(None) };
+    let term = Objective::parse(&format!("mmd({settings})"))?;
+    Ok(term.terms().first().and_then(|term| *term.measure.kernel()?))
+}
+
+/// The document of `score`; `started` is told how many steps there are before `progress` is told how many are done.
+#[pyfunction]
+#[pyo3(signature = (arms, problem, settings, weights, mixture, started=None, progress=None))]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn score<'py>(
+    py: Python<'py>,
+    arms: Vec<(String, Bound<'py, PyAny>)>,
+    problem: Problem<'py>,
+    settings: Settings,
+    weights: Option<BTreeMap<String, f64>>,
+    mixture: bool,
+    started: Option<Bound<'py, PyAny>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let arms = problem.arms(&arms)?;
+    let names = arms.names();
+    let prepared = problem.prepared(&names, Use::Call)?;
+    let settings = settings.read(prepared.reference.is_some()).map_err(raised)?;
+    let mixture = mixture && (arms.len() > 1 || weights.is_some());
+    let weights = weights.map(|weights| by_arm("weight", &names, weights, Some(0.0))).transpose().map_err(raised)?;
+    if let Some(started) = started {
+        started.call1((arms.len() + 1 + usize::from(mixture),))?;
+    }
+    let progress = Progress::new(progress);
+    let counter = progress.counter();
+    let document = run(py, &progress, move || {
+        let weights = match weights {
+            _ if !mixture => None,
+            Some(weights) => Some(weights),
+            None => Some(solve(&arms, &prepared.loss(Some(&arms))?)?.weights()),
+        };
+        let threads = prepared.threads.unwrap_or_else(available_threads);
+        let done = || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        };
+        ScoreDocument::score(&arms, prepared.reference.as_deref(), settings, weights.as_deref(), threads, &done)
+    })?;
+    dictionary(py, &Document::Score(document))
+}
+
+/// Metrics of one set, or of several with weights: name, value, standard error, and how that was found.
+#[pyfunction]
+#[pyo3(signature = (sets, weights, reference, settings, threads))]
+pub(crate) fn metrics<'py>(
+    py: Python<'py>,
+    sets: Vec<(String, Bound<'py, PyAny>)>,
+    weights: Option<BTreeMap<String, f64>>,
+    reference: Option<Bound<'py, PyAny>>,
+    settings: Settings,
+    threads: Option<usize>,
+) -> PyResult<Vec<(&'static str, f64, f64, String)>> {
+    let names: Vec<String> = sets.iter().map(|(name, _)| name.clone()).collect();
+    let origin = |name: &str| if name.is_empty() { "the samples".to_string() } else { format!("set {name}") };
+    let sets =
+        sets.iter().map(|(name, array)| features(&origin(name), array, Use::Call)).collect::<PyResult<Vec<_>>>()?;
+    let weights = match weights {
+        Some(weights) => by_arm("weight", &names, weights, Some(0.0)).map_err(raised)?,
+        None => vec![1.0; sets.len()],
+    };
+    let reference = reference.map(|array| features("the reference", &array, Use::Call)).transpose()?.map(Arc::new);
+    let settings = settings.read(reference.is_some()).map_err(raised)?;
+    let order: Vec<Metric> = settings.metrics.clone();
+    let table = run(py, &Progress::new(None), move || {
+        let all: Vec<&Features> = sets.iter().collect();
+        let threads = threads.unwrap_or_else(available_threads);
+        let pool = Pool::mixture(sets.iter().zip(weights))?;
+        Scorer::new(settings, &all, reference.as_deref(), threads)?.score(&pool)
+    })?;
+    let row = |metric: &Metric| {
+        let Estimate { value, standard_error, by } = table[metric];
+        let by = serde_json::to_value(by).ok().and_then(|by| by.as_str().map(str::to_string)).unwrap_or_default();
+        (metric.name(), value, standard_error, by)
+    };
+    Ok(order.iter().map(row).collect())
+}

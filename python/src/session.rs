@@ -1,0 +1,167 @@
+//! Live sessions.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use modelmix::loss::Scores;
+use modelmix::session::{Snapshot, Storage};
+use modelmix::{Error, PolicySpec, Pull, Ranges, SessionSettings, Values};
+use numpy::PyArray2;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arrays::{self, Use, features};
+use crate::documents::dictionary;
+use crate::errors::raised;
+use crate::objective::Problem;
+use crate::work::{Progress, briefly, run};
+
+/// A session and the lock that lets any thread of Python's use it.
+#[pyclass(frozen)]
+pub(crate) struct Session {
+    inner: Mutex<modelmix::Session>,
+}
+
+/// How a session is run, as the package hands it over: an object with these attributes.
+#[derive(FromPyObject)]
+pub(crate) struct Settings {
+    policy: Option<String>,
+    seed: u64,
+    batch: usize,
+    rounds: Option<usize>,
+    storage: String,
+}
+
+impl Settings {
+    fn read(&self) -> PyResult<SessionSettings> {
+        let storage = match self.storage.as_str() {
+            "single" => Storage::Single,
+            "half" => Storage::Half,
+            other => {
+                return Err(raised(Error::Setting {
+                    what: "storage".into(),
+                    value: format!("\"{other}\""),
+                    must: "single or half".into(),
+                }));
+            }
+        };
+        let policy = match &self.policy {
+            Some(text) => PolicySpec::parse(text).map_err(raised)?,
+            None => PolicySpec::default(),
+        };
+        Ok(SessionSettings { policy, seed: self.seed, batch: self.batch, rounds: self.rounds, storage })
+    }
+}
+
+/// id, index of the arm, its name, samples asked for.
+type Asked = (u64, usize, String, usize);
+
+fn asked(pull: Pull) -> Asked {
+    (pull.id, pull.arm, pull.name, pull.count)
+}
+
+impl Session {
+    fn new(inner: modelmix::Session) -> Self {
+        Self { inner: Mutex::new(inner) }
+    }
+
+    /// A panic inside leaves no half-told sample behind: answers are checked before anything is written.
+    fn lock(&self) -> MutexGuard<'_, modelmix::Session> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// A session over features.
+    #[staticmethod]
+    fn over_features(py: Python<'_>, arms: Vec<String>, problem: Problem<'_>, settings: Settings) -> PyResult<Self> {
+        let prepared = problem.prepared(&arms, Use::Keep)?;
+        let settings = settings.read()?;
+        let inner =
+            run(py, &Progress::new(None), move || modelmix::Session::new(arms, prepared.loss(None)?, &settings))?;
+        Ok(Self::new(inner))
+    }
+
+    /// A session over values of the caller's; ranges of κ and f where the policy needs them.
+    #[staticmethod]
+    fn over_values(arms: Vec<String>, ranges: Option<((f64, f64), (f64, f64))>, settings: Settings) -> PyResult<Self> {
+        let ranges = ranges.map(|(kappa, linear)| Ranges { kappa, linear });
+        Ok(Self::new(modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(raised)?))
+    }
+
+    /// The session that a snapshot was taken of; `problem` is none for one over values.
+    #[staticmethod]
+    fn restore(py: Python<'_>, snapshot: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
+        let damaged = |problem: String| raised(Error::Snapshot { problem });
+        let snapshot: Snapshot = serde_json::from_str(&snapshot)
+            .map_err(|error| damaged(format!("it is damaged ({error}); start from an earlier one")))?;
+        let prepared = problem.map(|problem| problem.prepared(snapshot.arms(), Use::Keep)).transpose()?;
+        let inner = run(py, &Progress::new(None), move || {
+            let loss = prepared.map(|prepared| prepared.loss(None)).transpose()?;
+            modelmix::Session::restore(snapshot, loss)
+        })?;
+        Ok(Self::new(inner))
+    }
+
+    /// All of the session but its objective.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<String> {
+        briefly(py, || {
+            let snapshot = self.lock().snapshot();
+            serde_json::to_string(&snapshot).map_err(|error| Error::Snapshot { problem: error.to_string() })
+        })
+    }
+
+    fn ask(&self, py: Python<'_>) -> PyResult<Asked> {
+        briefly(py, || self.lock().ask()).map(asked)
+    }
+
+    #[pyo3(signature = (pull, array, scores))]
+    fn tell(
+        &self,
+        py: Python<'_>,
+        pull: u64,
+        array: &Bound<'_, PyAny>,
+        scores: BTreeMap<String, Vec<f64>>,
+    ) -> PyResult<()> {
+        let features = features(&format!("pull {pull}"), array, Use::Call)?;
+        let scores: Scores = scores;
+        briefly(py, move || self.lock().tell_scored(pull, &features, &scores))
+    }
+
+    /// Samples as numbers: κ against every earlier sample, κ against itself, f.
+    fn tell_values(&self, py: Python<'_>, pull: u64, samples: Vec<(Vec<f64>, f64, f64)>) -> PyResult<()> {
+        briefly(py, || {
+            let values: Vec<Values<'_>> =
+                samples.iter().map(|(kappa, own, linear)| Values { kappa, own: *own, linear: *linear }).collect();
+            self.lock().tell_values(pull, &values)
+        })
+    }
+
+    fn abandon(&self, py: Python<'_>, pull: u64) -> PyResult<()> {
+        briefly(py, || self.lock().abandon(pull))
+    }
+
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let report = briefly(py, || self.lock().report())?;
+        dictionary(py, &report)
+    }
+
+    fn in_flight(&self, py: Python<'_>) -> PyResult<Vec<Asked>> {
+        Ok(briefly(py, || Ok(self.lock().in_flight()))?.into_iter().map(asked).collect())
+    }
+
+    /// A number that changes with the objective, its kernels, costs and reference.
+    fn fingerprint(&self) -> Option<u64> {
+        self.lock().fingerprint()
+    }
+
+    fn arms(&self) -> Vec<String> {
+        self.lock().arms().to_vec()
+    }
+
+    /// The features of the samples told, in that order.
+    fn samples<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
+        briefly(py, || Ok(self.lock().samples()))?.map(|features| arrays::array(py, features)).transpose()
+    }
+}

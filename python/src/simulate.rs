@@ -1,0 +1,75 @@
+//! Policies on recorded arms.
+
+use std::sync::atomic::Ordering;
+
+use modelmix::document::{Document, SimulateDocument};
+use modelmix::{PolicySpec, Simulation, simulate_watched};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arrays::Use;
+use crate::documents::dictionary;
+use crate::errors::raised;
+use crate::objective::Problem;
+use crate::work::{Progress, run};
+
+/// What to simulate, as the package hands it over: an object with these attributes. What is none is as the library has it.
+#[derive(FromPyObject)]
+pub(crate) struct Settings {
+    policies: Option<Vec<String>>,
+    rounds: Option<usize>,
+    seeds: Option<usize>,
+    replacement: bool,
+    batch: Option<usize>,
+    in_flight: Option<usize>,
+    checkpoints: Option<usize>,
+    memory: Option<usize>,
+}
+
+/// The document of `simulate`; `started` is told how many runs there are before `progress` is told how many are done.
+#[pyfunction]
+#[pyo3(signature = (arms, problem, settings, started=None, progress=None))]
+pub(crate) fn simulate<'py>(
+    py: Python<'py>,
+    arms: Vec<(String, Bound<'py, PyAny>)>,
+    problem: Problem<'py>,
+    settings: Settings,
+    started: Option<Bound<'py, PyAny>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let arms = problem.arms(&arms)?;
+    let prepared = problem.prepared(&arms.names(), Use::Call)?;
+    let usual = Simulation::default();
+    let policies = match &settings.policies {
+        Some(texts) => {
+            texts.iter().map(|text| PolicySpec::parse(text)).collect::<modelmix::Result<_>>().map_err(raised)?
+        }
+        None => usual.policies,
+    };
+    let simulation = Simulation {
+        policies,
+        rounds: settings.rounds.unwrap_or(usual.rounds),
+        seeds: settings.seeds.unwrap_or(usual.seeds),
+        seed: prepared.seed,
+        replacement: settings.replacement,
+        batch: settings.batch.unwrap_or(usual.batch),
+        in_flight: settings.in_flight.unwrap_or(usual.in_flight),
+        checkpoints: settings.checkpoints.unwrap_or(usual.checkpoints),
+        threads: prepared.threads,
+        memory: settings.memory.unwrap_or(usual.memory),
+    };
+    if let Some(started) = started {
+        started.call1((simulation.policies.len().saturating_mul(simulation.seeds),))?;
+    }
+    let progress = Progress::new(progress);
+    let counter = progress.counter();
+    let document = run(py, &progress, move || {
+        let loss = prepared.loss(Some(&arms))?;
+        let done = || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        };
+        let report = simulate_watched(&arms, &loss, &simulation, &done)?;
+        Ok(SimulateDocument::new(&report, &prepared.objective, simulation.seeds, simulation.seed))
+    })?;
+    dictionary(py, &Document::Simulate(document))
+}

@@ -1,0 +1,96 @@
+//! Long work: beside the interpreter, on a thread of its own, so that Ctrl-C and progress bars are served meanwhile.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use modelmix::compute::stoppable;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::errors::{panicked, raised};
+
+/// How often signals and progress are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long work that was stopped is waited for; what cannot be stopped ends by itself later, and its answer is dropped.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How far the work is, for a function of Python's that is called with it now and then.
+pub(crate) struct Progress {
+    callback: Option<Py<PyAny>>,
+    done: Arc<AtomicU64>,
+}
+
+impl Progress {
+    pub(crate) fn new(callback: Option<Py<PyAny>>) -> Self {
+        Self { callback, done: Arc::default() }
+    }
+
+    /// What the work counts up.
+    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.done)
+    }
+
+    fn tell(&self, py: Python<'_>) -> PyResult<()> {
+        match &self.callback {
+            Some(callback) => callback.call1(py, (self.done.load(Ordering::Relaxed),)).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The answer of `work`, computed without the interpreter.
+///
+/// # Errors
+/// What the library refuses; Ctrl-C, and what the progress function raises: the work is then stopped.
+pub(crate) fn run<T: Send + 'static>(
+    py: Python<'_>,
+    progress: &Progress,
+    work: impl FnOnce() -> modelmix::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (sender, receiver) = channel();
+    let flag = Arc::clone(&stop);
+    let job = move || {
+        // Nobody listens any more where the work was stopped.
+        let _ = sender.send(catch_unwind(AssertUnwindSafe(|| stoppable(&flag, work))));
+    };
+    std::thread::Builder::new()
+        .name("modelmix".into())
+        .spawn(job)
+        .map_err(|error| PyRuntimeError::new_err(format!("no thread can be started: {error}")))?;
+    let receiver = &AssertUnwindSafe(std::sync::Mutex::new(receiver));
+    let wait = |patience: Duration| {
+        py.detach(|| receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv_timeout(patience))
+    };
+    loop {
+        match wait(LOOK) {
+            Ok(Ok(Some(answer))) => {
+                progress.tell(py)?;
+                return answer.map_err(raised);
+            }
+            Ok(Ok(None)) => return Err(PyRuntimeError::new_err("the work was stopped")),
+            Ok(Err(panic)) => return Err(panicked(&*panic)),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("the work ended without an answer"));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(error) = progress.tell(py).and_then(|()| py.check_signals()) {
+                    stop.store(true, Ordering::Relaxed);
+                    let _ = wait(GRACE);
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// The answer of work that is short, computed without the interpreter on this thread.
+pub(crate) fn briefly<T: Send>(py: Python<'_>, work: impl FnOnce() -> modelmix::Result<T> + Send) -> PyResult<T> {
+    match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
+        Ok(answer) => answer.map_err(raised),
+        Err(panic) => Err(panicked(&*panic)),
+    }
+}
