@@ -1,10 +1,11 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test check demo docs bench browser golden golden-peers expected fixtures clean
+.PHONY: test check python wheel test-peers demo docs bench browser golden golden-peers expected fixtures clean
 
 test: check
 	cargo test --workspace --all-targets
 	cargo test --workspace --doc
 	$(MAKE) browser
+	$(MAKE) python
 
 check:
 	cargo fmt --all --check
@@ -18,8 +19,9 @@ docs:
 	cargo doc --workspace --no-deps
 
 # Peers side by side, in one sitting; keeps the run in benches/runs. The peers' packages take some gigabytes.
-bench: .venv-bench/ready
+bench: .venv-bench/ready wheel
 	cargo build --release --example bench
+	$(PYTHON) benches/python.py
 	.venv-bench/bin/python benches/peers.py
 	.venv-bench/bin/python benches/metrics.py
 
@@ -33,6 +35,33 @@ BROWSER := target/browser
 browser:
 	cargo run --quiet --example report_pages -- $(BROWSER)/pages
 	@crates/modelmix-cli/tests/browser/run.sh $(BROWSER)
+
+# The wheel as users get it, installed into a virtual environment of its own and tested there. PYTEST takes more words for pytest.
+WHEELS := target/wheels
+PYTHON := target/python/bin/python
+python: wheel
+	target/python/bin/ruff check --quiet python
+	target/python/bin/ruff format --quiet --check python
+	cargo build --quiet --package modelmix-cli --package modelmix --bins --examples
+	$(PYTHON) -m pytest --quiet -c python/pyproject.toml --rootdir python python/tests $(PYTEST)
+	$(PYTHON) -m pytest --quiet -c python/pyproject.toml --rootdir python --doctest-modules --pyargs modelmix
+
+wheel: target/python/ready
+	rm -rf $(WHEELS)
+	target/python/bin/maturin build --quiet --release --manifest-path python/Cargo.toml --out $(WHEELS)
+	$(PYTHON) -m pip install --quiet --force-reinstall --no-deps $(WHEELS)/modelmix-*.whl
+
+target/python/ready: python/tests/requirements.txt python/pyproject.toml
+	rm -rf target/python
+	python3 -m venv target/python
+	$(PYTHON) -m pip install --quiet --requirement python/tests/requirements.txt
+	touch $@
+
+# The tests with torch and the tools that people use, whose packages take some gigabytes.
+test-peers: wheel .venv-peers/ready
+	.venv-peers/bin/python -m pip install --quiet --requirement python/tests/requirements.txt
+	.venv-peers/bin/python -m pip install --quiet --force-reinstall --no-deps $(WHEELS)/modelmix-*.whl
+	.venv-peers/bin/python -m pytest --quiet -c python/pyproject.toml --rootdir python python/tests/peers $(PYTEST)
 
 # Golden values and fixtures are checked in; these make them again with NumPy, independently of the Rust code.
 golden: .venv/ready

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 class SupportsArray(Protocol):
     """Anything that NumPy can read: ``__array__``."""
 
-    def __array__(self) -> Any: ...  # noqa: D105
+    def __array__(self) -> Any: ...
 
 
 @runtime_checkable
@@ -22,16 +21,16 @@ class SupportsArrayInterface(Protocol):
     """Anything that NumPy can read: ``__array_interface__``."""
 
     @property
-    def __array_interface__(self) -> dict[str, Any]: ...  # noqa: D105
+    def __array_interface__(self) -> dict[str, Any]: ...
 
 
 @runtime_checkable
 class SupportsDlpack(Protocol):
     """Anything that can be exchanged by DLPack."""
 
-    def __dlpack__(self, **kwargs: Any) -> Any: ...  # noqa: D105
+    def __dlpack__(self, **kwargs: Any) -> Any: ...
 
-    def __dlpack_device__(self) -> tuple[Any, int]: ...  # noqa: D105
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
 
 
 #: Rows of floats: NumPy arrays, torch tensors, pandas and polars frames, lists of rows, and anything with ``__array__``,
@@ -69,6 +68,8 @@ def _read(np: Any, origin: str, values: Any) -> npt.NDArray[Any]:
     # torch: gradients and devices stand between a tensor and its numbers, and NumPy has no bfloat16
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         values = values.detach().cpu()
+        if hasattr(values, "resolve_neg"):
+            values = values.resolve_neg()
         if "bfloat16" in str(getattr(values, "dtype", "")):
             values = values.float()
     if hasattr(values, "to_numpy"):  # pandas, polars
@@ -81,7 +82,9 @@ def _read(np: Any, origin: str, values: Any) -> npt.NDArray[Any]:
         array = np.from_dlpack(values)
         return array
     kind = type(values).__name__
-    raise ValueError(f"{origin}: a {kind} is not an array; give rows of floats, such as a NumPy array or a torch tensor")
+    raise ValueError(
+        f"{origin}: a {kind} is not an array; give rows of floats, such as a NumPy array or a torch tensor"
+    )
 
 
 def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt.NDArray[Any]:
@@ -91,7 +94,9 @@ def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt
             stacked: npt.NDArray[Any] = np.stack(rows)
         except ValueError:
             shapes = sorted({str(row.shape) for row in rows})
-            raise ValueError(f"{origin}: its rows have different shapes ({', '.join(shapes[:5])}); give rows of one width") from None
+            raise ValueError(
+                f"{origin}: its rows have different shapes ({', '.join(shapes[:5])}); give rows of one width"
+            ) from None
         return stacked
     try:
         # numbers written by hand have no type of their own: 1 is as good as 1.0
@@ -105,7 +110,7 @@ def named(arms: Arms) -> list[tuple[str, npt.NDArray[Any]]]:
     """Arms as the extension takes them."""
     if not isinstance(arms, Mapping):
         kind = type(arms).__name__
-        raise ValueError(f"arms are given by name, as in {{\"flux\": flux, \"sdxl\": sdxl}}, and a {kind} has no names")
+        raise ValueError(f'arms are given by name, as in {{"flux": flux, "sdxl": sdxl}}, and a {kind} has no names')
     pairs = []
     for name, values in arms.items():
         if not isinstance(name, str):
@@ -116,7 +121,8 @@ def named(arms: Arms) -> list[tuple[str, npt.NDArray[Any]]]:
 
 def floats(origin: str, values: Iterable[float] | ArrayLike) -> list[float]:
     """A value a sample."""
-    array = as_array(origin, values if not isinstance(values, Iterable) or hasattr(values, "__array__") else list(values))
+    whole: Any = values if hasattr(values, "__array__") or not isinstance(values, Iterable) else list(values)
+    array = as_array(origin, whole)
     if array.ndim != 1:
         raise ValueError(f"{origin}: its shape is {array.shape}, and it has one value a sample")
     return [float(value) for value in array]

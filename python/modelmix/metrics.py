@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from . import _modelmix
-from ._arrays import ArrayLike, Arms, as_array, named
+from ._arrays import Arms, ArrayLike, as_array, named
 from .objectives import KernelName
 from .offline import ScoreSettings
 from .results import Estimate, Prdc
@@ -42,7 +42,9 @@ def _estimates(
     if isinstance(samples, Mapping):
         sets = named(samples)
     elif weights is not None:
-        raise ValueError("weights are given for one set of samples; give several by name, as in {\"flux\": flux, \"sdxl\": sdxl}")
+        raise ValueError(
+            'weights are given for one set of samples; give several by name, as in {"flux": flux, "sdxl": sdxl}'
+        )
     else:
         sets = [("", as_array("the samples", samples))]
     found = _modelmix.metrics(
@@ -163,6 +165,4 @@ def prdc(
     What lies at the very radius of a ball is outside, as in prdc; with ``closed=True`` it is inside, as in torch-fidelity.
     """
     names = ["precision", "recall", "density", "coverage"]
-    return Prdc(
-        *_estimates(names, samples, weights, reference, threads, neighbours=neighbours, closed=closed)
-    )
+    return Prdc(*_estimates(names, samples, weights, reference, threads, neighbours=neighbours, closed=closed))

@@ -10,6 +10,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
-    "Cost", "Density", "Fid", "Kid", "Mmd", "Objective", "Precision", "Rke", "Score", "Vendi",
+    "Cost",
+    "Density",
+    "Fid",
+    "Kid",
+    "Mmd",
+    "Objective",
+    "Precision",
+    "Rke",
+    "Score",
+    "Vendi",
 ]
 
 #: The kernels' names.
@@ -101,6 +111,8 @@ class Objective:
         """So many times as much of every term."""
         if isinstance(factor, Objective) or not hasattr(factor, "__float__"):
             return NotImplemented
+        if not math.isfinite(factor):
+            raise ValueError(f"a term is multiplied by {factor}, but it must be by a finite number")
         return Objective._of(replace(term, weight=term.weight * float(factor)) for term in self._terms)
 
     __rmul__ = __mul__
@@ -109,6 +121,8 @@ class Objective:
         """So many times less of every term."""
         if isinstance(divisor, Objective) or not hasattr(divisor, "__float__"):
             return NotImplemented
+        if not math.isfinite(divisor) or float(divisor) == 0.0:
+            raise ValueError(f"a term is divided by {divisor}, but it must be by a finite number other than 0")
         return Objective._of(replace(term, weight=term.weight / float(divisor)) for term in self._terms)
 
     def __str__(self) -> str:
@@ -372,5 +386,7 @@ def problem(
 def _same(what: str, one: Any, other: Any) -> Any:
     """The one that was given, if not two different ones were."""
     if one is not None and other is not None and one is not other:
-        raise ValueError(f"the objective has two different {what}; give the same object to all terms, or give it once, as in mm.solve(…, {what.split()[0]}=…)")
+        raise ValueError(
+            f"the objective has two different {what}; give the same object to all terms, or give it once, as in mm.solve(…, {what.split()[0]}=…)"
+        )
     return other if one is None else one

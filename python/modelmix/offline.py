@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from . import _modelmix
-from ._arrays import ArrayLike, Arms, named
+from ._arrays import Arms, ArrayLike, named
 from ._progress import Bar
 from .objectives import Objective, ScoreValues, problem
 from .policies import Policy
@@ -23,7 +23,18 @@ __all__ = ["load", "load_array", "score", "simulate", "solve"]
 
 #: The metrics' names.
 MetricName: TypeAlias = Literal[
-    "rke", "vendi", "kid", "kid_full", "mmd", "cmmd", "fid", "fid_infinity", "precision", "recall", "density", "coverage"
+    "rke",
+    "vendi",
+    "kid",
+    "kid_full",
+    "mmd",
+    "cmmd",
+    "fid",
+    "fid_infinity",
+    "precision",
+    "recall",
+    "density",
+    "coverage",
 ]
 
 #: The tools whose definitions can be had.
@@ -49,7 +60,7 @@ def load_array(source: str | PathLike[str]) -> npt.NDArray[np.float32]:
     """Read one array, ``path[:key]``, such as a reference.
 
     >>> load_array("data/fashion/reference.npy").shape
-    (1500, 64)
+    (2000, 64)
     """
     return _modelmix.load_array(fspath(source))
 

@@ -16,8 +16,18 @@ from typing import ClassVar
 from . import _modelmix
 
 __all__ = [
-    "Adaptive", "Cab", "Fixed", "Greedy", "Halving", "MixtureOracle", "Ogd", "OneArmOracle", "Policy", "Sparse",
-    "Uniform", "Vanilla",
+    "Adaptive",
+    "Cab",
+    "Fixed",
+    "Greedy",
+    "Halving",
+    "MixtureOracle",
+    "Ogd",
+    "OneArmOracle",
+    "Policy",
+    "Sparse",
+    "Uniform",
+    "Vanilla",
 ]
 
 

@@ -185,12 +185,19 @@ impl SolveDocument {
             );
         }
         let shares: Vec<String> = used.iter().map(|arm| format!("{} {:.0}%", arm.name, 100.0 * arm.weight)).collect();
+        // Of several terms the first may be worse for the good of the whole.
+        let (mixed, single) = (self.mixture.score, self.best_single.score);
+        let better = if self.score.more_is_better { mixed > single } else { mixed < single };
+        let (what, mixed, single) = if better {
+            (self.score.name.as_str(), mixed, single)
+        } else {
+            ("a loss of", self.mixture.loss, self.best_single.loss)
+        };
         format!(
-            "Mix {}: {} {} instead of {} with the best single model, {}.",
+            "Mix {}: {what} {} instead of {} with the best single model, {}.",
             shares.join(", "),
-            self.score.name,
-            brief(self.mixture.score),
-            brief(self.best_single.score),
+            brief(mixed),
+            brief(single),
             self.best_single.name
         )
     }

@@ -1,0 +1,129 @@
+//! Runs the cases of a JSON file through the library and prints their documents, one array of them, so that other shells
+//! (the command line, Python) can be held against it: `cargo run --example documents -- python/tests/cases.json`.
+//!
+//! A case has a `command` (`solve`, `score`, `simulate` or `session`), files of `arms`, perhaps a `reference`, an `objective`,
+//! and the settings that the command takes.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+
+use modelmix::arms::by_arm;
+use modelmix::document::{Document, ScoreDocument, SimulateDocument, SolveDocument};
+use modelmix::load::{self, ArmSource};
+use modelmix::metrics::ScoreSettings;
+use modelmix::mixture::solve_within;
+use modelmix::simplex::Bounds;
+use modelmix::{Features, Inputs, Objective, RecordedArms, Session, SessionSettings, Simulation, simulate, solve};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    command: String,
+    arms: Vec<String>,
+    reference: Option<String>,
+    objective: Option<String>,
+    bandwidth: Option<f64>,
+    #[serde(default)]
+    costs: BTreeMap<String, f64>,
+    #[serde(default)]
+    floor: BTreeMap<String, f64>,
+    #[serde(default)]
+    cap: BTreeMap<String, f64>,
+    #[serde(default)]
+    metrics: Vec<String>,
+    weights: Option<BTreeMap<String, f64>>,
+    #[serde(default)]
+    policies: Vec<String>,
+    rounds: Option<usize>,
+    seeds: Option<usize>,
+    #[serde(default)]
+    seed: u64,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("give a file of cases")?;
+    let cases: Vec<Case> = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    let documents = cases.iter().map(run).collect::<Result<Vec<_>, _>>()?;
+    println!("{}", serde_json::to_string(&documents)?);
+    Ok(())
+}
+
+fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
+    let sources = case.arms.iter().map(|text| text.parse()).collect::<modelmix::Result<Vec<ArmSource>>>()?;
+    let arms = load::arms(&sources)?;
+    let names = arms.names();
+    let reference = case.reference.as_deref().map(|path| load::features(path, None)).transpose()?.map(Arc::new);
+    let objective = match &case.objective {
+        Some(text) => Objective::parse(text)?,
+        None => Objective::usual(reference.is_some()),
+    };
+    let objective = case.bandwidth.map_or(objective.clone(), |bandwidth| objective.with_bandwidth(bandwidth));
+    let mut inputs = Inputs::new().seed(case.seed);
+    if case.command != "session" {
+        inputs = inputs.arms(&arms);
+    }
+    if let Some(reference) = &reference {
+        inputs = inputs.reference(Arc::clone(reference));
+    }
+    if !case.costs.is_empty() {
+        inputs = inputs.costs(by_arm("cost", &names, case.costs.clone(), None)?);
+    }
+    let loss = objective.prepare(inputs)?;
+    let document = match case.command.as_str() {
+        "solve" => {
+            let floors = by_arm("floor", &names, case.floor.clone(), Some(0.0))?;
+            let caps = by_arm("cap", &names, case.cap.clone(), Some(1.0))?;
+            let best = solve_within(&arms, &loss, &Bounds::by_arm(&names, floors, caps)?)?;
+            Document::Solve(SolveDocument::new(&best, &objective))
+        }
+        "score" => {
+            let weights = match &case.weights {
+                Some(weights) => by_arm("weight", &names, weights.clone(), Some(0.0))?,
+                None => solve(&arms, &loss)?.weights(),
+            };
+            Document::Score(score(case, &arms, reference.as_deref(), &weights)?)
+        }
+        "simulate" => {
+            let simulation = Simulation {
+                policies: case.policies.iter().map(|text| text.parse()).collect::<modelmix::Result<_>>()?,
+                rounds: case.rounds.ok_or("a simulation has rounds")?,
+                seeds: case.seeds.ok_or("a simulation has seeds")?,
+                seed: case.seed,
+                ..Simulation::default()
+            };
+            let report = simulate(&arms, &loss, &simulation)?;
+            Document::Simulate(SimulateDocument::new(&report, &objective, simulation.seeds, simulation.seed))
+        }
+        _ => return session(case, &arms, loss),
+    };
+    Ok(serde_json::to_value(document)?)
+}
+
+fn score(
+    case: &Case,
+    arms: &RecordedArms,
+    reference: Option<&Features>,
+    weights: &[f64],
+) -> Result<ScoreDocument, Box<dyn Error>> {
+    let metrics = case.metrics.iter().map(|name| name.parse()).collect::<modelmix::Result<_>>()?;
+    let mut settings = ScoreSettings { metrics, seed: case.seed, ..ScoreSettings::default() };
+    settings.extrapolation.seed = case.seed;
+    Ok(ScoreDocument::score(arms, reference, settings, Some(weights), 2, &|| {})?)
+}
+
+/// Every pull of an arm is answered by the arm's next recorded row.
+fn session(case: &Case, arms: &RecordedArms, loss: modelmix::Loss) -> Result<serde_json::Value, Box<dyn Error>> {
+    let policy = case.policies.first().map_or("adaptive", String::as_str).parse()?;
+    let settings = SessionSettings { policy, seed: case.seed, ..SessionSettings::default() };
+    let mut session = Session::new(arms.names(), loss, &settings)?;
+    let mut next = vec![0; arms.len()];
+    for _ in 0..case.rounds.ok_or("a session has rounds")? {
+        let pull = session.ask()?;
+        let row = next[pull.arm];
+        next[pull.arm] += 1;
+        session.tell(pull.id, &arms[pull.arm].features.select([row])?)?;
+    }
+    Ok(serde_json::to_value(session.report()?)?)
+}

@@ -1,0 +1,261 @@
+"""Every door that arrays come through, what is refused there, and that nothing is copied that need not be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import hypothesis.extra.numpy as arrays_of
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import modelmix as mm
+from modelmix import _modelmix
+
+Array = npt.NDArray[Any]
+
+
+def solved(rows: Any, other: Any | None = None) -> mm.Mixture:
+    return mm.solve({"one": rows, "two": rows if other is None else other}, mm.Rke(bandwidth=2.0))
+
+
+@pytest.fixture
+def rows() -> Array:
+    """Halves are exact in every float."""
+    return (np.random.default_rng(3).integers(-8, 8, size=(30, 6)) / 2).astype(np.float32)
+
+
+class WithArray:
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return self.array if dtype is None else self.array.astype(dtype)
+
+
+class WithInterface:
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+class WithDlpack:
+    """Nothing but DLPack, as arrays of other libraries have it."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __dlpack__(self, **settings: Any) -> Any:
+        return self.array.__dlpack__(**settings)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+class LikeTorch:
+    """What stands between a tensor and its numbers: gradients and devices."""
+
+    def __init__(self, array: Array, ready: bool = False) -> None:
+        self.array, self.ready, self.dtype = array, ready, "torch.float32"
+
+    def detach(self) -> LikeTorch:
+        return LikeTorch(self.array, self.ready)
+
+    def cpu(self) -> LikeTorch:
+        return LikeTorch(self.array, True)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        assert self.ready, "read before it was detached and moved"
+        return self.array
+
+
+DOORS = {
+    "float16": lambda rows: rows.astype(np.float16),
+    "float32": lambda rows: rows,
+    "float64": lambda rows: rows.astype(np.float64),
+    "fortran": np.asfortranarray,
+    "strided": lambda rows: np.repeat(rows, 3, axis=1)[:, ::3],
+    "reversed": lambda rows: np.ascontiguousarray(rows[::-1, ::-1])[::-1, ::-1],
+    "big-endian": lambda rows: rows.astype(">f4"),
+    "big-endian doubles": lambda rows: rows.astype(">f8"),
+    "unaligned": lambda rows: np.frombuffer(b"\0" + rows.tobytes(), np.uint8)[1:].view(np.float32).reshape(rows.shape),
+    "read-only": lambda rows: _frozen(rows),
+    "subclass": lambda rows: np.matrix(rows),
+    "masked, nothing hidden": np.ma.masked_array,
+    "__array__": WithArray,
+    "__array_interface__": WithInterface,
+    "DLPack": WithDlpack,
+    "like torch": LikeTorch,
+    "pandas": pd.DataFrame,
+    "pandas, doubles": lambda rows: pd.DataFrame(rows.astype(np.float64)),
+    "pandas, mixed floats": lambda rows: pd.DataFrame(rows).astype({0: "float64", 1: "float16"}),
+    "polars": lambda rows: pl.DataFrame(rows, schema=[f"c{at}" for at in range(rows.shape[1])]),
+    "lists": lambda rows: rows.tolist(),
+    "lists of whole numbers": lambda rows: [[int(value) if value == int(value) else value for value in row] for row in rows.tolist()],
+    "list of rows": list,
+    "list of tensors": lambda rows: [LikeTorch(row) for row in rows],
+    "memory map": lambda rows: _mapped(rows),
+}  # fmt: skip
+
+
+def _frozen(rows: Array) -> Array:
+    frozen = rows.copy()
+    frozen.setflags(write=False)
+    return frozen
+
+
+def _mapped(rows: Array) -> Array:
+    import tempfile
+
+    path = Path(tempfile.mkdtemp()) / "rows.npy"
+    np.save(path, rows)
+    return np.asanyarray(np.load(path, mmap_mode="r"))
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_leads_to_the_same_numbers(door: str, rows: Array) -> None:
+    expected = solved(rows, rows + 1)
+    made = solved(DOORS[door](rows), DOORS[door](rows + 1))
+    assert made.quadratic == expected.quadratic
+
+
+@pytest.mark.parametrize(
+    "door", ["float32", "read-only", "__array__", "__array_interface__", "DLPack", "like torch", "memory map"]
+)
+def test_contiguous_floats_are_not_copied(door: str, rows: Array) -> None:
+    given = DOORS[door](rows)
+    before = _modelmix.copied_bytes()
+    solved(given)
+    mm.score({"one": given}, given, metrics=["precision", "fid"])
+    mm.simulate({"one": given, "two": given}, mm.Mmd(given, bandwidth=2.0), rounds=5, seeds=1)
+    mm.metrics.mmd(given, given, bandwidth=2.0)
+    assert _modelmix.copied_bytes() == before
+
+
+@pytest.mark.parametrize("door", ["float16", "float64", "fortran", "strided"])
+def test_other_floats_are_converted_once(door: str, rows: Array) -> None:
+    given = DOORS[door](rows)
+    before = _modelmix.copied_bytes()
+    solved(given)
+    assert _modelmix.copied_bytes() - before == 2 * 4 * rows.size  # both arms
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_memory_grows_by_a_copy_only_where_there_is_one(kind: str) -> None:
+    """The same from outside: the operating system's count of our memory, 256 MB of features."""
+    script = f"""
+import resource, numpy as np, modelmix as mm
+from modelmix import _modelmix
+rows = np.ones((1 << 18, 256), np.{kind}); rows[0] = 0
+small = np.eye(2, 256, dtype=np.float32)
+mm.metrics.fid(small, small)   # everything is loaded
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+session = mm.Session(["one"], mm.Rke(bandwidth=1.0), batch=1 << 18)
+pull = session.ask()
+try:
+    session.tell(pull.id + 1, rows)
+except ValueError as error:
+    assert "never asked" in str(error), error
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    grown = int(done.stdout)
+    assert grown < 20 if kind == "float32" else 230 < grown < 300, grown
+
+
+def test_loaded_arrays_are_views_of_the_librarys_memory(specialists: dict[str, Array]) -> None:
+    array = specialists["vae"]
+    assert not array.flags.writeable and not array.flags.owndata
+    assert isinstance(array.base, _modelmix.Memory)
+    before = _modelmix.copied_bytes()
+    session = mm.Session(["one"], mm.Mmd(array, bandwidth=20))  # kept longer than the call, and nobody can write to it
+    assert _modelmix.copied_bytes() == before
+    assert session.report().samples == 0
+
+
+def test_a_session_keeps_what_it_was_given(rows: Array) -> None:
+    reference = rows.copy()
+    session, untouched = (mm.Session(["a"], mm.Mmd(reference, bandwidth=2.0)) for _ in range(2))
+    pull = untouched.ask()
+    untouched.tell(pull, rows[:1])
+    reference[:] = 99.0
+    session.tell(session.ask(), rows[:1])
+    assert session.report().loss == untouched.report().loss
+
+
+REFUSED = {
+    "arm one: its values are int64, and features are floats of 16, 32 or 64 bits; convert them, as in x.astype(\"float32\")":
+        lambda rows: rows.astype(np.int64),
+    "arm one: its values are complex64": lambda rows: rows.astype(np.complex64),
+    "arm one: its values are bool": lambda rows: rows > 0,
+    "arm one: its values are object": lambda rows: pd.DataFrame({"a": ["x", "y"], "b": [1.0, 2.0]}),
+    "arm one: its shape is (30, 6, 1), and features are two-dimensional": lambda rows: rows[..., None],
+    "arm one: its shape is (30), and features are two-dimensional": lambda rows: rows[:, 0],
+    "arm one: there are no rows": lambda rows: rows[:0],
+    "arm one: the rows have no columns": lambda rows: rows[:, :0],
+    "arm one: there is 1 row": lambda rows: rows[:1],
+    "arm one: row 4, column 2 is NaN": lambda rows: np.where(np.arange(180).reshape(30, 6) == 26, np.nan, rows),
+    "arm one: row 0, column 0 is 1e300, and features must be finite 32-bit floats": lambda rows: np.full((3, 2), 1e300),
+    "arm one: a str is not an array": lambda rows: "features.npy",
+    "arm one: a int is not an array": lambda rows: 7,
+    "arm one: a dict is not an array": lambda rows: {"a": 1},
+    "arm one: its rows are not lists of numbers of one length": lambda rows: [[1.0, 2.0], [3.0]],
+    "arm one: its rows have different shapes": lambda rows: [rows[0], rows[1, :2]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_what_is_refused_says_why(sentence: str, rows: Array) -> None:
+    with pytest.raises(ValueError) as raised:
+        solved(REFUSED[sentence](rows), rows)
+    assert sentence.lower() in str(raised.value).lower()
+
+
+def test_arms_need_names(rows: Array) -> None:
+    with pytest.raises(ValueError, match="arms are given by name"):
+        mm.solve([rows, rows])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="names are text"):
+        mm.solve({1: rows})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="at least one arm"):
+        mm.solve({})
+
+
+def test_an_exception_of_the_users_array_passes_unchanged() -> None:
+    class Broken:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+            raise error
+
+    error = LookupError("the disk is gone")
+    with pytest.raises(LookupError) as raised:
+        mm.solve({"one": Broken()})
+    assert raised.value is error
+
+
+finite = st.floats(-1e4, 1e4, width=16)
+shapes = arrays_of.array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=arrays_of.arrays(np.float16, shapes, elements=finite),
+    kind=st.sampled_from([np.float16, np.float32, np.float64]),
+    order=st.sampled_from(["C", "F"]),
+    step=st.sampled_from([1, 2, -1]),
+)
+def test_any_layout_tells_the_same(rows: Array, kind: Any, order: Any, step: int) -> None:
+    plain = rows.astype(np.float32)[::step]
+    laid = np.asarray(rows, dtype=kind, order=order)[::step]
+    session = mm.Session(["one"], mm.Mmd([[0.0] * rows.shape[1]] * 2, bandwidth=1e4), batch=len(plain))
+    session.tell(session.ask(), laid)
+    held = session.samples
+    assert held is not None
+    assert np.array_equal(held, plain)

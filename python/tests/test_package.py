@@ -1,0 +1,79 @@
+"""The package as it is installed: what is in it, what it imports, and that a user's script type-checks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+import modelmix as mm
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=ROOT)
+
+
+def test_the_import_loads_nothing_heavy() -> None:
+    """NumPy alone takes longer to import than all of ours; it is loaded with the first array."""
+    script = "import sys, modelmix; print([name for name in ('numpy', 'pandas', 'matplotlib', 'tqdm', 'torch') if name in sys.modules])"
+    assert python("-c", script).stdout == "[]\n"
+
+
+def test_what_is_installed() -> None:
+    folder = Path(mm.__file__).parent
+    assert ROOT not in folder.parents or "site-packages" in folder.parts, "the tests run on the installed wheel"
+    names = {path.name for path in folder.iterdir()}
+    assert {"py.typed", "_modelmix.pyi", "__init__.py"} <= names
+    assert mm.__version__ == metadata.version("modelmix")
+    assert metadata.metadata("modelmix")["Requires-Python"] == ">=3.10"
+
+
+def test_everything_public_is_documented() -> None:
+    for name in mm.__all__:
+        thing = getattr(mm, name)
+        assert name.startswith("__") or (thing.__doc__ and len(thing.__doc__) > 10), name
+
+
+def test_the_stub_knows_what_the_extension_has() -> None:
+    import ast
+
+    from modelmix import _modelmix
+
+    tree = ast.parse((Path(mm.__file__).parent / "_modelmix.pyi").read_text())
+    known = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assert known == {name for name in dir(_modelmix) if not name.startswith("_")}
+    [session] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Session"]
+    methods = {node.name for node in session.body if isinstance(node, ast.FunctionDef)}
+    assert methods == {name for name in dir(_modelmix.Session) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_a_users_script_type_checks(checker: str) -> None:
+    words = ["mypy", "--strict"] if checker == "mypy" else ["pyright", "--pythonpath", sys.executable]
+    done = python("-m", *words, "python/tests/typing/user.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_a_users_mistakes_are_found(checker: str) -> None:
+    """Types that let everything pass would pass the test above."""
+    words = ["mypy", "--strict"] if checker == "mypy" else ["pyright", "--pythonpath", sys.executable]
+    done = python("-m", *words, "python/tests/typing/mistakes.py")
+    source = (ROOT / "python/tests/typing/mistakes.py").read_text().splitlines()
+    wrong = {number for number, line in enumerate(source, 1) if line.endswith("# wrong")}
+    found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if "mistakes.py:" in line and "error" in line}
+    assert found == wrong, done.stdout
+
+
+def test_the_script_runs() -> None:
+    done = python("python/tests/typing/user.py")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_type_checks_itself() -> None:
+    done = python("-m", "mypy", "--strict", "--package", "modelmix")
+    assert done.returncode == 0, done.stdout

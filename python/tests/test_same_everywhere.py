@@ -1,0 +1,87 @@
+"""The same case through Rust, the command line and Python gives the same document, to the last bit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+import modelmix as mm
+
+CASES: list[dict[str, Any]] = json.loads((ROOT / "python/tests/cases.json").read_text())
+
+
+def cargo(*arguments: str) -> Any:
+    done = subprocess.run(["cargo", "run", "--quiet", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def from_rust() -> list[dict[str, Any]]:
+    documents = cargo("--package", "modelmix", "--example", "documents", "--", "python/tests/cases.json")
+    assert len(documents) == len(CASES)
+    return list(documents)
+
+
+def by_arm(values: dict[str, float]) -> str:
+    return ",".join(f"{arm}={value}" for arm, value in values.items())
+
+
+def from_command_line(case: dict[str, Any]) -> Any:
+    words = [case["command"], *case["arms"], "--json", "--seed", str(case.get("seed", 0))]
+    for name in ("reference", "objective", "bandwidth", "rounds", "seeds"):
+        if name in case:
+            words += [f"--{name}={case[name]}"]
+    for name in ("costs", "floor", "cap", "weights"):
+        if name in case:
+            words += [f"--{name}={by_arm(case[name])}"]
+    if "metrics" in case:
+        words += [f"--metrics={','.join(case['metrics'])}"]
+    if "policies" in case:
+        words += ["--policy", ",".join(case["policies"])]
+    return cargo("--package", "modelmix-cli", "--", *words)
+
+
+def from_python(case: dict[str, Any]) -> Any:
+    arms = mm.load(*case["arms"])
+    reference = mm.load_array(case["reference"]) if "reference" in case else None
+    given = {name: case[name] for name in ("bandwidth", "costs", "seed") if name in case}
+    objective = case.get("objective")
+    if case["command"] == "solve":
+        bounds = {name: case[name] for name in ("floor", "cap") if name in case}
+        return mm.solve(arms, objective, reference=reference, **given, **bounds).to_dict()
+    if case["command"] == "score":
+        more = {name: case[name] for name in ("metrics", "weights") if name in case}
+        return mm.score(arms, reference, objective=objective, **given, **more).to_dict()
+    if case["command"] == "simulate":
+        more = {name: case[name] for name in ("policies", "rounds", "seeds") if name in case}
+        return mm.simulate(arms, objective, reference=reference, **given, **more).to_dict()
+    session = mm.Session(arms, objective, reference=reference, policy=case["policies"][0], **given)
+    rows = {arm: iter(features) for arm, features in arms.items()}
+    for _ in range(case["rounds"]):
+        pull = session.ask()
+        session.tell(pull, next(rows[pull.arm]))
+    return session._inner.report()
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{number}-{CASES[number]['command']}")
+def test_three_ways_to_one_document(number: int, from_rust: list[dict[str, Any]]) -> None:
+    case = CASES[number]
+    in_python = from_python(case)
+    assert in_python == from_rust[number]
+    if case["command"] != "session":
+        assert in_python == from_command_line(case)
+
+
+def test_terms_are_the_same_as_their_text(specialists: Any, reference: Any) -> None:
+    terms = mm.Kid(reference, bandwidth=20) - 0.2 * mm.Precision(reference, neighbours=3)
+    written = mm.solve(specialists, "kid(bandwidth=20) - 0.2*precision(neighbours=3)", reference=reference)
+    assert mm.solve(specialists, terms) == written
+    assert (
+        mm.solve(specialists, "kid - 0.2*precision(neighbours=3)", reference=reference, bandwidth=20).weights
+        == written.weights
+    )

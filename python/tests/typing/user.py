@@ -1,0 +1,52 @@
+"""A user's script, checked by mypy --strict and pyright, and run."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+import modelmix as mm
+
+arms: dict[str, npt.NDArray[np.float32]] = mm.load("data/fashion/categories.npz")
+reference = mm.load_array("data/fashion/reference.npy")
+
+objective: mm.Objective = (
+    mm.Kid(reference, bandwidth=20) - 0.2 * mm.Precision(reference) + 0.01 * mm.Cost({name: 1.0 for name in arms})
+)
+best: mm.Mixture = mm.solve(arms, objective, cap={"bag": 0.9}, threads=2)
+weights: dict[str, float] = best.weights
+gap: float = best.gap
+interval: tuple[float, float] | None = best.arms[0].interval
+print(best, weights, gap, interval, best.to_dict()["gain"])
+
+table: mm.Scores = mm.score(arms, reference, metrics=["fid", "recall"], weights=weights)
+fid: float = table["bag"]["fid"]
+mixed: float | None = None if table.mixture is None else table.mixture["fid"]
+estimate: mm.Estimate = mm.metrics.fid(arms["bag"], reference)
+also: float = float(estimate)
+
+report: mm.Simulation = mm.simulate(
+    arms, mm.Rke(bandwidth=20), policies=[mm.Adaptive(), mm.Cab(sensitivity=0.03), "greedy"], rounds=20, seeds=2
+)
+rounds: float | None = report[mm.Adaptive()].reached["95"]
+
+session = mm.Session(list(arms), mm.Rke(bandwidth=20), policy=mm.Ogd(sensitivity=0.1), seed=1)
+for number in range(10):
+    pull: mm.Pull = session.ask()
+    session.tell(pull, arms[pull.arm][number])
+state: mm.SessionReport = session.report()
+loss: float | None = state.loss
+
+
+def noise(count: int) -> npt.NDArray[np.float64]:
+    return np.random.default_rng(count).normal(size=(count, 2))
+
+
+done: mm.Run = mm.run(
+    {"a": noise, "b": noise},
+    embed=lambda rows: np.asarray(rows, dtype=np.float64),
+    objective=mm.Rke(bandwidth=1),
+    budget=5,
+)
+failures: list[mm.Failure] = done.failures["a"]
+print(done.weights, failures, fid, mixed, also, rounds, loss)
