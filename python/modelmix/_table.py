@@ -1,20 +1,37 @@
-"""Small tables, as text for terminals and as HTML for notebooks."""
+"""Small tables, as text for terminals and as HTML for notebooks.
+
+Numbers are written as the command line writes them.
+"""
 
 from __future__ import annotations
 
+import math
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 from ._modelmix import brief
+from ._names import plain, short, width
 
 #: What a table has for nothing.
 NOTHING = "–"
 
+#: At most so many characters of a name stand in a table of text.
+_LONGEST = 60
+
+#: A cell of a bar, from nothing on.
+_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+
+#: Bars in notebooks: the accent of the reports, which is seen on light and on dark paper.
+_ACCENT = "#3b82c4"
+
 
 @dataclass
 class Table:
-    """A headline, columns, rows and a note below. The first column is names; the last row may be the one to look at."""
+    """A headline, columns, rows, and a note below. The first column is names."""
 
     title: str
     header: Sequence[str]
@@ -22,48 +39,141 @@ class Table:
     note: str = ""
     #: Rows to stress, by their place.
     strong: frozenset[int] = frozenset()
+    #: Cells to stress, by row and column.
+    best: frozenset[tuple[int, int]] = frozenset()
+    #: Columns that stand to the left, besides the first.
+    left: frozenset[int] = frozenset()
+    #: Columns of bars.
+    bars: frozenset[int] = frozenset()
 
-    def text(self) -> str:
-        """With blanks, numbers to the right."""
-        widths = [max(len(row[at]) for row in [self.header, *self.rows]) for at in range(len(self.header))]
+    def text(self, columns: int | None = None) -> str:
+        """With blanks, numbers to the right; where it can be, in so many columns of a terminal."""
+        most = _LONGEST if columns is None else max(16, min(_LONGEST, columns // 3))
+        names = short([row[0] for row in self.rows], most)
+        rows = [
+            [name, *(plain(cell) for cell in row[1:])]
+            for name, row in zip(names, self.rows, strict=True)
+        ]
+        table = [list(self.header), *rows]
+        widths = [max(width(row[at]) for row in table) for at in range(len(self.header))]
 
-        def line(cells: Sequence[str]) -> str:
-            first, *others = zip(cells, widths)
-            name = first[0].ljust(first[1])
-            return "  ".join(["", name, *(cell.rjust(width) for cell, width in others)]).rstrip()
+        def cell(text: str, at: int) -> str:
+            blank = " " * (widths[at] - width(text))
+            return text + blank if at == 0 or at in self.left | self.bars else blank + text
 
-        lines = [self.title, "", line(self.header), *(line(row) for row in self.rows)]
-        if self.note:
-            lines += ["", self.note]
-        return "\n".join(lines)
+        blocks = [
+            "\n".join(
+                "  ".join(["", *(cell(row[at], at) for at in shown)]).rstrip() for row in table
+            )
+            for shown in _fitting(widths, columns)
+        ]
+        notes = (plain(line) for line in self.note.split("\n") if line)
+        parts = [_wrapped(plain(self.title), columns), *blocks]
+        return "\n\n".join(
+            [*parts, *filter(None, ["\n".join(_wrapped(line, columns) for line in notes)])]
+        )
+
+    def here(self) -> str:
+        """As text, fitted to the terminal where the output is one."""
+        terminal = sys.stdout is not None and sys.stdout.isatty()
+        return self.text(shutil.get_terminal_size().columns if terminal else None)
 
     def html(self) -> str:
         """With the notebook's own style, nothing but markup."""
+        uncertain = [
+            at for at in range(len(self.header)) if any(" ± " in row[at] for row in self.rows)
+        ]
+        # many of them would not fit side by side
+        gap = "<br>" if len(uncertain) > 4 else " "
 
-        def cells(row: Sequence[str], tag: str, strong: bool) -> str:
-            def cell(at: int, text: str) -> str:
-                align = "left" if at == 0 else "right"
-                inner = f"<strong>{escape(text)}</strong>" if strong else escape(text)
-                return f'<{tag} style="text-align:{align}">{inner}</{tag}>'
+        def line(tag: str, row: Sequence[str], place: int) -> str:
+            cells = []
+            for at, text in enumerate(row):
+                inner = self._inner(at, plain(text).strip(), gap)
+                stressed = place in self.strong or (place, at) in self.best
+                side = "left" if at == 0 or at in self.left | self.bars else "right"
+                inner = f"<strong>{inner}</strong>" if stressed and inner else inner
+                cells.append(f'<{tag} style="text-align:{side}">{inner}</{tag}>')
+            return f"<tr>{''.join(cells)}</tr>"
 
-            return "".join(cell(at, text) for at, text in enumerate(row))
+        body = "".join(line("td", row, place) for place, row in enumerate(self.rows))
+        note = "<br>".join(escape(plain(text)) for text in self.note.split("\n") if text)
+        return (
+            f"<div><p><strong>{escape(plain(self.title))}</strong></p>"
+            '<div style="overflow-x:auto"><table style="margin-left:0">'
+            f"<thead>{line('th', self.header, -1)}</thead><tbody>{body}</tbody></table></div>"
+            f"{f'<p><small>{note}</small></p>' if note else ''}</div>"
+        )
 
-        head = f"<thead><tr>{cells(self.header, 'th', False)}</tr></thead>"
-        body = "".join(f"<tr>{cells(row, 'td', at in self.strong)}</tr>" for at, row in enumerate(self.rows))
-        note = f"<p><small>{escape(self.note)}</small></p>" if self.note else ""
-        return f"<div><p><strong>{escape(self.title)}</strong></p><table>{head}<tbody>{body}</tbody></table>{note}</div>"
+    def _inner(self, at: int, text: str, gap: str) -> str:
+        """What a cell has: a bar, or text that breaks only where it may."""
+        if at in self.bars:
+            length = 8 * text.count("█") + (
+                _EIGHTHS.index(text[-1:]) if text[-1:] in _EIGHTHS else 0
+            )
+            shape = "display:inline-block;height:0.8em;vertical-align:middle"
+            return f'<span style="{shape};width:{length / 16:.4g}em;background:{_ACCENT}"></span>'
+        if at == 0 and len(text) > 40:
+            shape = "min-width:16em;max-width:28em;overflow-wrap:anywhere"
+            return f'<div style="{shape}">{escape(text)}</div>'
+        parts = text.split(" ± ")
+        parts[1:] = [f"± {part}" for part in parts[1:]]
+        return gap.join(
+            f'<span style="white-space:nowrap">{escape(part)}</span>' for part in parts if part
+        )
+
+
+def _fitting(widths: Sequence[int], columns: int | None) -> list[list[int]]:
+    """Which columns stand side by side; the first is in every block."""
+    blocks, used = [[0]], widths[0] + 2
+    for at in range(1, len(widths)):
+        if widths[at] == 0:
+            continue
+        if columns is not None and used + widths[at] + 2 > columns and len(blocks[-1]) > 1:
+            blocks.append([0])
+            used = widths[0] + 2
+        blocks[-1].append(at)
+        used += widths[at] + 2
+    return blocks
+
+
+def _wrapped(text: str, columns: int | None) -> str:
+    if columns is None or width(text) <= columns:
+        return text
+    return textwrap.fill(text, max(20, columns), break_long_words=False, break_on_hyphens=False)
 
 
 def number(value: float | None) -> str:
     """A number with three digits that count."""
-    return NOTHING if value is None else brief(value)
+    return NOTHING if value is None or not math.isfinite(value) else brief(value)
+
+
+def spread(value: float | None, error: float | None) -> str:
+    """A number and how far off it may be."""
+    return number(value) + (
+        "" if error is None or not math.isfinite(error) else f" ± {brief(error)}"
+    )
 
 
 def percent(share: float) -> str:
     """A share."""
-    return f"{100 * share:.1f}%"
+    return "<0.1%" if 0.0 < share < 0.0005 else f"{100 * share:.1f}%"
+
+
+def bar(share: float, cells: int = 20) -> str:
+    """A share as a bar of up to so many cells, in eighths."""
+    eighths = math.floor(min(max(share, 0.0), 1.0) * 8 * cells + 0.5)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
 
 
 def count(value: float | None) -> str:
     """A whole number with its thousands apart."""
-    return NOTHING if value is None else f"{round(value):,}"
+    return NOTHING if value is None else f"{math.floor(value + 0.5):,}"
+
+
+def tiny(value: float) -> str:
+    """A number of which the size is all that counts: 2e-17."""
+    if not value > 0:
+        return "0"
+    digits, power = f"{value:.0e}".split("e")
+    return f"{digits}e{int(power)}"

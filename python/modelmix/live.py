@@ -61,7 +61,7 @@ class Failure:
             object.__setattr__(self, name, value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(_Result):
     """What came of :func:`run`."""
 

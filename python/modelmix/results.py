@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._modelmix import brief
-from ._table import NOTHING, Table, count, number, percent
+from ._names import shorten
+from ._table import NOTHING, Table, bar, count, number, percent, spread, tiny
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,11 @@ class _Result(ABC):
 
     def __str__(self) -> str:
         """A table."""
-        return self._table().text()
+        return self._table().here()
+
+    def __repr__(self) -> str:
+        """The same, for whoever looks at it in an interactive session."""
+        return str(self)
 
     def _repr_html_(self) -> str:
         return self._table().html()
@@ -55,8 +60,15 @@ def _frame(*args: Any, **kwargs: Any) -> pd.DataFrame:
     try:
         import pandas
     except ImportError:
-        raise ImportError("to_pandas() needs pandas; install it with pip install pandas, or use to_dict()") from None
-    return pandas.DataFrame(*args, **kwargs)
+        remedy = "install it with pip install pandas, or use to_dict()"
+        raise ImportError(f"to_pandas() needs pandas; {remedy}") from None
+    frame: pd.DataFrame = pandas.DataFrame(*args, **kwargs)
+    return frame
+
+
+def _float(value: float | None) -> float:
+    """A number, and not one where there is none: so that a column of frames is always of floats."""
+    return math.nan if value is None else value
 
 
 @dataclass(frozen=True)
@@ -149,7 +161,7 @@ class MixtureArm:
     terms: tuple[TermValue, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mixture(_Result):
     """The best mixture of recorded arms."""
 
@@ -252,7 +264,7 @@ class Mixture(_Result):
                 "weight_high": [arm.interval[1] if arm.interval else math.nan for arm in self.arms],
                 "loss": [arm.loss for arm in self.arms],
                 "score": [arm.score for arm in self.arms],
-                "adds": [math.nan if arm.adds is None else arm.adds for arm in self.arms],
+                "adds": [_float(arm.adds) for arm in self.arms],
                 "samples": [arm.samples for arm in self.arms],
             },
             index=[arm.name for arm in self.arms],
@@ -265,28 +277,34 @@ class Mixture(_Result):
         return plots.mixture(self, ax)
 
     def _table(self) -> Table:
-        intervals = any(arm.interval for arm in self.arms)
-        header = ["arm", "weight", *(["95% interval"] if intervals else []), self.score_name, "adds", "samples"]
-        rows = []
+        known = any(arm.interval for arm in self.arms)
+        intervals = ["95% interval"] if known else []
+        header = ["arm", "weight", "", *intervals, self.score_name, "adds", "samples"]
+        rows: list[Sequence[str]] = []
         for arm in self.arms:
-            row = [arm.name, percent(arm.weight)]
-            if intervals:
-                row.append("" if arm.interval is None else "–".join(percent(end) for end in arm.interval))
-            rows.append([*row, brief(arm.score), number(arm.adds), count(arm.samples)])
-        total = sum(arm.samples for arm in self.arms)
-        rows.append(["mixture", "", *([""] if intervals else []), brief(self.score), "", count(total)])
+            row = [arm.name, percent(arm.weight), bar(arm.weight)]
+            if known:
+                row.append("–".join(percent(end) for end in arm.interval or ()))
+            rows.append([*row, number(arm.score), number(arm.adds), count(arm.samples)])
+        total = count(sum(arm.samples for arm in self.arms))
+        rows.append(["mixture", "", "", *("" for _ in intervals), number(self.score), "", total])
         kernels = "".join(f"; {_kernel(kernel)}" for kernel in self.kernels)
-        gap = f"{self.gap:.0e}" if self.gap > 0 else "0"
         note = (
-            f"objective {self.objective}{kernels}; loss {brief(self.loss)} is within {gap} of the optimum; "
-            '"adds" is how much it grows without the arm'
+            f"objective {self.objective}{kernels}; loss {number(self.loss)} is within {tiny(self.gap)} "
+            'of the optimum; "adds" is how much it grows without the arm'
         )
-        return Table(self.sentence, header, rows, note, frozenset({len(rows) - 1}))
+        strong = frozenset({len(rows) - 1})
+        return Table(self.sentence, header, rows, note, strong=strong, bars=frozenset({2}))
 
 
 def _kernel(kernel: dict[str, Any]) -> str:
-    settings = ", ".join(f"{key} {value:.6g}" for key, value in kernel.items() if key != "name")
-    return f"{kernel['name']}{', ' if settings else ''}{settings}"
+    """A kernel in words, as the command line has it, with fewer digits."""
+    name = str(kernel["name"])
+    if "bandwidth" in kernel:
+        return f"{name}, bandwidth {kernel['bandwidth']:.6g}"
+    if "degree" in kernel:
+        return f"{name}, ({kernel['scale']:.6g} x·y + {kernel['offset']:.6g})^{kernel['degree']}"
+    return name if kernel.get("power", 1) == 1 else f"{name}^{kernel['power']}"
 
 
 @dataclass(frozen=True)
@@ -304,6 +322,10 @@ class ScoredSet:
         """The score by that metric."""
         return self.scores[metric]
 
+    def _error(self, metric: str) -> float | None:
+        """What stands after ±: the spread between subsets, or the standard error."""
+        return self.scores.get(f"{metric}_std", self.errors.get(metric))
+
 
 @dataclass(frozen=True)
 class ScoredMixture:
@@ -319,12 +341,16 @@ class ScoredMixture:
         """The score by that metric."""
         return self.scores[metric]
 
+    def _error(self, metric: str) -> float | None:
+        """What stands after ±: the spread between subsets, or the standard error."""
+        return self.scores.get(f"{metric}_std", self.errors.get(metric))
+
 
 #: Metrics of which less is better.
 _LESS = frozenset({"kid", "kid_full", "mmd", "cmmd", "fid", "fid_infinity"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scores(_Result):
     """Scores of every arm and of a mixture."""
 
@@ -368,11 +394,14 @@ class Scores(_Result):
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row an arm and one for the mixture, a column a score, and ``…_error`` for standard errors."""
-        rows: dict[str, dict[str, float]] = {}
-        for name, scored in self._sets():
-            errors = {f"{metric}_error": math.nan if error is None else error for metric, error in scored.errors.items()}
-            rows[name] = {**scored.scores, **errors}
-        return _frame(list(rows.values()), index=list(rows))
+        rows = [
+            {
+                **{name: _float(score) for name, score in scored.scores.items()},
+                **{f"{metric}_error": _float(error) for metric, error in scored.errors.items()},
+            }
+            for _, scored in self._sets()
+        ]
+        return _frame(rows, index=[name for name, _ in self._sets()])
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw every metric of every arm and the mixture, each scaled to its best."""
@@ -382,27 +411,36 @@ class Scores(_Result):
 
     def _table(self) -> Table:
         header = ["arm", *(f"{metric} {'↓' if metric in _LESS else '↑'}" for metric in self.metrics)]
-        best = {
-            metric: (min if metric in _LESS else max)(scored[metric] for _, scored in self._sets())
-            for metric in self.metrics
-        }
-        rows = []
-        for name, scored in self._sets():
+        best = self._best()
+        rows: list[Sequence[str]] = []
+        for at, (name, scored) in enumerate(self._sets()):
             cells = [name]
-            for metric in self.metrics:
-                error = scored.scores.get(f"{metric}_std", scored.errors.get(metric))
-                mark = " *" if scored[metric] == best[metric] else "  "
-                cells.append(brief(scored[metric]) + ("" if error is None else f" ± {brief(error)}") + mark)
+            for column, metric in enumerate(self.metrics, 1):
+                mark = " *" if (at, column) in best else "  "
+                cells.append(spread(scored[metric], scored._error(metric)) + mark)
             rows.append(cells)
-        note = "* best; ± is a standard error, and for kid the spread between subsets"
-        strong: frozenset[int] = frozenset()
+        note = "* best; ± is a standard error"
+        if "kid" in self.metrics:
+            note += ", and for kid the spread between subsets"
         if self.mixture is not None:
             shares = sorted(self.mixture.weights.items(), key=lambda pair: -pair[1])
             named = ", ".join(f"{name} {percent(share)}" for name, share in shares if share >= 0.0005)
-            note = f"mixture: {named}; it says as much as {self.mixture.effective_samples:.0f} samples; {note}"
-            strong = frozenset({len(rows) - 1})
+            held = f"it says as much as {self.mixture.effective_samples:.0f} samples"
+            note = f"mixture: {named}; {held}\n{note}"
+            best |= {(len(rows) - 1, 0)}
         models = f"{len(self.arms)} model{'s' if len(self.arms) > 1 else ''}"
-        return Table(f"Scores of {models}{' and a mixture' if self.mixture else ''}", header, rows, note, strong)
+        title = f"Scores of {models}{' and a mixture' if self.mixture else ''}"
+        return Table(title, header, rows, note, best=best)
+
+    def _best(self) -> frozenset[tuple[int, int]]:
+        """The best of every metric: places among the sets, and among the metrics, counted from 1."""
+        found = set()
+        for column, metric in enumerate(self.metrics, 1):
+            values = [scored[metric] for _, scored in self._sets()]
+            if all(value is not None and math.isfinite(value) for value in values):
+                best = (min if metric in _LESS else max)(values)
+                found |= {(at, column) for at, value in enumerate(values) if value == best}
+        return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -431,7 +469,7 @@ class SimulatedPolicy:
     reached: dict[str, float | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Simulation(_Result):
     """How policies did on recorded arms."""
 
@@ -525,16 +563,16 @@ class Simulation(_Result):
 
     def _table(self) -> Table:
         header = ["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"]
-        rows = []
+        rows: list[Sequence[str]] = []
         for name, done in self.policies.items():
-            most = max(range(len(self.arms)), key=lambda arm: done.weights[arm])
+            share, most = max((share, arm) for arm, share in enumerate(done.weights))
             rows.append(
                 [
                     name,
-                    f"{brief(done.loss.mean[-1])} ± {brief(done.loss.std[-1])}",
-                    brief(done.regret.mean[-1]),
-                    *(count(done.reached[share]) for share in ("90", "95", "99")),
-                    f"{self.arms[most]} {100 * done.weights[most]:.0f}%",
+                    spread(done.loss.mean[-1], done.loss.std[-1]),
+                    number(done.regret.mean[-1]),
+                    *(count(done.reached[kept]) for kept in ("90", "95", "99")),
+                    f"{shorten(self.arms[most], 30)} {100 * share:.0f}%",
                 ]
             )
         first, done = next(iter(self.policies.items()))
@@ -545,11 +583,12 @@ class Simulation(_Result):
             else f"{first} keeps 95% of the gain from round {count(reached)} of {count(rounds)} on."
         )
         note = (
-            f"objective {self.objective}, {self.seeds} seeds; optimum {brief(self.optimal_loss)}, best single arm "
-            f'{self.best_single} {brief(self.best_single_loss)}; "to 95%" is the median round from which on 95% of the '
-            "gain between them is kept"
+            f"objective {self.objective}, {self.seeds} seed{'' if self.seeds == 1 else 's'}; "
+            f"optimum {number(self.optimal_loss)}, "
+            f"best single arm {self.best_single} {number(self.best_single_loss)}; "
+            '"to 95%" is the median round from which on 95% of the gain between them is kept'
         )
-        return Table(title, header, rows, note)
+        return Table(title, header, rows, note, left=frozenset({6}))
 
 
 @dataclass(frozen=True)
@@ -571,7 +610,7 @@ class SessionArm:
     loss: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SessionReport(_Result):
     """Where a session stands."""
 
@@ -638,11 +677,11 @@ class SessionReport(_Result):
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row an arm."""
-        columns = ("weight", "share", "samples", "pending", "abandoned", "loss")
+        columns = ("weight", "share", "samples", "pending", "abandoned")
         return _frame(
             {
-                name: [math.nan if getattr(arm, name) is None else getattr(arm, name) for arm in self.arms]
-                for name in columns
+                **{name: [getattr(arm, name) for arm in self.arms] for name in columns},
+                "loss": [_float(arm.loss) for arm in self.arms],
             },
             index=[arm.name for arm in self.arms],
         )
@@ -654,23 +693,27 @@ class SessionReport(_Result):
         return plots.session(self, ax)
 
     def _table(self) -> Table:
-        header = ["arm", "weight", "share", "samples", "loss"]
         troubled = any(arm.abandoned for arm in self.arms)
         flying = any(arm.pending for arm in self.arms)
+        header = ["arm", "weight", "", "share", "samples", "loss"]
         header += (["in flight"] if flying else []) + (["given up"] if troubled else [])
-        rows = []
+        rows: list[Sequence[str]] = []
         for arm in self.arms:
-            row = [arm.name, percent(arm.weight), percent(arm.share), count(arm.samples), number(arm.loss)]
-            rows.append(row + ([count(arm.pending)] if flying else []) + ([count(arm.abandoned)] if troubled else []))
+            row = [arm.name, percent(arm.weight), bar(arm.weight), percent(arm.share)]
+            row += [count(arm.samples), number(arm.loss)]
+            row += [count(arm.pending)] if flying else []
+            rows.append(row + ([count(arm.abandoned)] if troubled else []))
         samples = f"{count(self.samples)} sample{'' if self.samples == 1 else 's'}"
         if self.mixture_loss is None:
-            title = f"No samples yet of {len(self.arms)} arms."
+            title = f"No samples yet of {len(self.arms)} arm{'' if len(self.arms) == 1 else 's'}."
         else:
-            used = sorted((arm for arm in self.arms if arm.weight >= 0.005), key=lambda arm: -arm.weight)
-            title = f"After {samples}: " + ", ".join(f"{arm.name} {100 * arm.weight:.0f}%" for arm in used) + "."
+            used = sorted(self.arms, key=lambda arm: -arm.weight)
+            named = [f"{arm.name} {100 * arm.weight:.0f}%" for arm in used if arm.weight >= 0.005]
+            title = f"After {samples}: {', '.join(named)}."
         objective = f"objective {self.objective}, " if self.objective else ""
         note = (
-            f"{objective}policy {self.policy}; loss of the samples held {number(self.loss)}, of the best mixture of them "
-            f"{number(self.mixture_loss)}, best single arm {self.best_single or NOTHING}"
+            f"{objective}policy {self.policy}; loss of the samples held {number(self.loss)}, "
+            f"of the best mixture of them {number(self.mixture_loss)}, "
+            f"best single arm {NOTHING if self.best_single is None else self.best_single}"
         )
-        return Table(title, header, rows, note)
+        return Table(title, header, rows, note, bars=frozenset({2}))
