@@ -157,11 +157,7 @@ class Session:
         What does not fit is a ValueError, and the session is as it was.
         """
         number = _number(pull)
-        given = {
-            name: [float(values)] if isinstance(values, (int, float)) else floats(f"score {name}", values)
-            for name, values in (scores or {}).items()
-        }
-        self._inner.tell(number, as_rows(f"pull {number}", features), given)
+        self._inner.tell(number, as_rows(f"pull {number}", features), numbers(scores or {}))
 
     def tell_values(
         self,
@@ -249,6 +245,16 @@ class Session:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the snapshot and what the objective needs."""
         return (_restored, (type(self), self._inner.snapshot(), self._problem))
+
+
+def numbers(scores: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Scores as the extension takes them: a value a sample, a single value being a list too."""
+    return {str(name): [float(given)] if _is_one(given) else floats(f"score {name}", given) for name, given in scores.items()}
+
+
+def _is_one(values: Any) -> bool:
+    # NumPy's scalars and tensors without an axis are numbers as well
+    return isinstance(values, (int, float)) or getattr(values, "ndim", None) == 0
 
 
 def _restored(cls: type[Session], snapshot: str, given: Problem | None) -> Session:

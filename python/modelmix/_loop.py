@@ -1,0 +1,336 @@
+"""The loop behind :func:`modelmix.run`: asks, calls, tries again, tells."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from ._arrays import ArrayLike, as_rows
+from .session import Pull, Session, numbers
+
+if TYPE_CHECKING:
+    from ._journal import Journal
+
+
+class Seeded(Protocol):
+    """Makes so many samples, from the seed that it is given."""
+
+    def __call__(self, count: int, /, *, seed: int) -> Any:
+        """Samples, at least one and at most ``count``."""
+
+
+#: Makes so many samples: images, texts, whatever the encoder takes.
+Generator: TypeAlias = Callable[[int], Any] | Seeded
+#: Turns samples into features, one row each.
+Embed: TypeAlias = Callable[[Any], ArrayLike]
+#: Gives the scores that the objective asks for: for each name a value a sample.
+Rate: TypeAlias = Callable[[Any], Mapping[str, Any]]
+#: Puts samples away.
+Save: TypeAlias = Callable[[Pull, Any], object]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A call that failed: the generator, the encoder, the scores, or features that do not fit."""
+
+    pull: int
+    arm: str
+    #: Which try it was, counted from 1.
+    attempt: int
+    #: The exception's type and message.
+    error: str
+    #: The exception as Python prints it.
+    trace: str = field(repr=False)
+    #: The exception itself; none for failures before the run was resumed, and after pickling.
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """An exception may hold anything, so it stays behind; its text does not."""
+        return {**self.__dict__, "exception": None}
+
+
+@dataclass
+class Flight:
+    """A pull on its way, and what went wrong with it so far."""
+
+    pull: Pull
+    failures: list[Failure] = field(default_factory=list)
+    calls: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one call: samples with their features and scores, or an exception."""
+
+    pull: Pull
+    samples: Any = None
+    features: Any = None
+    scores: dict[str, list[float]] = field(default_factory=dict)
+    error: BaseException | None = None
+
+
+class Loop:
+    """Spends pulls. All it knows can be had again from the checkpoint."""
+
+    def __init__(
+        self,
+        session: Session,
+        generators: dict[str, Generator],
+        embed: Embed,
+        rate: Rate | None,
+        save: Save | None,
+        retries: int,
+        seed: int,
+        keep: bool,
+    ) -> None:
+        """Start with nothing spent."""
+        self.session, self.generators, self.embed, self.rate = session, generators, embed, rate
+        self.save, self.retries, self.seed, self.keep = save, retries, seed, keep
+        self.seeded = {arm for arm, generator in generators.items() if wants_seed(generator)}
+        self.spent = self.resumed = 0
+        self.calls = dict.fromkeys(generators, 0)
+        self.failures: dict[str, list[Failure]] = {arm: [] for arm in generators}
+        self.samples: dict[str, list[Any]] = {arm: [] for arm in generators}
+        # pulls given up since the last answer of any arm
+        self.unanswered = dict.fromkeys(generators, 0)
+
+    def spend(
+        self,
+        budget: int,
+        workers: int,
+        ordered: bool,
+        journal: Journal | None,
+        moved: Callable[[int], object],
+    ) -> None:
+        """Settle pulls until the budget is spent, those in flight from an earlier run first."""
+        waiting = self.session.in_flight
+        flying: dict[int, Flight] = {}
+        arrived: dict[int, Answer] = {}
+        with Crew(self.call, workers) as crew:
+            while self.spent < budget:
+                while len(flying) < workers and self.spent + len(flying) < budget:
+                    pull = waiting.pop(0) if waiting else self.ask(journal)
+                    flying[pull.id] = Flight(pull)
+                    crew.start(pull, 1)
+                due = next(iter(flying))
+                while due not in arrived:
+                    answer = crew.answer()
+                    flight = flying[answer.pull.id]
+                    flight.calls += 1
+                    if answer.error is None or not self.again(flight, answer.error, crew):
+                        arrived[answer.pull.id] = answer
+                        due = due if ordered else answer.pull.id
+                flight, answer = flying[due], arrived.pop(due)
+                refused = self.tell(answer) if answer.error is None else None
+                if refused is not None and self.again(flight, refused, crew):
+                    continue
+                del flying[due]
+                told = answer.error is None and refused is None
+                self.settle(flight, answer if told else None, journal)
+                moved(self.spent)
+
+    def ask(self, journal: Journal | None) -> Pull:
+        """The next pull, which the checkpoint hears of first."""
+        pull = self.session.ask()
+        if journal is not None:
+            journal.asked(pull)
+        return pull
+
+    def call(self, pull: Pull, attempt: int) -> Answer:
+        """Call the generator and the encoder once; on any thread, so nothing is changed here."""
+        try:
+            samples = self._generate(pull, attempt)
+            if isinstance(samples, Iterator):
+                samples = list(samples)
+            features = _kept(as_rows(f"arm {pull.arm}", self.embed(samples)))
+            scores = {} if self.rate is None else numbers(self.rate(samples))
+        except BaseException as error:
+            return Answer(pull, error=error)
+        return Answer(pull, samples, features, scores)
+
+    def _generate(self, pull: Pull, attempt: int) -> Any:
+        generator: Any = self.generators[pull.arm]
+        if pull.arm in self.seeded:
+            return generator(pull.count, seed=seed_of(self.seed, pull.id, attempt))
+        return generator(pull.count)
+
+    def again(self, flight: Flight, error: BaseException, crew: Crew) -> bool:
+        """Keep what went wrong with a call; whether there is one more."""
+        if not isinstance(error, Exception):
+            raise error
+        flight.failures.append(failure(flight.pull, flight.calls, error))
+        if flight.calls > self.retries:
+            return False
+        crew.start(flight.pull, flight.calls + 1)
+        return True
+
+    def tell(self, answer: Answer) -> ValueError | None:
+        """Tell the session; what is wrong with the features or scores, if anything is."""
+        try:
+            self.session.tell(answer.pull, answer.features, scores=answer.scores)
+        except ValueError as error:
+            return error
+        return None
+
+    def settle(self, flight: Flight, answer: Answer | None, journal: Journal | None) -> None:
+        """Save what was told, or give the pull up; then write that down."""
+        pull = flight.pull
+        if answer is None:
+            self.session.abandon(pull)
+        elif self.save is not None:
+            self.save(pull, answer.samples)
+        if journal is not None:
+            journal.settled(flight, answer)
+        self.account(flight, answer is not None)
+        if answer is not None and self.keep:
+            self.samples[pull.arm].extend(one_by_one(answer.samples, len(answer.features)))
+        if self._hopeless():
+            error = flight.failures[-1].exception
+            assert error is not None
+            raise error
+
+    def account(self, flight: Flight, told: bool) -> None:
+        """Count a pull."""
+        arm = flight.pull.arm
+        self.spent += 1
+        self.calls[arm] += flight.calls
+        self.failures[arm].extend(flight.failures)
+        if told:
+            self.unanswered = dict.fromkeys(self.unanswered, 0)
+        else:
+            self.unanswered[arm] += 1
+
+    def _hopeless(self) -> bool:
+        # A policy may leave arms out for good, so there is an end without them too.
+        given_up, arms = sum(self.unanswered.values()), len(self.unanswered)
+        return (given_up > 2 * arms and all(self.unanswered.values())) or given_up > 20 * arms
+
+
+class Crew:
+    """Those who call: the caller's own thread, or threads beside it.
+
+    Threads are daemons, so that a call that hangs cannot keep the process from ending after Ctrl-C.
+    """
+
+    def __init__(self, call: Callable[[Pull, int], Answer], workers: int) -> None:
+        """Get ready; with one worker there are no threads."""
+        self._call = call
+        self._jobs: SimpleQueue[tuple[Pull, int] | None] = SimpleQueue()
+        self._answers: SimpleQueue[Answer] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"modelmix-{number}", daemon=True)
+            for number in range(workers if workers > 1 else 0)
+        ]
+
+    def __enter__(self) -> Crew:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Send the threads home; nobody waits for those that are still calling."""
+        try:
+            while True:
+                self._jobs.get_nowait()
+        except Empty:
+            pass
+        for _ in self._threads:
+            self._jobs.put(None)
+
+    def start(self, pull: Pull, attempt: int) -> None:
+        """Have a call made."""
+        self._jobs.put((pull, attempt))
+
+    def answer(self) -> Answer:
+        """An answer, as soon as there is one."""
+        if not self._threads:
+            job = self._jobs.get_nowait()
+            assert job is not None
+            return self._call(*job)
+        while True:
+            # Ctrl-C does not interrupt waiting on Windows, only between two waits
+            try:
+                return self._answers.get(timeout=0.5)
+            except Empty:
+                continue
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            self._answers.put(self._call(*job))
+            del job
+
+
+def wants_seed(generator: Generator) -> bool:
+    """Whether a generator has a parameter ``seed`` that must be given."""
+    try:
+        parameter = inspect.signature(generator).parameters.get("seed")
+    except (TypeError, ValueError):
+        return False
+    return (
+        parameter is not None
+        and parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    )
+
+
+def seed_of(seed: int, pull: int, attempt: int) -> int:
+    """A number for a call, the same whenever it is made; of 31 bits, which all tools take."""
+    digest = hashlib.sha256(f"{seed} {pull} {attempt}".encode()).digest()
+    return int.from_bytes(digest[:4], "little") >> 1
+
+
+def failure(pull: Pull, attempt: int, error: Exception) -> Failure:
+    """What is kept of an exception.
+
+    What its frames hold is let go, such as memory of a device that a retry will need.
+    """
+    try:
+        message = f"{type(error).__name__}: {error}"
+    except Exception:
+        message = type(error).__name__
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    seen: set[int] = set()
+    chained: BaseException | None = error
+    while chained is not None and id(chained) not in seen:
+        traceback.clear_frames(chained.__traceback__)
+        seen.add(id(chained))
+        chained = chained.__cause__ or chained.__context__
+    return Failure(pull.id, pull.arm, attempt, message, trace, error)
+
+
+def one_by_one(samples: Any, rows: int) -> list[Any]:
+    """Samples one by one, where they come in a row of as many as were told; else as one thing."""
+    if isinstance(samples, (str, bytes, Mapping)) or hasattr(samples, "columns"):
+        return [samples]
+    try:
+        if len(samples) == rows:
+            return list(samples)
+    except TypeError:
+        pass
+    return [samples]
+
+
+def _kept(rows: Any) -> Any:
+    """A copy in single precision, which is what the session holds and the checkpoint writes.
+
+    What is not made of floats is left for the session to refuse.
+    """
+    import numpy as np
+
+    if rows.dtype not in (np.float16, np.float32, np.float64):
+        return rows
+    with np.errstate(over="ignore"):  # infinity is refused as well
+        return np.array(rows, dtype=np.float32, order="C")
