@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Failure", "Run", "run"]
+__all__ = ["Embed", "Failure", "Generator", "Rate", "Run", "Save", "run"]
 
 
 @dataclass(frozen=True, repr=False)
