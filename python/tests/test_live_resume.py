@@ -428,7 +428,14 @@ def test_other_releases_are_named(tmp_path: Path) -> None:
 def program(path: Path, saved: Path, *, workers: int, pace: float) -> subprocess.Popen[str]:
     saved.mkdir(exist_ok=True)
     command = [sys.executable, str(PROGRAM), str(path), str(saved), str(workers), str(pace)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    package = str(Path(mm.__file__).parents[1])
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": package},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def finished(process: subprocess.Popen[str]) -> str:
