@@ -47,9 +47,7 @@ ARMS = ("tops_gan", "shoes_gan", "legs_bags_gan", "vae", "digits_vae")
 def model(name: str) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # small models are quicker alone
-    return onnxruntime.InferenceSession(
-        DATA / "models" / f"{name}.onnx", options, providers=["CPUExecutionProvider"]
-    )
+    return onnxruntime.InferenceSession(DATA / "models" / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
 
 
 def generator(name: str) -> Generator:
@@ -131,9 +129,7 @@ print(
 try:
     from matplotlib.figure import Figure
 except ImportError:
-    print(
-        "With matplotlib there would be a picture of them; install it with pip install matplotlib."
-    )
+    print("With matplotlib there would be a picture of them; install it with pip install matplotlib.")
 else:
     columns, rows = 20, 3
     files = sorted(OUT.glob("*.npy"))

@@ -114,9 +114,7 @@ def main(folder: Path = Path("pictures"), budget: int = 200, batch: int = 4) -> 
             image.save(folder / f"{pull.id:05}-{number}-{pull.arm}.png")
 
     done = mm.run(
-        generators={
-            name: generator(torch, diffusers, model, device) for name, model in MODELS.items()
-        },
+        generators={name: generator(torch, diffusers, model, device) for name, model in MODELS.items()},
         embed=encoder(torch, transformers, device),
         objective=mm.Rke(bandwidth=30.0),
         budget=budget,

@@ -38,9 +38,7 @@ class Journal:
         self.file: IO[bytes] = open(self.path, "a+b")  # noqa: SIM115
         try:
             if not _locked(self.file):
-                raise self._refuse(
-                    "is being written by another run; wait for its end, or name another file"
-                )
+                raise self._refuse("is being written by another run; wait for its end, or name another file")
             self.file.seek(0)
             data = self.file.read()
             first = _line(header, 0)
@@ -66,25 +64,19 @@ class Journal:
             record = self._read(self.lines[0])
             version, release = record["checkpoint"], record["modelmix"]
         except (ValueError, LookupError, TypeError):
-            raise self._refuse(
-                "is no checkpoint, or its first line is damaged; name another file"
-            ) from None
+            raise self._refuse("is no checkpoint, or its first line is damaged; name another file") from None
         if version != VERSION:
-            raise self._refuse(
-                f"was written by modelmix {release} in another form; go on with that release"
-            )
+            raise self._refuse(f"was written by modelmix {release} in another form; go on with that release")
         for name, value in header.items():
             found = record.get(name)
             if name == "modelmix" or found == value:
                 continue
             if name == "fingerprint":
                 raise self._refuse(
-                    "belongs to another reference, kernel or costs; "
-                    "give those of the first run, or name another file"
+                    "belongs to another reference, kernel or costs; give those of the first run, or name another file"
                 )
             raise self._refuse(
-                f"has {name} {found!r} where this run has {value!r}; "
-                "run it as it was, or name another file"
+                f"has {name} {found!r} where this run has {value!r}; run it as it was, or name another file"
             )
 
     def replay(self, loop: Loop) -> None:
@@ -134,9 +126,7 @@ class Journal:
         )
         told = record["features"] is not None
         if told:
-            flat = np.frombuffer(base64.b64decode(record["features"]), dtype="<f4").astype(
-                np.float32
-            )
+            flat = np.frombuffer(base64.b64decode(record["features"]), dtype="<f4").astype(np.float32)
             session.tell(pull, flat.reshape(record["rows"], -1), scores=record["scores"])
         else:
             session.abandon(pull)
@@ -149,11 +139,7 @@ class Journal:
 
     def settled(self, flight: Flight, answer: Answer | None) -> None:
         """Append what came of a pull."""
-        features = (
-            None
-            if answer is None
-            else base64.b64encode(answer.features.astype("<f4").tobytes()).decode()
-        )
+        features = None if answer is None else base64.b64encode(answer.features.astype("<f4").tobytes()).decode()
         record = {
             "pull": flight.pull.id,
             "features": features,

@@ -12,9 +12,7 @@ _TURNS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068
 def plain(text: str) -> str:
     """The text without what would upset others: control characters and marks of direction."""
     return "".join(
-        " "
-        if letter in _TURNS or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
-        else letter
+        " " if letter in _TURNS or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") else letter
         for letter in text
     )
 
@@ -22,11 +20,7 @@ def plain(text: str) -> str:
 def width(text: str) -> int:
     """How many columns of a terminal the text takes."""
     return sum(
-        0
-        if unicodedata.combining(letter)
-        else 2
-        if unicodedata.east_asian_width(letter) in "WF"
-        else 1
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text
     )
 

@@ -50,10 +50,7 @@ class Table:
         """With blanks, numbers to the right; where it can be, in so many columns of a terminal."""
         most = _LONGEST if columns is None else max(16, min(_LONGEST, columns // 3))
         names = short([row[0] for row in self.rows], most)
-        rows = [
-            [name, *(plain(cell) for cell in row[1:])]
-            for name, row in zip(names, self.rows, strict=True)
-        ]
+        rows = [[name, *(plain(cell) for cell in row[1:])] for name, row in zip(names, self.rows, strict=True)]
         table = [list(self.header), *rows]
         widths = [max(width(row[at]) for row in table) for at in range(len(self.header))]
 
@@ -62,16 +59,12 @@ class Table:
             return text + blank if at == 0 or at in self.left | self.bars else blank + text
 
         blocks = [
-            "\n".join(
-                "  ".join(["", *(cell(row[at], at) for at in shown)]).rstrip() for row in table
-            )
+            "\n".join("  ".join(["", *(cell(row[at], at) for at in shown)]).rstrip() for row in table)
             for shown in _fitting(widths, columns)
         ]
         notes = (plain(line) for line in self.note.split("\n") if line)
         parts = [_wrapped(plain(self.title), columns), *blocks]
-        return "\n\n".join(
-            [*parts, *filter(None, ["\n".join(_wrapped(line, columns) for line in notes)])]
-        )
+        return "\n\n".join([*parts, *filter(None, ["\n".join(_wrapped(line, columns) for line in notes)])])
 
     def here(self) -> str:
         """As text, fitted to the terminal where the output is one."""
@@ -80,9 +73,7 @@ class Table:
 
     def html(self) -> str:
         """With the notebook's own style, nothing but markup."""
-        uncertain = [
-            at for at in range(len(self.header)) if any(" ± " in row[at] for row in self.rows)
-        ]
+        uncertain = [at for at in range(len(self.header)) if any(" ± " in row[at] for row in self.rows)]
         # many of them would not fit side by side
         gap = "<br>" if len(uncertain) > 4 else " "
 
@@ -108,9 +99,7 @@ class Table:
     def _inner(self, at: int, text: str, gap: str) -> str:
         """What a cell has: a bar, or text that breaks only where it may."""
         if at in self.bars:
-            length = 8 * text.count("█") + (
-                _EIGHTHS.index(text[-1:]) if text[-1:] in _EIGHTHS else 0
-            )
+            length = 8 * text.count("█") + (_EIGHTHS.index(text[-1:]) if text[-1:] in _EIGHTHS else 0)
             shape = "display:inline-block;height:0.8em;vertical-align:middle"
             return f'<span style="{shape};width:{length / 16:.4g}em;background:{_ACCENT}"></span>'
         if at == 0 and len(text) > 40:
@@ -118,9 +107,7 @@ class Table:
             return f'<div style="{shape}">{escape(text)}</div>'
         parts = text.split(" ± ")
         parts[1:] = [f"± {part}" for part in parts[1:]]
-        return gap.join(
-            f'<span style="white-space:nowrap">{escape(part)}</span>' for part in parts if part
-        )
+        return gap.join(f'<span style="white-space:nowrap">{escape(part)}</span>' for part in parts if part)
 
 
 def _fitting(widths: Sequence[int], columns: int | None) -> list[list[int]]:
@@ -150,9 +137,7 @@ def number(value: float | None) -> str:
 
 def spread(value: float | None, error: float | None) -> str:
     """A number and how far off it may be."""
-    return number(value) + (
-        "" if error is None or not math.isfinite(error) else f" ± {brief(error)}"
-    )
+    return number(value) + ("" if error is None or not math.isfinite(error) else f" ± {brief(error)}")
 
 
 def percent(share: float) -> str:

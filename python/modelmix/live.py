@@ -54,8 +54,7 @@ class Run(_Result):
         """All of it but the samples and the session, as plain data."""
         failures = {
             arm: [
-                {name: getattr(kept, name) for name in ("pull", "arm", "attempt", "error", "trace")}
-                for kept in failed
+                {name: getattr(kept, name) for name in ("pull", "arm", "attempt", "error", "trace")} for kept in failed
             ]
             for arm, failed in self.failures.items()
         }
@@ -219,27 +218,20 @@ def _callable(generators: Mapping[str, Generator], others: dict[str, Any]) -> di
     if not isinstance(generators, Mapping):
         kind = type(generators).__name__
         raise ValueError(
-            'generators are given by name, as in {"flux": make_flux, "sdxl": make_sdxl}, '
-            f"and a {kind} has no names"
+            f'generators are given by name, as in {{"flux": make_flux, "sdxl": make_sdxl}}, and a {kind} has no names'
         )
     for name, generator in generators.items():
         if not isinstance(name, str):
-            raise ValueError(
-                f"the arm {name!r} has a {type(name).__name__} for a name; names are text"
-            )
+            raise ValueError(f"the arm {name!r} has a {type(name).__name__} for a name; names are text")
         if not callable(generator):
-            raise ValueError(
-                f"the generator of arm {name} is a {type(generator).__name__}; give a function"
-            )
+            raise ValueError(f"the generator of arm {name} is a {type(generator).__name__}; give a function")
     for name, function in others.items():
         if not callable(function) and (name == "embed" or function is not None):
             raise ValueError(f"{name} is a {type(function).__name__}; give a function")
     return dict(generators)
 
 
-def _header(
-    session: Session, policy: Policy | str, seed: int, batch: int, budget: int, storage: str
-) -> dict[str, Any]:
+def _header(session: Session, policy: Policy | str, seed: int, batch: int, budget: int, storage: str) -> dict[str, Any]:
     """What a run must have in common with the one that it goes on with."""
     problem = session._problem
     assert problem is not None
@@ -255,12 +247,7 @@ def _header(
         # Successive Halving plans by it; with any other policy a later run may spend more
         "budget": budget if chosen == "halving" else None,
         "storage": storage,
-        "kappa_range": None
-        if problem.kappa_range is None
-        else [float(end) for end in problem.kappa_range],
-        "score_ranges": {
-            name: [float(end) for end in ends]
-            for name, ends in sorted(problem.score_ranges.items())
-        },
+        "kappa_range": None if problem.kappa_range is None else [float(end) for end in problem.kappa_range],
+        "score_ranges": {name: [float(end) for end in ends] for name, ends in sorted(problem.score_ranges.items())},
         "fingerprint": session._inner.fingerprint(),
     }

@@ -71,18 +71,14 @@ class _Canvas:
             from matplotlib import pyplot
             from matplotlib.colors import to_rgb, to_rgba
         except ImportError:
-            raise ImportError(
-                "plot() needs matplotlib; install it with pip install matplotlib"
-            ) from None
+            raise ImportError("plot() needs matplotlib; install it with pip install matplotlib") from None
         own = ax is None
         if ax is None:
             ax = pyplot.figure(figsize=(width, height), layout="constrained").add_subplot()
         ink = ax.xaxis.label.get_color()
 
         def light(colour: Any) -> float:
-            return sum(
-                part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True)
-            )
+            return sum(part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True))
 
         papers = (ax.get_facecolor(), ax.figure.get_facecolor())
         seen = [paper for paper in papers if to_rgba(paper)[3] > 0.5]
@@ -254,9 +250,7 @@ def _scores_aside(canvas: _Canvas, best: Mixture, ax: Axes) -> None:
         ax.locator_params(axis="x", nbins=4)
     gained, colour = canvas.colour(1), canvas.colour(0)
     single, veil = best.best_arm.score, 0.3 if canvas.colours is _DARK else 0.16
-    ax.axvspan(
-        min(single, best.score), max(single, best.score), color=gained, alpha=veil, linewidth=0
-    )
+    ax.axvspan(min(single, best.score), max(single, best.score), color=gained, alpha=veil, linewidth=0)
     ax.plot(
         values,
         range(len(values)),
@@ -278,9 +272,7 @@ def _scores_aside(canvas: _Canvas, best: Mixture, ax: Axes) -> None:
     for row, (score, stressed) in enumerate(
         [*((arm.score, arm.name == best.best_single) for arm in best.arms), (best.score, True)]
     ):
-        _beside(
-            ax, number(score), score, row, canvas.ink, fontweight="bold" if stressed else "normal"
-        )
+        _beside(ax, number(score), score, row, canvas.ink, fontweight="bold" if stressed else "normal")
     better = "more" if best.more_is_better else "less"
     ax.set_xlabel(_label(f"{best.score_name}, {better} is better"))
 
@@ -372,11 +364,7 @@ def _frame(canvas: _Canvas, column: int, row: int) -> None:
     from matplotlib.patches import Rectangle
 
     place = (column - 0.46, row - 0.44)
-    canvas.ax.add_patch(
-        Rectangle(
-            place, 0.92, 0.88, fill=False, edgecolor=canvas.colour(1), linewidth=1.8, zorder=3
-        )
-    )
+    canvas.ax.add_patch(Rectangle(place, 0.92, 0.88, fill=False, edgecolor=canvas.colour(1), linewidth=1.8, zorder=3))
 
 
 def _cell(ax: Axes, columns: int, rows: int) -> tuple[float, float]:
@@ -432,13 +420,9 @@ def simulation(report: Simulation, ax: Axes | None = None) -> Axes:
         losses = list(zip(done.loss.mean, done.loss.std, strict=True))
         if any(done.loss.std):
             below, above = ([mean + sign * std for mean, std in losses] for sign in (-1, 1))
-            ax.fill_between(
-                done.rounds, below, above, color=colour, alpha=0.16, linewidth=0, zorder=1
-            )
+            ax.fill_between(done.rounds, below, above, color=colour, alpha=0.16, linewidth=0, zorder=1)
         stroke = canvas.stroke(at)
-        [line] = ax.plot(
-            done.rounds, done.loss.mean, color=colour, linewidth=1.8, linestyle=stroke, zorder=order
-        )
+        [line] = ax.plot(done.rounds, done.loss.mean, color=colour, linewidth=1.8, linestyle=stroke, zorder=order)
         ends.append((done.loss.mean[-1], line, shorten(name, 44)))
     low, high, logarithmic = _view(report)
     if logarithmic:
@@ -447,11 +431,7 @@ def simulation(report: Simulation, ax: Axes | None = None) -> Axes:
     ax.set_xlim(0.0, last)
     ax.set_xlabel("round")
     ax.set_ylabel(f"loss of the samples collected{', logarithmic' if logarithmic else ''}")
-    seeds = (
-        f"mean of {count(report.seeds)} seeds ± one standard deviation"
-        if report.seeds > 1
-        else "one seed"
-    )
+    seeds = f"mean of {count(report.seeds)} seeds ± one standard deviation" if report.seeds > 1 else "one seed"
     ax.set_title(_label(f"{shorten(report.objective, 60)}, {seeds}"), loc="left", fontsize="medium")
     # from above, as the lines end
     ends.sort(key=lambda end: -end[0])

@@ -249,7 +249,10 @@ class Session:
 
 def numbers(scores: Mapping[str, Any]) -> dict[str, list[float]]:
     """Scores as the extension takes them: a value a sample, a single value being a list too."""
-    return {str(name): [float(given)] if _is_one(given) else floats(f"score {name}", given) for name, given in scores.items()}
+    return {
+        str(name): [float(given)] if _is_one(given) else floats(f"score {name}", given)
+        for name, given in scores.items()
+    }
 
 
 def _is_one(values: Any) -> bool:

@@ -21,9 +21,7 @@ import modelmix as mm
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def example(
-    name: str, folder: Path, path: Path | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def example(name: str, folder: Path, path: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run an example in an empty folder; ``path`` has modules that come before all others."""
     found = [str(Path(mm.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     paths = os.pathsep.join(filter(None, [str(path) if path else "", *found]))
@@ -58,9 +56,7 @@ def test_fashion_live(tmp_path: Path) -> None:
     # offline: .37, .31, .31; the live weights rest on a few dozen samples an arm
     assert all(abs(live - offline) < 0.15 for live, offline in weights.values())
     assert sum(weights[name][0] for name in ("tops_gan", "shoes_gan", "legs_bags_gan")) > 0.85
-    said = re.search(
-        r"of the (\d+) samples collected is ([\d.-]+); .* vae, has ([\d.]+)\.", done.stdout
-    )
+    said = re.search(r"of the (\d+) samples collected is ([\d.-]+); .* vae, has ([\d.]+)\.", done.stdout)
     assert said is not None, done.stdout
     assert int(said[1]) == 200
     assert float(said[2]) < float(said[3]) / 5
@@ -77,9 +73,7 @@ def test_fashion_live(tmp_path: Path) -> None:
     once = example("fashion_live.py", tmp_path, MODELMIX_BUDGET="210", MODELMIX_OUT=str(other))
     assert once.returncode == 0, once.stderr
     assert (other / "checkpoint.jsonl").read_bytes() == (out / "checkpoint.jsonl").read_bytes()
-    assert all(
-        (np.load(file) == np.load(out / file.name)).all() for file in sorted(other.glob("*.npy"))
-    )
+    assert all((np.load(file) == np.load(out / file.name)).all() for file in sorted(other.glob("*.npy")))
 
 
 def test_fashion_live_says_what_it_needs(tmp_path: Path) -> None:
@@ -258,16 +252,11 @@ def test_live_pipelines(
     folder = tmp_path / "pictures"
     done: mm.Run = main(folder, budget=12, batch=3)
     assert done.pulls == 12 and done.report.samples == 36 and Inference.depth == 0
-    assert (
-        "kandinsky failed 1 times, last with RuntimeError: CUDA out of memory"
-        in capsys.readouterr().out
-    )
+    assert "kandinsky failed 1 times, last with RuntimeError: CUDA out of memory" in capsys.readouterr().out
     pictures = sorted(folder.glob("*.png"))
     assert len(pictures) == 36
     read = [json.loads(picture.read_text()) for picture in pictures]
-    assert (
-        len({str(values) for _, values in read}) == 36 and len({prompt for prompt, _ in read}) == 4
-    )
+    assert len({str(values) for _, values in read}) == 36 and len({prompt for prompt, _ in read}) == 4
     # the features told are those of the pictures saved, in that order
     assert done.session.samples is not None
     assert np.allclose(done.session.samples, [values for _, values in read])

@@ -59,9 +59,7 @@ def test_settings_of_the_session_reach_it() -> None:
         width=2,
         threads=1,
     )
-    session = mm.Session(
-        arms(), text, policy="cab", rounds=9, storage="half", costs=costs, score_ranges=ranges
-    )
+    session = mm.Session(arms(), text, policy="cab", rounds=9, storage="half", costs=costs, score_ranges=ranges)
     for _ in range(9):
         pull = session.ask()
         rows = arms()[pull.arm](1, _loop.seed_of(0, pull.id, 1))
@@ -99,10 +97,7 @@ def test_a_generator_gets_a_seed_only_where_it_asks_for_one(workers: int) -> Non
 
 
 def test_seeds_change_with_the_run_the_pull_and_the_try() -> None:
-    seeds = {
-        _loop.seed_of(*of)
-        for of in [(0, 0, 1), (1, 0, 1), (0, 1, 1), (0, 0, 2), (0, 11, 1), (0, 1, 11)]
-    }
+    seeds = {_loop.seed_of(*of) for of in [(0, 0, 1), (1, 0, 1), (0, 1, 1), (0, 0, 2), (0, 11, 1), (0, 1, 11)]}
     assert len(seeds) == 6
     # the same on every machine; printf '0 0 1' | sha256sum begins with 8dc72de8
     assert _loop.seed_of(0, 0, 1) == 0xE82DC78D >> 1
@@ -248,9 +243,7 @@ def test_a_buffer_that_the_encoder_uses_again_is_copied(tmp_path: Path) -> None:
         assert one.session.samples[:, 0].tolist() == done.samples["only"]
 
 
-@pytest.mark.parametrize(
-    "score", [0.25, [0.25], np.float32(0.25), np.array(0.25), np.array([0.25]), Tensor(0.25)]
-)
+@pytest.mark.parametrize("score", [0.25, [0.25], np.float32(0.25), np.array(0.25), np.array([0.25]), Tensor(0.25)])
 def test_scores_of_any_kind_are_told(score: Any) -> None:
     done = mm.run(
         {"only": lambda count: "text"},
@@ -279,9 +272,7 @@ def test_functions_that_cannot_be_called_are_refused_before_anything_is_spent() 
             anything = {"embed": same, name: 3}
             mm.run(arms(), objective=RKE, budget=1, **anything)
     for name, value in {"budget": 0, "retries": -1, "workers": 0, "batch": 1.5, "seed": -1}.items():
-        with pytest.raises(
-            ValueError, match=f"{name} is {value}, but it must be a whole number, at least"
-        ):
+        with pytest.raises(ValueError, match=f"{name} is {value}, but it must be a whole number, at least"):
             anything = {"budget": 1, name: value}
             mm.run(arms(), same, RKE, **anything)
     with pytest.raises(ValueError, match="at least one arm"):
@@ -316,9 +307,7 @@ def test_a_call_that_fails_is_tried_again_with_another_seed() -> None:
         (0, 2, "Broken: call 2"),
         (1, 1, "Broken: call 4"),
     ]
-    assert all(
-        type(kept.exception) is Broken and kept.arm == "only" for kept in done.failures["only"]
-    )
+    assert all(type(kept.exception) is Broken and kept.arm == "only" for kept in done.failures["only"])
     assert 'raise Broken(f"call {len(seeds)}")' in done.failures["only"][0].trace
 
 
@@ -390,15 +379,11 @@ def test_what_the_session_refuses_is_tried_again() -> None:
     for workers in (1, 2):
         calls = 0
         done = mm.run({"only": around(0)}, embed, RKE, budget=6, workers=workers, retries=5)
-        assert (
-            done.report.samples == 6 and len(done.failures["only"]) == done.calls["only"] - 6 >= 5
-        )
+        assert done.report.samples == 6 and len(done.failures["only"]) == done.calls["only"] - 6 >= 5
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_when_all_arms_fail_the_last_exception_is_raised_as_it_is(
-    workers: int, tmp_path: Path
-) -> None:
+def test_when_all_arms_fail_the_last_exception_is_raised_as_it_is(workers: int, tmp_path: Path) -> None:
     raised: list[Broken] = []
     mended = False
 
@@ -413,11 +398,7 @@ def test_when_all_arms_fail_the_last_exception_is_raised_as_it_is(
     with pytest.raises(Broken) as caught:
         mm.run(generators, same, RKE, budget=100, retries=0, workers=workers, checkpoint=path)
     assert any(caught.value is kept for kept in raised)
-    assert (
-        caught.value.args[0] >= 4
-        and caught.value.__cause__ is None
-        and caught.value.__context__ is None
-    )
+    assert caught.value.args[0] >= 4 and caught.value.__cause__ is None and caught.value.__context__ is None
     assert 5 <= len(raised) <= 40
     if workers == 1:
         assert caught.value is raised[-1]
@@ -524,9 +505,7 @@ def test_an_exception_without_a_message_is_kept_all_the_same() -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, Stop])
-def test_what_is_no_exception_ends_the_run_at_once(
-    kind: type[BaseException], workers: int, tmp_path: Path
-) -> None:
+def test_what_is_no_exception_ends_the_run_at_once(kind: type[BaseException], workers: int, tmp_path: Path) -> None:
     raised = kind()
     armed = True
 
@@ -553,9 +532,7 @@ def test_what_is_no_exception_ends_the_run_at_once(
     batch=st.integers(1, 3),
     ordered=st.booleans(),
 )
-def test_counts_add_up(
-    fails: list[float], seed: int, retries: int, workers: int, batch: int, ordered: bool
-) -> None:
+def test_counts_add_up(fails: list[float], seed: int, retries: int, workers: int, batch: int, ordered: bool) -> None:
     lock = threading.Lock()
     called: dict[str, int] = {}
     failed: dict[str, int] = {}
@@ -624,10 +601,7 @@ def test_ordered_answers_do_not_depend_on_which_comes_first(workers: int) -> Non
 
         return {arm: slow(make) for arm, make in arms().items()}
 
-    first, second = (
-        mm.run(slowly(random.Random(number)), same, RKE, budget=40, workers=workers)
-        for number in (1, 2)
-    )
+    first, second = (mm.run(slowly(random.Random(number)), same, RKE, budget=40, workers=workers) for number in (1, 2))
     assert state(first) == state(second)
     assert first.failures == second.failures and first.calls == second.calls
     assert any(first.failures.values())
@@ -676,9 +650,7 @@ def test_unordered_answers_do_not_wait_for_a_slow_arm(tmp_path: Path) -> None:
             quick_done.set()
 
     path = tmp_path / "run"
-    done = mm.run(
-        {"only": make}, same, RKE, budget=8, workers=2, ordered=False, save=save, checkpoint=path
-    )
+    done = mm.run({"only": make}, same, RKE, budget=8, workers=2, ordered=False, save=save, checkpoint=path)
     assert not done.failures["only"]
     assert told[:3] == [1, 2, 3] and sorted(told) == list(range(8))
     again = mm.run({"only": make}, same, RKE, budget=8, checkpoint=path)
@@ -687,9 +659,7 @@ def test_unordered_answers_do_not_wait_for_a_slow_arm(tmp_path: Path) -> None:
 
 def test_threads_go_home() -> None:
     def alive() -> list[str]:
-        return [
-            thread.name for thread in threading.enumerate() if thread.name.startswith("modelmix-")
-        ]
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith("modelmix-")]
 
     def gone() -> bool:
         for _ in range(200):

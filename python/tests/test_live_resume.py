@@ -26,9 +26,7 @@ PROGRAM = Path(__file__).parent / "live_program.py"
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("storage", ["single", "half"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_going_on_is_the_same_as_not_stopping(
-    workers: int, storage: Any, dtype: str, tmp_path: Path
-) -> None:
+def test_going_on_is_the_same_as_not_stopping(workers: int, storage: Any, dtype: str, tmp_path: Path) -> None:
     def embed(rows: Any) -> Any:
         return (rows * np.pi).astype(dtype)
 
@@ -67,9 +65,7 @@ def test_going_on_is_the_same_as_not_stopping(
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_file_cut_off_anywhere_is_gone_on_with(workers: int, tmp_path: Path) -> None:
     def go(path: Path) -> mm.Run:
-        return mm.run(
-            faulty(), same, RKE, budget=5, retries=1, seed=SEED, workers=workers, checkpoint=path
-        )
+        return mm.run(faulty(), same, RKE, budget=5, retries=1, seed=SEED, workers=workers, checkpoint=path)
 
     path = tmp_path / "run"
     whole = go(path)
@@ -259,9 +255,7 @@ OTHER: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("other", "said"), OTHER)
-def test_a_run_with_other_settings_is_refused(
-    other: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_a_run_with_other_settings_is_refused(other: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = tmp_path / "run"
     usual: dict[str, Any] = {
         "generators": arms(),
@@ -350,9 +344,7 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
     ]:
         flipped = data[at] ^ (1 << luck.randrange(7))
         path.write_bytes(data[:at] + bytes([flipped]) + data[at + 1 :])
-        with pytest.raises(
-            ValueError, match=r"is damaged at line \d+ .*cut it off before that line"
-        ):
+        with pytest.raises(ValueError, match=r"is damaged at line \d+ .*cut it off before that line"):
             mm.run(faulty(), same, RKE, budget=6, seed=1, checkpoint=path)
 
 
@@ -394,9 +386,7 @@ def forged(path: Path, number: int, **changes: Any) -> None:
         {"scores": 3},
     ],
 )
-def test_lines_that_make_no_sense_are_refused_with_their_number(
-    changes: dict[str, Any], tmp_path: Path
-) -> None:
+def test_lines_that_make_no_sense_are_refused_with_their_number(changes: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "run"
     mm.run(arms(), same, RKE, budget=4, checkpoint=path)
     forged(path, 4, **changes)
@@ -416,9 +406,7 @@ def test_other_releases_are_named(tmp_path: Path) -> None:
     path.write_bytes(data)
     asked = lines(path)[1]["arm"]
     forged(path, 1, arm="left" if asked == "right" else "right")
-    with pytest.raises(
-        ValueError, match=f"where this release asks {asked}; go on with the release"
-    ):
+    with pytest.raises(ValueError, match=f"where this release asks {asked}; go on with the release"):
         mm.run(arms(), same, RKE, budget=4, checkpoint=path)
 
 
@@ -455,12 +443,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_killed_and_gone_on_with_it_ends_as_if_it_had_not_been(
-    workers: int, tmp_path: Path
-) -> None:
-    undisturbed = finished(
-        program(tmp_path / "whole", tmp_path / "saved whole", workers=workers, pace=0)
-    )
+def test_killed_and_gone_on_with_it_ends_as_if_it_had_not_been(workers: int, tmp_path: Path) -> None:
+    undisturbed = finished(program(tmp_path / "whole", tmp_path / "saved whole", workers=workers, pace=0))
     size = (tmp_path / "whole").stat().st_size
     path, saved = tmp_path / "run", tmp_path / "saved"
     luck = random.Random(workers)
@@ -481,9 +465,7 @@ def test_killed_and_gone_on_with_it_ends_as_if_it_had_not_been(
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_control_c_ends_it_at_once_and_it_goes_on(workers: int, tmp_path: Path) -> None:
-    undisturbed = finished(
-        program(tmp_path / "whole", tmp_path / "saved whole", workers=workers, pace=0)
-    )
+    undisturbed = finished(program(tmp_path / "whole", tmp_path / "saved whole", workers=workers, pace=0))
     path, saved = tmp_path / "run", tmp_path / "saved"
     # calls last half a minute each from the thirtieth on, and nobody waits for them
     process = program(path, saved, workers=workers, pace=-30)

@@ -43,9 +43,7 @@ LONG = "organisation/" + "a-very-long-name-of-a-model-" * 6 + "1.0"
 def solve_document() -> dict[str, Any]:
     term = {"term": "kid", "weight": 1.0, "value": 0.01, "score": 0.5}
 
-    def arm(
-        name: str, weight: float, interval: list[float] | None, score: float, adds: float | None
-    ) -> dict[str, Any]:
+    def arm(name: str, weight: float, interval: list[float] | None, score: float, adds: float | None) -> dict[str, Any]:
         return {
             "name": name,
             "samples": 1500,
@@ -79,9 +77,7 @@ def solve_document() -> dict[str, Any]:
     }
 
 
-SENTENCE = (
-    "Mix flux 62%, sdxl 37%: KID ×100 0.500 instead of 2.50 with the best single model, flux."
-)
+SENTENCE = "Mix flux 62%, sdxl 37%: KID ×100 0.500 instead of 2.50 with the best single model, flux."
 
 
 def score_document() -> dict[str, Any]:
@@ -113,9 +109,7 @@ def score_document() -> dict[str, Any]:
 
 
 def simulate_document() -> dict[str, Any]:
-    def policy(
-        means: list[float], stds: list[float], weights: list[float], reached: list[Any]
-    ) -> dict[str, Any]:
+    def policy(means: list[float], stds: list[float], weights: list[float], reached: list[Any]) -> dict[str, Any]:
         return {
             "rounds": [10, 100, 1000, 2000],
             "loss": {"mean": means, "std": stds},
@@ -139,20 +133,14 @@ def simulate_document() -> dict[str, Any]:
         "gain": 0.25,
         "order": ["uniform", "adaptive"],
         "policies": {
-            "adaptive": policy(
-                [90.0, 0.5, 0.3, 0.26], [5.0, 0.1, 0.05, 0.02], [0.6, 0.4], [90.5, 1204.5, None]
-            ),
-            "uniform": policy(
-                [80.0, 0.6, 0.35, 0.3], [4.0, 0.1, 0.04, 0.01], [0.5, 0.5], [100.0, 200.0, 1500.0]
-            ),
+            "adaptive": policy([90.0, 0.5, 0.3, 0.26], [5.0, 0.1, 0.05, 0.02], [0.6, 0.4], [90.5, 1204.5, None]),
+            "uniform": policy([80.0, 0.6, 0.35, 0.3], [4.0, 0.1, 0.04, 0.01], [0.5, 0.5], [100.0, 200.0, 1500.0]),
         },
     }
 
 
 def session_document() -> dict[str, Any]:
-    def arm(
-        name: str, samples: int, weight: float, loss: float | None, lost: int = 0
-    ) -> dict[str, Any]:
+    def arm(name: str, samples: int, weight: float, loss: float | None, lost: int = 0) -> dict[str, Any]:
         return {
             "name": name,
             "samples": samples,
@@ -209,6 +197,7 @@ def hand_run() -> mm.Run:
         failures={"flux": [], "sdxl": [], "pixart": [failure]},
         samples={"flux": [1, 2], "sdxl": [], "pixart": []},
         resumed=12,
+        session=mm.Session(["flux", "sdxl", "pixart"], mm.Rke(bandwidth=30)),
     )
 
 
@@ -237,18 +226,14 @@ class Real:
         self.single = mm.solve({"flow": self.arms["flow"]}, "rke")
         self.scores = mm.score(self.arms, self.reference)
         self.alone = mm.score({"flow": self.arms["flow"]}, metrics=["rke", "vendi"])
-        self.simulation = mm.simulate(
-            self.arms, kid, policies=[mm.Adaptive(), "uniform"], rounds=40, seeds=2
-        )
+        self.simulation = mm.simulate(self.arms, kid, policies=[mm.Adaptive(), "uniform"], rounds=40, seeds=2)
         session = mm.Session(self.arms, kid)
         self.empty = session.report()
         for turn in range(12):
             self.pull = session.ask()
             session.tell(self.pull, self.arms[self.pull.arm][turn])
         self.session = session.report()
-        self.run = mm.run(
-            {"left": _left, "right": _right}, embed=list, objective="rke(bandwidth=1)", budget=9
-        )
+        self.run = mm.run({"left": _left, "right": _right}, embed=list, objective="rke(bandwidth=1)", budget=9)
 
     def all(self) -> list[Any]:
         found = [self.mixture, self.fid, self.single, self.scores, self.alone, self.simulation]
@@ -452,9 +437,7 @@ def test_hostile_names_keep_the_table_in_shape() -> None:
     rows = str(named).split("\n")[3:6]
     assert not any(mark in str(named) for mark in "\x1b\u202e")
     assert len({len(row) for row in rows}) == 1
-    assert "模型" in str(
-        hand_mixture(arms=(replace(plainly.arms[0], name="模型"), *plainly.arms[1:]))
-    )
+    assert "模型" in str(hand_mixture(arms=(replace(plainly.arms[0], name="模型"), *plainly.arms[1:])))
 
 
 def test_wide_letters_take_two_columns() -> None:
@@ -479,9 +462,7 @@ def test_tables_fit_the_terminal(real: Real, columns: int) -> None:
 
 def test_only_terminals_cut_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    assert "  arm      weight                 95% interval  KID ×100     adds  samples" in str(
-        hand_mixture()
-    )
+    assert "  arm      weight                 95% interval  KID ×100     adds  samples" in str(hand_mixture())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert max(map(len, str(hand_mixture()).split("\n"))) <= 40
 
@@ -503,9 +484,7 @@ def test_scores_that_do_not_exist_are_a_dash(real: Real) -> None:
 class Checker(HTMLParser):
     """Fails on tags that are not closed in order, and keeps the text."""
 
-    KNOWN = frozenset(
-        ["div", "p", "strong", "small", "table", "thead", "tbody", "tr", "th", "td", "span", "br"]
-    )
+    KNOWN = frozenset(["div", "p", "strong", "small", "table", "thead", "tbody", "tr", "th", "td", "span", "br"])
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -561,9 +540,7 @@ def test_html_has_the_cells_of_the_text(real: Real) -> None:
 
 
 def test_html_is_escaped() -> None:
-    mixture = hand_mixture(
-        arms=_renamed(hand_mixture().arms), best_single=HOSTILE, sentence=f"Mix {HOSTILE}."
-    )
+    mixture = hand_mixture(arms=_renamed(hand_mixture().arms), best_single=HOSTILE, sentence=f"Mix {HOSTILE}.")
     document = simulate_document()
     document["arms"][0] = document["best_single"]["name"] = HOSTILE
     document["objective"] = document["order"][0] = "<b>"
@@ -672,9 +649,7 @@ def test_frames_of_mixtures() -> None:
     assert frame["samples"].tolist() == [1500, 1500, 1500]
     floats = ("weight", "weight_low", "weight_high", "loss", "score", "adds")
     assert _kinds(frame) == {**dict.fromkeys(floats, "f"), "samples": "i"}
-    bare = hand_mixture(
-        arms=tuple(replace(arm, interval=None, adds=None) for arm in hand_mixture().arms)
-    ).to_pandas()
+    bare = hand_mixture(arms=tuple(replace(arm, interval=None, adds=None) for arm in hand_mixture().arms)).to_pandas()
     assert bare[["weight_low", "weight_high", "adds"]].isna().all(axis=None)
     assert _kinds(bare) == _kinds(frame)
 
@@ -709,9 +684,7 @@ def test_frames_of_simulations() -> None:
     assert frame["round"].tolist() == [10, 100, 1000, 2000] * 2
     assert frame["loss"].tolist() == [80.0, 0.6, 0.35, 0.3, 90.0, 0.5, 0.3, 0.26]
     assert frame["loss_std"].tolist() == [4.0, 0.1, 0.04, 0.01, 5.0, 0.1, 0.05, 0.02]
-    assert frame["regret"].tolist() == pytest.approx(
-        [8.0, 0.06, 0.035, 0.03, 9.0, 0.05, 0.03, 0.026]
-    )
+    assert frame["regret"].tolist() == pytest.approx([8.0, 0.06, 0.035, 0.03, 9.0, 0.05, 0.03, 0.026])
     kinds = _kinds(frame)
     assert kinds["round"] == "i" and {kinds[name] for name in list(frame.columns)[2:]} == {"f"}
 
@@ -805,9 +778,7 @@ def test_all_that_is_public_is_copied() -> None:
     made = {type(thing) for thing in COPIED}
     # no values of their own, or tested with sessions
     others = {mm.Policy, mm.Session, mm.Objective}
-    public = {getattr(mm, name) for name in mm.__all__} | {
-        getattr(results, name) for name in results.__all__
-    }
+    public = {getattr(mm, name) for name in mm.__all__} | {getattr(results, name) for name in results.__all__}
     assert {thing for thing in public if isinstance(thing, type)} <= made | others
 
 
@@ -818,9 +789,7 @@ def test_real_results_are_copied(real: Real) -> None:
 
 
 def test_objectives_take_their_data_along(real: Real) -> None:
-    objective = mm.Kid(real.reference, bandwidth=20) + 0.5 * mm.Cost(
-        {"tops_gan": 0.0, "shoes_gan": 0.1, "flow": 0.2}
-    )
+    objective = mm.Kid(real.reference, bandwidth=20) + 0.5 * mm.Cost({"tops_gan": 0.0, "shoes_gan": 0.1, "flow": 0.2})
     expected = mm.solve(real.arms, objective).weights
     assert 0.0 < expected["tops_gan"] < 1.0
     for copied in _copies(objective):
@@ -828,9 +797,7 @@ def test_objectives_take_their_data_along(real: Real) -> None:
 
 
 def test_a_failure_keeps_its_text_and_leaves_its_exception() -> None:
-    failure = mm.Failure(
-        1, "flux", 2, "OSError: gone", "Traceback …", OSError("gone", lambda: None)
-    )
+    failure = mm.Failure(1, "flux", 2, "OSError: gone", "Traceback …", OSError("gone", lambda: None))
     copied = pickle.loads(pickle.dumps(failure))
     assert copied == failure
     assert (copied.exception, copied.trace, copied.attempt) == (None, "Traceback …", 2)
@@ -996,11 +963,7 @@ def test_scores_are_drawn() -> None:
     assert np.allclose(ax.images[0].get_array(), [[0, 1, 0], [0.5, 0, 1], [1, 0.75, 1]])
     assert _names(ax) == ["flux", "sdxl", "mixture"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["RKE ↑", "KID ↓", "FID ↓"]
-    places = {
-        tuple(map(round, text.get_position())): text
-        for text in ax.texts
-        if "±" not in text.get_text()
-    }
+    places = {tuple(map(round, text.get_position())): text for text in ax.texts if "±" not in text.get_text()}
     shown = {place: text.get_text() for place, text in places.items()}
     assert shown == {
         (0, 0): "4.00", (1, 0): "2.00", (2, 0): "30.00",
@@ -1010,10 +973,7 @@ def test_scores_are_drawn() -> None:
     best = {(1, 0), (2, 1), (0, 2), (2, 2)}
     assert {place for place, text in places.items() if text.get_fontweight() == "bold"} == best
     frames = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    centres = {
-        (round(f.get_x() + f.get_width() / 2), round(f.get_y() + f.get_height() / 2))
-        for f in frames
-    }
+    centres = {(round(f.get_x() + f.get_width() / 2), round(f.get_y() + f.get_height() / 2)) for f in frames}
     assert centres == best
     assert sum("±" in text for text in _texts(ax)) == 8
 
@@ -1047,9 +1007,7 @@ def test_figures_are_drawn_into_given_axes(make: Callable[[], Any], layout: Any)
     assert not axes[1].has_data() and axes[1].get_position().bounds == before
     figure.canvas.draw()
     # what was added is in the room that the axes had
-    assert all(
-        ax.get_position().x1 <= axes[1].get_position().x0 for ax in figure.axes if ax is not axes[1]
-    )
+    assert all(ax.get_position().x1 <= axes[1].get_position().x0 for ax in figure.axes if ax is not axes[1])
 
 
 @pytest.mark.parametrize("make", HANDS.values(), ids=HANDS)
@@ -1094,9 +1052,7 @@ def test_long_and_hostile_names_fit(arms: int) -> None:
     assert max(len(text) for text in shown) <= 34 + HOSTILE.count("$")
     # dollars are dollars, not formulas
     assert all("$" not in text.replace(r"\$", "") for text in shown)
-    labels = sorted(
-        (label.get_window_extent() for label in ax.get_yticklabels()), key=lambda box: box.y0
-    )
+    labels = sorted((label.get_window_extent() for label in ax.get_yticklabels()), key=lambda box: box.y0)
     assert all(below.y1 <= above.y0 + 1 for below, above in pairwise(labels))
     assert min(box.x0 for box in labels) >= 0
     for other in ax.figure.axes:
@@ -1120,10 +1076,7 @@ def test_without_pandas(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError) as failed:
         make().to_pandas()
-    assert (
-        str(failed.value)
-        == "to_pandas() needs pandas; install it with pip install pandas, or use to_dict()"
-    )
+    assert str(failed.value) == "to_pandas() needs pandas; install it with pip install pandas, or use to_dict()"
     make().to_dict()
 
 
