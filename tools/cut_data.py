@@ -39,7 +39,7 @@ IMAGE_SHAPE = (28, 28)
 TEXT_ROWS = 1000
 TEXT_PASSAGES = 100
 SIZE_LIMIT_BYTES = 9_500_000
-"""All data of the repository, which is to stay under 10 MB with its notes."""
+"""All data of the repository but the models, which is to stay under 10 MB with its notes."""
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time a zip archive can hold."""
 
