@@ -144,7 +144,7 @@ pub(crate) fn array(py: Python<'_>, features: Features) -> PyResult<Bound<'_, Py
     Ok(array)
 }
 
-/// The features behind an array that [`array`] made, where it views all of them.
+/// The features behind an array that [`array()`] made, where it views all of them.
 fn ours(array: &Bound<'_, PyArray2<f32>>) -> Option<Features> {
     let base = array.getattr("base").ok()?;
     let features = &base.cast::<Memory>().ok()?.get().features;
