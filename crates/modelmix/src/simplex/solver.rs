@@ -100,6 +100,12 @@ impl Solver {
         self.weights.clear();
     }
 
+    /// The next solve starts from these weights, where they fit its bounds.
+    pub fn start_from(&mut self, weights: &[f64]) {
+        self.weights.clear();
+        self.weights.extend_from_slice(weights);
+    }
+
     fn is_within(&self, bounds: &Bounds) -> bool {
         self.weights
             .iter()
@@ -284,6 +290,10 @@ impl Solver {
         while let Some(pivot) = self.append(arm) {
             if pivot < -NOT_CONVEX * self.size.max(1.0) {
                 return Err(not_convex());
+            }
+            if self.free.is_empty() {
+                // Nothing curves more than rounding does, and nobody is there to pay for what the arm would get.
+                return Ok(());
             }
             // z = e_arm − L⁻ᵀy has no curvature, and adds up to 0.
             self.direction.clear();

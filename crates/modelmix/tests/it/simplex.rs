@@ -308,3 +308,17 @@ fn what_cannot_be_solved_is_refused() {
     assert!(Quadratic::new(vec![1.0, 0.5, 0.1, 1.0], vec![0.0; 2]).is_err());
     assert!(Quadratic::new(vec![], vec![]).is_err());
 }
+
+/// A start inside, with arms that nothing tells apart: any mixture will do, but it has to be one.
+#[test]
+fn arms_that_are_all_the_same_from_a_start_inside() {
+    for arms in [2, 3, 7] {
+        for (k, f) in [(0.7, 0.1), (0.7, 0.0), (0.0, 0.3), (0.0, 0.0), (1e-120, 1e-120)] {
+            let form = Quadratic::new(vec![k; arms * arms], vec![f; arms]).unwrap();
+            let mut solver = Solver::default();
+            solver.start_from(&vec![1.0 / arms as f64; arms]);
+            let found = solver.solve(&form, &Bounds::simplex(arms)).unwrap();
+            check(&form, &found, &format!("{arms} arms, K {k}, f {f}"));
+        }
+    }
+}
