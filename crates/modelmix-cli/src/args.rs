@@ -112,6 +112,29 @@ impl OutputArgs {
     }
 }
 
+/// What is asked beside the best mixture.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct WorthArgs {
+    /// The best mixture of at most 1, 2, … arms
+    #[arg(long, help_heading = "Worth")]
+    pub(crate) subsets: bool,
+    /// The cheapest mixture that is nearly as good: what an arm costs a period once it is used at all, beside --costs
+    #[arg(long, value_name = "ARM=FEE", value_delimiter = ',', help_heading = "Worth")]
+    pub(crate) fees: Vec<String>,
+    /// How many samples are bought a period, for --costs
+    #[arg(long, value_name = "N", help_heading = "Worth")]
+    pub(crate) samples: Option<f64>,
+    /// How much worse than the best the cheapest mixture may be: a share of the gain or a loss [default: 5%]
+    #[arg(long, value_name = "LOSS", help_heading = "Worth")]
+    pub(crate) within: Option<String>,
+    /// All mixtures between the best for the objective and the best for these terms, as in "precision"
+    #[arg(long, value_name = "TERMS", allow_hyphen_values = true, help_heading = "Worth")]
+    pub(crate) front: Option<String>,
+    /// The best mixture with other bandwidths: auto for a quarter to four times that in use, or a list
+    #[arg(long, value_name = "SIGMAS", help_heading = "Worth")]
+    pub(crate) bandwidths: Option<String>,
+}
+
 /// `modelmix solve`.
 #[derive(Args, Debug)]
 #[command(
@@ -129,6 +152,8 @@ pub(crate) struct SolveArgs {
     /// The largest share that an arm may have
     #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
     pub(crate) cap: Vec<String>,
+    #[command(flatten)]
+    pub(crate) worth: WorthArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]

@@ -201,6 +201,20 @@ fn report_refuses_documents_that_do_not_fit() {
         section.solve.as_mut().expect("it was given").quadratic[1].pop();
     });
     assert!(ragged.contains("a row of K has 2 numbers for 3 arms"), "{ragged}");
+    let unweighed = refused(|section| {
+        let worth = &mut section.solve.as_mut().expect("it was given").worth;
+        worth.front.as_mut().expect("it was asked").points[2].weights.pop();
+    });
+    assert!(unweighed.contains("a mixture has 2 weights for 3 arms"), "{unweighed}");
+    let unnamed = refused(|section| {
+        let worth = &mut section.solve.as_mut().expect("it was given").worth;
+        worth.cheapest.as_mut().expect("it was asked").arms.pop();
+    });
+    assert!(unnamed.contains("a mixture has 1 arms of 3 and 2 weights"), "{unnamed}");
+    let empty = refused(|section| {
+        section.solve.as_mut().expect("it was given").worth.sensitivity.as_mut().expect("it was asked").points.clear();
+    });
+    assert!(empty.contains("is empty"), "{empty}");
     let missing = refused(|section| section.simulate.as_mut().expect("it was given").policies.clear());
     assert!(missing.contains("policy adaptive has no results"), "{missing}");
 }

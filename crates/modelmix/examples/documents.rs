@@ -12,7 +12,7 @@ use modelmix::arms::by_arm;
 use modelmix::document::{Document, ScoreDocument, SimulateDocument, SolveDocument};
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
-use modelmix::mixture::solve_within;
+use modelmix::mixture::{Allowance, Budget, Questions, solve_asking, traded};
 use modelmix::simplex::Bounds;
 use modelmix::{Features, Inputs, Objective, RecordedArms, Session, SessionSettings, Simulation, simulate, solve};
 use serde::Deserialize;
@@ -31,6 +31,13 @@ struct Case {
     floor: BTreeMap<String, f64>,
     #[serde(default)]
     cap: BTreeMap<String, f64>,
+    #[serde(default)]
+    subsets: bool,
+    fees: Option<BTreeMap<String, f64>>,
+    samples: Option<f64>,
+    within: Option<String>,
+    front: Option<String>,
+    bandwidths: Option<String>,
     #[serde(default)]
     metrics: Vec<String>,
     weights: Option<BTreeMap<String, f64>>,
@@ -70,13 +77,14 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
     if !case.costs.is_empty() {
         inputs = inputs.costs(by_arm("cost", &names, case.costs.clone(), None)?);
     }
-    let loss = objective.prepare(inputs)?;
+    let loss = objective.prepare(inputs.clone())?;
     let document = match case.command.as_str() {
         "solve" => {
             let floors = by_arm("floor", &names, case.floor.clone(), Some(0.0))?;
             let caps = by_arm("cap", &names, case.cap.clone(), Some(1.0))?;
-            let best = solve_within(&arms, &loss, &Bounds::by_arm(&names, floors, caps)?)?;
-            Document::Solve(SolveDocument::new(&best, &objective))
+            let bounds = Bounds::by_arm(&names, floors, caps)?;
+            let (best, worth) = solve_asking(&arms, &loss, &bounds, &questions(case, &names, inputs)?)?;
+            Document::Solve(SolveDocument::new(&best, &objective).with_worth(worth))
         }
         "score" => {
             let weights = match &case.weights {
@@ -99,6 +107,23 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
         _ => return session(case, &arms, loss),
     };
     Ok(serde_json::to_value(document)?)
+}
+
+/// What is asked beside the best mixture.
+fn questions(case: &Case, names: &[String], inputs: Inputs<'_>) -> Result<Questions, Box<dyn Error>> {
+    let mut questions = Questions { subsets: case.subsets, ..Questions::default() };
+    if let Some(text) = &case.front {
+        let second = traded(Objective::parse(text)?);
+        let second = case.bandwidth.map_or(second.clone(), |bandwidth| second.with_bandwidth(bandwidth));
+        questions.front = Some(second.prepare(inputs)?);
+    }
+    questions.bandwidths = case.bandwidths.as_deref().map(str::parse).transpose()?;
+    if let Some(fees) = &case.fees {
+        let costs = (!case.costs.is_empty()).then(|| by_arm("cost", names, case.costs.clone(), None)).transpose()?;
+        let within = case.within.as_deref().map(str::parse).transpose()?.unwrap_or(Allowance::default());
+        questions.budget = Some(Budget::by_arm(names, fees.clone(), costs, case.samples, within)?);
+    }
+    Ok(questions)
 }
 
 fn score(

@@ -10,9 +10,11 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::kernel::Kernel;
 use crate::metrics::{ErrorBy, Metric, Pool, ScoreSettings, ScoreTable, Scorer};
-use crate::mixture::{Mixture, TermValue};
-use crate::objective::{Measure, Objective};
+use crate::mixture::{Mixture, TermValue, Worth};
+use crate::objective::Objective;
 use crate::simulate::{PolicyReport, Reached, SimulationReport, Spread};
+
+pub use crate::objective::ScoreMeaning;
 
 /// Any of the documents; the field `command` tells which.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,36 +27,6 @@ pub enum Document {
     Score(ScoreDocument),
     /// Of `simulate`.
     Simulate(SimulateDocument),
-}
-
-/// How a score is read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScoreMeaning {
-    /// As people write it: "RKE", "KID ×100".
-    pub name: String,
-    /// Whether more of it is better.
-    pub more_is_better: bool,
-}
-
-impl ScoreMeaning {
-    /// Of an objective: of its first term.
-    pub fn of(objective: &Objective) -> Self {
-        let measure = objective.terms().first().map(|term| &term.measure);
-        let more = matches!(
-            measure,
-            Some(Measure::Rke { .. } | Measure::Vendi { .. } | Measure::Precision { .. } | Measure::Density { .. })
-        );
-        let name = match measure {
-            Some(Measure::Rke { .. }) => "RKE".into(),
-            Some(Measure::Mmd { .. }) => "MMD²".into(),
-            Some(Measure::Kid { .. }) => "KID ×100".into(),
-            Some(Measure::Fid) => "FID".into(),
-            Some(Measure::Vendi { .. }) => "Vendi".into(),
-            Some(other) => other.name().to_string(),
-            None => "loss".into(),
-        };
-        Self { name, more_is_better: more }
-    }
 }
 
 /// The best mixture of recorded arms.
@@ -84,6 +56,9 @@ pub struct SolveDocument {
     pub linear: Vec<f64>,
     /// What is added to αᵀKα + fᵀα to make a loss.
     pub constant: f64,
+    /// Answers to questions that were asked beside.
+    #[serde(flatten)]
+    pub worth: Worth,
 }
 
 /// An arm of a [`SolveDocument`].
@@ -171,7 +146,15 @@ impl SolveDocument {
             quadratic: mixture.form.rows(),
             linear: mixture.form.linear().to_vec(),
             constant: mixture.constant,
+            worth: Worth::default(),
         }
+    }
+
+    /// The same with the answers to what was asked beside.
+    #[must_use]
+    pub fn with_worth(mut self, worth: Worth) -> Self {
+        self.worth = worth;
+        self
     }
 
     /// The answer in one sentence.

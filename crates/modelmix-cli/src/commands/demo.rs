@@ -5,6 +5,7 @@ use std::sync::Arc;
 use modelmix::kernel::{Bandwidth, KernelSpec};
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
+use modelmix::mixture::Questions;
 use modelmix::simplex::Bounds;
 use modelmix::{Inputs, Objective, Simulation};
 
@@ -116,8 +117,8 @@ fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal
         inputs = inputs.backend(modelmix::compute::Cpu::with_threads(threads));
     }
     let loss = objective.prepare(inputs)?;
-    let solved =
-        solve::solve(&recorded, &objective, &loss, &Bounds::simplex(recorded.arms.len()), &args.common, terminal)?;
+    let bounds = Bounds::simplex(recorded.arms.len());
+    let solved = solve::solve(&recorded, &objective, &loss, &bounds, &Questions::default(), &args.common, terminal)?;
     solve::print(terminal, &solved)?;
     terminal.say("")?;
 

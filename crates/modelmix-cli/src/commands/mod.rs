@@ -8,6 +8,7 @@ mod reproduce;
 mod score;
 mod simulate;
 mod solve;
+mod worth;
 
 use crate::args::Command;
 use crate::error::Result;

@@ -2,11 +2,12 @@
 
 use modelmix::compute::Cpu;
 use modelmix::document::{Document, SolveDocument, brief};
-use modelmix::mixture;
+use modelmix::mixture::{self, Questions};
 use modelmix::simplex::Bounds;
 use modelmix::{Loss, Objective};
 
 use super::output::{self, Section};
+use super::worth;
 use crate::args::{Common, ObjectiveArgs, SolveArgs};
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
@@ -24,9 +25,11 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
     let section = output::section("solve", &args.output, &recorded)?;
-    let document = solve(&recorded, &objective, &loss, &bounds, &args.common, &terminal)?;
+    let questions = worth::questions(args, &recorded)?;
+    let document = solve(&recorded, &objective, &loss, &bounds, &questions, &args.common, &terminal)?;
     terminal.document(&Document::Solve(document.clone()))?;
     print(&terminal, &document)?;
+    worth::print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "The best mixture".into());
     let section = output::weighed(Section { solve: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output).map(drop)
@@ -45,16 +48,21 @@ pub(crate) fn solve(
     objective: &Objective,
     loss: &Loss,
     bounds: &Bounds,
+    questions: &Questions,
     common: &Common,
     terminal: &Terminal,
 ) -> Result<SolveDocument> {
-    let progress = terminal.progress("summing kernels", mixture::pairs(&recorded.arms, loss));
+    let progress = terminal.progress("summing kernels", questions.pairs(&recorded.arms, loss));
     let engine = common.threads.map_or_else(Cpu::new, Cpu::with_threads);
     let bar = progress.clone();
-    let watched = loss.clone().on(engine.watched(move |pairs| bar.inc(pairs)));
-    let best = mixture::solve_within(&recorded.arms, &watched, bounds);
+    let engine = engine.watched(move |pairs| bar.inc(pairs));
+    let watched = loss.clone().on(engine.clone());
+    let front = questions.front.clone().map(|second| second.on(engine));
+    let questions = &Questions { front, ..questions.clone() };
+    let solved = mixture::solve_asking(&recorded.arms, &watched, bounds, questions);
     progress.finish_and_clear();
-    Ok(SolveDocument::new(&best?, objective))
+    let (best, worth) = solved?;
+    Ok(SolveDocument::new(&best, objective).with_worth(worth))
 }
 
 /// The answer in a sentence, then the arms.

@@ -1,6 +1,7 @@
 //! Documents may come from files that anyone wrote: what does not fit together is refused before anything is drawn.
 
 use modelmix::document::{SimulateDocument, SimulatedPolicy, SolveDocument};
+use modelmix::mixture::Worth;
 use modelmix::{Error, Result};
 
 use super::{Report, Section};
@@ -34,10 +35,32 @@ fn solve(section: &str, document: &SolveDocument) -> Result<()> {
         let (rows, linear) = (document.quadratic.len(), document.linear.len());
         return wrong(format!("there are {arms} arms, {rows} rows of K and {linear} linear terms"));
     }
-    match document.quadratic.iter().find(|row| row.len() != arms) {
-        Some(row) => wrong(format!("a row of K has {} numbers for {arms} arms", row.len())),
+    if let Some(row) = document.quadratic.iter().find(|row| row.len() != arms) {
+        return wrong(format!("a row of K has {} numbers for {arms} arms", row.len()));
+    }
+    match worth(&document.worth, arms) {
+        Some(problem) => wrong(problem),
         None => Ok(()),
     }
+}
+
+/// What does not fit in the answers to what was asked beside.
+fn worth(worth: &Worth, arms: usize) -> Option<String> {
+    let subsets = worth.subsets.iter().flatten().map(|subset| (&subset.arms, &subset.weights));
+    let cheapest = worth.cheapest.iter().map(|cheapest| (&cheapest.arms, &cheapest.weights));
+    let fronts = worth.front.iter().flat_map(|front| &front.points).map(|point| &point.weights);
+    let tried = worth.sensitivity.iter().flat_map(|tried| &tried.points).map(|point| &point.weights);
+    if let Some(weights) = fronts.chain(tried).find(|weights| weights.len() != arms) {
+        return Some(format!("a mixture has {} weights for {arms} arms", weights.len()));
+    }
+    if worth.front.as_ref().is_some_and(|front| front.points.is_empty())
+        || worth.sensitivity.as_ref().is_some_and(|tried| tried.points.is_empty() || tried.in_use <= 0.0)
+    {
+        return Some("a front or a range of bandwidths is empty".into());
+    }
+    let (used, weights) =
+        subsets.chain(cheapest).find(|(used, weights)| used.len() != weights.len() || used.len() > arms)?;
+    Some(format!("a mixture has {} arms of {arms} and {} weights", used.len(), weights.len()))
 }
 
 fn simulate(section: &str, document: &SimulateDocument) -> Result<()> {

@@ -16,6 +16,7 @@ mod scores;
 mod simulated;
 mod solved;
 mod table;
+mod worth;
 
 use modelmix::Result;
 use modelmix::document::{ScoreDocument, SimulateDocument, SolveDocument};
@@ -100,6 +101,9 @@ impl Section {
         if let Some(solve) = &self.solve {
             charts.push(charts::weights(solve));
             charts.extend(charts::kernel_means(solve));
+            charts.extend(charts::gain_kept(solve));
+            charts.extend(charts::front(solve));
+            charts.extend(charts::sensitivity(solve));
         }
         if let Some(simulate) = &self.simulate {
             charts.extend(charts::loss(simulate));

@@ -7,6 +7,7 @@ use super::charts;
 use super::numbers::{self, Digits, brief, percent};
 use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
+use super::worth;
 
 /// A kernel in words.
 pub(super) fn kernel(kernel: &Kernel) -> String {
@@ -38,6 +39,7 @@ pub(super) fn facts(document: &SolveDocument) -> Vec<Fact> {
 pub(super) fn blocks(document: &SolveDocument, place: &Place) -> Vec<Block> {
     let mut blocks = vec![weights(document, place), arms(document, place)];
     blocks.extend(kernel_means(document, place));
+    blocks.extend(worth::blocks(document, place));
     blocks
 }
 

@@ -160,6 +160,13 @@ fn every_kind_of_document_is_valid() {
             "solve {pair} --objective 'rke(kernel=laplacian) + mmd(kernel=kid) + wit' --reference made/reference.npy --scores made/scores.json"
         ),
         format!("solve {pair} --objective 'mmd(kernel=cosine)' --reference made/reference.npy --floor a=0.9"),
+        format!("solve {pair} --subsets --bandwidths auto --front vendi"),
+        format!(
+            "solve {pair} --subsets --objective 'vendi(kernel=gaussian)' --bandwidths 1,2 --front=-wit --scores made/scores.json"
+        ),
+        format!("solve {pair} --fees a=3 --within 0.01"),
+        format!("solve {pair} --costs a=1,b=2 --samples 10 --front cost"),
+        "solve made/a.npy --subsets --bandwidths auto --front 'rke(bandwidth=1)' --fees a=1 --json".to_string(),
         format!("score {pair} --no-mixture --order inf"),
         format!("score {pair} --metrics vendi"),
         format!(

@@ -112,6 +112,12 @@ fn solve() {
         format!("{kid} --objective 'rke - 0.2*precision + 0.01*cost' --costs {costs} --floor vae=0.05 --cap flow=0.3");
     check("solve-bounded", &world.answer(&bounded.replace("--objective kid ", "")), SHOWN);
     check("solve-fid", &world.answer(&kid.replace("--objective kid --bandwidth 20", "--objective fid")), SHOWN);
+    check("solve-subsets", &world.answer(&format!("{kid} --subsets")), SHOWN);
+    let bargain = format!("{kid} --costs {costs} --samples 100 --fees tops_gan=50,flow=10 --within 20%");
+    check("solve-cheapest", &world.answer(&bargain), SHOWN);
+    let quality = "solve fashion/quality.npz --reference fashion/reference.npy --objective rke --bandwidth 20";
+    check("solve-front", &world.answer(&format!("{quality} --front precision")), SHOWN);
+    check("solve-bandwidths", &world.answer(&format!("{quality} --bandwidths 10,20,40")), SHOWN);
     check("solve-one-arm", &world.answer("solve fashion/specialists.npz:flow --objective rke"), SHOWN);
 }
 

@@ -7,6 +7,9 @@ use modelmix::document::{
     Optimum, ScoreDocument, ScoreMeaning, ScoredArm, ScoredMixture, SimulateDocument, SimulatedPolicy, SimulatedSingle,
     SolveDocument, SolvedArm, SolvedMixture, SolvedSingle,
 };
+use modelmix::mixture::{
+    CheapestDocument, FrontDocument, FrontPoint, SensitivityDocument, SensitivityPoint, SubsetDocument, Worth,
+};
 use modelmix::simulate::{Reached, Spread};
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Section};
 
@@ -36,7 +39,7 @@ pub(crate) fn section(name: &str, arms: &[String], policies: &[&str]) -> Section
     Section {
         name: name.into(),
         note: Some("Made up by formulas, to see how a report looks.".into()),
-        solve: Some(solve(arms)),
+        solve: Some(solve(arms).with_worth(worth(arms))),
         score: Some(score(arms)),
         simulate: Some(simulate(arms, policies)),
         gallery: None,
@@ -80,6 +83,83 @@ pub(crate) fn solve(names: &[String]) -> SolveDocument {
         constant: 0.25,
         quadratic,
         arms,
+        worth: Worth::default(),
+    }
+}
+
+/// Answers to all that can be asked beside.
+fn worth(names: &[String]) -> Worth {
+    let share = |count: usize| vec![1.0 / count as f64; count];
+    let subset = |size: usize| SubsetDocument {
+        size,
+        arms: names[..size].to_vec(),
+        weights: share(size),
+        loss: 0.0021 + 0.0176 / size as f64 - 0.0176 / names.len() as f64,
+        score: 0.152 + 1.8 / size as f64,
+        gain_kept: (names.len() > 1).then(|| (1.0 - 1.0 / size as f64) / (1.0 - 1.0 / names.len() as f64)),
+        proved: size < 13,
+    };
+    let moved = |step: usize| {
+        let mut weights = share(names.len());
+        let last = names.len() - 1;
+        if last > 0 {
+            let amount = weights[0] * step as f64 / 10.0;
+            weights[0] -= amount;
+            weights[last] += amount;
+        }
+        weights
+    };
+    let point = |step: usize| FrontPoint {
+        multiplier: (step < 10).then_some(0.037 * step as f64),
+        weights: moved(step),
+        loss: 0.0021 + 0.0002 * (step * step) as f64,
+        score: 0.152 + 0.021 * (step * step) as f64,
+        second_loss: -0.61 - 0.023 * step as f64,
+        second_score: 0.61 + 0.023 * step as f64,
+    };
+    let tried = |step: usize| SensitivityPoint {
+        bandwidth: 20.0 * 2f64.powf(step as f64 / 2.0 - 2.0),
+        weights: moved(step),
+        loss: 0.0021 + 0.0003 * step as f64,
+        score: 0.152 + 0.03 * step as f64,
+        gain: 0.0176 - 0.001 * step as f64,
+        best_single: names[0].clone(),
+        best_single_score: 1.97 + 0.1 * step as f64,
+    };
+    let front = FrontDocument {
+        objective: "-precision".into(),
+        score: ScoreMeaning { name: "precision".into(), more_is_better: true },
+        points: (0..=10).map(point).collect(),
+        exact: true,
+    };
+    Worth {
+        subsets: Some((1..=names.len()).map(subset).collect()),
+        cheapest: Some(CheapestDocument {
+            arms: names[..names.len().min(2)].to_vec(),
+            weights: share(names.len().min(2)),
+            loss: 0.0028,
+            score: 0.201,
+            above_best: 0.0007,
+            within: 0.00088,
+            samples: 1000.0,
+            fee: 20.0,
+            cost: 31.25,
+            total: 51.25,
+            total_of_best: 74.5,
+            gap: 1e-12,
+        }),
+        front: Some(front),
+        sensitivity: Some(SensitivityDocument {
+            in_use: 20.0,
+            points: (0..=8).map(tried).collect(),
+            largest_change: 0.067,
+            arm: names[0].clone(),
+            at: 40.0,
+            verdict: format!(
+                "The largest change of a weight between half and twice the bandwidth in use is 6.7 percent points, of {} at 40: the answer depends on it somewhat.",
+                names[0]
+            ),
+        }),
     }
 }
 

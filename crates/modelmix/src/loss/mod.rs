@@ -1,6 +1,7 @@
 //! A loss: an objective that has been given all it needs (reference, costs, bandwidth) and can be evaluated on samples,
 //! as κ(x, x′) on pairs and f(x) on single ones. Of its smooth terms it holds the data; they are evaluated by `spectral`.
 
+mod bandwidth;
 mod prepare;
 
 use std::collections::BTreeMap;
@@ -153,6 +154,20 @@ impl Loss {
                     Smooth::Vendi(..) => "rke",
                 },
             }),
+        }
+    }
+
+    /// Whether all terms are quadratic or linear in the mixture weights, for `what` needs that.
+    pub(crate) fn check_quadratic(&self, what: &str) -> Result<()> {
+        match self.terms.iter().find(|term| term.smooth.is_some()) {
+            None => Ok(()),
+            Some(term) => Err(Error::missing(
+                what,
+                format!(
+                    "an objective of means over samples and pairs of them, and {} is none; use kid or rke",
+                    term.measure
+                ),
+            )),
         }
     }
 

@@ -144,6 +144,14 @@ impl Objective {
     }
 }
 
+/// E[k(Y, Y′)] over the reference with self-pairs, and without.
+pub(super) fn reference_constant(kernel: &Kernel, reference: &Features, backend: &dyn Backend) -> (f64, f64) {
+    let n = reference.len() as f64;
+    let pairs: f64 = backend.kernel_sums_within(kernel, reference.view()).iter().sum();
+    let own: f64 = reference.view().iter().map(|row| kernel.of_self(row)).sum();
+    ((pairs + own) / (n * n), pairs / (n * (n - 1.0)))
+}
+
 struct TermBuilder<'a> {
     reference: Option<&'a Features>,
     costs: Option<Vec<f64>>,
@@ -180,10 +188,7 @@ impl<'a> TermBuilder<'a> {
                 term.kernel = Some(kernel);
                 term.kappa = Some(kernel);
                 term.linear = Some(Linear::Cross(kernel));
-                let n = reference.len() as f64;
-                let pairs: f64 = self.backend.kernel_sums_within(&kernel, reference.view()).iter().sum();
-                let own: f64 = reference.view().iter().map(|row| kernel.of_self(row)).sum();
-                term.constant = ((pairs + own) / (n * n), pairs / (n * (n - 1.0)));
+                term.constant = reference_constant(&kernel, reference, self.backend);
             }
             Measure::Fid => {
                 let reference = self.reference(measure.name())?;

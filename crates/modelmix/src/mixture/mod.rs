@@ -1,8 +1,11 @@
 //! Offline: recorded arms and a loss → the best weights, what every arm and the mixture score, and what each arm adds.
 
 mod forms;
+mod front;
 mod intervals;
 mod program;
+mod sensitivity;
+mod worth;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +18,9 @@ use crate::simplex::Bounds;
 use program::Program;
 
 pub use forms::{TermForm, cross_sums, forms, statistics};
+pub use front::{FrontDocument, FrontPoint, traded};
+pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
+pub use worth::{Allowance, Budget, CheapestDocument, Questions, SubsetDocument, Worth, solve_asking};
 
 /// The best mixture of recorded arms, with everything that a report needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -127,7 +133,10 @@ pub fn solve(arms: &RecordedArms, loss: &Loss) -> Result<Mixture> {
 /// # Errors
 /// As [`solve`], and bounds for another number of arms.
 pub fn solve_within(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
-    let program = Program::new(arms, loss)?;
+    solve_program(arms, loss, bounds, &Program::new(arms, loss)?)
+}
+
+fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
     let best = program.minimize(bounds, &vec![1.0 / arms.len() as f64; arms.len()])?;
     let intervals = program.intervals(bounds, &best.weights)?;
     let mut reports = Vec::with_capacity(arms.len());
@@ -162,7 +171,7 @@ pub fn solve_within(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result
         terms: program.at(&best.weights).1,
         best_single,
         gain: alone[best_single] - best.value,
-        form: program.into_form(),
+        form: program.form().clone(),
         constant: loss.constant(),
     })
 }

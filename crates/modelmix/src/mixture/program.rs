@@ -76,8 +76,14 @@ impl Program {
         weight_intervals(statistics, &self.form, bounds, weights).map(Some)
     }
 
-    pub(super) fn into_form(self) -> Quadratic {
-        self.form
+    /// αᵀKα + fᵀα of the terms that are quadratic or linear.
+    pub(super) fn form(&self) -> &Quadratic {
+        &self.form
+    }
+
+    /// Whether there are terms that have no part in the form.
+    pub(super) fn is_smooth(&self) -> bool {
+        self.smooth().next().is_some()
     }
 
     /// The loss without its constant, and the terms.
@@ -110,21 +116,33 @@ impl Program {
     /// The best weights within the bounds; a program with smooth terms is searched from the mixture nearest to `start`.
     pub(super) fn minimize(&self, bounds: &Bounds, start: &[f64]) -> Result<Solution> {
         check_stopped();
-        if self.smooth().next().is_none() {
+        if !self.is_smooth() {
             return Solver::default().solve(&self.form, bounds);
+        }
+        Self::minimize_sum(&[(1.0, self)], bounds, start)
+    }
+
+    /// The best weights for a weighted sum of programs over the same arms.
+    pub(super) fn minimize_sum(parts: &[(f64, &Self)], bounds: &Bounds, start: &[f64]) -> Result<Solution> {
+        let mut form = Quadratic::zeros(start.len());
+        parts.iter().for_each(|(share, part)| form.add(*share, &part.form));
+        let smooth =
+            || parts.iter().flat_map(|(share, part)| part.smooth().map(move |term| (share * term.weight, term)));
+        if smooth().next().is_none() {
+            return Solver::default().solve(&form, bounds);
         }
         let usable = bounds.usable();
         let inside = bounds.nearest(start)?;
         let smoothed: Vec<(f64, Smoothed)> =
-            self.smooth().map(|term| (term.weight, term.spectral.smoothed(&usable, &inside))).collect();
+            smooth().map(|(weight, term)| (weight, term.spectral.smoothed(&usable, &inside))).collect();
         let local = |weights: &[f64]| {
             let mut sum = Local::zero(weights.len());
             smoothed.iter().for_each(|(weight, smoothed)| sum.add(*weight, &smoothed.local(weights)));
             sum
         };
-        let found = minimize_smooth(&self.form, bounds, &inside, &local)?;
-        let value = self.form.value(&found.weights)
-            + self.smooth().map(|term| term.weight * term.spectral.varying(&found.weights)).sum::<f64>();
+        let found = minimize_smooth(&form, bounds, &inside, &local)?;
+        let value = form.value(&found.weights)
+            + smooth().map(|(weight, term)| weight * term.spectral.varying(&found.weights)).sum::<f64>();
         // What was minimised lies below the loss, so a bound below it is one below the loss; it can lie above by rounding
         // only, which is counted as well.
         let gap = (value - found.value).abs() + found.gap;

@@ -2,6 +2,7 @@
 //! What they evaluate to on samples is left to `loss`.
 
 mod grammar;
+mod meaning;
 
 use std::ops::{Add, Mul, Neg, Sub};
 
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{Bandwidth, KernelSpec};
 
 pub use crate::metrics::NEIGHBOURS;
+pub use meaning::ScoreMeaning;
 
 /// The largest order of a Vendi score that is a smooth function in double precision: beyond it, powers of small eigenvalues
 /// vanish.
@@ -215,6 +217,12 @@ impl Objective {
     #[must_use]
     pub fn with_bandwidth(self, bandwidth: f64) -> Self {
         self.with_kernel(KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(bandwidth) })
+    }
+
+    /// The same weights with other measures, one for each term.
+    pub(crate) fn with_measures(&self, measures: impl IntoIterator<Item = Measure>) -> Self {
+        let terms = self.terms.iter().zip(measures);
+        Self { terms: terms.map(|(term, measure)| Term { weight: term.weight, measure }).collect() }
     }
 
     /// Every weight must be a number, and those of quadratic and smooth terms positive.

@@ -84,6 +84,30 @@ impl Bounds {
         bounds.check(bounds.floors.len()).is_ok().then_some(bounds)
     }
 
+    /// The same with these arms only; nothing where they cannot make a mixture, or an arm that must be there is not.
+    pub fn only(&self, allowed: &[bool]) -> Option<Self> {
+        let mut bounds = self.clone();
+        for (arm, allowed) in allowed.iter().enumerate() {
+            if !allowed && bounds.floors[arm] > 0.0 {
+                return None;
+            }
+            if !allowed {
+                bounds.caps[arm] = 0.0;
+            }
+        }
+        bounds.check(allowed.len()).is_ok().then_some(bounds)
+    }
+
+    /// The smallest weights.
+    pub fn floors(&self) -> &[f64] {
+        &self.floors
+    }
+
+    /// The largest weights.
+    pub fn caps(&self) -> &[f64] {
+        &self.caps
+    }
+
     pub(super) fn check(&self, arms: usize) -> Result<()> {
         if self.floors.len() != arms {
             return Err(Error::Program {

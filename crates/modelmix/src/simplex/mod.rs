@@ -1,10 +1,14 @@
 //! min αᵀKα + fᵀα over mixture weights: Σα = 1, floor ≤ α ≤ cap. A primal active-set method, exact up to rounding,
 //! warm-started, and its answer carries a duality gap that proves how far from the optimum it can be. With a smooth convex
-//! function beside the form, Newton's method on top of it.
+//! function beside the form, Newton's method on top of it. On top of both: the best few arms, and the cheapest mixture that is
+//! nearly as good.
 
 mod bounds;
+mod cheapest;
+mod path;
 mod smooth;
 mod solver;
+mod subsets;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +16,29 @@ use crate::error::Result;
 use crate::quadratic::Quadratic;
 
 pub use bounds::Bounds;
+pub use cheapest::{Bargain, Prices, cheapest};
+pub(crate) use path::{Forms, Pair, trace};
+pub use path::{Waypoint, path};
 pub use smooth::{Local, minimize_smooth};
 pub use solver::Solver;
+pub use subsets::{Subset, eliminate, subsets};
+
+/// Weights up to this are what rounding leaves of none.
+pub(crate) const DUST: f64 = 1e-13;
+
+/// The weights without dust, which the largest takes.
+fn swept(mut weights: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
+    let mut dust = 0.0;
+    for (weight, floor) in weights.iter_mut().zip(&bounds.floors) {
+        if *floor == 0.0 && *weight <= DUST {
+            dust += std::mem::take(weight);
+        }
+    }
+    if let Some(arm) = (0..weights.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b])) {
+        weights[arm] = (weights[arm] + dust).min(bounds.caps[arm]);
+    }
+    weights
+}
 
 /// Weights with their proof.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -23,6 +23,7 @@ mod statistics;
 mod stopping;
 mod theory;
 mod worlds;
+mod worth;
 
 use proptest::test_runner::{Config, RngSeed};
 

@@ -1,8 +1,10 @@
 //! The charts: kuva draws each once for wide pages, once for phones and once for files. Which numbers go into which kind of
-//! drawing is said in `arms` and `rounds`.
+//! drawing is said in `arms`, `rounds`, `tradeoff` and `worth`.
 
 mod arms;
 mod rounds;
+mod tradeoff;
+mod worth;
 
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ use super::numbers;
 
 pub(super) use arms::{kernel_means, weights};
 pub(super) use rounds::{loss, loss_is_logarithmic, policies, regret, shares};
+pub(super) use tradeoff::{front, sensitivity};
+pub(super) use worth::gain_kept;
 
 /// Widths of drawings, in the pixels of the page.
 const WIDE: f64 = 720.0;

@@ -1,0 +1,153 @@
+//! What `solve` is asked beside the best mixture, and how the answers are printed.
+
+use modelmix::Objective;
+use modelmix::document::{SolveDocument, brief};
+use modelmix::mixture::{
+    Allowance, Budget, CheapestDocument, FrontDocument, Questions, SensitivityDocument, SubsetDocument, traded,
+};
+
+use crate::args::SolveArgs;
+use crate::error::Result;
+use crate::inputs::{self, Recorded};
+use crate::terminal::{Columns, Terminal, bar, bold, dim, percent};
+
+/// How many points of a front the terminal shows.
+const SHOWN: usize = 12;
+
+pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded) -> Result<Questions> {
+    let front = args.worth.front.as_deref().map(|text| -> Result<_> {
+        let second = traded(Objective::parse(text)?);
+        let second = match args.objective.bandwidth {
+            Some(bandwidth) => second.with_bandwidth(bandwidth),
+            None => second,
+        };
+        inputs::loss(&second, &args.objective, recorded, &args.common)
+    });
+    Ok(Questions {
+        subsets: args.worth.subsets,
+        budget: budget(args, recorded)?,
+        front: front.transpose()?,
+        bandwidths: args.worth.bandwidths.as_deref().map(str::parse).transpose()?,
+    })
+}
+
+fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
+    let worth = &args.worth;
+    if worth.fees.is_empty() && worth.samples.is_none() && worth.within.is_none() {
+        return Ok(None);
+    }
+    let within = worth.within.as_deref().map(str::parse).transpose()?.unwrap_or(Allowance::default());
+    let names = recorded.arms.names();
+    let fees = inputs::by_arm("fee", &worth.fees, &recorded.arms, Some(0.0))?;
+    let given = &args.objective.costs;
+    let costs = (!given.is_empty()).then(|| inputs::by_arm("cost", given, &recorded.arms, None)).transpose()?;
+    Ok(Some(Budget::by_arm(&names, names.iter().cloned().zip(fees), costs, worth.samples, within)?))
+}
+
+/// The answers, below the table of the arms.
+pub(crate) fn print(terminal: &Terminal, document: &SolveDocument) -> Result<()> {
+    if let Some(subsets) = &document.worth.subsets {
+        print_subsets(terminal, document, subsets)?;
+    }
+    if let Some(cheapest) = &document.worth.cheapest {
+        print_cheapest(terminal, cheapest)?;
+    }
+    if let Some(front) = &document.worth.front {
+        print_front(terminal, document, front)?;
+    }
+    if let Some(sensitivity) = &document.worth.sensitivity {
+        print_sensitivity(terminal, document, sensitivity)?;
+    }
+    Ok(())
+}
+
+fn print_subsets(terminal: &Terminal, document: &SolveDocument, subsets: &[SubsetDocument]) -> Result<()> {
+    terminal.say("")?;
+    terminal.say(bold("The best few arms"))?;
+    terminal.say("")?;
+    let mut columns =
+        Columns::new(&["at most", document.score.name.as_str(), "gain kept", "", "mixture"]).left(3).left(4);
+    for subset in subsets {
+        let kept = subset.gain_kept.map_or("–".into(), percent);
+        let size = format!("{} {}", subset.size, if subset.size == 1 { "arm" } else { "arms" });
+        let shares = shares(&subset.arms, &subset.weights);
+        columns.row(vec![size, brief(subset.score), kept, bar(subset.gain_kept.unwrap_or(0.0), 10), shares]);
+    }
+    terminal.say(columns.text())?;
+    if subsets.iter().any(|subset| !subset.proved) {
+        terminal.say("")?;
+        let sizes: Vec<String> =
+            subsets.iter().filter(|subset| !subset.proved).map(|subset| subset.size.to_string()).collect();
+        terminal.say(dim(&format!("for {} it is not proved that no other arms do better", sizes.join(", "))))?;
+    }
+    Ok(())
+}
+
+fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) -> Result<()> {
+    terminal.say("")?;
+    terminal.say(bold(&cheapest.sentence()))?;
+    terminal.say(dim(&format!(
+        "loss {} is {} above the best, of {} allowed; fees {} and samples {}; nothing within that costs less than {}",
+        brief(cheapest.loss),
+        brief(cheapest.above_best),
+        brief(cheapest.within),
+        brief(cheapest.fee),
+        brief(cheapest.cost),
+        brief(cheapest.total - cheapest.gap),
+    )))
+}
+
+fn print_front(terminal: &Terminal, document: &SolveDocument, front: &FrontDocument) -> Result<()> {
+    terminal.say("")?;
+    terminal.say(bold(&format!("{} against {}", document.score.name, front.score.name)))?;
+    terminal.say("")?;
+    let mut columns = Columns::new(&["λ", document.score.name.as_str(), front.score.name.as_str(), "mixture"]).left(3);
+    let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
+    let last = front.points.len() - 1;
+    let steps = last.clamp(1, SHOWN - 1);
+    let mut shown: Vec<usize> = (0..=steps).map(|step| (step * last + steps / 2) / steps).collect();
+    shown.dedup();
+    for point in shown.iter().map(|&index| &front.points[index]) {
+        let multiplier = point.multiplier.map_or("∞".into(), brief);
+        columns.row(vec![multiplier, brief(point.score), brief(point.second_score), shares(&names, &point.weights)]);
+    }
+    terminal.say(columns.text())?;
+    terminal.say("")?;
+    let between = if front.exact { "; between points weights move in straight lines" } else { "" };
+    terminal.say(dim(&format!(
+        "objective {} + λ·({}); {} of {} points{between}",
+        document.objective,
+        front.objective,
+        shown.len(),
+        front.points.len()
+    )))
+}
+
+fn print_sensitivity(terminal: &Terminal, document: &SolveDocument, tried: &SensitivityDocument) -> Result<()> {
+    terminal.say("")?;
+    terminal.say(bold(&tried.verdict))?;
+    terminal.say("")?;
+    let header = ["bandwidth", document.score.name.as_str(), "gain", "best single arm", "mixture"];
+    let mut columns = Columns::new(&header).left(3).left(4);
+    let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
+    for point in &tried.points {
+        let used = if point.bandwidth == tried.in_use { " *" } else { "" };
+        columns.row(vec![
+            format!("{}{used}", brief(point.bandwidth)),
+            brief(point.score),
+            brief(point.gain),
+            format!("{} {}", point.best_single, brief(point.best_single_score)),
+            shares(&names, &point.weights),
+        ]);
+    }
+    terminal.say(columns.text())?;
+    terminal.say("")?;
+    terminal.say(dim("* in use; losses and scores of other bandwidths are measured with other kernels"))
+}
+
+fn shares(arms: &[String], weights: &[f64]) -> String {
+    let mut shares: Vec<(&String, f64)> =
+        arms.iter().zip(weights.iter().copied()).filter(|(_, weight)| *weight > 0.0).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares.iter().map(|(arm, weight)| format!("{arm} {}", percent(*weight))).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,198 @@
+//! What was asked beside the best mixture, as parts of the page: the best few arms, the cheapest mixture, the
+//! objective against another, and other bandwidths.
+
+use modelmix::document::{ScoreMeaning, SolveDocument};
+use modelmix::mixture::{CheapestDocument, FrontDocument, SensitivityDocument, SubsetDocument};
+
+use super::charts;
+use super::names::plain;
+use super::numbers::{Digits, brief, percent};
+use super::page::{Block, FigureBlock, Place, TableBlock};
+use super::table::{Cell, Column, Row, Table};
+
+pub(super) fn blocks(document: &SolveDocument, place: &Place) -> Vec<Block> {
+    let worth = &document.worth;
+    let mut blocks = Vec::new();
+    if let Some(subsets) = &worth.subsets {
+        blocks.push(few(document, subsets, place));
+    }
+    if let Some(cheapest) = &worth.cheapest {
+        blocks.push(bargain(cheapest, place));
+    }
+    if let Some(front) = &worth.front {
+        blocks.push(traded(document, front, place));
+    }
+    if let Some(tried) = &worth.sensitivity {
+        blocks.push(bandwidths(document, tried, place));
+    }
+    blocks
+}
+
+fn few(document: &SolveDocument, subsets: &[SubsetDocument], place: &Place) -> Block {
+    let at = &place.at;
+    let none = std::iter::empty;
+    let score_digits = Digits::of(subsets.iter().map(|subset| subset.score), none());
+    let loss_digits = Digits::of(subsets.iter().map(|subset| subset.loss), none());
+    let arrow = if document.score.more_is_better { "↑" } else { "↓" };
+    let columns = vec![
+        Column::new(format!("{}\u{a0}{arrow}", document.score.name)),
+        Column::new("Loss\u{a0}↓"),
+        Column::meaning("Gain kept", "the share of the best mixture's gain over the best single arm"),
+        Column::new("Mixture"),
+    ];
+    let rows = subsets.iter().enumerate().map(|(index, subset)| {
+        let at = |field: &str| format!("{at}/subsets/{index}/{field}");
+        let cells = vec![
+            Cell::number(subset.score, score_digits, at("score")),
+            Cell::number(subset.loss, loss_digits, at("loss")),
+            subset.gain_kept.map_or_else(Cell::nothing, |kept| Cell::percent(kept, at("gain_kept"))),
+            shares(&subset.arms, &subset.weights, &at("weights")),
+        ];
+        let name = format!("{}{}", subset.size, if subset.proved { "" } else { " (not proved)" });
+        Row::new(name, cells)
+    });
+    let table = Table::new("Arms", columns, rows.collect());
+    let caption = "The best mixture of at most so many arms, and how much of the gain it keeps.".to_string();
+    match charts::gain_kept(document) {
+        None => Block::Table(TableBlock::new(caption, table)),
+        Some(chart) => {
+            let kept: Vec<String> = subsets
+                .iter()
+                .map(|subset| format!("{}: {}", subset.size, subset.gain_kept.map_or("–".into(), percent)))
+                .collect();
+            let alternative = format!("Bar chart of the gain kept by number of arms. {}.", kept.join(", "));
+            Block::Figure(FigureBlock::new(place, &chart, caption, alternative).with_table("The best few arms", table))
+        }
+    }
+}
+
+/// Arms and shares, each with its place.
+fn shares(arms: &[String], weights: &[f64], at: &str) -> Cell {
+    let mut order: Vec<usize> = (0..arms.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    let mut cells = order.into_iter().map(|index| {
+        let name = Cell::text(format!("{} ", plain(&arms[index])));
+        name.and("", Cell::percent(weights[index], format!("{at}/{index}")))
+    });
+    let first = cells.next().unwrap_or_else(Cell::nothing);
+    cells.fold(first, |all, cell| all.and(", ", cell))
+}
+
+/// A name with the arrow that says which way is good.
+fn arrowed(score: &ScoreMeaning) -> String {
+    format!("{}\u{a0}{}", score.name, if score.more_is_better { "↑" } else { "↓" })
+}
+
+/// A column an arm.
+fn arm_columns(document: &SolveDocument) -> impl Iterator<Item = Column> + '_ {
+    document.arms.iter().map(|arm| Column::new(&arm.name))
+}
+
+fn traded(document: &SolveDocument, front: &FrontDocument, place: &Place) -> Block {
+    let at = &place.at;
+    let none = std::iter::empty;
+    let first = Digits::of(front.points.iter().map(|point| point.score), none());
+    let second = Digits::of(front.points.iter().map(|point| point.second_score), none());
+    let mut columns = vec![Column::new(arrowed(&document.score)), Column::new(arrowed(&front.score))];
+    columns.extend(arm_columns(document));
+    let rows = front.points.iter().enumerate().map(|(index, point)| {
+        let at = |field: &str| format!("{at}/front/points/{index}/{field}");
+        let mut cells = vec![
+            Cell::number(point.score, first, at("score")),
+            Cell::number(point.second_score, second, at("second_score")),
+        ];
+        let share = |(arm, &weight): (usize, &f64)| Cell::percent(weight, at(&format!("weights/{arm}")));
+        cells.extend(point.weights.iter().enumerate().map(share));
+        Row::new(point.multiplier.map_or("∞".into(), brief), cells)
+    });
+    let table = Table::new("λ", columns, rows.collect());
+    let caption = format!(
+        "{} against {}: the mixtures that are best for {} + λ·({}), from λ = 0 on.{}",
+        plain(&document.score.name),
+        plain(&front.score.name),
+        plain(&document.objective),
+        plain(&front.objective),
+        if front.exact { " Between points weights move in straight lines." } else { "" }
+    );
+    match charts::front(document) {
+        None => Block::Table(TableBlock::new(caption, table)),
+        Some(chart) => {
+            let ends: Vec<String> = [front.points.first(), front.points.last()]
+                .into_iter()
+                .flatten()
+                .map(|point| format!("{} and {}", brief(point.score), brief(point.second_score)))
+                .collect();
+            let alternative = format!("Line from {}.", ends.join(" to "));
+            Block::Figure(FigureBlock::new(place, &chart, caption, alternative).with_table("The mixtures", table))
+        }
+    }
+}
+
+fn bandwidths(document: &SolveDocument, tried: &SensitivityDocument, place: &Place) -> Block {
+    let at = &place.at;
+    let none = std::iter::empty;
+    let scores = Digits::of(tried.points.iter().map(|point| point.score), none());
+    let gains = Digits::of(tried.points.iter().map(|point| point.gain), none());
+    let mut columns =
+        vec![Column::new(arrowed(&document.score)), Column::new("Gain in loss"), Column::new("Best single arm")];
+    columns.extend(arm_columns(document));
+    let rows = tried.points.iter().enumerate().map(|(index, point)| {
+        let at = |field: &str| format!("{at}/sensitivity/points/{index}/{field}");
+        let mut cells = vec![
+            Cell::number(point.score, scores, at("score")),
+            Cell::number(point.gain, gains, at("gain")),
+            Cell::text(format!("{} ", plain(&point.best_single)))
+                .and("", Cell::number(point.best_single_score, scores, at("best_single_score"))),
+        ];
+        let share = |(arm, &weight): (usize, &f64)| Cell::percent(weight, at(&format!("weights/{arm}")));
+        cells.extend(point.weights.iter().enumerate().map(share));
+        let name = brief(point.bandwidth);
+        if point.bandwidth == tried.in_use {
+            Row::apart(format!("{name} in use"), cells)
+        } else {
+            Row::new(name, cells)
+        }
+    });
+    let table = Table::new("Bandwidth", columns, rows.collect());
+    let caption = format!("The best mixture with other bandwidths. {}", plain(&tried.verdict));
+    match charts::sensitivity(document) {
+        None => Block::Table(TableBlock::new(caption, table)),
+        Some(chart) => {
+            let alternative = "Areas of the weights, and a line of the gain, over bandwidths.".into();
+            Block::Figure(FigureBlock::new(place, &chart, caption, alternative).with_table("The bandwidths", table))
+        }
+    }
+}
+
+fn bargain(cheapest: &CheapestDocument, place: &Place) -> Block {
+    let at = |field: &str| format!("{}/cheapest/{field}", place.at);
+    let digits = Digits::Decimals(2);
+    let number = |value: f64, field: &str| Cell::number(value, digits, at(field));
+    let columns = vec![Column::new("Fees"), Column::new("Samples"), Column::new("In all"), Column::new("Mixture")];
+    let rows = vec![
+        Row::new(
+            "cheapest",
+            vec![
+                number(cheapest.fee, "fee"),
+                number(cheapest.cost, "cost"),
+                number(cheapest.total, "total"),
+                shares(&cheapest.arms, &cheapest.weights, &at("weights")),
+            ],
+        ),
+        Row::apart(
+            "best",
+            vec![
+                Cell::nothing(),
+                Cell::nothing(),
+                number(cheapest.total_of_best, "total_of_best"),
+                Cell::text("as above"),
+            ],
+        ),
+    ];
+    let caption = format!(
+        "The cheapest mixture that is nearly as good: its loss is {} above the best, where {} was allowed. Prices are those of a period.",
+        brief(cheapest.above_best),
+        brief(cheapest.within)
+    );
+    Block::Table(TableBlock::new(caption, Table::new("Mixture", columns, rows)))
+}

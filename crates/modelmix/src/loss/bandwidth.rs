@@ -1,0 +1,62 @@
+//! A loss with other bandwidths: all that depends on a kernel is made again, all else is as it was.
+
+use super::{Linear, Loss, Smooth};
+use crate::error::{Error, Result};
+use crate::kernel::{Bandwidth, Kernel, KernelSpec};
+use crate::objective::Measure;
+
+impl Loss {
+    /// The bandwidth of the first kernel that has one.
+    pub(crate) fn bandwidth(&self) -> Result<f64> {
+        let found = self.kernels().into_iter().find_map(|kernel| match kernel {
+            Kernel::Gaussian { bandwidth } | Kernel::Laplacian { bandwidth } => Some(bandwidth),
+            _ => None,
+        });
+        found.ok_or_else(|| {
+            Error::missing(
+                "a range of bandwidths",
+                format!("a kernel that has one, and {} has none; use a gaussian or a laplacian kernel", self.objective),
+            )
+        })
+    }
+
+    /// The same loss with `change` of the bandwidth in every kernel that has one.
+    pub(crate) fn with_bandwidths(&self, change: impl Fn(f64) -> f64) -> Result<Self> {
+        let mut loss = self.clone();
+        for (term, written) in loss.terms.iter_mut().zip(self.objective.terms()) {
+            let kernel = match term.kernel {
+                Some(Kernel::Gaussian { bandwidth }) => Kernel::Gaussian { bandwidth: change(bandwidth) },
+                Some(Kernel::Laplacian { bandwidth }) => Kernel::Laplacian { bandwidth: change(bandwidth) },
+                _ => continue,
+            };
+            let spec = match kernel {
+                Kernel::Laplacian { bandwidth } => KernelSpec::Laplacian { bandwidth: Bandwidth::Fixed(bandwidth) },
+                Kernel::Gaussian { bandwidth } => KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(bandwidth) },
+                _ => continue,
+            };
+            term.kernel = Some(kernel);
+            match &mut term.measure {
+                Measure::Rke { kernel: own } => {
+                    *own = Some(spec);
+                    term.kappa = Some(kernel.squared());
+                }
+                Measure::Mmd { kernel: own } | Measure::Kid { kernel: own } => {
+                    *own = Some(spec);
+                    term.kappa = Some(kernel);
+                    term.linear = Some(Linear::Cross(kernel));
+                    let reference = self.reference.as_ref().ok_or_else(|| {
+                        Error::missing(written.measure.name(), "a reference set, which it was prepared with")
+                    })?;
+                    term.constant = super::prepare::reference_constant(&kernel, reference, self.backend());
+                }
+                Measure::Vendi { order, kernel: own } => {
+                    *own = spec;
+                    term.smooth = Some(Smooth::Vendi(*order, kernel));
+                }
+                _ => {}
+            }
+        }
+        loss.objective = self.objective.with_measures(loss.terms.iter().map(|term| term.measure.clone()));
+        Ok(loss)
+    }
+}

@@ -1,0 +1,171 @@
+//! Whether the answer depends on the bandwidth: the best mixture over a range of them, and what that says in words.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::program::Program;
+use super::worth::score;
+use super::{Mixture, solve_program};
+use crate::arms::RecordedArms;
+use crate::error::{Error, Result};
+use crate::loss::Loss;
+use crate::simplex::Bounds;
+
+/// The usual bandwidths, as multiples of the one in use: 1/4 to 4 in steps of √2.
+const STEPS: i32 = 4;
+/// Changes of weights, in shares, up to which the answer hardly depends on the bandwidth, and up to which only somewhat.
+const SMALL: f64 = 0.05;
+const MIDDLING: f64 = 0.15;
+
+/// Which bandwidths are tried.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bandwidths {
+    /// Nine, from a quarter to four times that in use.
+    Auto,
+    /// These, in all kernels that have one.
+    Given(Vec<f64>),
+}
+
+impl FromStr for Bandwidths {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.trim() == "auto" {
+            return Ok(Bandwidths::Auto);
+        }
+        let must = "auto, or positive numbers with commas between them, as in 5,10,20";
+        let refuse = || Error::setting("bandwidths", format!("\"{text}\""), must);
+        let number = |part: &str| part.trim().parse::<f64>().map_err(|_| refuse());
+        Self::given(text.split(',').map(number).collect::<Result<_>>()?).map_err(|_| refuse())
+    }
+}
+
+impl Bandwidths {
+    /// These bandwidths, from small to large.
+    ///
+    /// # Errors
+    /// None, or one that is not a positive number.
+    pub fn given(mut bandwidths: Vec<f64>) -> Result<Self> {
+        let bad = bandwidths.iter().find(|value| !(value.is_finite() && **value > 0.0));
+        if bandwidths.is_empty() || bad.is_some() {
+            let found = bad.map_or("an empty list".into(), ToString::to_string);
+            return Err(Error::setting("bandwidths", found, "auto, or a list of positive numbers"));
+        }
+        bandwidths.sort_by(f64::total_cmp);
+        bandwidths.dedup();
+        Ok(Bandwidths::Given(bandwidths))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        match self {
+            Bandwidths::Auto => 2 * STEPS as usize + 1,
+            Bandwidths::Given(bandwidths) => bandwidths.len(),
+        }
+    }
+}
+
+/// The best mixture over a range of bandwidths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SensitivityDocument {
+    /// The bandwidth in use, of the first kernel that has one.
+    pub in_use: f64,
+    /// From the smallest bandwidth to the largest.
+    pub points: Vec<SensitivityPoint>,
+    /// The largest change of a weight between half and twice the bandwidth in use, from what it is there; of all bandwidths
+    /// tried, where there are none between.
+    pub largest_change: f64,
+    /// Whose weight that is.
+    pub arm: String,
+    /// At which bandwidth.
+    pub at: f64,
+    /// What that says, in a sentence.
+    pub verdict: String,
+}
+
+/// The best mixture with one bandwidth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SensitivityPoint {
+    /// Of the first kernel that has one; others are scaled alike, or the same where bandwidths were given.
+    pub bandwidth: f64,
+    /// By arm.
+    pub weights: Vec<f64>,
+    /// Of the mixture. Losses of different bandwidths are losses by different kernels.
+    pub loss: f64,
+    /// Of the mixture.
+    pub score: f64,
+    /// The best single arm's loss less the mixture's.
+    pub gain: f64,
+    /// The best single arm.
+    pub best_single: String,
+    /// Its score.
+    pub best_single_score: f64,
+}
+
+pub(super) fn sensitivity(
+    arms: &RecordedArms,
+    loss: &Loss,
+    bounds: &Bounds,
+    best: &Mixture,
+    bandwidths: &Bandwidths,
+) -> Result<SensitivityDocument> {
+    let in_use = loss.bandwidth()?;
+    let solve = |other: &Loss| solve_program(arms, other, bounds, &Program::new(arms, other)?);
+    let points = match bandwidths {
+        Bandwidths::Auto => (-STEPS..=STEPS)
+            .map(|step| {
+                let factor = 2.0f64.powf(f64::from(step) / 2.0);
+                let mixture = if step == 0 { best.clone() } else { solve(&loss.with_bandwidths(|own| factor * own)?)? };
+                Ok(point(factor * in_use, &mixture))
+            })
+            .collect::<Result<Vec<_>>>()?,
+        Bandwidths::Given(given) => given
+            .iter()
+            .map(|&bandwidth| Ok(point(bandwidth, &solve(&loss.with_bandwidths(|_| bandwidth)?)?)))
+            .collect::<Result<Vec<_>>>()?,
+    };
+    let weights = best.weights();
+    let near = |point: &&SensitivityPoint| (0.499..=2.001).contains(&(point.bandwidth / in_use));
+    let around = points.iter().any(|point| near(&point) && point.bandwidth != in_use);
+    let mut largest = (0.0, 0, in_use);
+    for point in points.iter().filter(|point| !around || near(point)) {
+        for (arm, (new, old)) in point.weights.iter().zip(&weights).enumerate() {
+            let change: f64 = new - old;
+            if change.abs() > largest.0 {
+                largest = (change.abs(), arm, point.bandwidth);
+            }
+        }
+    }
+    let (largest_change, arm, at) = largest;
+    let arm = best.arms[arm].name.clone();
+    let verdict = verdict(largest_change, &arm, at, around);
+    Ok(SensitivityDocument { in_use, points, largest_change, arm, at, verdict })
+}
+
+fn point(bandwidth: f64, mixture: &Mixture) -> SensitivityPoint {
+    let single = mixture.best_arm();
+    SensitivityPoint {
+        bandwidth,
+        weights: mixture.weights(),
+        loss: mixture.loss,
+        score: score(&mixture.terms, mixture.loss),
+        gain: mixture.gain,
+        best_single: single.name.clone(),
+        best_single_score: score(&single.terms, single.loss),
+    }
+}
+
+fn verdict(change: f64, arm: &str, at: f64, around: bool) -> String {
+    let range = if around { "between half and twice the bandwidth in use" } else { "over the bandwidths tried" };
+    if change == 0.0 {
+        return format!("No weight changes {range}: the answer does not depend on it.");
+    }
+    let says = match change {
+        change if change <= SMALL => "the answer hardly depends on it",
+        change if change <= MIDDLING => "the answer depends on it somewhat",
+        _ => "the answer depends on it, so choose it with care",
+    };
+    let at = (at * 1e4).round() / 1e4;
+    format!("The largest change of a weight {range} is {:.1} percent points, of {arm} at {at}: {says}.", 100.0 * change)
+}

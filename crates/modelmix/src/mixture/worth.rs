@@ -1,0 +1,375 @@
+//! Questions beyond the best mixture: which few arms do nearly as well, which mixture is the cheapest of those that are
+//! nearly as good; and, in files of their own, one objective against another and other bandwidths. The searches are `simplex`'s; here are the questions, and the answers with names, losses and scores.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::front::{FrontDocument, front};
+use super::program::Program;
+use super::sensitivity::{Bandwidths, SensitivityDocument, sensitivity};
+use super::{Mixture, TermValue, pairs, solve_program};
+use crate::arms::{RecordedArms, by_arm};
+use crate::error::{Error, Result};
+use crate::loss::Loss;
+use crate::simplex::{self, Bounds, DUST, Prices, Solution};
+
+/// With smooth terms every set of arms is a search of its own, so that there may not be many.
+const MOST_SMOOTH: usize = 12;
+
+/// What is asked beside the best mixture.
+#[derive(Clone, Debug, Default)]
+pub struct Questions {
+    /// The best mixture of at most 1, 2, … arms.
+    pub subsets: bool,
+    /// The cheapest mixture that is nearly as good.
+    pub budget: Option<Budget>,
+    /// What is traded for the objective; see [`super::traded`].
+    pub front: Option<Loss>,
+    /// The best mixture with other bandwidths.
+    pub bandwidths: Option<Bandwidths>,
+}
+
+impl Questions {
+    /// How many pairs of samples [`solve_asking`] evaluates kernels on, as [`pairs`].
+    pub fn pairs(&self, arms: &RecordedArms, loss: &Loss) -> u64 {
+        let solves = 1 + self.bandwidths.as_ref().map_or(0, Bandwidths::count) as u64;
+        solves * pairs(arms, loss) + self.front.as_ref().map_or(0, |second| pairs(arms, second))
+    }
+}
+
+/// What arms cost, and how good a mixture must be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// For a period, from whoever uses the arm at all.
+    pub fees: Vec<f64>,
+    /// Of a sample.
+    pub costs: Vec<f64>,
+    /// How many samples are bought in a period.
+    pub samples: f64,
+    /// How much worse than the best mixture it may be.
+    pub within: Allowance,
+}
+
+impl Budget {
+    /// Fees and costs by arm, as users give them: arms without a fee have none; costs are given for all arms or for none, and
+    /// then with the number of samples.
+    ///
+    /// # Errors
+    /// A number for what is no arm, a negative fee, costs without the number of samples, one that is negative.
+    pub fn by_arm(
+        names: &[String],
+        fees: impl IntoIterator<Item = (String, f64)>,
+        costs: Option<Vec<f64>>,
+        samples: Option<f64>,
+        within: Allowance,
+    ) -> Result<Self> {
+        let fees = by_arm("fee", names, fees, Some(0.0))?;
+        if let Some((name, fee)) = names.iter().zip(&fees).find(|(_, fee)| **fee < 0.0) {
+            return Err(Error::setting(&format!("the fee of {name}"), fee, "0 or more"));
+        }
+        if costs.is_none() && fees.iter().all(|fee| *fee == 0.0) {
+            return Err(Error::missing("the cheapest mixture", "prices: fees by arm, or costs of samples by arm"));
+        }
+        let samples = match (samples, &costs) {
+            (Some(samples), _) if samples.is_finite() && samples >= 0.0 => samples,
+            (Some(samples), _) => return Err(Error::setting("samples", samples, "0 or more")),
+            (None, None) => 0.0,
+            (None, Some(_)) => {
+                return Err(Error::missing(
+                    "the cheapest mixture",
+                    "the number of samples that are bought in a period, which costs are multiplied by; give samples",
+                ));
+            }
+        };
+        Ok(Self { fees, costs: costs.unwrap_or_else(|| vec![0.0; names.len()]), samples, within })
+    }
+
+    fn prices(&self) -> Prices {
+        Prices { fees: self.fees.clone(), costs: self.costs.iter().map(|cost| self.samples * cost).collect() }
+    }
+}
+
+/// How much worse than the best a mixture may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Allowance {
+    /// So much of the gain over the best single arm may be lost: 0.05 for "5%".
+    Share(f64),
+    /// So much more loss.
+    Loss(f64),
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Allowance::Share(0.05)
+    }
+}
+
+impl FromStr for Allowance {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        let read = match text.trim().strip_suffix('%') {
+            Some(percent) => number(percent).map(|percent| Allowance::Share(percent / 100.0)),
+            None => number(text).map(Allowance::Loss),
+        };
+        let must = "a share of the gain, as in 5%, or a loss of 0 or more, as in 0.001";
+        read.ok_or_else(|| Error::setting("within", format!("\"{text}\""), must))
+    }
+}
+
+impl fmt::Display for Allowance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Allowance::Share(share) => write!(f, "{}% of the gain", 100.0 * share),
+            Allowance::Loss(loss) => write!(f, "a loss of {loss}"),
+        }
+    }
+}
+
+/// The answers, as documents have them; none where nothing was asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Worth {
+    /// The best mixtures of at most 1, 2, … arms, up to as many as the best of all has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subsets: Option<Vec<SubsetDocument>>,
+    /// The cheapest mixture that is nearly as good as the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cheapest: Option<CheapestDocument>,
+    /// The objective against another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front: Option<FrontDocument>,
+    /// The best mixture over a range of bandwidths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<SensitivityDocument>,
+}
+
+/// The best mixture of a number of arms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SubsetDocument {
+    /// How many arms it may have.
+    pub size: usize,
+    /// The arms in use, in the order given.
+    pub arms: Vec<String>,
+    /// Their shares.
+    pub weights: Vec<f64>,
+    /// Its loss.
+    pub loss: f64,
+    /// Its score.
+    pub score: f64,
+    /// The share of the best mixture's gain over the best single arm that it keeps; none where there is no gain.
+    pub gain_kept: Option<f64>,
+    /// Whether no other arms of that number do better; where not, none was found.
+    pub proved: bool,
+}
+
+/// The cheapest mixture that is nearly as good as the best.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheapestDocument {
+    /// The arms in use, in the order given.
+    pub arms: Vec<String>,
+    /// Their shares.
+    pub weights: Vec<f64>,
+    /// Its loss.
+    pub loss: f64,
+    /// Its score.
+    pub score: f64,
+    /// Its loss less the best mixture's.
+    pub above_best: f64,
+    /// How much that was allowed to be.
+    pub within: f64,
+    /// How many samples are bought.
+    pub samples: f64,
+    /// What its arms cost for being used.
+    pub fee: f64,
+    /// What its samples cost.
+    pub cost: f64,
+    /// Both.
+    pub total: f64,
+    /// What the best mixture costs in all.
+    pub total_of_best: f64,
+    /// No mixture that is good enough costs less than `total − gap`.
+    pub gap: f64,
+}
+
+impl CheapestDocument {
+    /// The answer in one sentence.
+    pub fn sentence(&self) -> String {
+        let mut shares: Vec<(&String, f64)> = self.arms.iter().zip(self.weights.iter().copied()).collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let shares: Vec<String> = shares.iter().map(|(arm, share)| format!("{arm} {:.1}%", 100.0 * share)).collect();
+        format!(
+            "Nearly as good for the least money: {}, for {} a period instead of {} for the best mixture.",
+            shares.join(", "),
+            money(self.total),
+            money(self.total_of_best)
+        )
+    }
+}
+
+/// An amount, with cents where they count.
+fn money(amount: f64) -> String {
+    if amount.abs() < 10_000.0 { format!("{amount:.2}") } else { format!("{amount:.0}") }
+}
+
+/// The best mixture, and the answers to questions about it.
+///
+/// # Errors
+/// As [`super::solve_within`], and questions that the objective or the arms do not fit.
+pub fn solve_asking(
+    arms: &RecordedArms,
+    loss: &Loss,
+    bounds: &Bounds,
+    questions: &Questions,
+) -> Result<(Mixture, Worth)> {
+    // Said before the work, which may be long.
+    if questions.budget.is_some() {
+        loss.check_quadratic("the cheapest mixture")?;
+    }
+    if questions.bandwidths.is_some() {
+        loss.bandwidth()?;
+    }
+    let program = Program::new(arms, loss)?;
+    let best = solve_program(arms, loss, bounds, &program)?;
+    let answer = Answer { program: &program, best: &best, bounds };
+    let worth = Worth {
+        subsets: questions.subsets.then(|| answer.subsets()).transpose()?,
+        cheapest: questions.budget.as_ref().map(|budget| answer.cheapest(budget)).transpose()?,
+        front: questions.front.as_ref().map(|second| answer.front(arms, second)).transpose()?,
+        sensitivity: match &questions.bandwidths {
+            Some(bandwidths) => Some(sensitivity(arms, loss, bounds, &best, bandwidths)?),
+            None => None,
+        },
+    };
+    Ok((best, worth))
+}
+
+/// The score that people read: that of the first term.
+pub(super) fn score(terms: &[TermValue], loss: f64) -> f64 {
+    terms.first().map_or(loss, |term| term.score)
+}
+
+struct Answer<'a> {
+    program: &'a Program,
+    best: &'a Mixture,
+    bounds: &'a Bounds,
+}
+
+impl Answer<'_> {
+    /// Loss and score of a mixture.
+    fn at(&self, weights: &[f64]) -> (f64, f64) {
+        let (value, terms) = self.program.at(weights);
+        let loss = value + self.program.constant();
+        (loss, score(&terms, loss))
+    }
+
+    /// The arms in use, and their shares.
+    fn used(&self, weights: &[f64]) -> (Vec<String>, Vec<f64>) {
+        let used = self.best.arms.iter().zip(weights).filter(|(_, weight)| **weight > DUST);
+        used.map(|(arm, weight)| (arm.name.clone(), *weight)).unzip()
+    }
+
+    fn subsets(&self) -> Result<Vec<SubsetDocument>> {
+        let found: Vec<(usize, Solution, bool)> = if self.program.is_smooth() {
+            self.eliminate()?
+        } else {
+            let found = simplex::subsets(self.program.form(), self.bounds)?;
+            found.into_iter().map(|subset| (subset.size, subset.solution, subset.proved)).collect()
+        };
+        let gain = self.best.gain;
+        let single = self.best.best_arm().loss;
+        let document = |(size, solution, proved): (usize, Solution, bool)| {
+            let (arms, weights) = self.used(&solution.weights);
+            let (loss, score) = self.at(&solution.weights);
+            let gain_kept = (gain > 0.0).then(|| (single - loss) / gain);
+            SubsetDocument { size, arms, weights, loss, score, gain_kept, proved }
+        };
+        Ok(found.into_iter().map(document).collect())
+    }
+
+    /// With smooth terms: from the best mixture, the arm that is missed least goes, one after another.
+    fn eliminate(&self) -> Result<Vec<(usize, Solution, bool)>> {
+        let weights = self.best.weights();
+        let mut used: Vec<bool> = weights.iter().map(|&weight| weight > DUST).collect();
+        let most = used.iter().filter(|&&used| used).count();
+        if most > MOST_SMOOTH {
+            return Err(Error::setting(
+                "the number of arms in the best mixture",
+                most,
+                format!(
+                    "at most {MOST_SMOOTH} for the best few of them with fid or vendi; use kid or rke, or leave arms out"
+                ),
+            ));
+        }
+        let whole = self.program.minimize(self.bounds, &weights)?;
+        let mut found = vec![(most, whole, true)];
+        for size in (1..most).rev() {
+            let mut best: Option<(usize, Solution)> = None;
+            let here = found[found.len() - 1].1.weights.clone();
+            for arm in (0..used.len()).filter(|&arm| used[arm]) {
+                let mut fewer = used.clone();
+                fewer[arm] = false;
+                let Some(bounds) = self.bounds.only(&fewer) else { continue };
+                let one = self.program.minimize(&bounds, &here)?;
+                if best.as_ref().is_none_or(|(_, best)| one.value < best.value) {
+                    best = Some((arm, one));
+                }
+            }
+            let Some((arm, solution)) = best else { break };
+            used[arm] = false;
+            // All single arms are known; of two arms and more, other sets may do better.
+            found.push((size, solution, false));
+        }
+        found.reverse();
+        self.mend_single(&mut found)?;
+        Ok(found)
+    }
+
+    /// The best single arm is known, whatever elimination left.
+    fn mend_single(&self, found: &mut [(usize, Solution, bool)]) -> Result<()> {
+        let Some((1, solution, proved)) = found.first_mut() else { return Ok(()) };
+        let mut only = vec![false; self.best.arms.len()];
+        only[self.best.best_single] = true;
+        if let Some(bounds) = self.bounds.only(&only) {
+            let weights: Vec<f64> = only.iter().map(|&only| if only { 1.0 } else { 0.0 }).collect();
+            *solution = self.program.minimize(&bounds, &weights)?;
+            *proved = true;
+        }
+        Ok(())
+    }
+
+    fn front(&self, arms: &RecordedArms, second: &Loss) -> Result<FrontDocument> {
+        front(self.program, &Program::new(arms, second)?, second.objective(), self.bounds)
+    }
+
+    fn cheapest(&self, budget: &Budget) -> Result<CheapestDocument> {
+        let within = match budget.within {
+            Allowance::Share(share) => share * self.best.gain.max(0.0),
+            Allowance::Loss(loss) => loss,
+        };
+        let weights = self.best.weights();
+        let prices = budget.prices();
+        let limit = self.program.form().value(&weights) + within;
+        let found = simplex::cheapest(self.program.form(), self.bounds, &prices, limit)?.ok_or_else(|| {
+            Error::Program { problem: format!("no mixture is within {within} of the best; allow more") }
+        })?;
+        let (loss, score) = self.at(&found.weights);
+        let (arms, shares) = self.used(&found.weights);
+        Ok(CheapestDocument {
+            arms,
+            weights: shares,
+            loss,
+            score,
+            above_best: (loss - self.best.loss).max(0.0),
+            within,
+            samples: budget.samples,
+            fee: prices.fee(&found.weights),
+            cost: prices.cost(&found.weights),
+            total: prices.fee(&found.weights) + prices.cost(&found.weights),
+            total_of_best: prices.fee(&weights) + prices.cost(&weights),
+            gap: found.gap,
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! The mixtures that are best for A + λB, from λ = 0 to ∞: all that cannot be made better for one without being made worse for
+//! the other. Where A or B is linear the path is made of straight pieces, which are found by their ends; else it is followed
+//! by points as near to each other as it bends.
+
+use super::{Bounds, DUST, Solution};
+use crate::error::Result;
+use crate::quadratic::Quadratic;
+
+/// How near to each other the ends of a turn are: two mixtures with other arms at their bounds.
+const TURN: f64 = 1e-11;
+/// The largest step along the path, in shares of the ranges of A and of B.
+const STEP: f64 = 1.0 / 16.0;
+/// How near to each other points are put where arms come and go and the path is not straight.
+const NEAR: f64 = 1.0 / 512.0;
+/// The nearest that points are put to each other.
+const LEAST: f64 = 1e-7;
+/// What counts as no difference, in shares of a range.
+const SAME: f64 = 1e-9;
+/// How far the ends are from λ = 0 and ∞ where ties are to be broken by the other objective.
+const TIE: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// A mixture on the path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waypoint {
+    /// A λ that it is best for; infinite at the end.
+    pub multiplier: f64,
+    /// α.
+    pub weights: Vec<f64>,
+    /// A and B of it, without their constants.
+    pub values: [f64; 2],
+}
+
+/// Two objectives as the path needs them.
+pub(crate) trait Pair {
+    /// The best weights for a·A + b·B, searched from these.
+    fn minimize(&mut self, shares: [f64; 2], start: &[f64]) -> Result<Solution>;
+
+    /// A and B.
+    fn values(&self, weights: &[f64]) -> [f64; 2];
+
+    /// Whether the path is made of straight pieces.
+    fn is_straight(&self) -> bool;
+
+    /// How many points there may be.
+    fn most(&self) -> usize;
+}
+
+/// The path of two forms.
+///
+/// ```
+/// use modelmix::{Quadratic, simplex::{self, Bounds}};
+/// // diversity of two arms against the quality of the first: from half of each to all of it
+/// let diversity = Quadratic::new(vec![1.0, 0.0, 0.0, 1.0], vec![0.0; 2])?;
+/// let quality = Quadratic::new(vec![0.0; 4], vec![-1.0, 0.0])?;
+/// let path = simplex::path(&diversity, &quality, &Bounds::simplex(2))?;
+/// assert_eq!((&path[0].weights[..], &path[path.len() - 1].weights[..]), (&[0.5, 0.5][..], &[1.0, 0.0][..]));
+/// // in between it is a = ½ + λ/4
+/// assert!(path.iter().all(|point| (point.weights[0] - (0.5 + point.multiplier / 4.0).min(1.0)).abs() < 1e-9));
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`super::minimize`].
+pub fn path(first: &Quadratic, second: &Quadratic, bounds: &Bounds) -> Result<Vec<Waypoint>> {
+    trace(&mut Forms::new([first, second], bounds), bounds)
+}
+
+/// Two quadratic forms.
+pub(crate) struct Forms<'a> {
+    forms: [&'a Quadratic; 2],
+    bounds: &'a Bounds,
+    solver: super::Solver,
+}
+
+impl<'a> Forms<'a> {
+    pub(crate) fn new(forms: [&'a Quadratic; 2], bounds: &'a Bounds) -> Self {
+        Self { forms, bounds, solver: super::Solver::default() }
+    }
+}
+
+impl Pair for Forms<'_> {
+    fn minimize(&mut self, shares: [f64; 2], start: &[f64]) -> Result<Solution> {
+        let mut sum = Quadratic::zeros(self.forms[0].arms());
+        shares.iter().zip(self.forms).for_each(|(share, form)| sum.add(*share, form));
+        self.solver.start_from(start);
+        self.solver.solve(&sum, self.bounds)
+    }
+
+    fn values(&self, weights: &[f64]) -> [f64; 2] {
+        self.forms.map(|form| form.value(weights))
+    }
+
+    fn is_straight(&self) -> bool {
+        self.forms.iter().any(|form| form.quadratic().iter().all(|value| *value == 0.0))
+    }
+
+    fn most(&self) -> usize {
+        400
+    }
+}
+
+/// A point of the search: a share θ of B, in units of the ranges.
+#[derive(Clone)]
+struct Point {
+    theta: f64,
+    weights: Vec<f64>,
+    values: [f64; 2],
+}
+
+pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint>> {
+    let even = vec![1.0 / bounds.caps().len() as f64; bounds.caps().len()];
+    let ends = [end(pair, [1.0, 0.0], &even)?, end(pair, [0.0, 1.0], &even)?];
+    let values = [pair.values(&ends[0]), pair.values(&ends[1])];
+    let ranges = [values[1][0] - values[0][0], values[0][1] - values[1][1]];
+    let size = |at: usize| values[0][at].abs().max(values[1][at].abs()).max(f64::MIN_POSITIVE);
+    let point = |end: usize| Point { theta: end as f64, weights: ends[end].clone(), values: values[end] };
+    if ranges[0] <= 1e-13 * size(0) || ranges[1] <= 1e-13 * size(1) {
+        // One of the ends is the best for both.
+        let only = point(usize::from(ranges[0] <= 1e-13 * size(0)));
+        return Ok(vec![Waypoint { multiplier: 0.0, weights: only.weights, values: only.values }]);
+    }
+    let straight = pair.is_straight();
+    let mut search = Search { pair, bounds, ranges, points: vec![point(0)] };
+    if straight {
+        search.turns(&point(0), &point(1), 0)?;
+        search.fill();
+    } else {
+        search.points.push(point(1));
+        search.follow()?;
+    }
+    let multiplier = |theta: f64| theta / (1.0 - theta) * ranges[0] / ranges[1];
+    let waypoint =
+        |point: Point| Waypoint { multiplier: multiplier(point.theta), weights: point.weights, values: point.values };
+    let mut path = undominated(search.points.into_iter().map(waypoint).collect(), ranges);
+    if let Some(last) = path.last_mut() {
+        // The last turn and the end are the same mixture but for how well turns are known.
+        let off = last.values[1] - values[1][1];
+        if off.abs() < SAME * ranges[1] {
+            (last.weights, last.values) = (ends[1].clone(), values[1]);
+        }
+    }
+    Ok(path)
+}
+
+/// The best for one of them; of several, the best for the other. A hint of the other finds it: where the best is unique it
+/// moves it by no more than that.
+fn end(pair: &mut dyn Pair, shares: [f64; 2], start: &[f64]) -> Result<Vec<f64>> {
+    let best = pair.minimize(shares, start)?.weights;
+    let other = pair.minimize(shares.map(|share| 1.0 - share), start)?.weights;
+    let (here, there) = (pair.values(&best), pair.values(&other));
+    let one = usize::from(shares[1] > 0.0);
+    let ratio = (there[one] - here[one]) / (here[1 - one] - there[1 - one]);
+    let hint = if ratio.is_finite() && ratio > 0.0 { TIE * ratio } else { TIE };
+    let mut hinted = [hint; 2];
+    hinted[one] = 1.0;
+    let tied = pair.minimize(hinted, &best)?.weights;
+    let moved = best.iter().zip(&tied).fold(0.0f64, |most, (a, b)| most.max((a - b).abs()));
+    let better = pair.values(&tied)[1 - one] < here[1 - one];
+    Ok(if moved > 1e-4 && better { tied } else { best })
+}
+
+struct Search<'a> {
+    pair: &'a mut dyn Pair,
+    bounds: &'a Bounds,
+    ranges: [f64; 2],
+    points: Vec<Point>,
+}
+
+impl Search<'_> {
+    /// Which bounds the weights are at.
+    fn places(&self, weights: &[f64]) -> Vec<u8> {
+        let limits = self.bounds.floors().iter().zip(self.bounds.caps());
+        let place = |(weight, (floor, cap)): (&f64, (&f64, &f64))| match weight {
+            weight if *weight <= floor + DUST => 0,
+            weight if *weight >= cap - DUST && *cap < 1.0 => 2,
+            _ => 1,
+        };
+        weights.iter().zip(limits).map(place).collect()
+    }
+
+    fn at(&mut self, theta: f64, start: &[f64]) -> Result<Point> {
+        let shares = [(1.0 - theta) / self.ranges[0], theta / self.ranges[1]];
+        let weights = self.pair.minimize(shares, start)?.weights;
+        Ok(Point { theta, values: self.pair.values(&weights), weights })
+    }
+
+    /// The largest difference of two points, in shares of the ranges.
+    fn step(&self, left: &Point, right: &Point) -> f64 {
+        let step = |at: usize| (left.values[at] - right.values[at]).abs() / self.ranges[at];
+        step(0).max(step(1))
+    }
+
+    /// Puts the ends of straight pieces after `left`, up to `right`, into the list.
+    fn turns(&mut self, left: &Point, right: &Point, depth: usize) -> Result<()> {
+        // Whether weights are best is a set of linear conditions on λ (or on 1/λ) while the same arms are at their bounds:
+        // what holds at both ends holds between.
+        if self.places(&left.weights) == self.places(&right.weights) {
+            // Pieces of one piece are one.
+            let joined = |at: usize| self.places(&self.points[at].weights) == self.places(&right.weights);
+            let count = self.points.len();
+            if count > 1 && joined(count - 1) && joined(count - 2) {
+                self.points.pop();
+            }
+            self.points.push(right.clone());
+            return Ok(());
+        }
+        if right.theta - left.theta < TURN || depth > 60 {
+            self.points.push(right.clone());
+            return Ok(());
+        }
+        let middle = self.at(0.5 * (left.theta + right.theta), &left.weights)?;
+        self.turns(left, &middle, depth + 1)?;
+        self.turns(&middle, right, depth + 1)
+    }
+
+    /// Puts points on straight pieces, so near to each other that a line through them shows the bend of A and B.
+    fn fill(&mut self) {
+        let turns = std::mem::take(&mut self.points);
+        // Where B is linear, weights are linear in λ, else in 1/λ.
+        let middle: Vec<f64> =
+            turns[0].weights.iter().zip(&turns[turns.len() - 1].weights).map(|(a, b)| 0.5 * (a + b)).collect();
+        let (from, to) = (turns[0].values[1], turns[turns.len() - 1].values[1]);
+        let in_odds = (self.pair.values(&middle)[1] - 0.5 * (from + to)).abs() <= 1e-12 * self.ranges[1];
+        let odds = |theta: f64| if in_odds { theta / (1.0 - theta) } else { (1.0 - theta) / theta };
+        for pair in turns.windows(2) {
+            let (left, right) = (&pair[0], &pair[1]);
+            self.points.push(left.clone());
+            let pieces = (self.step(left, right) / STEP).ceil() as usize;
+            let (from, to) = (odds(left.theta), odds(right.theta));
+            for piece in 1..pieces.max(1) {
+                let share = piece as f64 / pieces as f64;
+                let weights: Vec<f64> =
+                    left.weights.iter().zip(&right.weights).map(|(a, b)| a + share * (b - a)).collect();
+                let odds = from + share * (to - from);
+                let theta = if in_odds { odds / (1.0 + odds) } else { 1.0 / (1.0 + odds) };
+                self.points.push(Point { theta, values: self.pair.values(&weights), weights });
+            }
+        }
+        self.points.extend(turns.last().cloned());
+    }
+
+    /// Puts points where the path bends or arms come and go, where that is needed most first.
+    fn follow(&mut self) -> Result<()> {
+        while self.points.len() < self.pair.most() {
+            let need = |at: usize| {
+                let (left, right) = (&self.points[at], &self.points[at + 1]);
+                let (step, width) = (self.step(left, right), right.theta - left.theta);
+                let turns = || self.places(&left.weights) != self.places(&right.weights);
+                match step {
+                    _ if width < LEAST => 0.0,
+                    step if step > STEP => 1.0 + step,
+                    step if step > SAME && width > NEAR && turns() => width,
+                    _ => 0.0,
+                }
+            };
+            let needs = (0..self.points.len() - 1).map(|at| (at, need(at)));
+            let Some((at, need)) = needs.max_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+            if need == 0.0 {
+                break;
+            }
+            let (left, right) = (self.points[at].clone(), self.points[at + 1].clone());
+            let middle = self.at(0.5 * (left.theta + right.theta), &left.weights)?;
+            self.points.insert(at + 1, middle);
+        }
+        Ok(())
+    }
+}
+
+/// From the best for A to the best for B: each point is worse in A and better in B than the one before.
+fn undominated(points: Vec<Waypoint>, ranges: [f64; 2]) -> Vec<Waypoint> {
+    let mut kept: Vec<Waypoint> = Vec::new();
+    for point in points {
+        while kept.last().is_some_and(|last| {
+            last.values[0] >= point.values[0] - 1e-12 * ranges[0] && last.values[1] > point.values[1]
+        }) && kept.len() > 1
+        {
+            kept.pop();
+        }
+        if kept.last().is_none_or(|last| point.values[1] < last.values[1] - 1e-12 * ranges[1]) {
+            kept.push(point);
+        }
+    }
+    kept
+}

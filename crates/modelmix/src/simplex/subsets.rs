@@ -1,0 +1,248 @@
+//! The best mixture of at most k arms, for every k. Which arms are in use makes it a search: arms are taken away one at a time
+//! and exchanged while that helps, and branch and bound proves that nothing better was missed, as far as it gets.
+
+use super::{Bounds, Solution, Solver, swept};
+use crate::compute::check_stopped;
+use crate::error::{Error, Result};
+use crate::quadratic::Quadratic;
+
+/// How far below a known value another must lie, relative to the size of the form, to count as less.
+const TOLERANCE: f64 = 1e-13;
+/// How many arms are tried in place of one, those first along which the loss falls most steeply.
+const SHORTLIST: usize = 6;
+/// Up to so many arms every search is carried to its end.
+pub(super) const FEW: usize = 12;
+/// How many programs the proof of one k may take beyond that.
+const MOST_PROGRAMS: usize = 3000;
+
+/// The best mixture that was found of at most so many arms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subset {
+    /// How many arms it may have.
+    pub size: usize,
+    /// Its weights, and their proof among mixtures of these arms.
+    pub solution: Solution,
+    /// Whether it is certain that no other arms of that number do better, up to rounding.
+    pub proved: bool,
+}
+
+/// The best mixtures of at most 1, 2, … arms, up to as many as the best of all mixtures has: more do not help. Sizes that the
+/// bounds leave no mixture for are left out.
+///
+/// With up to 12 arms the answer is certain; beyond, each says whether it is.
+///
+/// ```
+/// use modelmix::{Quadratic, simplex::{self, Bounds}};
+/// // the third arm is between the others: alone the best, and of no use beside them
+/// let form = Quadratic::new(vec![1.0, 0.0, 0.6, 0.0, 1.0, 0.6, 0.6, 0.6, 0.8], vec![0.0; 3])?;
+/// let best = simplex::subsets(&form, &Bounds::simplex(3))?;
+/// assert_eq!(best[0].solution.weights, [0.0, 0.0, 1.0]);
+/// assert_eq!(best[1].solution.weights[2], 0.0);
+/// assert_eq!(best.len(), 2);
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`super::minimize`].
+pub fn subsets(form: &Quadratic, bounds: &Bounds) -> Result<Vec<Subset>> {
+    let mut search = Search::new(form, bounds);
+    let mut found = search.eliminate()?;
+    let forced: Vec<bool> = bounds.floors().iter().map(|&floor| floor > 0.0).collect();
+    let most = found.len() - 1;
+    let mut certain = vec![true; found.len()];
+    for size in 1..most {
+        let mut left = if form.arms() <= FEW { usize::MAX } else { MOST_PROGRAMS };
+        let (mut allowed, mut forced) = (vec![true; form.arms()], forced.clone());
+        let whole = found[most].clone();
+        let known = found[size].take();
+        let mut proof = Proof { size, best: known, left: &mut left };
+        proof.visit(&mut search, &mut allowed, &mut forced, whole)?;
+        found[size] = proof.best;
+        certain[size] = left > 0;
+    }
+    let found = found.into_iter().zip(certain).enumerate();
+    Ok(found.filter_map(|(size, (found, proved))| found.map(|solution| Subset { size, solution, proved })).collect())
+}
+
+/// The same by elimination and exchange alone, without a proof. At place k is the best mixture found of at most k arms.
+///
+/// # Errors
+/// As [`super::minimize`].
+pub fn eliminate(form: &Quadratic, bounds: &Bounds) -> Result<Vec<Option<Solution>>> {
+    Search::new(form, bounds).eliminate()
+}
+
+/// Which arms have weight.
+pub(super) fn support(weights: &[f64]) -> Vec<bool> {
+    weights.iter().map(|&weight| weight > 0.0).collect()
+}
+
+fn count(arms: &[bool]) -> usize {
+    arms.iter().filter(|&&arm| arm).count()
+}
+
+struct Search<'a> {
+    form: &'a Quadratic,
+    bounds: &'a Bounds,
+    solver: Solver,
+    tolerance: f64,
+}
+
+impl<'a> Search<'a> {
+    fn new(form: &'a Quadratic, bounds: &'a Bounds) -> Self {
+        let size = form.quadratic().iter().chain(form.linear()).fold(0.0f64, |size, value| size.max(value.abs()));
+        Self { form, bounds, solver: Solver::default(), tolerance: TOLERANCE * size }
+    }
+
+    /// The best mixture of these arms, searched from that of others; nothing where the bounds leave none.
+    fn solve(&mut self, allowed: &[bool], near: &[f64]) -> Result<Option<Solution>> {
+        check_stopped();
+        let Some(bounds) = self.bounds.only(allowed) else { return Ok(None) };
+        let kept = || near.iter().zip(allowed).filter(|(_, allowed)| **allowed).map(|(weight, _)| weight);
+        let total: f64 = kept().sum();
+        self.solver.forget();
+        if total > 0.0 {
+            let start: Vec<f64> =
+                near.iter().zip(allowed).map(|(weight, allowed)| if *allowed { weight / total } else { 0.0 }).collect();
+            self.solver.start_from(&start);
+        }
+        let found = self.solver.solve(self.form, &bounds)?;
+        let weights = swept(found.weights, &bounds);
+        Ok(Some(Solution { value: self.form.value(&weights), weights, ..found }))
+    }
+
+    fn is_less(&self, one: &Solution, other: &Option<Solution>) -> bool {
+        other.as_ref().is_none_or(|other| one.value < other.value - self.tolerance)
+    }
+
+    /// Backward elimination from the best of all, then forward; exchanges at every size.
+    fn eliminate(&mut self) -> Result<Vec<Option<Solution>>> {
+        let arms = self.form.arms();
+        let whole = self
+            .solve(&vec![true; arms], &[])?
+            .ok_or_else(|| Error::Program { problem: "the bounds leave no mixture; widen a floor or a cap".into() })?;
+        let most = count(&support(&whole.weights));
+        let mut found: Vec<Option<Solution>> = vec![None; most + 1];
+        found[most] = Some(whole);
+        for size in (1..most).rev() {
+            let Some(larger) = found[size + 1].clone() else { break };
+            let used = support(&larger.weights);
+            if count(&used) <= size {
+                found[size] = Some(larger);
+                continue;
+            }
+            let mut best = None;
+            for arm in (0..arms).filter(|&arm| used[arm]) {
+                let mut fewer = used.clone();
+                fewer[arm] = false;
+                self.try_set(&fewer, &larger.weights, &mut best)?;
+            }
+            found[size] = self.exchange(best, size)?;
+        }
+        for size in 2..most {
+            let Some(smaller) = found[size - 1].clone() else { continue };
+            let mut best = None;
+            let used = support(&smaller.weights);
+            for arm in self.steepest(&smaller, &used) {
+                let mut more = used.clone();
+                more[arm] = true;
+                self.try_set(&more, &smaller.weights, &mut best)?;
+            }
+            let best = self.exchange(best, size)?;
+            if let Some(best) = best.filter(|best| self.is_less(best, &found[size])) {
+                found[size] = Some(best);
+            }
+        }
+        Ok(found)
+    }
+
+    fn try_set(&mut self, arms: &[bool], near: &[f64], best: &mut Option<Solution>) -> Result<()> {
+        if let Some(one) = self.solve(arms, near)?.filter(|one| self.is_less(one, best)) {
+            *best = Some(one);
+        }
+        Ok(())
+    }
+
+    /// Arms that are not in use, those first that the loss falls towards most steeply.
+    fn steepest(&self, solution: &Solution, used: &[bool]) -> Vec<usize> {
+        let gradient = self.form.gradient(&solution.weights);
+        let mut others: Vec<usize> = (0..used.len()).filter(|&arm| !used[arm]).collect();
+        others.sort_by(|&a, &b| gradient[a].total_cmp(&gradient[b]));
+        others.truncate(if used.len() <= FEW { FEW } else { SHORTLIST });
+        others
+    }
+
+    /// Exchanges an arm for another as long as that helps.
+    fn exchange(&mut self, start: Option<Solution>, size: usize) -> Result<Option<Solution>> {
+        let Some(mut here) = start else { return Ok(None) };
+        loop {
+            let used = support(&here.weights);
+            let mut best = None;
+            for out in (0..used.len()).filter(|&arm| used[arm]) {
+                let mut without = used.clone();
+                without[out] = false;
+                let without_it = self.solve(&without, &here.weights)?;
+                let near = without_it.as_ref().unwrap_or(&here).clone();
+                for arm in self.steepest(&near, &used) {
+                    let mut other = without.clone();
+                    other[arm] = true;
+                    if count(&other) <= size {
+                        self.try_set(&other, &near.weights, &mut best)?;
+                    }
+                }
+            }
+            match best {
+                Some(better) if better.value < here.value - self.tolerance => here = better,
+                _ => return Ok(Some(here)),
+            }
+        }
+    }
+}
+
+/// Branch and bound for one size: with fewer arms a mixture is never better, so the best of all that are still allowed is a
+/// bound for those of them that are few enough.
+struct Proof<'a> {
+    size: usize,
+    best: Option<Solution>,
+    /// How many programs may still be solved.
+    left: &'a mut usize,
+}
+
+impl Proof<'_> {
+    /// All sets between `forced` and `allowed`; `here` is the best mixture of all that is allowed.
+    fn visit(
+        &mut self,
+        search: &mut Search<'_>,
+        allowed: &mut [bool],
+        forced: &mut [bool],
+        here: Option<Solution>,
+    ) -> Result<()> {
+        let Some(here) = here.filter(|here| search.is_less(here, &self.best)) else { return Ok(()) };
+        let used = support(&here.weights);
+        if count(&used) <= self.size {
+            self.best = Some(here);
+            return Ok(());
+        }
+        let kept = count(forced);
+        let mut open: Vec<usize> = (0..used.len()).filter(|&arm| used[arm] && !forced[arm]).collect();
+        // Those first that are missed most, so that their branches end soon.
+        open.sort_by(|&a, &b| here.weights[b].total_cmp(&here.weights[a]));
+        // Of the arms in use and so many more than there is room for, one has to go: the first, or not it but the second, …
+        open.truncate((self.size + 1).saturating_sub(kept));
+        for &arm in &open {
+            if *self.left == 0 {
+                break;
+            }
+            *self.left -= 1;
+            allowed[arm] = false;
+            let full = count(forced) == self.size;
+            let next =
+                if full { search.solve(forced, &here.weights)? } else { search.solve(allowed, &here.weights)? };
+            self.visit(search, allowed, forced, next)?;
+            allowed[arm] = true;
+            forced[arm] = true;
+        }
+        open.iter().for_each(|&arm| forced[arm] = false);
+        Ok(())
+    }
+}
