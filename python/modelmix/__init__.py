@@ -32,17 +32,20 @@ from .policies import (
     Vanilla,
 )
 from .results import Estimate, Mixture, Prdc, Scores, SessionReport, Simulation
+from .results_worth import Cheapest, Front, Sensitivity, Subsets
 from .session import Pull, Session
 
 __all__ = [
     "Adaptive",
     "Cab",
+    "Cheapest",
     "Cost",
     "Density",
     "Estimate",
     "Failure",
     "Fid",
     "Fixed",
+    "Front",
     "Greedy",
     "Halving",
     "Kid",
@@ -60,10 +63,12 @@ __all__ = [
     "Run",
     "Score",
     "Scores",
+    "Sensitivity",
     "Session",
     "SessionReport",
     "Simulation",
     "Sparse",
+    "Subsets",
     "Uniform",
     "Vanilla",
     "Vendi",

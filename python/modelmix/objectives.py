@@ -340,6 +340,7 @@ class Problem:
 def problem(
     objective: Objective | str | None,
     *,
+    beside: Objective | None = None,
     reference: ArrayLike | None = None,
     costs: Mapping[str, float] | None = None,
     scores: Mapping[str, ScoreValues] | None = None,
@@ -350,13 +351,13 @@ def problem(
     seed: int = 0,
     threads: int | None = None,
 ) -> Problem:
-    """Gather what the objective's terms and the call were given."""
+    """Gather what the terms of the objective, and of another beside it, and the call were given."""
     if isinstance(objective, str):
         objective = Objective(objective)
     if objective is not None and not isinstance(objective, Objective):
         kind = type(objective).__name__
         raise ValueError(f"an objective is text or made of terms such as mm.Rke(), and a {kind} is neither")
-    terms = objective._terms if objective is not None else ()
+    terms = tuple(term for part in (objective, beside) if part is not None for term in part._terms)
     all_scores = {name: values for name, values in (scores or {}).items()}
     ranges = dict(score_ranges or {})
     for term in terms:

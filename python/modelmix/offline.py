@@ -65,6 +65,19 @@ def load_array(source: str | PathLike[str]) -> npt.NDArray[np.float32]:
     return _modelmix.load_array(fspath(source))
 
 
+@dataclass(frozen=True)
+class Questions:
+    """What is asked beside the best mixture, as the extension takes it."""
+
+    subsets: bool = False
+    fees: dict[str, float] | None = None
+    samples: float | None = None
+    within: str | None = None
+    front: str | None = None
+    bandwidths: list[float] | None = None
+    bandwidths_text: str | None = None
+
+
 def solve(
     arms: Arms,
     objective: Objective | str | None = None,
@@ -75,6 +88,12 @@ def solve(
     scores: Mapping[str, ScoreValues] | None = None,
     floor: Mapping[str, float] | None = None,
     cap: Mapping[str, float] | None = None,
+    subsets: bool = False,
+    fees: Mapping[str, float] | None = None,
+    samples: float | None = None,
+    within: str | float | None = None,
+    front: Objective | str | None = None,
+    bandwidths: Sequence[float] | Literal["auto"] | None = None,
     seed: int = 0,
     threads: int | None = None,
     progress: bool = False,
@@ -86,6 +105,12 @@ def solve(
     ``rke``. ``bandwidth`` is for terms that name no kernel; without one it is the median distance. ``floor`` and ``cap`` are the
     smallest and largest shares that an arm may have.
 
+    More can be asked: with ``subsets`` the best mixture of at most 1, 2, … arms (``best.subsets``); with ``fees`` (by arm, for a
+    period in which it is used at all), or with ``costs`` and the number of ``samples`` bought in a period, the cheapest mixture
+    ``within`` "5%" of the gain, or within a loss, of the best (``best.cheapest``); with ``front``, another objective, all mixtures
+    between the best for the one and the best for the other (``best.front``); with ``bandwidths``, "auto" or a list, the best
+    mixture for each of them (``best.sensitivity``).
+
     >>> import modelmix as mm
     >>> arms = mm.load("data/fashion/specialists.npz")
     >>> reference = mm.load_array("data/fashion/reference.npy")
@@ -93,12 +118,36 @@ def solve(
     >>> {name: round(weight, 2) for name, weight in best.weights.items()}
     {'tops_gan': 0.37, 'shoes_gan': 0.31, 'legs_bags_gan': 0.31, 'vae': 0.0, 'flow': 0.0}
     """
+    second = Objective(front) if isinstance(front, str) else front
     given = problem(
-        objective, reference=reference, costs=costs, scores=scores, bandwidth=bandwidth, seed=seed, threads=threads
+        objective,
+        beside=second,
+        reference=reference,
+        costs=costs,
+        scores=scores,
+        bandwidth=bandwidth,
+        seed=seed,
+        threads=threads,
+    )
+    auto = isinstance(bandwidths, str)
+    questions = Questions(
+        subsets=subsets,
+        fees=None if fees is None else {str(arm): float(fee) for arm, fee in fees.items()},
+        samples=None if samples is None else float(samples),
+        within=None if within is None else str(within),
+        front=None if second is None else str(second),
+        bandwidths=None if bandwidths is None or auto else [float(bandwidth) for bandwidth in bandwidths],
+        bandwidths_text=str(bandwidths) if auto else None,
     )
     with Bar(progress, "solving", "pair", scaled=True) as bar:
         document, sentence = _modelmix.solve(
-            named(arms), given, dict(floor or {}), dict(cap or {}), bar.started, bar.done if progress else None
+            named(arms),
+            given,
+            dict(floor or {}),
+            dict(cap or {}),
+            questions,
+            bar.started,
+            bar.done if progress else None,
         )
     return Mixture._read(document, sentence)
 

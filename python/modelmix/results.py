@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ._modelmix import brief
 from ._names import shorten
 from ._table import NOTHING, Table, bar, count, number, percent, spread, tiny
+from .results_worth import Cheapest, Front, Sensitivity, Subsets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,6 +191,14 @@ class Mixture(_Result):
     constant: float
     #: The answer in a sentence.
     sentence: str
+    #: The best mixtures of at most 1, 2, … arms, where they were asked for.
+    subsets: Subsets | None = None
+    #: The cheapest mixture that is nearly as good, where it was asked for.
+    cheapest: Cheapest | None = None
+    #: The objective against another, where it was asked for.
+    front: Front | None = None
+    #: The best mixture over a range of bandwidths, where it was asked for.
+    sensitivity: Sensitivity | None = None
 
     @property
     def weights(self) -> dict[str, float]:
@@ -217,6 +226,8 @@ class Mixture(_Result):
             )
 
         mixture = document["mixture"]
+        names, score = [given["name"] for given in document["arms"]], document["score"]["name"]
+        tried = document.get("sensitivity")
         return cls(
             version=document["version"],
             objective=document["objective"],
@@ -234,7 +245,24 @@ class Mixture(_Result):
             linear=tuple(document["linear"]),
             constant=document["constant"],
             sentence=sentence,
+            subsets=Subsets._read(document["subsets"], score) if "subsets" in document else None,
+            cheapest=Cheapest._read(document["cheapest"]) if "cheapest" in document else None,
+            front=Front._read(document["front"], names, score) if "front" in document else None,
+            sensitivity=None if tried is None else Sensitivity._read(tried, names, score),
         )
+
+    def _answers(self) -> dict[str, Any]:
+        """What was asked beside, by name."""
+        names = ("subsets", "cheapest", "front", "sensitivity")
+        answers = {name: getattr(self, name) for name in names}
+        return {name: answer for name, answer in answers.items() if answer is not None}
+
+    def __str__(self) -> str:
+        """A table, and one for each answer to what was asked beside."""
+        return "\n\n".join([self._table().text(), *(str(answer) for answer in self._answers().values())])
+
+    def _repr_html_(self) -> str:
+        return "".join([self._table().html(), *(answer._repr_html_() for answer in self._answers().values())])
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data: the document of ``modelmix solve --json``."""
@@ -253,6 +281,7 @@ class Mixture(_Result):
             "quadratic": _plain(self.quadratic),
             "linear": _plain(self.linear),
             "constant": self.constant,
+            **{name: answer.to_dict() for name, answer in self._answers().items()},
         }
 
     def to_pandas(self) -> pd.DataFrame:

@@ -58,10 +58,11 @@ pub(crate) struct Prepared {
     pub(crate) reference: Option<Arc<Features>>,
     pub(crate) seed: u64,
     pub(crate) threads: Option<usize>,
-    costs: Option<Vec<f64>>,
+    pub(crate) costs: Option<Vec<f64>>,
     kappa_range: Option<(f64, f64)>,
     score_ranges: BTreeMap<String, (f64, f64)>,
     width: Option<usize>,
+    bandwidth: Option<f64>,
 }
 
 impl Problem<'_> {
@@ -87,6 +88,7 @@ impl Problem<'_> {
             kappa_range: self.kappa_range,
             score_ranges: self.score_ranges.clone(),
             width: self.width,
+            bandwidth: self.bandwidth,
         })
     }
 
@@ -107,6 +109,19 @@ impl Prepared {
 
     /// The loss, with what recorded arms tell where there are some.
     pub(crate) fn loss(&self, arms: Option<&RecordedArms>) -> modelmix::Result<Loss> {
+        self.inputs(arms, &self.objective)
+    }
+
+    /// The same of another objective, with the bandwidth for terms that name none.
+    pub(crate) fn loss_of(&self, objective: Objective, arms: Option<&RecordedArms>) -> modelmix::Result<Loss> {
+        let objective = match self.bandwidth {
+            Some(bandwidth) => objective.with_bandwidth(bandwidth),
+            None => objective,
+        };
+        self.inputs(arms, &objective)
+    }
+
+    fn inputs(&self, arms: Option<&RecordedArms>, objective: &Objective) -> modelmix::Result<Loss> {
         let mut inputs = Inputs::new().seed(self.seed).backend(self.engine());
         if let Some(arms) = arms {
             inputs = inputs.arms(arms);
@@ -126,6 +141,6 @@ impl Prepared {
         if let Some(width) = self.width {
             inputs = inputs.width(width);
         }
-        self.objective.prepare(inputs)
+        objective.prepare(inputs)
     }
 }

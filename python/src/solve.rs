@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use modelmix::Objective;
 use modelmix::arms::by_arm;
 use modelmix::document::{Document, SolveDocument};
-use modelmix::mixture;
+use modelmix::mixture::{self, Allowance, Bandwidths, Budget, traded};
 use modelmix::simplex::Bounds;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,16 +17,45 @@ use crate::errors::raised;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
 
+/// What is asked beside the best mixture, as the package hands it over: an object with these attributes.
+#[derive(FromPyObject)]
+pub(crate) struct Questions {
+    subsets: bool,
+    fees: Option<BTreeMap<String, f64>>,
+    samples: Option<f64>,
+    within: Option<String>,
+    front: Option<String>,
+    bandwidths: Option<Vec<f64>>,
+    bandwidths_text: Option<String>,
+}
+
+impl Questions {
+    fn read(&self, names: &[String], costs: Option<&Vec<f64>>) -> modelmix::Result<mixture::Questions> {
+        let asked = self.fees.is_some() || self.samples.is_some() || self.within.is_some();
+        let within = self.within.as_deref().map(str::parse).transpose()?.unwrap_or(Allowance::default());
+        let fees = self.fees.clone().unwrap_or_default();
+        let budget = asked.then(|| Budget::by_arm(names, fees, costs.cloned(), self.samples, within)).transpose()?;
+        let bandwidths = match (&self.bandwidths, &self.bandwidths_text) {
+            (Some(given), _) => Some(Bandwidths::given(given.clone())?),
+            (None, Some(text)) => Some(text.parse()?),
+            (None, None) => None,
+        };
+        Ok(mixture::Questions { subsets: self.subsets, budget, front: None, bandwidths })
+    }
+}
+
 /// The document of `solve` and its sentence; `started` is told how many pairs there are before `progress` is told how many
 /// are done.
 #[pyfunction]
-#[pyo3(signature = (arms, problem, floor, cap, started=None, progress=None))]
+#[pyo3(signature = (arms, problem, floor, cap, questions, started=None, progress=None))]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn solve<'py>(
     py: Python<'py>,
     arms: Vec<(String, Bound<'py, PyAny>)>,
     problem: Problem<'py>,
     floor: BTreeMap<String, f64>,
     cap: BTreeMap<String, f64>,
+    questions: Questions,
     started: Option<Bound<'py, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyDict>, String)> {
@@ -35,13 +65,17 @@ pub(crate) fn solve<'py>(
     let caps = by_arm("cap", &names, cap, Some(1.0)).map_err(raised)?;
     let bounds = Bounds::by_arm(&names, floors, caps).map_err(raised)?;
     let prepared = problem.prepared(&names, Use::Call)?;
+    let second = questions.front.as_deref().map(Objective::parse).transpose().map_err(raised)?.map(traded);
+    let mut questions = questions.read(&names, prepared.costs.as_ref()).map_err(raised)?;
     // The reference's own sums are long work too; they are no part of what is counted.
-    let (arms, prepared, loss) = run(py, &Progress::new(None), move || {
+    let (arms, prepared, loss, second) = run(py, &Progress::new(None), move || {
         let loss = prepared.loss(Some(&arms))?;
-        Ok((arms, prepared, loss))
+        let second = second.map(|second| prepared.loss_of(second, Some(&arms))).transpose()?;
+        Ok((arms, prepared, loss, second))
     })?;
+    questions.front = second;
     if let Some(started) = started {
-        started.call1((mixture::pairs(&arms, &loss),))?;
+        started.call1((questions.pairs(&arms, &loss),))?;
     }
     let progress = Progress::new(progress);
     let counter = progress.counter();
@@ -49,8 +83,9 @@ pub(crate) fn solve<'py>(
         let engine = prepared.engine().watched(move |pairs| {
             counter.fetch_add(pairs, Ordering::Relaxed);
         });
-        let best = mixture::solve_within(&arms, &loss.on(engine), &bounds)?;
-        Ok(SolveDocument::new(&best, &prepared.objective))
+        questions.front = questions.front.map(|second| second.on(engine.clone()));
+        let (best, worth) = mixture::solve_asking(&arms, &loss.on(engine), &bounds, &questions)?;
+        Ok(SolveDocument::new(&best, &prepared.objective).with_worth(worth))
     })?;
     let sentence = document.sentence();
     Ok((dictionary(py, &Document::Solve(document))?, sentence))

@@ -33,12 +33,14 @@ def by_arm(values: dict[str, float]) -> str:
 
 def from_command_line(case: dict[str, Any]) -> Any:
     words = [case["command"], *case["arms"], "--json", "--seed", str(case.get("seed", 0))]
-    for name in ("reference", "objective", "bandwidth", "rounds", "seeds"):
+    for name in ("reference", "objective", "bandwidth", "rounds", "seeds", "samples", "within", "front", "bandwidths"):
         if name in case:
             words += [f"--{name}={case[name]}"]
-    for name in ("costs", "floor", "cap", "weights"):
+    for name in ("costs", "floor", "cap", "weights", "fees"):
         if name in case:
             words += [f"--{name}={by_arm(case[name])}"]
+    if case.get("subsets"):
+        words += ["--subsets"]
     if "metrics" in case:
         words += [f"--metrics={','.join(case['metrics'])}"]
     if "policies" in case:
@@ -52,8 +54,9 @@ def from_python(case: dict[str, Any]) -> Any:
     given = {name: case[name] for name in ("bandwidth", "costs", "seed") if name in case}
     objective = case.get("objective")
     if case["command"] == "solve":
-        bounds = {name: case[name] for name in ("floor", "cap") if name in case}
-        return mm.solve(arms, objective, reference=reference, **given, **bounds).to_dict()
+        names = ("floor", "cap", "subsets", "fees", "samples", "within", "front", "bandwidths")
+        more = {name: case[name] for name in names if name in case}
+        return mm.solve(arms, objective, reference=reference, **given, **more).to_dict()
     if case["command"] == "score":
         more = {name: case[name] for name in ("metrics", "weights") if name in case}
         return mm.score(arms, reference, objective=objective, **given, **more).to_dict()
