@@ -154,7 +154,10 @@ fn bandwidths(document: &SolveDocument, tried: &SensitivityDocument, place: &Pla
         }
     });
     let table = Table::new("Bandwidth", columns, rows.collect());
-    let caption = format!("The best mixture with other bandwidths. {}", plain(&tried.verdict));
+    let caption = format!(
+        "The best mixture with other bandwidths, and its gain as a share of the best single arm’s loss. {}",
+        plain(&tried.verdict)
+    );
     match charts::sensitivity(document) {
         None => Block::Table(TableBlock::new(caption, table)),
         Some(chart) => {

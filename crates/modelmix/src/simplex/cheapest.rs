@@ -1,7 +1,10 @@
 //! The cheapest mixture whose loss is within a limit: a fee for every arm in use, and a price for its share. With the arms
 //! given it is a convex program, solved by its dual; which arms to use is found by branch and bound.
 
-use super::subsets::{FEW, support};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::subsets::{FEW, eliminate, support};
 use super::{Bounds, DUST, Solution, Solver, swept};
 use crate::compute::check_stopped;
 use crate::error::{Error, Result};
@@ -12,6 +15,9 @@ const TOLERANCE: f64 = 1e-12;
 const MOST_STEPS: usize = 120;
 /// How many sets of arms are looked at where there are too many for all of them.
 const MOST_SETS: usize = 2000;
+
+/// How often all exchanges are tried.
+const MOST_EXCHANGES: usize = 20;
 
 /// What arms cost, for one period: a fee for whoever is used at all, and what it costs to have all samples from one arm.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,18 +89,52 @@ pub fn cheapest(form: &Quadratic, bounds: &Bounds, prices: &Prices, limit: f64) 
     let arms = form.arms();
     bounds.check(arms)?;
     prices.check(arms)?;
-    let left = if arms <= FEW { usize::MAX } else { MOST_SETS };
-    let mut search = Search { form, bounds, prices, limit, best: None, left, bound: f64::INFINITY };
+    let mut search = Search { form, bounds, prices, limit, best: None };
     let whole = super::minimize(form, bounds)?;
     if whole.value <= limit {
         search.offer(swept(whole.weights, bounds));
     }
-    // Whoever has a floor is in use anyway.
-    let forced: Vec<bool> = bounds.floors().iter().map(|&floor| floor > 0.0).collect();
-    search.visit(&mut vec![true; arms], &mut forced.clone())?;
-    let bound = search.bound;
+    if arms > FEW {
+        search.guess()?;
+    }
+    let bound = search.prove(if arms <= FEW { usize::MAX } else { MOST_SETS })?;
     Ok(search.best.map(|best| Bargain { gap: (best.total - bound).max(0.0), ..best }))
 }
+
+/// Sets of arms between those that are paid for and those that are allowed.
+struct Node {
+    /// None of its mixtures costs less.
+    bound: f64,
+    allowed: Vec<bool>,
+    forced: Vec<bool>,
+    /// The arm whose fee is counted least; nothing where all fees are counted in full.
+    open: Option<usize>,
+}
+
+impl Ord for Node {
+    /// The least bound is the greatest, for a heap.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other
+            .bound
+            .total_cmp(&self.bound)
+            .then_with(|| other.allowed.cmp(&self.allowed))
+            .then_with(|| other.forced.cmp(&self.forced))
+    }
+}
+
+impl PartialOrd for Node {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Node {}
 
 struct Search<'a> {
     form: &'a Quadratic,
@@ -102,59 +142,86 @@ struct Search<'a> {
     prices: &'a Prices,
     limit: f64,
     best: Option<Bargain>,
-    left: usize,
-    /// The least bound of the sets that were not searched further.
-    bound: f64,
 }
 
 impl Search<'_> {
-    /// All sets of arms between `forced` and `allowed`. The fee of an arm that may still be left out is counted by its share:
-    /// feeᵢ·αᵢ/capᵢ is no more than feeᵢ, and nothing where it has no weight, so what comes out is a bound.
-    fn visit(&mut self, allowed: &mut [bool], forced: &mut [bool]) -> Result<()> {
-        let Some(bounds) = self.bounds.only(allowed) else { return Ok(()) };
+    /// The sets with the least bound first, until what is left costs no less than what was found. Gives the least bound of
+    /// what is left after so many sets.
+    fn prove(&mut self, most: usize) -> Result<f64> {
+        let arms = self.form.arms();
+        // Whoever has a floor is in use anyway.
+        let forced = self.bounds.floors().iter().map(|&floor| floor > 0.0).collect();
+        let mut nodes = BinaryHeap::from_iter(self.node(vec![true; arms], forced)?);
+        for _ in 0..most {
+            let Some(node) = nodes.pop() else { break };
+            let done = self.best.as_ref().is_some_and(|best| node.bound >= best.total - self.room());
+            let Some(arm) = node.open.filter(|_| !done) else { return Ok(node.bound) };
+            let (mut without, mut with) = (node.allowed.clone(), node.forced.clone());
+            without[arm] = false;
+            with[arm] = true;
+            nodes.extend(self.node(without, node.forced)?);
+            nodes.extend(self.node(node.allowed, with)?);
+        }
+        Ok(nodes.pop().map_or(f64::INFINITY, |node| node.bound))
+    }
+
+    /// The best mixture of these sets where the fee of an arm that may still be left out is counted by its share: feeᵢ·αᵢ/capᵢ
+    /// is no more than feeᵢ, and nothing where it has no weight, so what comes out is a bound. Nothing where no mixture fits.
+    fn node(&mut self, allowed: Vec<bool>, forced: Vec<bool>) -> Result<Option<Node>> {
+        let Some(bounds) = self.bounds.only(&allowed) else { return Ok(None) };
         let price = |arm: usize| {
             let fee = self.prices.fees[arm];
             let open = if forced[arm] || fee == 0.0 { 0.0 } else { fee / self.bounds.caps()[arm] };
             self.prices.costs[arm] + open
         };
         let prices: Vec<f64> = (0..allowed.len()).map(|arm| if allowed[arm] { price(arm) } else { 0.0 }).collect();
-        let Some(found) = within(self.form, &bounds, &prices, self.limit)? else { return Ok(()) };
-        let paid: f64 = self.prices.fees.iter().zip(&*forced).filter(|(_, forced)| **forced).map(|(fee, _)| fee).sum();
-        let bound = paid + found.bound;
-        if self.best.as_ref().is_some_and(|best| bound >= best.total - self.room()) {
-            self.bound = self.bound.min(bound);
-            return Ok(());
-        }
+        let Some(found) = within(self.form, &bounds, &prices, self.limit)? else { return Ok(None) };
+        let paid: f64 = self.prices.fees.iter().zip(&forced).filter(|(_, forced)| **forced).map(|(fee, _)| fee).sum();
+        let missing = |arm: usize| self.prices.fees[arm] * (1.0 - found.weights[arm] / self.bounds.caps()[arm]);
         let open = (0..allowed.len())
             .filter(|&arm| found.weights[arm] > 0.0 && !forced[arm] && self.prices.fees[arm] > 0.0)
-            .max_by(|&a, &b| {
-                let missing = |arm: usize| self.prices.fees[arm] * (1.0 - found.weights[arm] / self.bounds.caps()[arm]);
-                missing(a).total_cmp(&missing(b))
-            });
-        // The same arms at their true prices.
-        let used = support(&found.weights);
-        if let Some(bounds) = self.bounds.only(&used)
-            && let Some(found) = within(self.form, &bounds, &self.prices.costs, self.limit)?
-        {
-            self.offer(found.weights);
-        }
+            .max_by(|&a, &b| missing(a).total_cmp(&missing(b)));
+        self.buy(&support(&found.weights))?;
         self.offer(found.weights);
-        let Some(arm) = open.filter(|_| self.left > 0) else {
-            self.bound = self.bound.min(bound);
-            return Ok(());
-        };
-        self.left -= 1;
-        allowed[arm] = false;
-        self.visit(allowed, forced)?;
-        allowed[arm] = true;
-        forced[arm] = true;
-        self.visit(allowed, forced)?;
-        forced[arm] = false;
+        Ok(Some(Node { bound: paid + found.bound, allowed, forced, open }))
+    }
+
+    /// Offers the cheapest mixture of these arms; whether it was taken.
+    fn buy(&mut self, arms: &[bool]) -> Result<bool> {
+        let Some(bounds) = self.bounds.only(arms) else { return Ok(false) };
+        let found = within(self.form, &bounds, &self.prices.costs, self.limit)?;
+        Ok(found.is_some_and(|found| self.offer(found.weights)))
+    }
+
+    /// Where there are too many sets for a proof, a good guess: the best few arms that are good enough, and then without one
+    /// of them, or with another in its place, as long as that is cheaper.
+    fn guess(&mut self) -> Result<()> {
+        for found in eliminate(self.form, self.bounds)?.into_iter().flatten() {
+            self.buy(&support(&found.weights))?;
+        }
+        for _ in 0..MOST_EXCHANGES {
+            let mut moved = false;
+            let Some(used) = self.best.as_ref().map(|best| support(&best.weights)) else { return Ok(()) };
+            for out in (0..used.len()).filter(|&arm| used[arm]) {
+                let mut fewer = used.clone();
+                fewer[out] = false;
+                moved |= self.buy(&fewer)?;
+                for other in (0..used.len()).filter(|&arm| !used[arm] && self.prices.fees[arm] < self.prices.fees[out])
+                {
+                    let mut swapped = fewer.clone();
+                    swapped[other] = true;
+                    moved |= self.buy(&swapped)?;
+                }
+            }
+            if !moved {
+                break;
+            }
+        }
         Ok(())
     }
 
     /// Takes what is cheaper, and of what costs the same the better.
-    fn offer(&mut self, weights: Vec<f64>) {
+    fn offer(&mut self, weights: Vec<f64>) -> bool {
         let total = self.prices.fee(&weights) + self.prices.cost(&weights);
         let value = self.form.value(&weights);
         let room = self.room();
@@ -165,6 +232,7 @@ impl Search<'_> {
         if is_better {
             self.best = Some(Bargain { weights, value, total, gap: 0.0 });
         }
+        is_better
     }
 
     /// What counts as the same price.

@@ -102,11 +102,11 @@ pub(in crate::report) fn sensitivity(document: &SolveDocument) -> Option<Chart<'
         keys.push(Key { name: format!("the other {pooled} arms"), paint: Paint::Rest, stroke: Stroke::Area });
     }
     let panels = vec![
-        Panel { title: Some("weights".into()), draw: Box::new(move |canvas| weights(canvas, tried, &arms)) },
         Panel {
-            title: Some("gain, of the best single arm’s loss".into()),
-            draw: Box::new(move |canvas| gains(canvas, tried)),
+            title: Some("weights by bandwidth".into()),
+            draw: Box::new(move |canvas| weights(canvas, tried, &arms)),
         },
+        Panel { title: Some("gain by bandwidth".into()), draw: Box::new(move |canvas| gains(canvas, tried)) },
     ];
     Some(Chart { name: "bandwidths", keys, panels })
 }
