@@ -140,7 +140,7 @@ def solve(
         bandwidths_text=str(bandwidths) if auto else None,
     )
     with Bar(progress, "solving", "pair", scaled=True) as bar:
-        document, sentence = _modelmix.solve(
+        document, sentence, certainty = _modelmix.solve(
             named(arms),
             given,
             dict(floor or {}),
@@ -149,7 +149,7 @@ def solve(
             bar.started,
             bar.done if progress else None,
         )
-    return Mixture._read(document, sentence)
+    return Mixture._read(document, sentence, certainty)
 
 
 @dataclass(frozen=True)

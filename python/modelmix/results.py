@@ -139,6 +139,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _pair(ends: list[float] | None) -> tuple[float, float] | None:
+    return None if ends is None else (ends[0], ends[1])
+
+
 def _matrix(rows: list[list[float]]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in rows)
 
@@ -151,7 +155,7 @@ class MixtureArm:
     samples: int
     #: Its share in the mixture.
     weight: float
-    #: Where the share would be with other samples of the same models, 95% of the time; none with ``fid`` or ``vendi``.
+    #: A 95% interval for the share in the best mixture of the models themselves; none with ``fid`` or ``vendi``.
     interval: tuple[float, float] | None
     #: Its loss alone.
     loss: float
@@ -185,12 +189,18 @@ class Mixture(_Result):
     best_single: str
     #: The best single arm's loss less the mixture's.
     gain: float
+    #: A 95% interval for the gain of the models themselves; none with ``fid`` or ``vendi``, or with one arm.
+    gain_interval: tuple[float, float] | None
+    #: Of the test that some single model is as good as any mixture; none as above.
+    p_value: float | None
     #: K and f (V-statistics), and what is added to αᵀKα + fᵀα to make a loss.
     quadratic: tuple[tuple[float, ...], ...]
     linear: tuple[float, ...]
     constant: float
     #: The answer in a sentence.
     sentence: str
+    #: How sure it is that the mixture is better, in a sentence.
+    certainty: str | None = None
     #: The best mixtures of at most 1, 2, … arms, where they were asked for.
     subsets: Subsets | None = None
     #: The cheapest mixture that is nearly as good, where it was asked for.
@@ -218,12 +228,9 @@ class Mixture(_Result):
         raise KeyError(name)
 
     @classmethod
-    def _read(cls, document: dict[str, Any], sentence: str) -> Mixture:
+    def _read(cls, document: dict[str, Any], sentence: str, certainty: str | None = None) -> Mixture:
         def arm(given: dict[str, Any]) -> MixtureArm:
-            interval = given["interval"]
-            return MixtureArm(
-                **{**given, "interval": interval and (interval[0], interval[1]), "terms": _terms(given["terms"])}
-            )
+            return MixtureArm(**{**given, "interval": _pair(given["interval"]), "terms": _terms(given["terms"])})
 
         mixture = document["mixture"]
         names, score = [given["name"] for given in document["arms"]], document["score"]["name"]
@@ -241,10 +248,13 @@ class Mixture(_Result):
             terms=_terms(mixture["terms"]),
             best_single=document["best_single"]["name"],
             gain=document["gain"],
+            gain_interval=_pair(document["gain_interval"]),
+            p_value=document["p_value"],
             quadratic=_matrix(document["quadratic"]),
             linear=tuple(document["linear"]),
             constant=document["constant"],
             sentence=sentence,
+            certainty=certainty,
             subsets=Subsets._read(document["subsets"], score) if "subsets" in document else None,
             cheapest=Cheapest._read(document["cheapest"]) if "cheapest" in document else None,
             front=Front._read(document["front"], names, score) if "front" in document else None,
@@ -278,6 +288,8 @@ class Mixture(_Result):
             "mixture": {"loss": self.loss, "score": self.score, "gap": self.gap, "terms": _plain(self.terms)},
             "best_single": {"name": best.name, "loss": best.loss, "score": best.score},
             "gain": self.gain,
+            "gain_interval": _plain(self.gain_interval),
+            "p_value": self.p_value,
             "quadratic": _plain(self.quadratic),
             "linear": _plain(self.linear),
             "constant": self.constant,
@@ -322,6 +334,8 @@ class Mixture(_Result):
             f"objective {self.objective}{kernels}; loss {number(self.loss)} is within {tiny(self.gap)} "
             'of the optimum; "adds" is how much it grows without the arm'
         )
+        if self.certainty:
+            note = f"{self.certainty}\n\n{note}"
         strong = frozenset({len(rows) - 1})
         return Table(self.sentence, header, rows, note, strong=strong, bars=frozenset({2}))
 

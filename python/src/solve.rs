@@ -44,7 +44,7 @@ impl Questions {
     }
 }
 
-/// The document of `solve` and its sentence; `started` is told how many pairs there are before `progress` is told how many
+/// The document of `solve`, its sentence and how sure it is; `started` is told how many pairs there are before `progress` is told how many
 /// are done.
 #[pyfunction]
 #[pyo3(signature = (arms, problem, floor, cap, questions, started=None, progress=None))]
@@ -58,7 +58,7 @@ pub(crate) fn solve<'py>(
     questions: Questions,
     started: Option<Bound<'py, PyAny>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Bound<'py, PyDict>, String)> {
+) -> PyResult<(Bound<'py, PyDict>, String, Option<String>)> {
     let arms = problem.arms(&arms)?;
     let names = arms.names();
     let floors = by_arm("floor", &names, floor, Some(0.0)).map_err(raised)?;
@@ -87,6 +87,6 @@ pub(crate) fn solve<'py>(
         let (best, worth) = mixture::solve_asking(&arms, &loss.on(engine), &bounds, &questions)?;
         Ok(SolveDocument::new(&best, &prepared.objective).with_worth(worth))
     })?;
-    let sentence = document.sentence();
-    Ok((dictionary(py, &Document::Solve(document))?, sentence))
+    let (sentence, certainty) = (document.sentence(), document.certainty());
+    Ok((dictionary(py, &Document::Solve(document))?, sentence, certainty))
 }

@@ -50,6 +50,12 @@ pub struct SolveDocument {
     pub best_single: SolvedSingle,
     /// The best single arm's loss less the mixture's.
     pub gain: f64,
+    /// A 95% interval for the gain of the models themselves; none with `fid` or `vendi`, or with one arm.
+    #[serde(default)]
+    pub gain_interval: Option<[f64; 2]>,
+    /// Of the test that some single model is as good as any mixture; none as above.
+    #[serde(default)]
+    pub p_value: Option<f64>,
     /// K̂ (V-statistics), row by row.
     pub quadratic: Vec<Vec<f64>>,
     /// f̂.
@@ -70,7 +76,7 @@ pub struct SolvedArm {
     pub samples: usize,
     /// Its share in the mixture.
     pub weight: f64,
-    /// Where the share would be with other samples of the same models, 95% of the time; none with `fid` or `vendi`.
+    /// A 95% interval for the share in the best mixture of the models themselves; none with `fid` or `vendi`.
     pub interval: Option<[f64; 2]>,
     /// Its loss alone.
     pub loss: f64,
@@ -143,6 +149,8 @@ impl SolveDocument {
                 score: score(&best.terms, best.loss),
             },
             gain: mixture.gain,
+            gain_interval: mixture.gain_interval,
+            p_value: mixture.p_value,
             quadratic: mixture.form.rows(),
             linear: mixture.form.linear().to_vec(),
             constant: mixture.constant,
@@ -183,6 +191,19 @@ impl SolveDocument {
             brief(single),
             self.best_single.name
         )
+    }
+
+    /// How sure it is that a mixture is better, in one sentence; nothing where there is no test of it.
+    pub fn certainty(&self) -> Option<String> {
+        let (p, [low, high]) = (self.p_value?, self.gain_interval?);
+        let p_text = if p < 0.001 { "p < 0.001".into() } else { format!("p = {p:.*}", if p < 0.1 { 3 } else { 2 }) };
+        let verdict = if p <= 0.05 {
+            "The best mixture beats every single model"
+        } else {
+            "It cannot be ruled out that a single model is as good as any mixture"
+        };
+        let end = |value: f64| if value == 0.0 { "0".into() } else { brief(value) };
+        Some(format!("{verdict} ({p_text}); its gain in loss is {} to {} with 95% confidence.", end(low), end(high)))
     }
 }
 

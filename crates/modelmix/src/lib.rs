@@ -25,17 +25,20 @@
 //! reproduces a run exactly, on any number of threads.
 
 pub mod arms;
+pub mod certainty;
 pub mod compute;
 pub mod confidence;
 pub mod document;
 pub mod error;
 pub mod experiment;
 pub mod features;
+pub mod influence;
 pub mod kernel;
 pub mod load;
 pub mod loss;
 pub mod metrics;
 pub mod mixture;
+mod normal;
 pub mod objective;
 pub mod policy;
 pub mod quadratic;

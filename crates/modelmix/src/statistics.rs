@@ -282,43 +282,6 @@ impl Statistics {
         scatter
     }
 
-    /// How uncertain the gradient 2K̂α + f̂ at `weights` is, the samples of each arm being drawn independently: its
-    /// covariance matrix, row by row.
-    ///
-    /// To first order sample a of arm i moves entry j of the gradient by ψ_j/nᵢ with
-    /// ψ_j = 2αᵢ(κ̄_aj − K̂ᵢⱼ) + [i = j]·(2Σ_k α_k(κ̄_ak − K̂ᵢ_k) + f_a − f̂ᵢ), κ̄_aj the mean of κ between it and arm j; the
-    /// covariance is Σᵢ Cov(ψ)/nᵢ.
-    ///
-    /// # Panics
-    /// When there is not one weight an arm.
-    pub fn gradient_covariance(&self, weights: &[f64]) -> Vec<f64> {
-        let arms = self.arms();
-        assert_eq!(weights.len(), arms, "one weight an arm is needed");
-        let form = self.biased();
-        let mut covariance = vec![0.0; arms * arms];
-        let mut influence = vec![0.0; arms];
-        for (sample, &arm) in self.arm_of.iter().enumerate() {
-            let mut own = self.linear[sample] - form.linear()[arm];
-            for (other, entry) in influence.iter_mut().enumerate() {
-                let itself = if other == arm { self.self_terms[sample] } else { 0.0 };
-                let mean = (self.toward[other][sample] + itself) / self.counts[other].max(1) as f64;
-                let away = if self.counts[other] == 0 { 0.0 } else { mean - form.at(arm, other) };
-                *entry = 2.0 * weights[arm] * away;
-                own += 2.0 * weights[other] * away;
-            }
-            influence[arm] += own;
-            // One sample less in the denominator, since means were taken of the same samples.
-            let count = self.counts[arm] as f64;
-            let factor = 1.0 / (count * (count - 1.0).max(1.0));
-            for (i, &left) in influence.iter().enumerate() {
-                for (j, &right) in influence.iter().enumerate() {
-                    covariance[i * arms + j] += factor * left * right;
-                }
-            }
-        }
-        covariance
-    }
-
     /// Whether deserialised sums fit each other; a snapshot is not trusted.
     pub(crate) fn check(&self) -> Result<()> {
         let arms = self.arms();

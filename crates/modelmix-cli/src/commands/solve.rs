@@ -94,6 +94,10 @@ pub(crate) fn print(terminal: &Terminal, document: &SolveDocument) -> Result<()>
     columns.row(row);
     terminal.say(columns.text())?;
     terminal.say("")?;
+    if let Some(certainty) = document.certainty() {
+        terminal.say(certainty)?;
+        terminal.say("")?;
+    }
     let kernels: Vec<String> = document.kernels.iter().map(ToString::to_string).collect();
     let kernels = if kernels.is_empty() { String::new() } else { format!("; {}", kernels.join("; ")) };
     terminal.say(dim(&format!(

@@ -31,9 +31,22 @@ pub(super) fn facts(document: &SolveDocument) -> Vec<Fact> {
     }
     let arms = if document.arms.len() == 1 { "arm" } else { "arms" };
     facts.push(Fact::new("Samples", format!("{} of {} {arms}", numbers::count(samples), document.arms.len())));
-    facts.push(Fact::new("Gain in loss", brief(document.gain)));
+    facts.push(Fact::new("Gain in loss", gain(document)));
+    facts.extend(document.p_value.map(|p| Fact::new("A single model is as good", p_value(p))));
     facts.push(Fact::new("Proved to within", brief(document.mixture.gap)));
     facts
+}
+
+/// The gain, with its interval.
+fn gain(document: &SolveDocument) -> String {
+    let interval =
+        document.gain_interval.map(|[low, high]| format!(" (95% interval {} to {})", brief(low), brief(high)));
+    brief(document.gain) + &interval.unwrap_or_default()
+}
+
+/// How likely such samples are where it is so.
+fn p_value(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".into() } else { format!("p = {}", brief(p)) }
 }
 
 pub(super) fn blocks(document: &SolveDocument, place: &Place) -> Vec<Block> {

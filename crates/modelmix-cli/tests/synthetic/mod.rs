@@ -79,6 +79,8 @@ pub(crate) fn solve(names: &[String]) -> SolveDocument {
         best_single: SolvedSingle { name: arms[0].name.clone(), loss: arms[0].loss, score: arms[0].score },
         mixture: SolvedMixture { loss: 0.0021, score: 0.152, gap: 3.1e-17, terms: Vec::new() },
         gain: 0.0176,
+        gain_interval: Some([0.0171, 0.0183]),
+        p_value: Some(0.0004),
         linear: vec![-0.5; names.len()],
         constant: 0.25,
         quadratic,

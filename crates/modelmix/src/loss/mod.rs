@@ -299,6 +299,19 @@ impl Loss {
         rows: Rows<'_>,
         scores: &Scores,
     ) -> Result<Option<Vec<f64>>> {
+        self.term_linear_by_row(term, arm, rows, scores, &mut None)
+    }
+
+    /// The same; where f is a mean over the reference's rows, `by_row` becomes what each of them makes of the samples' mean f,
+    /// as if it were all of the reference.
+    pub(crate) fn term_linear_by_row(
+        &self,
+        term: &PreparedTerm,
+        arm: usize,
+        rows: Rows<'_>,
+        scores: &Scores,
+        by_row: &mut Option<Vec<f64>>,
+    ) -> Result<Option<Vec<f64>>> {
         let Some(linear) = &term.linear else { return Ok(None) };
         let reference =
             || self.reference.as_ref().expect("a term with balls or cross sums was prepared with a reference").view();
@@ -306,13 +319,15 @@ impl Loss {
         Ok(Some(match linear {
             Linear::Cross(kernel) => {
                 let n = reference().len() as f64;
-                let sums = if rows.len() == 1 {
+                let (sums, columns) = if rows.len() == 1 {
                     let mut row = vec![0.0; reference().len()];
                     self.backend.kernel_rows(kernel, 1.0, rows, reference(), &mut row);
-                    vec![row.iter().sum()]
+                    (vec![row.iter().sum()], row)
                 } else {
-                    self.backend.kernel_sums(kernel, rows, reference()).rows
+                    let sums = self.backend.kernel_sums(kernel, rows, reference());
+                    (sums.rows, sums.columns)
                 };
+                *by_row = Some(columns.into_iter().map(|sum| -2.0 * sum / rows.len() as f64).collect());
                 sums.into_iter().map(|sum: f64| -2.0 * sum / n).collect()
             }
             Linear::Precision(radii) => counts(radii).into_iter().map(|count| f64::from(count.min(1))).collect(),

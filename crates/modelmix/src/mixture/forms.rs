@@ -149,6 +149,8 @@ pub(super) struct Sums {
     toward: Vec<Vec<f64>>,
     self_terms: Vec<f64>,
     linear: Vec<f64>,
+    /// By arm, what each row of the reference makes of its f̂; empty where f does not come from a reference's mean.
+    by_row: Vec<Vec<f64>>,
 }
 
 impl Sums {
@@ -158,6 +160,7 @@ impl Sums {
             toward: vec![vec![0.0; samples]; arms.len()],
             self_terms: vec![0.0; samples],
             linear: vec![0.0; samples],
+            by_row: vec![Vec::new(); arms.len()],
         }
     }
 
@@ -176,23 +179,36 @@ impl Sums {
             }
         }
         for (i, RecordedArm { name, features, scores }) in arms.iter().enumerate() {
-            let values =
-                loss.term_linear(term, i, features.view(), scores).map_err(|error| error.of(format!("arm {name}")))?;
+            let mut by_row = None;
+            let values = loss
+                .term_linear_by_row(term, i, features.view(), scores, &mut by_row)
+                .map_err(|error| error.of(format!("arm {name}")))?;
             if let Some(values) = values {
                 sums.linear[place(i)].copy_from_slice(&values);
             }
+            sums.by_row[i] = by_row.unwrap_or_default();
         }
         Ok(sums)
     }
 
     fn scaled(mut self, weight: f64) -> Self {
         self.values_mut().for_each(|value| *value *= weight);
+        self.by_row.iter_mut().flatten().for_each(|value| *value *= weight);
         self
     }
 
     pub(super) fn add(&mut self, weight: f64, other: &Sums) {
         let more = other.toward.iter().flatten().chain(&other.self_terms).chain(&other.linear);
         self.values_mut().zip(more).for_each(|(value, more)| *value += weight * more);
+        for (rows, more) in self.by_row.iter_mut().zip(&other.by_row) {
+            rows.resize(rows.len().max(more.len()), 0.0);
+            rows.iter_mut().zip(more).for_each(|(value, more)| *value += weight * more);
+        }
+    }
+
+    /// What each row of the reference makes of every arm's f̂.
+    pub(super) fn take_by_row(&mut self) -> Vec<Vec<f64>> {
+        std::mem::take(&mut self.by_row)
     }
 
     fn values_mut(&mut self) -> impl Iterator<Item = &mut f64> {

@@ -2,7 +2,6 @@
 
 mod forms;
 mod front;
-mod intervals;
 mod program;
 mod sensitivity;
 mod worth;
@@ -41,6 +40,15 @@ pub struct Mixture {
     pub best_single: usize,
     /// The best single arm's loss less the mixture's.
     pub gain: f64,
+    /// A 95% interval for the gain of the models themselves, of which samples are a part; nothing with `fid` or `vendi` in the
+    /// objective, with one arm, or where an arm has fewer than two samples. It is unbiased where `gain`, found and
+    /// measured on the same samples, is a little too large.
+    #[serde(default)]
+    pub gain_interval: Option<[f64; 2]>,
+    /// How likely samples that speak so much for mixing are where some single model is as good as any mixture: at most so;
+    /// nothing as above.
+    #[serde(default)]
+    pub p_value: Option<f64>,
     /// K̂ and f̂ (V-statistics) of the quadratic and linear terms; smooth terms have no part in them.
     pub form: Quadratic,
     /// What is added to αᵀKα + fᵀα to make a loss of the quadratic and linear terms.
@@ -56,8 +64,8 @@ pub struct MixtureArm {
     pub samples: usize,
     /// Its share in the mixture.
     pub weight: f64,
-    /// Where its share would be with other samples of the same models, 95% of the time, to first order in the samples'
-    /// influence; nothing with `fid` or `vendi` in the objective.
+    /// A 95% interval for its share in the best mixture of the models themselves; nothing with `fid` or `vendi` in the
+    /// objective, or where an arm has fewer than two samples.
     pub interval: Option<[f64; 2]>,
     /// Its loss alone, constants included.
     pub loss: f64,
@@ -138,7 +146,7 @@ pub fn solve_within(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result
 
 fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
     let best = program.minimize(bounds, &vec![1.0 / arms.len() as f64; arms.len()])?;
-    let intervals = program.intervals(bounds, &best.weights)?;
+    let certainty = program.certainty(bounds, &best.weights)?;
     let mut reports = Vec::with_capacity(arms.len());
     let mut alone = Vec::with_capacity(arms.len());
     for (index, arm) in arms.iter().enumerate() {
@@ -150,7 +158,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
             name: arm.name.clone(),
             samples: arm.features.len(),
             weight: best.weights[index],
-            interval: intervals.as_ref().map(|intervals| intervals[index]),
+            interval: certainty.as_ref().map(|certainty| certainty.weights[index]),
             loss: value + program.constant(),
             terms,
             adds: match bounds.without(index) {
@@ -171,6 +179,8 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
         terms: program.at(&best.weights).1,
         best_single,
         gain: alone[best_single] - best.value,
+        gain_interval: certainty.as_ref().and_then(|certainty| certainty.gain),
+        p_value: certainty.as_ref().and_then(|certainty| certainty.p_value),
         form: program.form().clone(),
         constant: loss.constant(),
     })

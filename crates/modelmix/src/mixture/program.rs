@@ -2,11 +2,12 @@
 
 use super::TermValue;
 use super::forms::{Sums, TermForm, check};
-use super::intervals::weight_intervals;
 use crate::arms::RecordedArms;
+use crate::certainty::{Certainty, certainty};
 use crate::compute::check_stopped;
 use crate::error::Result;
 use crate::features::Rows;
+use crate::influence::Influences;
 use crate::loss::{Loss, PreparedTerm, Smooth};
 use crate::quadratic::Quadratic;
 use crate::simplex::{Bounds, Local, Solution, Solver, minimize_smooth};
@@ -20,6 +21,8 @@ pub(super) struct Program {
     constant: f64,
     /// All sums, the terms weighted and added; nothing where a term is smooth and has none.
     statistics: Option<Statistics>,
+    /// What each row of the reference makes of every arm's f̂.
+    by_row: Vec<Vec<f64>>,
 }
 
 enum Term {
@@ -61,8 +64,9 @@ impl Program {
             }
         }
         let is_smooth = terms.iter().any(|term| matches!(term, Term::Smooth(_)));
+        let by_row = all.take_by_row();
         let statistics = if is_smooth { None } else { Some(all.into_statistics(arms)?) };
-        Ok(Self { terms, form, constant, statistics })
+        Ok(Self { terms, form, constant, statistics, by_row })
     }
 
     /// What is added to a value to make a loss.
@@ -70,10 +74,12 @@ impl Program {
         self.constant
     }
 
-    /// A 95% interval for each of the optimal weights, where all terms are means over samples or pairs of them.
-    pub(super) fn intervals(&self, bounds: &Bounds, weights: &[f64]) -> Result<Option<Vec<[f64; 2]>>> {
+    /// How sure the optimal weights are, where all terms are means over samples or pairs of them, and every arm has two.
+    pub(super) fn certainty(&self, bounds: &Bounds, weights: &[f64]) -> Result<Option<Certainty>> {
         let Some(statistics) = &self.statistics else { return Ok(None) };
-        weight_intervals(statistics, &self.form, bounds, weights).map(Some)
+        let Some(influences) = Influences::new(statistics) else { return Ok(None) };
+        let influences = influences.with_reference(&self.by_row)?;
+        certainty(statistics, &influences, bounds, weights).map(Some)
     }
 
     /// αᵀKα + fᵀα of the terms that are quadratic or linear.

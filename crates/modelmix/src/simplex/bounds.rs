@@ -144,6 +144,25 @@ impl Bounds {
         Ok(shifted(left + share * (right - left)).collect())
     }
 
+    /// Whether one arm may have all of the weight.
+    pub(crate) fn allows_only(&self, arm: usize) -> bool {
+        (0..self.caps.len()).all(|other| if other == arm { self.caps[arm] == 1.0 } else { self.floors[other] == 0.0 })
+    }
+
+    /// The weight nearest to a value that an arm may have.
+    pub(crate) fn clamped(&self, arm: usize, value: f64) -> f64 {
+        value.clamp(self.floors[arm], self.caps[arm])
+    }
+
+    /// The same where all arms but these have no more than their floors; nothing where that is too little.
+    pub(crate) fn free_only(&self, free: &[usize]) -> Option<Self> {
+        let mut bounds = self.clone();
+        for arm in (0..self.caps.len()).filter(|arm| !free.contains(arm)) {
+            bounds.caps[arm] = bounds.floors[arm];
+        }
+        bounds.check(bounds.floors.len()).is_ok().then_some(bounds)
+    }
+
     /// The arms that can have weight within these bounds.
     pub(crate) fn usable(&self) -> Vec<usize> {
         let room = 1.0 - self.floors.iter().sum::<f64>();

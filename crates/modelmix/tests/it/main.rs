@@ -3,6 +3,7 @@
 // A test that cannot go on should stop there and say so.
 #![allow(clippy::unwrap_used)]
 
+mod certainty;
 mod compute;
 mod equations;
 mod experiment;

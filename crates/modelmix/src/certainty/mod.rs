@@ -1,0 +1,114 @@
+//! How sure the answer is: intervals on weights and gain, whether a mixture beats every single arm, and how far from the
+//! optimum a mixture can be. All of it from the influence of each sample; what it rests on is in `docs/certainty.md`.
+
+mod centre;
+mod draws;
+mod singles;
+
+use crate::error::Result;
+use crate::influence::Influences;
+use crate::simplex::Bounds;
+use crate::statistics::Statistics;
+use draws::Draws;
+
+/// The share of draws beyond each end of an interval.
+const TAIL: f64 = 0.025;
+/// The share of draws in which an arm that surely has a weight may be without.
+const SURELY: f64 = 0.005;
+/// Single arms whose losses differ by less than so many standard errors may all be the best one.
+const NEAR: f64 = 3.0;
+
+/// How sure an offline answer is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certainty {
+    /// A 95% interval for the weight of each arm in the best mixture of the models themselves.
+    pub weights: Vec<[f64; 2]>,
+    /// A 95% interval for the best single arm's loss less that of the best mixture; nothing with a single arm.
+    pub gain: Option<[f64; 2]>,
+    /// The greatest p-value of the tests that a single arm is as good as the best mixture, one an arm; nothing with a single
+    /// arm.
+    pub p_value: Option<f64>,
+}
+
+/// How sure the best weights within the bounds are; `weights` are those of the samples' own program, which intervals hold in
+/// any case.
+///
+/// Had other samples been drawn, the gradient at the optimum would have been another. To first order it is normal around
+/// the unbiased one, with the covariance that the samples' influences have; every draw of it gives the weights and the gain
+/// that it would have led to. See `docs/certainty.md` for what is made of them.
+///
+/// # Errors
+/// Bounds that no mixture fits.
+pub fn certainty(
+    statistics: &Statistics,
+    influences: &Influences,
+    bounds: &Bounds,
+    weights: &[f64],
+) -> Result<Certainty> {
+    let arms = weights.len();
+    let draws = Draws::new(statistics, influences, bounds, weights)?;
+    let mut intervals: Vec<[f64; 2]> = (0..arms).map(|arm| interval(&draws, bounds, arm)).collect();
+    for face in faces(&draws, bounds) {
+        let draws = Draws::new(statistics, influences, &face, weights)?;
+        if draws.may_be_best(influences, bounds, SURELY) {
+            for (arm, [low, high]) in intervals.iter_mut().enumerate() {
+                let [face_low, face_high] = interval(&draws, &face, arm);
+                (*low, *high) = (low.min(face_low), high.max(face_high));
+            }
+        }
+    }
+    for ([low, high], weight) in intervals.iter_mut().zip(weights) {
+        (*low, *high) = (low.min(*weight), high.max(*weight));
+    }
+    if arms == 1 {
+        return Ok(Certainty { weights: intervals, gain: None, p_value: None });
+    }
+    let apart: Vec<f64> = (0..arms).map(|arm| draws.estimate(arm) - draws.optimism).collect();
+    let errors: Vec<f64> = (0..arms).map(|arm| draws.error(arm)).collect();
+    let p_value = singles::p_value(statistics, &draws.centre.unbiased, influences, bounds, &apart, &errors);
+    let gain = gain(&draws, bounds, p_value);
+    Ok(Certainty { weights: intervals, gain: Some(gain), p_value: Some(p_value) })
+}
+
+/// Bounds that leave some arms out.
+///
+/// An arm that may be without weight in truth takes some from the others in half of all draws; where it is not one of the
+/// mixture, theirs are what they are without it. So intervals are also found without the least certain arm, without the two
+/// least certain, and so on, and with each uncertain arm beside the certain ones alone.
+fn faces(draws: &Draws, bounds: &Bounds) -> Vec<Bounds> {
+    let positive = |arm: usize| draws.positive(arm, bounds);
+    let mut order: Vec<usize> = (0..draws.centre.weights.len()).filter(|&arm| positive(arm) > SURELY).collect();
+    order.sort_by(|&a, &b| positive(b).total_cmp(&positive(a)));
+    let sure = order.iter().filter(|&&arm| positive(arm) >= 1.0 - SURELY).count();
+    let nested = (sure..order.len()).map(|kept| order[..kept].to_vec());
+    let beside = order.iter().skip(sure + 1).map(|&arm| [&order[..sure], &[arm]].concat());
+    nested.chain(beside).filter_map(|free| bounds.free_only(&free)).collect()
+}
+
+/// Borders push draws away from where they were drawn around as they pushed that from the truth; so both count, where the draws
+/// are and where the truth is if they are as far from it. Inside of all borders the two are the same.
+fn interval(draws: &Draws, bounds: &Bounds, arm: usize) -> [f64; 2] {
+    let (low, high) = (draws.weight(arm, TAIL), draws.weight(arm, 1.0 - TAIL));
+    let twice = 2.0 * draws.centre.weights[arm];
+    [bounds.clamped(arm, low.min(twice - high)), bounds.clamped(arm, high.max(twice - low))]
+}
+
+/// The gain is the least of the gains over each arm. The least of several lower ends lies below it as surely as each does; for
+/// upper ends, those of all arms that may be the best must hold, so each gets its part of the tail.
+fn gain(draws: &Draws, bounds: &Bounds, p_value: f64) -> [f64; 2] {
+    let arms = draws.centre.weights.len();
+    let best = (0..arms).min_by(|&a, &b| draws.estimate(a).total_cmp(&draws.estimate(b))).unwrap_or(0);
+    let is_near = |arm: &usize| draws.estimate(*arm) - draws.estimate(best) <= NEAR * draws.error_between(*arm, best);
+    let near: Vec<usize> = (0..arms).filter(is_near).collect();
+    let least = |ends: &mut dyn Iterator<Item = f64>| ends.fold(f64::INFINITY, f64::min);
+    // Optimised on the samples themselves, the mixture looks better than it is, and once more in every draw.
+    let low = least(&mut (0..arms).map(|arm| draws.gain(arm, TAIL) - 2.0 * draws.optimism));
+    let tail = TAIL / near.len() as f64;
+    let high = least(&mut near.into_iter().map(|arm| draws.gain(arm, 1.0 - tail)));
+    if !(0..arms).all(|arm| bounds.allows_only(arm)) {
+        return [low.min(high), high];
+    }
+    // No mixture is worse than a part of itself; and where a single arm may be the best, there may be no gain.
+    let (low, high) = (if p_value > TAIL { 0.0 } else { low.max(0.0) }, high.max(0.0));
+    [low.min(high), high]
+}

@@ -1,0 +1,171 @@
+//! Intervals, p-values and bounds against repeated draws of arms whose optimum is known.
+
+mod coverage;
+
+use modelmix::influence::{Functional, Influences};
+use modelmix::random::Random;
+use modelmix::{Quadratic, Statistics};
+
+use crate::worlds::Program;
+
+/// Places on a line with a Gaussian κ between them; an arm visits each with a probability of its own, and a price is added to
+/// make the optimum any that one likes. K and f of the arms, and so the optimum, are known exactly.
+pub(crate) struct Places {
+    kappa: Vec<Vec<f64>>,
+    arms: Vec<Vec<f64>>,
+    /// Where the reference's rows lie, and how many there are; nothing for RKE.
+    reference: Option<(Vec<f64>, usize)>,
+    price: Vec<f64>,
+}
+
+impl Places {
+    /// So many arms, each with a hump of its own; the optimum, which may be on the border, is at `optimum`. There `slack`
+    /// says by how much the gradient of arms without weight is above the others'.
+    pub(crate) fn new(reference: Option<usize>, optimum: &[f64], slack: &[f64]) -> Self {
+        let (arms, count) = (optimum.len(), 12);
+        let place = |at: usize| 4.0 * at as f64 / (count - 1) as f64;
+        let kappa =
+            (0..count).map(|x| (0..count).map(|y| (-(place(x) - place(y)).powi(2) / 0.5).exp()).collect()).collect();
+        let hump = |arm: usize| {
+            let middle = 4.0 * (arm as f64 + 0.5) / arms as f64;
+            let wide = (0.5 + 0.25 * (arm % 3) as f64) * (3.0 / arms as f64).min(1.0);
+            distribution(
+                (0..count).map(|x| 0.02 + (-(place(x) - middle).powi(2) / (2.0 * wide * wide)).exp()).collect(),
+            )
+        };
+        let even = distribution((0..count).map(|x| 1.0 + 0.1 * x as f64).collect());
+        let mut world = Self {
+            kappa,
+            arms: (0..arms).map(hump).collect(),
+            reference: reference.map(|rows| (even, rows)),
+            price: vec![0.0; arms],
+        };
+        let truth = world.truth();
+        let gradient =
+            |i: usize| 2.0 * (0..arms).map(|j| truth.quadratic[i][j] * optimum[j]).sum::<f64>() + truth.linear[i];
+        world.price = (0..arms).map(|i| 1.0 - gradient(i) + slack[i]).collect();
+        world
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.arms.len()
+    }
+
+    pub(crate) fn draw(&self, arm: usize, random: &mut Random) -> usize {
+        random.pick(&self.arms[arm])
+    }
+
+    /// f of a place for an arm, where the reference is as its distribution says.
+    pub(crate) fn linear(&self, arm: usize, x: usize) -> f64 {
+        let cross = |(even, _): &(Vec<f64>, usize)| -2.0 * mean(even, &self.kappa[x]);
+        self.price[arm] + self.reference.as_ref().map_or(0.0, cross)
+    }
+
+    pub(crate) fn truth(&self) -> Program {
+        let pair = |i: &Vec<f64>, j: &Vec<f64>| (0..i.len()).map(|x| i[x] * mean(j, &self.kappa[x])).sum::<f64>();
+        let linear = |i: usize| (0..self.kappa.len()).map(|x| self.arms[i][x] * self.linear(i, x)).sum::<f64>();
+        Program {
+            quadratic: self.arms.iter().map(|i| self.arms.iter().map(|j| pair(i, j)).collect()).collect(),
+            linear: (0..self.len()).map(linear).collect(),
+        }
+    }
+
+    /// Samples of every arm and of the reference, as sums: a sample's sum toward an arm is one over its places.
+    pub(crate) fn sample(&self, counts: &[usize], random: &mut Random) -> (Statistics, Influences) {
+        let drawn: Vec<Vec<usize>> = counts
+            .iter()
+            .enumerate()
+            .map(|(arm, &count)| (0..count).map(|_| self.draw(arm, random)).collect())
+            .collect();
+        let tally = |points: &[usize]| {
+            let mut tally = vec![0.0; self.kappa.len()];
+            points.iter().for_each(|&point| tally[point] += 1.0);
+            tally
+        };
+        let tallies: Vec<Vec<f64>> = drawn.iter().map(|points| tally(points)).collect();
+        let toward_place: Vec<Vec<f64>> =
+            tallies.iter().map(|tally| self.kappa.iter().map(|row| mean(tally, row)).collect()).collect();
+        let reference: Vec<usize> = self
+            .reference
+            .iter()
+            .flat_map(|(even, rows)| (0..*rows).map(|_| random.pick(even)).collect::<Vec<_>>())
+            .collect();
+        let rows = tally(&reference);
+        let linear_of = |arm: usize, x: usize| match &self.reference {
+            None => self.price[arm],
+            Some((_, count)) => self.price[arm] - 2.0 * mean(&rows, &self.kappa[x]) / *count as f64,
+        };
+        let samples: Vec<(usize, usize)> =
+            drawn.iter().enumerate().flat_map(|(arm, points)| points.iter().map(move |&x| (arm, x))).collect();
+        let toward = (0..self.len())
+            .map(|j| {
+                let own = |arm: usize, x: usize| if arm == j { self.kappa[x][x] } else { 0.0 };
+                samples.iter().map(|&(arm, x)| toward_place[j][x] - own(arm, x)).collect()
+            })
+            .collect();
+        let statistics = Statistics::from_sums(
+            samples.iter().map(|&(arm, _)| arm).collect(),
+            samples.iter().map(|&(_, x)| self.kappa[x][x]).collect(),
+            samples.iter().map(|&(arm, x)| linear_of(arm, x)).collect(),
+            toward,
+        )
+        .unwrap();
+        let by_row: Vec<Vec<f64>> = toward_place
+            .iter()
+            .zip(counts)
+            .map(|(toward, &count)| reference.iter().map(|&y| -2.0 * toward[y] / count as f64).collect())
+            .collect();
+        let influences = Influences::new(&statistics).unwrap().with_reference(&by_row).unwrap();
+        (statistics, influences)
+    }
+}
+
+fn mean(weights: &[f64], values: &[f64]) -> f64 {
+    weights.iter().zip(values).map(|(weight, value)| weight * value).sum()
+}
+
+fn distribution(values: Vec<f64>) -> Vec<f64> {
+    let sum: f64 = values.iter().sum();
+    values.into_iter().map(|value| value / sum).collect()
+}
+
+/// The variance that influences give is the one that estimates have over repeated draws: of a slope, of a difference of
+/// losses, and of a curvature, with a reference that is drawn too. 4,000 repeats know a variance to 2.2%; at 200 samples
+/// an arm the estimate is a few percent too large. Without the reference's part it is not that.
+#[test]
+fn influences_give_the_variance_of_repeated_draws() {
+    let world = Places::new(Some(150), &[0.3, 0.3, 0.4], &[0.0; 3]);
+    let weights = [0.2, 0.5, 0.3];
+    let functionals = [
+        Functional::gradient(1, &weights),
+        Functional::slope(0, 2, 3),
+        Functional::difference(&[1.0, 0.0, 0.0], &weights),
+        Functional::curvature(&[0.5, 0.3, -0.8]),
+    ];
+    let of = |form: &Quadratic| {
+        let alone = form.gradient(&[1.0, 0.0, 0.0]);
+        let bent: f64 =
+            (0..9).map(|at| [0.5, 0.3, -0.8][at / 3] * [0.5, 0.3, -0.8][at % 3] * form.quadratic()[at]).sum();
+        [form.gradient(&weights)[1], alone[2] - alone[0], form.single(0) - form.value(&weights), bent]
+    };
+    let repeats = 4000;
+    let mut random = Random::seeded(3);
+    let (mut sums, mut squares, mut said, mut without) = ([0.0; 4], [0.0; 4], [0.0; 4], [0.0; 4]);
+    for _ in 0..repeats {
+        let (statistics, influences) = world.sample(&[200, 150, 250], &mut random);
+        let given = Influences::new(&statistics).unwrap();
+        let (all, part) = (influences.covariance(&functionals), given.covariance(&functionals));
+        for (at, value) in of(&statistics.unbiased()).into_iter().enumerate() {
+            sums[at] += value / f64::from(repeats);
+            squares[at] += value * value / f64::from(repeats);
+            said[at] += all[5 * at] / f64::from(repeats);
+            without[at] += part[5 * at] / f64::from(repeats);
+        }
+    }
+    for at in 0..4 {
+        let variance = squares[at] - sums[at] * sums[at];
+        assert!((0.93..1.2).contains(&(said[at] / variance)), "{at}: {} for {variance}", said[at]);
+        // κ alone has no part of the reference in it
+        assert!(at == 3 || without[at] < 0.8 * variance, "{at}: {} for {variance}", without[at]);
+    }
+}
