@@ -109,13 +109,15 @@ class Loop:
         journal: Journal | None,
         moved: Callable[[int], object],
     ) -> None:
-        """Settle pulls until the budget is spent, those in flight from an earlier run first."""
+        """Settle pulls until the budget is spent or the session is done, those in flight from an earlier run first."""
         waiting = self.session.in_flight
         flying: dict[int, Flight] = {}
         arrived: dict[int, Answer] = {}
         with Crew(self.call, workers) as crew:
-            while self.spent < budget:
+            while self.spent < budget and (flying or waiting or not self.session.is_done):
                 while len(flying) < workers and self.spent + len(flying) < budget:
+                    if self.session.is_done and not waiting:
+                        break
                     pull = waiting.pop(0) if waiting else self.ask(journal)
                     flying[pull.id] = Flight(pull)
                     crew.start(pull, 1)

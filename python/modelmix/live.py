@@ -107,6 +107,8 @@ def run(
     retries: int = 2,
     workers: int = 1,
     ordered: bool = True,
+    until: str | float | None = None,
+    confidence: float = 0.95,
     rate: Rate | None = None,
     save: Save | None = None,
     keep: bool = True,
@@ -150,6 +152,10 @@ def run(
     ``ordered=False`` tells them as they come, which is quicker where some arms are slow. Ctrl-C
     does not wait for calls that are under way on threads.
 
+    With ``until`` the run ends before the budget is spent, once the weights are known to be near
+    enough to the optimum: within ``"5%"`` of the gain, or within so much of the loss, at that
+    ``confidence`` (see :class:`Session`).
+
     >>> import modelmix as mm
     >>> def left(count): return [[0.0, number] for number in range(count)]
     >>> def right(count): return [[9.0, number] for number in range(count)]
@@ -169,6 +175,8 @@ def run(
         seed=seed,
         batch=batch,
         rounds=budget,
+        until=until,
+        confidence=confidence,
         storage=storage,
         reference=reference,
         bandwidth=bandwidth,
@@ -181,7 +189,7 @@ def run(
     loop = Loop(session, generators, embed, rate, save, retries, seed, keep)
     journal = None
     if checkpoint is not None:
-        journal = Journal(checkpoint, _header(session, policy, seed, batch, budget, storage))
+        journal = Journal(checkpoint, _header(session, policy, seed, batch, budget, storage, until, confidence))
     try:
         with Bar(progress, "pulling", "pull") as bar:
             if journal is not None:
@@ -231,7 +239,16 @@ def _callable(generators: Mapping[str, Generator], others: dict[str, Any]) -> di
     return dict(generators)
 
 
-def _header(session: Session, policy: Policy | str, seed: int, batch: int, budget: int, storage: str) -> dict[str, Any]:
+def _header(
+    session: Session,
+    policy: Policy | str,
+    seed: int,
+    batch: int,
+    budget: int,
+    storage: str,
+    until: str | float | None,
+    confidence: float,
+) -> dict[str, Any]:
     """What a run must have in common with the one that it goes on with."""
     problem = session._problem
     assert problem is not None
@@ -250,4 +267,7 @@ def _header(session: Session, policy: Policy | str, seed: int, batch: int, budge
         "kappa_range": None if problem.kappa_range is None else [float(end) for end in problem.kappa_range],
         "score_ranges": {name: [float(end) for end in ends] for name, ends in sorted(problem.score_ranges.items())},
         "fingerprint": session._inner.fingerprint(),
+        # it sees to samples of every arm, so that another one asks otherwise
+        "until": None if until is None else str(until),
+        "confidence": None if until is None else confidence,
     }

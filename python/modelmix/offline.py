@@ -14,6 +14,7 @@ from .objectives import Objective, ScoreValues, problem
 from .policies import Policy
 from .policies import text as policy_text
 from .results import Mixture, Scores, Simulation
+from .session import Stop, stop
 
 if TYPE_CHECKING:
     import numpy as np
@@ -243,6 +244,7 @@ class SimulationSettings:
     in_flight: int | None
     checkpoints: int | None
     memory: int | None
+    until: Stop | None = None
 
 
 def simulate(
@@ -258,6 +260,9 @@ def simulate(
     replacement: bool = True,
     checkpoints: int = 100,
     memory: int | None = None,
+    until: str | float | None = None,
+    confidence: float = 0.95,
+    certify: Literal["weights", "shares"] = "weights",
     reference: ArrayLike | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
@@ -267,7 +272,8 @@ def simulate(
 ) -> Simulation:
     """Run policies on recorded arms, as if every sample had to be asked for, and see how quickly they find the mixture.
 
-    Every policy runs with the seeds ``seed``, ``seed + 1``, …; policies of the same seed are given the same samples.
+    Every policy runs with the seeds ``seed``, ``seed + 1``, …; policies of the same seed are given the same samples. With ``until``
+    each run notes when it might have stopped (see :class:`Session`), and whether that would have been wrong.
 
     >>> import modelmix as mm
     >>> arms = mm.load("data/fashion/truncated.npz")
@@ -287,6 +293,7 @@ def simulate(
         in_flight=in_flight,
         checkpoints=checkpoints,
         memory=memory,
+        until=stop(until, confidence, certify),
     )
     with Bar(progress, "simulating", "run") as bar:
         document = _modelmix.simulate(named(arms), given, settings, bar.started, bar.done if progress else None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Estimate", "Mixture", "MixtureArm", "Prdc", "ScoredMixture", "ScoredSet", "Scores", "SessionArm", "SessionReport",
-    "SimulatedPolicy", "Simulation", "Spread", "TermValue",
+    "SimulatedPolicy", "Simulation", "Spread", "Stopped", "TermValue",
 ]  # fmt: skip
 
 
@@ -495,6 +495,18 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Stopped:
+    """When the sessions of a policy were sure enough to stop."""
+
+    #: The median round; none where half of the seeds were never sure.
+    round: float | None
+    #: The share of seeds that were sure before the last round.
+    share: float
+    #: The share of seeds that were sure, and wrong by what all recorded samples say.
+    wrong: float
+
+
+@dataclass(frozen=True)
 class SimulatedPolicy:
     """How a policy did."""
 
@@ -510,6 +522,8 @@ class SimulatedPolicy:
     weights: tuple[float, ...]
     #: The median round from which on 90, 95 and 99 percent of the gain are kept; none where half of the seeds do not get there.
     reached: dict[str, float | None]
+    #: When its sessions were sure enough to stop; none where that was not asked for.
+    stopped: Stopped | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -536,6 +550,8 @@ class Simulation(_Result):
     gain: float
     #: By policy, as the command line takes it, in the order given.
     policies: dict[str, SimulatedPolicy]
+    #: When sessions were to stop; none where that was not asked for.
+    until: dict[str, Any] | None = None
 
     def __getitem__(self, policy: object) -> SimulatedPolicy:
         """How a policy did: by its text or its object."""
@@ -551,6 +567,7 @@ class Simulation(_Result):
                 shares=_matrix(given["shares"]),
                 weights=tuple(given["weights"]),
                 reached=given["reached"],
+                stopped=Stopped(**given["stopped"]) if "stopped" in given else None,
             )
 
         return cls(
@@ -568,10 +585,15 @@ class Simulation(_Result):
             best_single_loss=document["best_single"]["loss"],
             gain=document["gain"],
             policies={name: policy(document["policies"][name]) for name in document["order"]},
+            until=document.get("until"),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data: the document of ``modelmix simulate --json``."""
+        policies = _plain(self.policies)
+        for policy in policies.values():
+            if policy["stopped"] is None:
+                del policy["stopped"]
         return {
             "command": "simulate",
             "version": self.version,
@@ -584,8 +606,9 @@ class Simulation(_Result):
             "optimum": {"weights": list(self.optimum.values()), "loss": self.optimal_loss},
             "best_single": {"name": self.best_single, "loss": self.best_single_loss},
             "gain": self.gain,
+            **({} if self.until is None else {"until": _plain(self.until)}),
             "order": list(self.policies),
-            "policies": _plain(self.policies),
+            "policies": policies,
         }
 
     def to_pandas(self) -> pd.DataFrame:
@@ -606,6 +629,7 @@ class Simulation(_Result):
 
     def _table(self) -> Table:
         header = ["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"]
+        header += ["sure at", "sure", "wrong"] if self.until else []
         rows: list[Sequence[str]] = []
         for name, done in self.policies.items():
             share, most = max((share, arm) for arm, share in enumerate(done.weights))
@@ -616,6 +640,7 @@ class Simulation(_Result):
                     number(done.regret.mean[-1]),
                     *(count(done.reached[kept]) for kept in ("90", "95", "99")),
                     f"{shorten(self.arms[most], 30)} {100 * share:.0f}%",
+                    *_sure(done.stopped),
                 ]
             )
         first, done = next(iter(self.policies.items()))
@@ -631,7 +656,17 @@ class Simulation(_Result):
             f"best single arm {self.best_single} {number(self.best_single_loss)}; "
             '"to 95%" is the median round from which on 95% of the gain between them is kept'
         )
+        if self.until:
+            gap = self.until["gap"] + (" of the gain" if self.until["gap"].endswith("%") else "")
+            note += (
+                f'; "sure at" is the median round after which the {self.until["of"]} were known to be within {gap} '
+                f"of the optimum with {100 * self.until['confidence']:g}% confidence"
+            )
         return Table(title, header, rows, note, left=frozenset({6}))
+
+
+def _sure(stopped: Stopped | None) -> list[str]:
+    return [] if stopped is None else [count(stopped.round), percent(stopped.share), percent(stopped.wrong)]
 
 
 @dataclass(frozen=True)
@@ -676,6 +711,13 @@ class SessionReport(_Result):
     #: K and f (V-statistics); arms without samples have zeros.
     quadratic: tuple[tuple[float, ...], ...]
     linear: tuple[float, ...]
+    #: How far above the least loss of any mixture of the models the weights, and the shares, are at most, with the confidence
+    #: asked for (95% where none was), at this moment; none while an arm has fewer than ten samples.
+    bound_on_weights: float | None = None
+    bound_on_shares: float | None = None
+    #: Whether the session may stop, and what by: ``{"samples": …, "mixture": […], "within": …}``.
+    is_done: bool = False
+    verdict: dict[str, Any] | None = None
 
     @property
     def weights(self) -> dict[str, float]:
@@ -711,6 +753,10 @@ class SessionReport(_Result):
             best_single=None if best is None else arms[best].name,
             quadratic=_matrix([flat[at : at + len(arms)] for at in range(0, len(flat), len(arms))]),
             linear=tuple(document["form"]["linear"]),
+            bound_on_weights=document["bound_on_weights"],
+            bound_on_shares=document["bound_on_shares"],
+            is_done=document["is_done"],
+            verdict=document["verdict"],
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -759,4 +805,8 @@ class SessionReport(_Result):
             f"of the best mixture of them {number(self.mixture_loss)}, "
             f"best single arm {NOTHING if self.best_single is None else self.best_single}"
         )
+        if self.bound_on_weights is not None:
+            note += f"; the weights are at most {number(self.bound_on_weights)} above the least loss"
+        if self.is_done:
+            note += "; the session may stop"
         return Table(title, header, rows, note, bars=frozenset({2}))

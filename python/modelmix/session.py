@@ -35,6 +35,20 @@ class Pull:
 
 
 @dataclass(frozen=True)
+class Stop:
+    """When a session may stop, as the extension takes it."""
+
+    gap: str
+    confidence: float
+    of: str
+
+
+def stop(until: str | float | None, confidence: float, certify: str) -> Stop | None:
+    """``"5%"`` of the gain, or a loss."""
+    return None if until is None else Stop(str(until), float(confidence), certify)
+
+
+@dataclass(frozen=True)
 class SessionSettings:
     """How a session is run, as the extension takes it."""
 
@@ -43,6 +57,7 @@ class SessionSettings:
     batch: int
     rounds: int | None
     storage: str
+    until: Stop | None = None
 
 
 class Session:
@@ -72,6 +87,9 @@ class Session:
         batch: int = 1,
         rounds: int | None = None,
         storage: Literal["single", "half"] = "single",
+        until: str | float | None = None,
+        confidence: float = 0.95,
+        certify: Literal["weights", "shares"] = "weights",
         reference: ArrayLike | None = None,
         bandwidth: float | None = None,
         costs: Mapping[str, float] | None = None,
@@ -84,7 +102,9 @@ class Session:
 
         A pull asks for ``batch`` samples. ``rounds`` is how many pulls there will be, where that is known (Successive Halving
         plans by it). ``storage="half"`` holds features in half precision. A bandwidth must be given where no reference tells
-        the scale of the features. ``kappa_range`` and ``score_ranges`` are for policies with constants, where a kernel or a
+        the scale of the features. With ``until`` the session says when it may stop (:attr:`is_done`): when the weights, or the
+        shares of the samples, are known to be within ``"5%"`` of the gain, or so much of the loss, of the optimum; it then sees to
+        it that every arm has samples enough to tell. ``kappa_range`` and ``score_ranges`` are for policies with constants, where a kernel or a
         score has no range of its own; ``width`` is that of the features, where a kernel needs it before the first.
         """
         self._problem: Problem | None = problem(
@@ -98,7 +118,7 @@ class Session:
             seed=seed,
             threads=threads,
         )
-        settings = SessionSettings(policy_text(policy), seed, batch, rounds, storage)
+        settings = SessionSettings(policy_text(policy), seed, batch, rounds, storage, stop(until, confidence, certify))
         self._inner = _modelmix.Session.over_features([str(arm) for arm in arms], self._problem, settings)
 
     @classmethod
@@ -110,13 +130,16 @@ class Session:
         seed: int = 0,
         batch: int = 1,
         rounds: int | None = None,
+        until: str | float | None = None,
+        confidence: float = 0.95,
+        certify: Literal["weights", "shares"] = "weights",
         ranges: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> Session:
         """Start a session without features: you give κ and f of every sample (:meth:`tell_values`).
 
         ``ranges`` are the smallest and largest values of κ and of f, for policies with constants.
         """
-        settings = SessionSettings(policy_text(policy), seed, batch, rounds, "single")
+        settings = SessionSettings(policy_text(policy), seed, batch, rounds, "single", stop(until, confidence, certify))
         return cls._around(_modelmix.Session.over_values([str(arm) for arm in arms], ranges, settings), None)
 
     @classmethod
@@ -129,6 +152,11 @@ class Session:
     def arms(self) -> list[str]:
         """The arms' names."""
         return self._inner.arms()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether what ``until`` asks for is reached; once it is, it stays so."""
+        return self._inner.is_done()
 
     @property
     def in_flight(self) -> list[Pull]:

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use modelmix::loss::Scores;
 use modelmix::session::{Snapshot, Storage};
-use modelmix::{Error, PolicySpec, Pull, Ranges, SessionSettings, Values};
+use modelmix::{Error, PolicySpec, Pull, Ranges, SessionSettings, Until, Values};
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -30,6 +30,22 @@ pub(crate) struct Settings {
     batch: usize,
     rounds: Option<usize>,
     storage: String,
+    until: Option<Stop>,
+}
+
+/// When a session may stop, as the package hands it over.
+#[derive(FromPyObject)]
+pub(crate) struct Stop {
+    gap: String,
+    confidence: f64,
+    of: String,
+}
+
+impl Stop {
+    pub(crate) fn read(&self) -> PyResult<Until> {
+        let gap = self.gap.parse().map_err(raised)?;
+        Ok(Until { gap, confidence: self.confidence, of: self.of.parse().map_err(raised)? })
+    }
 }
 
 impl Settings {
@@ -49,7 +65,8 @@ impl Settings {
             Some(text) => PolicySpec::parse(text).map_err(raised)?,
             None => PolicySpec::default(),
         };
-        Ok(SessionSettings { policy, seed: self.seed, batch: self.batch, rounds: self.rounds, storage })
+        let until = self.until.as_ref().map(Stop::read).transpose()?;
+        Ok(SessionSettings { policy, seed: self.seed, batch: self.batch, rounds: self.rounds, storage, until })
     }
 }
 
@@ -127,6 +144,11 @@ impl Session {
         let features = features(&format!("pull {pull}"), array, Use::Call)?;
         let scores: Scores = scores;
         briefly(py, move || self.lock().tell_scored(pull, &features, &scores))
+    }
+
+    /// Whether it may stop.
+    fn is_done(&self) -> bool {
+        self.lock().is_done()
     }
 
     /// Samples as numbers: κ against every earlier sample, κ against itself, f.

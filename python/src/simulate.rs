@@ -11,6 +11,7 @@ use crate::arrays::Use;
 use crate::documents::dictionary;
 use crate::errors::raised;
 use crate::objective::Problem;
+use crate::session::Stop;
 use crate::work::{Progress, run};
 
 /// What to simulate, as the package hands it over: an object with these attributes. What is none is as the library has it.
@@ -24,6 +25,7 @@ pub(crate) struct Settings {
     in_flight: Option<usize>,
     checkpoints: Option<usize>,
     memory: Option<usize>,
+    until: Option<Stop>,
 }
 
 /// The document of `simulate`; `started` is told how many runs there are before `progress` is told how many are done.
@@ -57,6 +59,7 @@ pub(crate) fn simulate<'py>(
         checkpoints: settings.checkpoints.unwrap_or(usual.checkpoints),
         threads: prepared.threads,
         memory: settings.memory.unwrap_or(usual.memory),
+        until: settings.until.as_ref().map(Stop::read).transpose()?,
     };
     if let Some(started) = started {
         started.call1((simulation.policies.len().saturating_mul(simulation.seeds),))?;

@@ -60,6 +60,17 @@ def test_rke_against_numpy(blobs: dict[str, Array]) -> None:
     assert best.kernels == ({"name": "gaussian", "bandwidth": 2.0},)
 
 
+def test_how_sure_it_is(blobs: dict[str, Array]) -> None:
+    best = mm.solve(blobs, mm.Rke(bandwidth=2.0))
+    assert best.gain_interval is not None and best.p_value is not None and best.certainty is not None
+    low, high = best.gain_interval
+    assert 0 <= low < high and 0 <= best.p_value <= 1
+    assert best.certainty in str(best)
+    for objective in (mm.Vendi(), None):
+        one = mm.solve(blobs, objective) if objective else mm.solve({"left": blobs["left"]}, mm.Rke(bandwidth=2.0))
+        assert one.gain_interval is None and one.p_value is None and one.certainty is None
+
+
 def test_kid_against_numpy(blobs: dict[str, Array]) -> None:
     reference = np.concatenate([blobs["left"], blobs["right"]])
     best = mm.solve(blobs, mm.Kid(reference, bandwidth=2.0))
@@ -177,6 +188,16 @@ def _cosine(rows: Array) -> Array:
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     product: Array = rows @ rows.T
     return product
+
+
+def test_simulated_sessions_stop(specialists: dict[str, Array], reference: Array) -> None:
+    report = mm.simulate(
+        specialists, mm.Kid(reference, bandwidth=20), policies=["adaptive"], rounds=900, seeds=3, until="30%"
+    )
+    stopped = report["adaptive"].stopped
+    assert stopped is not None and stopped.round is not None and stopped.share == 1.0 and stopped.wrong == 0.0
+    assert report.until == {"gap": "30%", "confidence": 0.95, "of": "weights"}
+    assert "sure at" in str(report)
 
 
 def test_simulate(blobs: dict[str, Array]) -> None:

@@ -33,7 +33,19 @@ def by_arm(values: dict[str, float]) -> str:
 
 def from_command_line(case: dict[str, Any]) -> Any:
     words = [case["command"], *case["arms"], "--json", "--seed", str(case.get("seed", 0))]
-    for name in ("reference", "objective", "bandwidth", "rounds", "seeds", "samples", "within", "front", "bandwidths"):
+    options = (
+        "reference",
+        "objective",
+        "bandwidth",
+        "rounds",
+        "seeds",
+        "until",
+        "samples",
+        "within",
+        "front",
+        "bandwidths",
+    )
+    for name in options:
         if name in case:
             words += [f"--{name}={case[name]}"]
     for name in ("costs", "floor", "cap", "weights", "fees"):
@@ -61,9 +73,10 @@ def from_python(case: dict[str, Any]) -> Any:
         more = {name: case[name] for name in ("metrics", "weights") if name in case}
         return mm.score(arms, reference, objective=objective, **given, **more).to_dict()
     if case["command"] == "simulate":
-        more = {name: case[name] for name in ("policies", "rounds", "seeds") if name in case}
+        more = {name: case[name] for name in ("policies", "rounds", "seeds", "until") if name in case}
         return mm.simulate(arms, objective, reference=reference, **given, **more).to_dict()
-    session = mm.Session(arms, objective, reference=reference, policy=case["policies"][0], **given)
+    until = case.get("until")
+    session = mm.Session(arms, objective, reference=reference, policy=case["policies"][0], until=until, **given)
     rows = {arm: iter(features) for arm, features in arms.items()}
     for _ in range(case["rounds"]):
         pull = session.ask()

@@ -214,3 +214,57 @@ def test_any_order_of_calls_keeps_the_books(calls: list[str], seed: int) -> None
     assert (report.samples, sum(arm.abandoned for arm in report.arms)) == (told, given_up)
     assert session.in_flight == sorted(flying, key=lambda pull: pull.id)
     assert sum(report.weights.values()) == pytest.approx(1.0 if told else 0.0)
+
+
+def test_a_session_says_when_it_may_stop(specialists: dict[str, Array], reference: Array) -> None:
+    session = mm.Session(specialists, mm.Kid(reference, bandwidth=20), until="30%", confidence=0.9)
+    assert not session.is_done and session.report().bound_on_weights is None
+    rounds = 0
+    while not session.is_done:
+        pull = session.ask()
+        session.tell(pull, specialists[pull.arm][rounds % 1500])
+        rounds += 1
+        assert rounds < 1500
+    report = session.report()
+    best = mm.solve(specialists, mm.Kid(reference, bandwidth=20))
+    assert report.is_done and report.verdict is not None and report.verdict["samples"] == rounds
+    assert report.bound_on_weights is not None and report.bound_on_weights < 0.3 * best.gain
+    assert "the session may stop" in str(report)
+    assert min(arm.samples for arm in report.arms) >= 10
+    assert pickle.loads(pickle.dumps(session)).is_done
+    weights = np.array(report.verdict["mixture"])
+    loss = weights @ np.array(best.quadratic) @ weights + np.array(best.linear) @ weights + best.constant
+    assert loss - best.loss < 0.3 * best.gain
+
+
+@pytest.mark.parametrize(
+    ("until", "confidence", "sentence"),
+    [("lots", 0.95, "such as 5%"), (-1.0, 0.95, "such as 5%"), ("5%", 1.5, "between 0 and 1")],
+)
+def test_when_to_stop_is_checked(until: Any, confidence: float, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        mm.Session(["a", "b"], mm.Rke(bandwidth=1), until=until, confidence=confidence)
+
+
+def test_a_run_ends_early(specialists: dict[str, Array], reference: Array, tmp_path: Path) -> None:
+    def run(budget: int, **more: Any) -> mm.Run:
+        made = dict.fromkeys(specialists, 0)
+
+        def generator(arm: str) -> Any:
+            def make(count: int) -> Array:
+                made[arm] += count
+                return specialists[arm][[number % 1500 for number in range(made[arm] - count, made[arm])]]
+
+            return make
+
+        generators = {arm: generator(arm) for arm in specialists}
+        objective = mm.Kid(reference, bandwidth=20)
+        return mm.run(generators, lambda rows: rows, objective, budget=budget, until="30%", **more)
+
+    path = tmp_path / "journal"
+    done = run(3000, checkpoint=path)
+    assert done.pulls < 3000 and done.report.is_done
+    assert run(3000, checkpoint=path).pulls == done.pulls
+    assert run(3000, workers=3).report.is_done
+    with pytest.raises(ValueError, match="has confidence 0.95 where this run has 0.99"):
+        run(3000, checkpoint=path, confidence=0.99)

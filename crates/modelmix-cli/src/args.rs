@@ -236,6 +236,15 @@ pub(crate) struct SimulateArgs {
     /// At how many rounds, evenly spaced, results are kept
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) checkpoints: usize,
+    /// When sessions may stop: as near the optimum as 5% of the gain, or 0.001 of the loss
+    #[arg(long, value_name = "GAP")]
+    pub(crate) until: Option<String>,
+    /// With what confidence they may
+    #[arg(long, value_name = "SHARE", default_value = "95%", requires = "until")]
+    pub(crate) confidence: String,
+    /// What is to be so near: the weights found, or the shares of the samples
+    #[arg(long, value_name = "WHAT", default_value = "weights", requires = "until")]
+    pub(crate) certify: String,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]

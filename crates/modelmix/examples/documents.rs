@@ -14,7 +14,9 @@ use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
 use modelmix::mixture::{Allowance, Budget, Questions, solve_asking, traded};
 use modelmix::simplex::Bounds;
-use modelmix::{Features, Inputs, Objective, RecordedArms, Session, SessionSettings, Simulation, simulate, solve};
+use modelmix::{
+    Features, Gap, Inputs, Objective, RecordedArms, Session, SessionSettings, Simulation, Until, simulate, solve,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -45,6 +47,7 @@ struct Case {
     policies: Vec<String>,
     rounds: Option<usize>,
     seeds: Option<usize>,
+    until: Option<Gap>,
     #[serde(default)]
     seed: u64,
 }
@@ -99,6 +102,7 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
                 rounds: case.rounds.ok_or("a simulation has rounds")?,
                 seeds: case.seeds.ok_or("a simulation has seeds")?,
                 seed: case.seed,
+                until: case.until.map(Until::new),
                 ..Simulation::default()
             };
             let report = simulate(&arms, &loss, &simulation)?;
@@ -141,7 +145,8 @@ fn score(
 /// Every pull of an arm is answered by the arm's next recorded row.
 fn session(case: &Case, arms: &RecordedArms, loss: modelmix::Loss) -> Result<serde_json::Value, Box<dyn Error>> {
     let policy = case.policies.first().map_or("adaptive", String::as_str).parse()?;
-    let settings = SessionSettings { policy, seed: case.seed, ..SessionSettings::default() };
+    let until = case.until.map(Until::new);
+    let settings = SessionSettings { policy, seed: case.seed, until, ..SessionSettings::default() };
     let mut session = Session::new(arms.names(), loss, &settings)?;
     let mut next = vec![0; arms.len()];
     for _ in 0..case.rounds.ok_or("a session has rounds")? {

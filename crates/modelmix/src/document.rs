@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::arms::{RecordedArm, RecordedArms};
+use crate::certainty::Until;
 use crate::error::Result;
 use crate::features::Features;
 use crate::kernel::Kernel;
 use crate::metrics::{ErrorBy, Metric, Pool, ScoreSettings, ScoreTable, Scorer};
 use crate::mixture::{Mixture, TermValue, Worth};
 use crate::objective::Objective;
-use crate::simulate::{PolicyReport, Reached, SimulationReport, Spread};
+use crate::simulate::{PolicyReport, Reached, SimulationReport, Spread, Stopped};
 
 pub use crate::objective::ScoreMeaning;
 
@@ -387,6 +388,9 @@ pub struct SimulateDocument {
     pub best_single: SimulatedSingle,
     /// The best single arm's loss less the optimum's.
     pub gain: f64,
+    /// When sessions were to stop; absent where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
     /// The policies' names in the order given.
     pub order: Vec<String>,
     /// By policy, as users write it.
@@ -426,6 +430,9 @@ pub struct SimulatedPolicy {
     pub weights: Vec<f64>,
     /// The median round from which on so many percent of the gain are kept; none where half of the seeds do not get there.
     pub reached: Reached,
+    /// When its sessions were sure enough to stop; absent where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
 }
 
 impl SimulateDocument {
@@ -438,6 +445,7 @@ impl SimulateDocument {
             shares: policy.shares.clone(),
             weights: policy.weights.clone(),
             reached: policy.reached,
+            stopped: policy.stopped,
         };
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -453,6 +461,7 @@ impl SimulateDocument {
                 loss: report.best_single_loss,
             },
             gain: report.gain,
+            until: report.until,
             order: report.policies.iter().map(|policy| policy.policy.clone()).collect(),
             policies: report.policies.iter().map(|report| (report.policy.clone(), policy(report))).collect(),
         }

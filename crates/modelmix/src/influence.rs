@@ -84,7 +84,8 @@ pub struct Influences {
 }
 
 impl Influences {
-    /// Of the samples held, a reference taken as given. Nothing where an arm has fewer than two samples.
+    /// Of the samples held, a reference taken as given. Nothing where an arm has fewer than two samples, or values are so large
+    /// that their squares are not finite.
     pub fn new(statistics: &Statistics) -> Option<Self> {
         let (arms, counts) = (statistics.arms(), statistics.counts());
         if counts.iter().any(|&count| count < 2) {
@@ -105,7 +106,8 @@ impl Influences {
         for (sums, &count) in by_arm.iter_mut().zip(counts) {
             finish(sums, size, spread(count));
         }
-        Some(Self { arms, by_arm, reference: vec![0.0; arms * arms], rows: Vec::new() })
+        let is_finite = by_arm.iter().flatten().all(|value| value.is_finite());
+        is_finite.then(|| Self { arms, by_arm, reference: vec![0.0; arms * arms], rows: Vec::new() })
     }
 
     /// Counts the reference as a sample too: `rows[j][y]` is what row y would make of f̂_j if it were all of the reference.

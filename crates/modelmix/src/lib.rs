@@ -51,6 +51,7 @@ pub mod statistics;
 mod text;
 
 pub use arms::{RecordedArm, RecordedArms};
+pub use certainty::{Certified, Gap, Until};
 pub use error::{Error, Result};
 pub use experiment::Experiment;
 pub use features::{Features, Rows};

@@ -17,7 +17,9 @@ best: mm.Mixture = mm.solve(arms, objective, cap={"bag": 0.9}, threads=2)
 weights: dict[str, float] = best.weights
 gap: float = best.gap
 interval: tuple[float, float] | None = best.arms[0].interval
-print(best, weights, gap, interval, best.to_dict()["gain"])
+gain: tuple[float, float] | None = best.gain_interval
+p_value: float | None = best.p_value
+print(best, weights, gap, gain, p_value, interval, best.to_dict()["gain"])
 
 table: mm.Scores = mm.score(arms, reference, metrics=["fid", "recall"], weights=weights)
 fid: float = table["bag"]["fid"]
@@ -35,6 +37,8 @@ for number in range(10):
     pull: mm.Pull = session.ask()
     session.tell(pull, arms[pull.arm][number])
 state: mm.SessionReport = session.report()
+bound: float | None = state.bound_on_weights
+is_done: bool = session.is_done
 loss: float | None = state.loss
 
 
@@ -49,4 +53,4 @@ done: mm.Run = mm.run(
     budget=5,
 )
 failures: list[mm.Failure] = done.failures["a"]
-print(done.weights, failures, fid, mixed, also, rounds, loss)
+print(done.weights, failures, bound, is_done, fid, mixed, also, rounds, loss)

@@ -1,14 +1,15 @@
 //! `modelmix simulate`: policies on recorded arms.
 
+use modelmix::certainty;
 use modelmix::document::{Document, SimulateDocument, brief};
-use modelmix::{Loss, Objective, PolicySpec, Simulation, simulate_watched};
+use modelmix::{Gap, Loss, Objective, PolicySpec, Simulation, Until, simulate_watched};
 
 use super::output::{self, Section};
 use super::solve::prepare;
 use crate::args::SimulateArgs;
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bold, count, dim};
+use crate::terminal::{Columns, Terminal, bold, count, dim, percent};
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         in_flight: args.in_flight,
         checkpoints: args.checkpoints,
         threads: args.common.threads,
+        until: until(args)?,
         ..Simulation::default()
     };
     let section = output::section("simulate", &args.output, &recorded)?;
@@ -41,6 +43,13 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     let title = args.output.title.clone().unwrap_or_else(|| "Policies".into());
     let section = output::weighed(Section { simulate: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output).map(drop)
+}
+
+/// When sessions may stop.
+fn until(args: &SimulateArgs) -> Result<Option<Until>> {
+    let Some(gap) = &args.until else { return Ok(None) };
+    let confidence = certainty::parse_confidence(&args.confidence)?;
+    Ok(Some(Until { gap: gap.parse()?, confidence, of: args.certify.parse()? }))
 }
 
 /// The document of a simulation.
@@ -61,15 +70,18 @@ pub(crate) fn run_policies(
 pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<()> {
     terminal.say(bold(&sentence(document)))?;
     terminal.say("")?;
-    let mut columns =
-        Columns::new(&["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"]).left(6);
+    let mut header = vec!["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"];
+    if document.until.is_some() {
+        header.extend(["sure at", "sure", "wrong"]);
+    }
+    let mut columns = Columns::new(&header).left(6);
     for name in &document.order {
         let policy = &document.policies[name];
         let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
         let round = |round: Option<f64>| round.map_or("–".into(), |round| count(round.round() as usize));
         let most =
             (0..policy.weights.len()).max_by(|&a, &b| policy.weights[a].total_cmp(&policy.weights[b])).unwrap_or(0);
-        columns.row(vec![
+        let mut row = vec![
             name.clone(),
             format!("{} ± {}", brief(last(&policy.loss.mean)), brief(last(&policy.loss.std))),
             brief(last(&policy.regret.mean)),
@@ -77,7 +89,11 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
             round(policy.reached.percent_95),
             round(policy.reached.percent_99),
             format!("{} {:.0}%", document.arms[most], 100.0 * policy.weights[most]),
-        ]);
+        ];
+        if let Some(stopped) = policy.stopped {
+            row.extend([round(stopped.round), percent(stopped.share), percent(stopped.wrong)]);
+        }
+        columns.row(row);
     }
     terminal.say(columns.text())?;
     terminal.say("")?;
@@ -88,7 +104,15 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
         brief(document.optimum.loss),
         document.best_single.name,
         brief(document.best_single.loss)
-    )))
+    )))?;
+    match document.until {
+        Some(Until { gap, confidence, of }) => terminal.say(dim(&format!(
+            "\"sure at\" is the median round after which the {of} were known to be within {gap}{} of the optimum with {}% confidence, \"sure\" the share of seeds that got there, \"wrong\" the share that were sure and should not have been",
+            if matches!(gap, Gap::Share(_)) { " of the gain" } else { "" },
+            100.0 * confidence
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn sentence(document: &SimulateDocument) -> String {

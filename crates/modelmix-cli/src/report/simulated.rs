@@ -1,5 +1,6 @@
 //! What `simulate` found, as parts of the page: how quickly each policy finds the mixture, and what it asked for.
 
+use modelmix::Gap;
 use modelmix::document::{SimulateDocument, SimulatedPolicy};
 use modelmix::simulate::Spread;
 
@@ -31,6 +32,14 @@ pub(super) fn sentence(document: &SimulateDocument) -> Option<String> {
 pub(super) fn facts(document: &SimulateDocument) -> Vec<Fact> {
     let mut facts = vec![Fact::new("Objective", &document.objective)];
     facts.extend(document.kernel.as_ref().map(|found| Fact::new("Kernel", kernel(found))));
+    facts.extend(document.until.map(|until| {
+        let gap = match until.gap {
+            Gap::Share(share) => format!("{} of the gain", percent(share)),
+            Gap::Loss(loss) => format!("{} of the loss", brief(loss)),
+        };
+        let sure = percent(until.confidence);
+        Fact::new("Sure", format!("the {} are within {gap} of the optimum, with {sure} confidence", until.of))
+    }));
     facts
 }
 
@@ -77,19 +86,25 @@ fn ends(document: &SimulateDocument, place: &Place) -> Block {
     for (name, policy) in policies(document) {
         let at = format!("{at}/policies/{}", pointer(name));
         let end = policy.rounds.len() - 1;
-        rows.push(Row::new(
-            name,
-            vec![
-                spread(&policy.loss, end, loss_digits, &format!("{at}/loss")),
-                spread(&policy.regret, end, regret_digits, &format!("{at}/regret")),
-                reached(policy.reached.percent_90, format!("{at}/reached/90")),
-                reached(policy.reached.percent_95, format!("{at}/reached/95")),
-                reached(policy.reached.percent_99, format!("{at}/reached/99")),
-            ],
-        ));
+        let mut cells = vec![
+            spread(&policy.loss, end, loss_digits, &format!("{at}/loss")),
+            spread(&policy.regret, end, regret_digits, &format!("{at}/regret")),
+            reached(policy.reached.percent_90, format!("{at}/reached/90")),
+            reached(policy.reached.percent_95, format!("{at}/reached/95")),
+            reached(policy.reached.percent_99, format!("{at}/reached/99")),
+        ];
+        if let Some(stopped) = policy.stopped {
+            cells.push(reached(stopped.round, format!("{at}/stopped/round")));
+            cells.push(Cell::percent(stopped.share, format!("{at}/stopped/share")));
+            cells.push(Cell::percent(stopped.wrong, format!("{at}/stopped/wrong")));
+        } else if document.until.is_some() {
+            cells.extend([Cell::nothing(), Cell::nothing(), Cell::nothing()]);
+        }
+        rows.push(Row::new(name, cells));
     }
+    let empty = if document.until.is_some() { 7 } else { 4 };
     let bound = |name: String, loss: Cell| {
-        Row::apart(name, vec![loss, Cell::nothing(), Cell::nothing(), Cell::nothing(), Cell::nothing()])
+        Row::apart(name, std::iter::once(loss).chain((0..empty).map(|_| Cell::nothing())).collect())
     };
     rows.push(bound(
         "the optimum".into(),
@@ -102,17 +117,24 @@ fn ends(document: &SimulateDocument, place: &Place) -> Block {
     single.cells[1] = Cell::number(document.gain, regret_digits, format!("{at}/gain"));
     rows.push(single);
     let rounds = policies(document).filter_map(|(_, policy)| policy.rounds.last()).max().copied().unwrap_or(0);
-    let columns = vec![
+    let mut columns = vec![
         Column::meaning("Loss\u{a0}↓", "of the samples collected, less is better"),
         Column::meaning("Above the optimum\u{a0}↓", "loss of the shares n/t on all recorded samples, less the optimum"),
         Column::meaning("90% after", "samples after which 90% of the gain are kept for good"),
         Column::meaning("95% after", "samples after which 95% of the gain are kept for good"),
         Column::meaning("99% after", "samples after which 99% of the gain are kept for good"),
     ];
+    let mut sure = "";
+    if document.until.is_some() {
+        columns.push(Column::meaning("Sure after", "samples after which a session may stop (median)"));
+        columns.push(Column::meaning("Sure", "share of seeds that may stop before the end"));
+        columns.push(Column::meaning("Wrong", "share of seeds that may stop, and should not"));
+        sure = " “Sure” is when a session that does not know the optimum may stop.";
+    }
     Block::Table(TableBlock::new(
         format!(
             "The policies after {} samples, {}; and how many samples each needed (median) until 90, 95 and 99% of the gain \
-             over the best single arm were kept for good.",
+             over the best single arm were kept for good.{sure}",
             numbers::count(rounds),
             seeds(document, " ± standard deviation")
         ),

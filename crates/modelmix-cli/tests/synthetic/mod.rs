@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::Kernel;
 use modelmix::document::{
     Optimum, ScoreDocument, ScoreMeaning, ScoredArm, ScoredMixture, SimulateDocument, SimulatedPolicy, SimulatedSingle,
     SolveDocument, SolvedArm, SolvedMixture, SolvedSingle,
@@ -10,7 +9,8 @@ use modelmix::document::{
 use modelmix::mixture::{
     CheapestDocument, FrontDocument, FrontPoint, SensitivityDocument, SensitivityPoint, SubsetDocument, Worth,
 };
-use modelmix::simulate::{Reached, Spread};
+use modelmix::simulate::{Reached, Spread, Stopped};
+use modelmix::{Gap, Kernel, Until};
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Section};
 
 /// Names that would break out of a page that believed them.
@@ -225,6 +225,7 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument 
                 percent_95: Some((2.5 * slow).round()),
                 percent_99: (index < 2).then_some(5.0 * slow),
             },
+            stopped: Some(Stopped { round: (index < 2).then_some(7.5 * slow), share: 0.9, wrong: 0.0 }),
         }
     };
     SimulateDocument {
@@ -238,6 +239,7 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument 
         optimum: Optimum { weights: best.clone(), loss: optimum },
         best_single: SimulatedSingle { name: names[0].clone(), loss: single },
         gain: single - optimum,
+        until: Some(Until { confidence: 0.95, ..Until::new(Gap::Share(0.05)) }),
         order: policies.iter().map(|name| name.to_string()).collect(),
         policies: policies.iter().enumerate().map(|(index, name)| (name.to_string(), policy(index))).collect(),
     }

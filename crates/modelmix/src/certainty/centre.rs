@@ -1,6 +1,6 @@
 //! The program around which draws are made: unbiased, and convex.
 
-use crate::compute::{Eigen, Matrix};
+use crate::compute::Matrix;
 use crate::error::Result;
 use crate::influence::{Functional, Influences};
 use crate::quadratic::Quadratic;
@@ -37,8 +37,8 @@ impl Centre {
         start: &[f64],
     ) -> Result<Self> {
         let unbiased = statistics.unbiased();
-        let eigen = tangent(&unbiased).eigen();
-        let convex = without(&unbiased, &eigen, |_, value| value < 0.0);
+        let axes = Axes::new(&unbiased, statistics.counts());
+        let convex = axes.form(|_, curvature| curvature.max(0.0));
         let mut weights = start.to_vec();
         let mut solver = Solver::default();
         for _ in 0..STEPS {
@@ -49,11 +49,10 @@ impl Centre {
                 break;
             }
         }
-        let flat = |index: usize, value: f64| {
-            let curvature = Functional::curvature(eigen.vectors.column(index));
-            value < CLEARLY * influences.covariance(&[curvature])[0].max(0.0).sqrt()
+        let clear = |index: usize, curvature: f64| {
+            if curvature > CLEARLY * axes.error(index, influences) { curvature } else { 0.0 }
         };
-        let form = with_gradient(&without(&unbiased, &eigen, flat), &unbiased, &weights);
+        let form = with_gradient(&axes.form(clear), &unbiased, &weights);
         Ok(Self { value: unbiased.value(&weights), unbiased, weights, form })
     }
 
@@ -67,7 +66,7 @@ impl Centre {
 }
 
 /// The first form with the second's gradient at a point.
-fn with_gradient(form: &Quadratic, other: &Quadratic, weights: &[f64]) -> Quadratic {
+pub(super) fn with_gradient(form: &Quadratic, other: &Quadratic, weights: &[f64]) -> Quadratic {
     let mut form = form.clone();
     let differences: Vec<f64> =
         other.gradient(weights).iter().zip(form.gradient(weights)).map(|(other, own)| other - own).collect();
@@ -75,27 +74,57 @@ fn with_gradient(form: &Quadratic, other: &Quadratic, weights: &[f64]) -> Quadra
     form
 }
 
-/// The form with some of its directions Σ = 0 made flat.
-fn without(form: &Quadratic, eigen: &Eigen, is_flat: impl Fn(usize, f64) -> bool) -> Quadratic {
-    let arms = form.arms();
-    let mut form = form.clone();
-    for (index, &value) in eigen.values.iter().enumerate().filter(|(index, value)| is_flat(*index, **value)) {
-        let vector = eigen.vectors.column(index);
-        for i in 0..arms {
-            for j in 0..arms {
-                *form.at_mut(i, j) -= value * vector[i] * vector[j];
-            }
-        }
-    }
-    form
+/// K along the directions Σ = 0, as Σ λ a aᵀ.
+pub(super) struct Axes {
+    /// λ, the curvature along each `direction`.
+    pub(super) curvatures: Vec<f64>,
+    /// v with vᵀKv = λ.
+    pub(super) directions: Vec<Vec<f64>>,
+    /// a.
+    forms: Vec<Vec<f64>>,
 }
 
-/// K on the directions Σ = 0: (I − 11ᵀ/m) K (I − 11ᵀ/m).
-pub(super) fn tangent(form: &Quadratic) -> Matrix {
-    let arms = form.arms();
-    let means: Vec<f64> = form.quadratic().chunks(arms).map(|row| row.iter().sum::<f64>() / arms as f64).collect();
-    let mean = means.iter().sum::<f64>() / arms as f64;
-    Matrix::from_fn(arms, arms, |i, j| form.at(i, j) - means[i] - means[j] + mean)
+impl Axes {
+    /// Arms of few samples stand apart: with S = diag(√n) these are the eigenvectors of SKS, so that the directions Su of
+    /// large curvature have little of such arms in them, and are known well.
+    pub(super) fn new(form: &Quadratic, counts: &[usize]) -> Self {
+        let arms = form.arms();
+        let total: usize = counts.iter().sum();
+        let scale: Vec<f64> = counts.iter().map(|&count| (count as f64 / total.max(1) as f64).sqrt()).collect();
+        // (I − s sᵀ) SKS (I − s sᵀ): s is of length 1, and Su has the sum sᵀu.
+        let scaled = |i: usize, j: usize| scale[i] * form.at(i, j) * scale[j];
+        let means: Vec<f64> = (0..arms).map(|i| (0..arms).map(|j| scaled(i, j) * scale[j]).sum()).collect();
+        let mean: f64 = means.iter().zip(&scale).map(|(mean, s)| mean * s).sum();
+        let eigen = Matrix::from_fn(arms, arms, |i, j| {
+            scaled(i, j) - means[i] * scale[j] - scale[i] * means[j] + mean * scale[i] * scale[j]
+        })
+        .eigen();
+        let columns = |map: &dyn Fn(f64, f64) -> f64| {
+            let column = |at: usize| eigen.vectors.column(at).iter().zip(&scale).map(|(&u, &s)| map(u, s)).collect();
+            (0..arms).map(column).collect()
+        };
+        Self { directions: columns(&|u, s| u * s), forms: columns(&|u, s| u / s), curvatures: eigen.values }
+    }
+
+    /// The standard error of the curvature along a direction.
+    pub(super) fn error(&self, index: usize, influences: &Influences) -> f64 {
+        influences.covariance(&[Functional::curvature(&self.directions[index])])[0].max(0.0).sqrt()
+    }
+
+    /// A form with other curvatures, and no linear part.
+    pub(super) fn form(&self, curvature: impl Fn(usize, f64) -> f64) -> Quadratic {
+        let arms = self.curvatures.len();
+        let mut form = Quadratic::zeros(arms);
+        for (index, a) in self.forms.iter().enumerate() {
+            let value = curvature(index, self.curvatures[index]);
+            for i in 0..arms {
+                for j in 0..arms {
+                    *form.at_mut(i, j) += value * a[i] * a[j];
+                }
+            }
+        }
+        form
+    }
 }
 
 /// All weight on one arm.

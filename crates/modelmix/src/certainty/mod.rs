@@ -2,14 +2,19 @@
 //! optimum a mixture can be. All of it from the influence of each sample; what it rests on is in `docs/certainty.md`.
 
 mod centre;
+mod distance;
 mod draws;
 mod singles;
+mod until;
 
 use crate::error::Result;
 use crate::influence::Influences;
 use crate::simplex::Bounds;
 use crate::statistics::Statistics;
 use draws::Draws;
+
+pub use until::{Certified, Gap, LEAST_SAMPLES, Until, Verdict, parse_confidence};
+pub(crate) use until::{Looks, bound};
 
 /// The share of draws beyond each end of an interval.
 const TAIL: f64 = 0.025;

@@ -2,10 +2,12 @@
 
 mod report;
 mod state;
+mod stop;
 mod store;
 
 use serde::{Deserialize, Serialize};
 
+use crate::certainty::Until;
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::loss::{Loss, Ranges, Scores};
@@ -30,11 +32,13 @@ pub struct SessionSettings {
     pub rounds: Option<usize>,
     /// How features of told samples are stored.
     pub storage: Storage,
+    /// When it may stop; it then sees to it that every arm has samples enough to tell ([`Session::is_done`]).
+    pub until: Option<Until>,
 }
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        Self { policy: PolicySpec::Adaptive, seed: 0, batch: 1, rounds: None, storage: Storage::Single }
+        Self { policy: PolicySpec::Adaptive, seed: 0, batch: 1, rounds: None, storage: Storage::Single, until: None }
     }
 }
 
@@ -196,7 +200,10 @@ impl<P: Policy> Session<P> {
         if candidates.is_empty() {
             candidates.extend(0..state.names.len());
         }
-        let arm = state.policy.choose(&Evidence::new(&state.statistics, &pending, &candidates), &mut state.random)?;
+        let arm = match state.wanted(&pending, &candidates) {
+            Some(arm) => arm,
+            None => state.policy.choose(&Evidence::new(&state.statistics, &pending, &candidates), &mut state.random)?,
+        };
         if arm >= state.names.len() {
             return Err(Error::setting(
                 &format!("the choice of policy {}", state.policy.name()),
@@ -269,6 +276,7 @@ impl<P: Policy> Session<P> {
             state.held.push(row);
         }
         state.settle(pending);
+        state.look();
         Ok(())
     }
 
@@ -306,6 +314,7 @@ impl<P: Policy> Session<P> {
             state.statistics.add(pending.arm, kappa, *own, *linear);
         }
         state.settle(pending);
+        state.look();
         Ok(())
     }
 

@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Session, Source};
+use crate::certainty::{self, Verdict};
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::policy::Policy;
 use crate::quadratic::Quadratic;
-use crate::simplex::{self, Bounds};
+
+/// The confidence of bounds, unless said otherwise.
+const USUAL: f64 = 0.95;
 
 /// Where a session stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +31,20 @@ pub struct SessionReport {
     pub mixture_loss: Option<f64>,
     /// How far from the optimum of K̂ and f̂ the weights can be.
     pub gap: Option<f64>,
+    /// How far above the least loss of any mixture of the models the weights are at most, with the confidence of
+    /// [`Until`](crate::Until) (95% where there is none), at this moment; nothing while an arm has fewer than
+    /// [`LEAST_SAMPLES`](certainty::LEAST_SAMPLES).
+    #[serde(default)]
+    pub bound_on_weights: Option<f64>,
+    /// The same of the proportions of the samples held.
+    #[serde(default)]
+    pub bound_on_shares: Option<f64>,
+    /// Whether the session may stop ([`Session::is_done`]).
+    #[serde(default)]
+    pub is_done: bool,
+    /// What it may be stopped by.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
     /// The best single arm so far, as an index into `arms`.
     pub best_single: Option<usize>,
     /// K̂ and f̂ (V-statistics); arms without samples have zeros.
@@ -65,11 +82,9 @@ impl SessionReport {
         let form = statistics.biased();
         let is_known = |arm: &usize| statistics.counts()[*arm] > 0;
         let known: Vec<usize> = (0..arms).filter(is_known).collect();
-        let kept: Vec<usize> =
-            state.policy.support().map_or(known.clone(), |support| support.iter().copied().filter(is_known).collect());
-        let support = if kept.is_empty() { &known } else { &kept };
-        let best =
-            if known.is_empty() { None } else { Some(simplex::minimize(&form, &Bounds::support(arms, support))?) };
+        let best = state.best()?;
+        let miss = 1.0 - state.looks.as_ref().map_or(USUAL, |looks| looks.until().confidence);
+        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, miss);
         let (pending, shares) = (state.pending_samples(), statistics.proportions());
         let arm = |arm: usize| SessionArm {
             name: state.names[arm].clone(),
@@ -89,6 +104,10 @@ impl SessionReport {
             loss: statistics.realised().map(|loss| loss + constant),
             mixture_loss: best.as_ref().map(|best| best.value + constant),
             gap: best.as_ref().map(|best| best.gap),
+            bound_on_weights: best.as_ref().map_or(Ok(None), |best| bound(&best.weights))?,
+            bound_on_shares: bound(&shares)?,
+            is_done: session.is_done(),
+            verdict: session.verdict().cloned(),
             best_single: known.into_iter().min_by(|&a, &b| form.single(a).total_cmp(&form.single(b))),
             form,
         })

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SessionSettings;
 use super::store::Store;
+use crate::certainty::{Looks, Until};
 use crate::error::{Error, Result};
 use crate::random::Random;
 use crate::statistics::Statistics;
@@ -24,6 +25,9 @@ pub(super) struct State<P> {
     pub(super) answered: u64,
     pub(super) abandoned: Vec<u64>,
     pub(super) rests: Vec<Rest>,
+    /// When it may stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) looks: Option<Looks>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -54,6 +58,7 @@ impl<P> State<P> {
             return Err(Error::setting("batch", 0, "at least 1 sample a pull"));
         }
         let arms = names.len();
+        settings.until.as_ref().map_or(Ok(()), Until::check)?;
         Ok(Self {
             names,
             batch: settings.batch,
@@ -67,6 +72,7 @@ impl<P> State<P> {
             answered: 0,
             abandoned: vec![0; arms],
             rests: vec![Rest::default(); arms],
+            looks: settings.until.map(|until| Looks::new(until, arms)),
         })
     }
 
@@ -131,6 +137,7 @@ impl<P> State<P> {
             && self.statistics.arms() == arms
             && self.abandoned.len() == arms
             && self.rests.len() == arms
+            && self.looks.as_ref().is_none_or(|looks| looks.is_sound(arms))
             && self.batch > 0
             && self.pending.iter().all(|pull| pull.arm < arms && pull.id < self.asked)
             && held == Some(self.held.len())

@@ -1,12 +1,14 @@
 //! Policies × seeds over recorded arms, in parallel: how quickly each finds the mixture, compared with what is possible.
 
 mod source;
+mod stop;
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
 use crate::arms::RecordedArms;
+use crate::certainty::Until;
 use crate::compute::{available_threads, check_stopped, parallel};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -17,6 +19,8 @@ use crate::quadratic::Quadratic;
 use crate::session::{Session, SessionSettings, Values};
 use crate::simplex::{self, Bounds};
 use source::{Pool, Source, Tape};
+
+pub use stop::Stopped;
 
 /// What to simulate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +47,8 @@ pub struct Simulation {
     /// Bytes that κ between all recorded samples, which all runs share, may take. Where it takes more, every run computes
     /// κ a few hundred samples ahead, and holds the features of the samples that it was given.
     pub memory: usize,
+    /// When runs may stop: each goes on, but notes when it might have stopped, and whether it would have been wrong.
+    pub until: Option<Until>,
 }
 
 impl Default for Simulation {
@@ -63,6 +69,7 @@ impl Default for Simulation {
             checkpoints: 100,
             threads: None,
             memory: 1 << 30,
+            until: None,
         }
     }
 }
@@ -88,6 +95,9 @@ pub struct SimulationReport {
     pub gain: f64,
     /// One for each policy, in the order given.
     pub policies: Vec<PolicyReport>,
+    /// When runs might have stopped, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
 }
 
 /// How one policy did.
@@ -107,6 +117,9 @@ pub struct PolicyReport {
     pub weights: Vec<f64>,
     /// When it had found the mixture.
     pub reached: Reached,
+    /// When it was sure of it; nothing where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
 }
 
 /// A quantity over rounds: mean and sample standard deviation over seeds.
@@ -196,6 +209,7 @@ pub fn simulate_watched(
         gain: truth.gain,
         optimum: truth.weights,
         policies,
+        until: simulation.until,
     })
 }
 
@@ -220,7 +234,7 @@ impl Simulation {
         {
             return Err(Error::setting("policies", policy, "listed once each"));
         }
-        Ok(())
+        self.until.as_ref().map_or(Ok(()), Until::check)
     }
 
     /// Whether all pairs of recorded samples are fewer than the pairs that all runs will meet, and fit.
@@ -273,6 +287,8 @@ struct Trace {
     regret: Vec<f64>,
     shares: Vec<Vec<f64>>,
     reached: [Option<usize>; 3],
+    /// The round after which it might have stopped, and whether that would have been wrong.
+    stopped: Option<(usize, bool)>,
 }
 
 fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &PolicySpec, seed: u64) -> Result<Trace> {
@@ -280,12 +296,14 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
     let budget = simulation.rounds.saturating_mul(simulation.batch);
     let oracle = (truth.weights.as_slice(), truth.best_single);
     let policy = spec.build(arms, &recorded.loss.ranges(), Some(budget), Some(oracle))?;
-    let settings = SessionSettings { seed, batch: simulation.batch, ..SessionSettings::default() };
+    let settings =
+        SessionSettings { seed, batch: simulation.batch, until: simulation.until, ..SessionSettings::default() };
     let mut session = Session::on_values_with_policy(recorded.arms.names(), policy, &settings)?;
     let tape = |arm: usize| Tape::new(seed, arm, recorded.arms[arm].features.len(), simulation.replacement);
     let mut source = Source::new(recorded.arms, recorded.loss, (0..arms).map(tape).collect(), recorded.pool.as_ref());
     let checkpoints = simulation.kept_rounds();
-    let mut trace = Trace { loss: Vec::new(), regret: Vec::new(), shares: Vec::new(), reached: [Some(1); 3] };
+    let mut trace =
+        Trace { loss: Vec::new(), regret: Vec::new(), shares: Vec::new(), reached: [Some(1); 3], stopped: None };
     let mut in_flight = VecDeque::new();
     for round in 1..=simulation.rounds {
         check_stopped();
@@ -318,6 +336,9 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
             .collect();
         session.tell_values(pull.id, &values)?;
         trace.look(&session, truth, round, checkpoints.get(trace.loss.len()) == Some(&round));
+        if trace.stopped.is_none() {
+            trace.stopped = stop::of(&session, truth, simulation.until).map(|is_wrong| (round, is_wrong));
+        }
     }
     for reached in &mut trace.reached {
         *reached = reached.filter(|&round| round <= simulation.rounds);
@@ -361,6 +382,7 @@ fn summarise(policy: &PolicySpec, simulation: &Simulation, traces: &[Trace]) -> 
         weights: shares.last().cloned().unwrap_or_default(),
         shares,
         reached: Reached { percent_90: median(0), percent_95: median(1), percent_99: median(2) },
+        stopped: simulation.until.map(|_| Stopped::over(traces)),
         rounds,
     }
 }

@@ -1,6 +1,7 @@
 //! Intervals, p-values and bounds against repeated draws of arms whose optimum is known.
 
 mod coverage;
+mod stops;
 
 use modelmix::influence::{Functional, Influences};
 use modelmix::random::Random;
@@ -22,6 +23,11 @@ impl Places {
     /// So many arms, each with a hump of its own; the optimum, which may be on the border, is at `optimum`. There `slack`
     /// says by how much the gradient of arms without weight is above the others'.
     pub(crate) fn new(reference: Option<usize>, optimum: &[f64], slack: &[f64]) -> Self {
+        Self::of_humps(reference, &(0..optimum.len()).collect::<Vec<_>>(), optimum, slack)
+    }
+
+    /// The same with humps by number: arms with the same one are twins.
+    pub(crate) fn of_humps(reference: Option<usize>, humps: &[usize], optimum: &[f64], slack: &[f64]) -> Self {
         let (arms, count) = (optimum.len(), 12);
         let place = |at: usize| 4.0 * at as f64 / (count - 1) as f64;
         let kappa =
@@ -36,7 +42,7 @@ impl Places {
         let even = distribution((0..count).map(|x| 1.0 + 0.1 * x as f64).collect());
         let mut world = Self {
             kappa,
-            arms: (0..arms).map(hump).collect(),
+            arms: humps.iter().map(|&number| hump(number)).collect(),
             reference: reference.map(|rows| (even, rows)),
             price: vec![0.0; arms],
         };
@@ -49,6 +55,10 @@ impl Places {
 
     pub(crate) fn len(&self) -> usize {
         self.arms.len()
+    }
+
+    pub(crate) fn kappa(&self, x: usize, y: usize) -> f64 {
+        self.kappa[x][y]
     }
 
     pub(crate) fn draw(&self, arm: usize, random: &mut Random) -> usize {

@@ -1,0 +1,43 @@
+//! When simulated sessions might have stopped, and whether that would have been wrong.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Trace, Truth, median};
+use crate::certainty::{Gap, Until};
+use crate::session::Session;
+
+/// When the sessions of a policy were sure enough to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// The median round over seeds; nothing where half of them were never sure.
+    pub round: Option<f64>,
+    /// The share of seeds that were sure before the last round.
+    pub share: f64,
+    /// The share of seeds that were sure, and wrong by what all recorded samples say.
+    pub wrong: f64,
+}
+
+impl Stopped {
+    pub(super) fn over(traces: &[Trace]) -> Self {
+        let share = |which: &dyn Fn(bool) -> bool| {
+            let count =
+                traces.iter().filter(|trace| trace.stopped.is_some_and(|(_, is_wrong)| which(is_wrong))).count();
+            count as f64 / traces.len() as f64
+        };
+        Self {
+            round: median(traces.iter().map(|trace| trace.stopped.map(|(round, _)| round)).collect()),
+            share: share(&|_| true),
+            wrong: share(&|is_wrong| is_wrong),
+        }
+    }
+}
+
+/// Whether the verdict of a session is wrong; nothing where there is none.
+pub(super) fn of(session: &Session, truth: &Truth, until: Option<Until>) -> Option<bool> {
+    let (verdict, until) = (session.verdict()?, until?);
+    let allowed = match until.gap {
+        Gap::Share(share) => share * truth.gain,
+        Gap::Loss(loss) => loss,
+    };
+    Some(truth.form.value(&verdict.mixture) - truth.optimal > allowed)
+}

@@ -1,0 +1,222 @@
+//! When sessions may stop: how often they are wrong, and that a snapshot and a simulation know of it.
+
+use modelmix::random::Random;
+use modelmix::session::{Snapshot, Values};
+use modelmix::{Certified, Error, Gap, Session, SessionSettings, Until};
+
+use super::Places;
+use crate::worlds::Program;
+
+/// A session on a world, and what was told.
+struct Play<'a> {
+    world: &'a Places,
+    session: Session,
+    told: Vec<usize>,
+    random: Random,
+}
+
+impl<'a> Play<'a> {
+    fn new(world: &'a Places, until: Option<Until>, seed: u64) -> Self {
+        let names = (0..world.len()).map(|arm| format!("arm {arm}"));
+        let settings = SessionSettings { seed, until, ..SessionSettings::default() };
+        let session = Session::on_values(names, None, &settings).unwrap();
+        Self { world, session, told: Vec::new(), random: Random::stream(seed, 1) }
+    }
+
+    fn round(&mut self) -> usize {
+        let pull = self.session.ask().unwrap();
+        let x = self.world.draw(pull.arm, &mut self.random);
+        let kappa: Vec<f64> = self.told.iter().map(|&y| self.world.kappa(x, y)).collect();
+        let values = Values { kappa: &kappa, own: self.world.kappa(x, x), linear: self.world.linear(pull.arm, x) };
+        self.session.tell_values(pull.id, &[values]).unwrap();
+        self.told.push(x);
+        pull.arm
+    }
+}
+
+/// The least loss, and the gain of the best mixture over the best single arm.
+fn optimum(truth: &Program) -> (f64, f64) {
+    let all: Vec<usize> = (0..truth.linear.len()).collect();
+    let (least, _) = truth.least(&all);
+    let single = all.iter().map(|&arm| truth.quadratic[arm][arm] + truth.linear[arm]).fold(f64::INFINITY, f64::min);
+    (least, single - least)
+}
+
+/// Well inside, at the border, with an arm that nothing wants, with twins, with arms that are little or much too dear.
+fn problems() -> Vec<Places> {
+    vec![
+        Places::new(None, &[0.6, 0.4], &[0.0; 2]),
+        Places::new(Some(1), &[0.3, 0.3, 0.4], &[0.0; 3]),
+        Places::new(None, &[0.5, 0.5, 0.0], &[0.0; 3]),
+        Places::new(None, &[0.5, 0.0, 0.5], &[0.0, 0.3, 0.0]),
+        Places::of_humps(None, &[0, 0, 2], &[0.3, 0.2, 0.5], &[0.0; 3]),
+        Places::new(None, &[0.4, 0.0, 0.3, 0.0, 0.3], &[0.0, 0.1, 0.0, 0.3, 0.0]),
+    ]
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    sessions: usize,
+    stopped: usize,
+    wrong: usize,
+    /// Had they stopped at their first look.
+    hasty: usize,
+    rounds: Vec<usize>,
+}
+
+fn sessions(world: &Places, until: Until, count: u64, rounds: usize) -> Tally {
+    let truth = world.truth();
+    let (least, gain) = optimum(&truth);
+    let Gap::Share(share) = until.gap else { panic!("shares are asked for here") };
+    let is_wrong = |mixture: &[f64]| usize::from(truth.value(mixture) - least > share * gain);
+    let mut tally = Tally::default();
+    for seed in 0..count {
+        let mut play = Play::new(world, Some(until), seed);
+        tally.sessions += 1;
+        for _ in 0..rounds {
+            play.round();
+            if play.told.len() == 20 * world.len() {
+                let report = play.session.report().unwrap();
+                let shares: Vec<f64> = report.arms.iter().map(|arm| arm.share).collect();
+                tally.hasty += is_wrong(&if until.of == Certified::Weights { report.weights() } else { shares });
+            }
+            if let Some(verdict) = play.session.verdict() {
+                assert_eq!(verdict.samples, play.told.len());
+                tally.stopped += 1;
+                tally.wrong += is_wrong(&verdict.mixture);
+                tally.rounds.push(verdict.samples);
+                break;
+            }
+        }
+    }
+    tally.rounds.sort_unstable();
+    tally
+}
+
+/// Of 1,000 sessions that ask for 95% confidence, no more than 50 stop where they should not, plus three standard deviations of
+/// binomial(1000, 0.05), 21. Had they stopped when they first looked, many would have.
+#[test]
+fn sessions_are_wrong_no_more_often_than_they_say() {
+    let (mut wrong, mut hasty, mut stopped, mut all) = (0, 0, 0, 0);
+    for world in problems() {
+        let tally = sessions(&world, Until::new(Gap::Share(0.04)), 167, 4000);
+        (wrong, hasty) = (wrong + tally.wrong, hasty + tally.hasty);
+        (stopped, all) = (stopped + tally.stopped, all + tally.sessions);
+    }
+    assert!(all >= 1000 && wrong <= 71, "{wrong} of {all}");
+    assert!(hasty >= 200, "{hasty} of {all}");
+    assert!(stopped >= 700, "{stopped} of {all} stop at all");
+}
+
+/// All of it, as in `docs/certainty.md`.
+#[test]
+#[ignore = "takes minutes and prints a table"]
+fn stops_table() {
+    for of in [Certified::Weights, Certified::Shares] {
+        for (number, world) in problems().iter().enumerate() {
+            let tally = sessions(world, Until { of, ..Until::new(Gap::Share(0.1)) }, 1000, 4000);
+            let median = tally.rounds.get(tally.rounds.len() / 2);
+            println!(
+                "{of}, problem {number}: {} of {} stop, {} wrong, median {median:?}; {} wrong at the first look",
+                tally.stopped, tally.sessions, tally.wrong, tally.hasty
+            );
+        }
+    }
+}
+
+/// At a fixed time, 95% bounds hold in 95% of 600 sessions or more, less three standard deviations, 16; a tenth of them does not.
+#[test]
+fn bounds_hold() {
+    let world = Places::new(None, &[0.3, 0.3, 0.4], &[0.0; 3]);
+    let truth = world.truth();
+    let (least, gain) = optimum(&truth);
+    let (mut weights, mut shares, mut tenth, mut size) = (0, 0, 0, 0.0);
+    for seed in 0..600 {
+        let mut play = Play::new(&world, Some(Until::new(Gap::Loss(1e-9))), seed);
+        (0..150).for_each(|_| {
+            play.round();
+        });
+        let report = play.session.report().unwrap();
+        let of_weights = truth.value(&report.weights()) - least;
+        let of_shares = truth.value(&report.arms.iter().map(|arm| arm.share).collect::<Vec<_>>()) - least;
+        let bound = report.bound_on_weights.unwrap();
+        weights += usize::from(of_weights <= bound);
+        shares += usize::from(of_shares <= report.bound_on_shares.unwrap());
+        tenth += usize::from(of_weights <= 0.1 * bound);
+        size += bound / 600.0;
+        assert!(!report.is_done && report.verdict.is_none(), "nothing is as near as that");
+    }
+    assert!(weights >= 554 && shares >= 554, "{weights} and {shares} of 600");
+    assert!(tenth < 540 && size < gain, "{tenth} of 600; {size} on average");
+}
+
+/// Every arm gets samples enough to tell; before that there is no bound.
+#[test]
+fn arms_that_nothing_wants_are_asked_too() {
+    let world = Places::new(None, &[0.5, 0.0, 0.5], &[0.0, 0.3, 0.0]);
+    let mut plain = Play::new(&world, None, 3);
+    let mut sure = Play::new(&world, Some(Until::new(Gap::Loss(1e-4))), 3);
+    for _ in 0..29 {
+        assert_eq!(plain.round(), sure.round(), "the policy's first choices are its own");
+        assert_eq!(sure.session.report().unwrap().bound_on_weights, None);
+    }
+    for _ in 0..60 {
+        plain.round();
+        sure.round();
+    }
+    assert!(plain.session.statistics().counts()[1] < 10);
+    assert!(sure.session.statistics().counts().iter().all(|&count| count >= 10));
+    assert!(sure.session.report().unwrap().bound_on_weights.is_some());
+}
+
+/// A session that is restored stops when it would have, and one that is done stays so.
+#[test]
+fn snapshots_know_when_to_stop() {
+    let world = Places::new(None, &[0.6, 0.4], &[0.0; 2]);
+    let mut play = Play::new(&world, Some(Until::new(Gap::Share(0.3))), 1);
+    (0..70).for_each(|_| {
+        play.round();
+    });
+    let text = serde_json::to_string(&play.session.snapshot()).unwrap();
+    let snapshot: Snapshot = serde_json::from_str(&text).unwrap();
+    let mut again = Play {
+        session: Session::restore(snapshot, None).unwrap(),
+        told: play.told.clone(),
+        random: play.random.clone(),
+        ..Play::new(&world, None, 1)
+    };
+    for _ in 0..600 {
+        assert_eq!((play.round(), play.session.is_done()), (again.round(), again.session.is_done()));
+    }
+    assert!(play.session.is_done());
+    let verdict = play.session.verdict().unwrap().clone();
+    assert_eq!(again.session.report().unwrap().verdict, Some(verdict));
+    // one that was written before there was such a thing
+    let plain = Play::new(&world, None, 1).session.snapshot();
+    let text = serde_json::to_string(&plain).unwrap();
+    assert!(!text.contains("looks"));
+    let spoiled =
+        serde_json::to_string(&again.session.snapshot()).unwrap().replace("\"confidence\":0.95", "\"confidence\":7.0");
+    let spoiled: Snapshot = serde_json::from_str(&spoiled).unwrap();
+    assert!(matches!(Session::restore(spoiled, None), Err(Error::Snapshot { .. })));
+}
+
+#[test]
+fn gaps_are_shares_or_losses() {
+    assert_eq!("5%".parse::<Gap>().unwrap(), Gap::Share(0.05));
+    assert_eq!(" 0.001 ".parse::<Gap>().unwrap(), Gap::Loss(0.001));
+    for gap in [Gap::Share(0.05), Gap::Loss(0.25)] {
+        assert_eq!(gap.to_string().parse::<Gap>().unwrap(), gap);
+    }
+    for text in ["", "5 percent", "-1%", "0", "nan", "inf%"] {
+        let error = text.parse::<Gap>().unwrap_err().to_string();
+        assert!(error.contains("such as 5%"), "{error}");
+    }
+    assert_eq!(modelmix::certainty::parse_confidence("99%").unwrap(), 0.99);
+    assert!(modelmix::certainty::parse_confidence("95").is_err());
+    let settings = SessionSettings {
+        until: Some(Until { confidence: 1.0, ..Until::new(Gap::Share(0.05)) }),
+        ..SessionSettings::default()
+    };
+    assert!(Session::on_values(["a", "b"], None, &settings).is_err());
+}
