@@ -115,6 +115,10 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
     storage: Literal["single", "half"] = "single",
+    cap: int | None = None,
+    feature_error: float | None = None,
+    forget: str | None = None,
+    alarm: float | None = None,
     reference: ArrayLike | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
@@ -128,7 +132,7 @@ def run(
 
     A generator is called with the number of samples wanted (``batch``) and returns them, or fewer;
     ``embed`` turns what it returned into features, a row a sample; ``rate`` gives the scores that
-    the objective asks for, ``{"aesthetic": values}``. The last eight arguments are those of
+    the objective asks for, ``{"aesthetic": values}``. The last twelve arguments are those of
     :class:`Session`.
 
     A generator with a parameter ``seed`` that has no default gets a number of its own with every
@@ -178,6 +182,10 @@ def run(
         until=until,
         confidence=confidence,
         storage=storage,
+        cap=cap,
+        feature_error=feature_error,
+        forget=forget,
+        alarm=alarm,
         reference=reference,
         bandwidth=bandwidth,
         costs=costs,
@@ -189,7 +197,17 @@ def run(
     loop = Loop(session, generators, embed, rate, save, retries, seed, keep)
     journal = None
     if checkpoint is not None:
-        journal = Journal(checkpoint, _header(session, policy, seed, batch, budget, storage, until, confidence))
+        choices = {
+            "storage": storage,
+            # it sees to samples of every arm, so that another one asks otherwise
+            "until": None if until is None else str(until),
+            "confidence": None if until is None else confidence,
+            "cap": cap,
+            "feature_error": feature_error,
+            "forget": forget,
+            "alarm": alarm,
+        }
+        journal = Journal(checkpoint, _header(session, policy, seed, batch, budget) | choices)
     try:
         with Bar(progress, "pulling", "pull") as bar:
             if journal is not None:
@@ -239,16 +257,7 @@ def _callable(generators: Mapping[str, Generator], others: dict[str, Any]) -> di
     return dict(generators)
 
 
-def _header(
-    session: Session,
-    policy: Policy | str,
-    seed: int,
-    batch: int,
-    budget: int,
-    storage: str,
-    until: str | float | None,
-    confidence: float,
-) -> dict[str, Any]:
+def _header(session: Session, policy: Policy | str, seed: int, batch: int, budget: int) -> dict[str, Any]:
     """What a run must have in common with the one that it goes on with."""
     problem = session._problem
     assert problem is not None
@@ -263,11 +272,7 @@ def _header(
         "batch": batch,
         # Successive Halving plans by it; with any other policy a later run may spend more
         "budget": budget if chosen == "halving" else None,
-        "storage": storage,
         "kappa_range": None if problem.kappa_range is None else [float(end) for end in problem.kappa_range],
         "score_ranges": {name: [float(end) for end in ends] for name, ends in sorted(problem.score_ranges.items())},
         "fingerprint": session._inner.fingerprint(),
-        # it sees to samples of every arm, so that another one asks otherwise
-        "until": None if until is None else str(until),
-        "confidence": None if until is None else confidence,
     }

@@ -244,7 +244,10 @@ class SimulationSettings:
     in_flight: int | None
     checkpoints: int | None
     memory: int | None
-    until: Stop | None = None
+    until: Stop | None
+    cap: int | None
+    feature_error: float | None
+    forget: str | None
 
 
 def simulate(
@@ -263,6 +266,9 @@ def simulate(
     until: str | float | None = None,
     confidence: float = 0.95,
     certify: Literal["weights", "shares"] = "weights",
+    cap: int | None = None,
+    feature_error: float | None = None,
+    forget: str | None = None,
     reference: ArrayLike | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
@@ -273,7 +279,8 @@ def simulate(
     """Run policies on recorded arms, as if every sample had to be asked for, and see how quickly they find the mixture.
 
     Every policy runs with the seeds ``seed``, ``seed + 1``, …; policies of the same seed are given the same samples. With ``until``
-    each run notes when it might have stopped (see :class:`Session`), and whether that would have been wrong.
+    each run notes when it might have stopped (see :class:`Session`), and whether that would have been wrong. With a ``cap`` or a
+    ``feature_error`` sessions hold only so many samples, and they ``forget``, as in :class:`Session`.
 
     >>> import modelmix as mm
     >>> arms = mm.load("data/fashion/truncated.npz")
@@ -294,6 +301,9 @@ def simulate(
         checkpoints=checkpoints,
         memory=memory,
         until=stop(until, confidence, certify),
+        cap=cap,
+        feature_error=feature_error,
+        forget=forget,
     )
     with Bar(progress, "simulating", "run") as bar:
         document = _modelmix.simulate(named(arms), given, settings, bar.started, bar.done if progress else None)

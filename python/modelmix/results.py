@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "Estimate", "Mixture", "MixtureArm", "Prdc", "ScoredMixture", "ScoredSet", "Scores", "SessionArm", "SessionReport",
-    "SimulatedPolicy", "Simulation", "Spread", "Stopped", "TermValue",
+    "Estimate", "FeatureError", "Mixture", "MixtureArm", "Prdc", "ScoredMixture", "ScoredSet", "Scores", "SessionArm", "SessionReport",
+    "SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped", "TermValue",
 ]  # fmt: skip
 
 
@@ -65,6 +65,11 @@ def _frame(*args: Any, **kwargs: Any) -> pd.DataFrame:
         raise ImportError(f"to_pandas() needs pandas; {remedy}") from None
     frame: pd.DataFrame = pandas.DataFrame(*args, **kwargs)
     return frame
+
+
+def _without(plain: dict[str, Any], *optional: str) -> dict[str, Any]:
+    """What a document leaves out where there is nothing."""
+    return {key: value for key, value in plain.items() if value is not None or key not in optional}
 
 
 def _float(value: float | None) -> float:
@@ -507,6 +512,20 @@ class Stopped:
 
 
 @dataclass(frozen=True)
+class SimulatedFeatures:
+    """What random features did to simulated sessions at their end, the mean over seeds."""
+
+    #: How many features a kernel had.
+    features: int
+    #: The share of all pairs of samples whose κ came from features.
+    estimated: float
+    #: How far the entry of K that is most in error is estimated to be off.
+    entry: float
+    #: By how much the loss at a session's weights is estimated to be too large.
+    loss_bias: float
+
+
+@dataclass(frozen=True)
 class SimulatedPolicy:
     """How a policy did."""
 
@@ -524,6 +543,8 @@ class SimulatedPolicy:
     reached: dict[str, float | None]
     #: When its sessions were sure enough to stop; none where that was not asked for.
     stopped: Stopped | None = None
+    #: What random features did, the mean over seeds, where sessions held only so many samples.
+    features: SimulatedFeatures | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -568,6 +589,7 @@ class Simulation(_Result):
                 weights=tuple(given["weights"]),
                 reached=given["reached"],
                 stopped=Stopped(**given["stopped"]) if "stopped" in given else None,
+                features=SimulatedFeatures(**given["features"]) if "features" in given else None,
             )
 
         return cls(
@@ -590,10 +612,7 @@ class Simulation(_Result):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data: the document of ``modelmix simulate --json``."""
-        policies = _plain(self.policies)
-        for policy in policies.values():
-            if policy["stopped"] is None:
-                del policy["stopped"]
+        policies = {name: _without(_plain(done), "stopped", "features") for name, done in self.policies.items()}
         return {
             "command": "simulate",
             "version": self.version,
@@ -662,6 +681,13 @@ class Simulation(_Result):
                 f'; "sure at" is the median round after which the {self.until["of"]} were known to be within {gap} '
                 f"of the optimum with {100 * self.until['confidence']:g}% confidence"
             )
+        for name, done in self.policies.items():
+            if done.features is not None:
+                note += (
+                    f"; {name}: κ of {100 * done.features.estimated:.0f}% of the pairs was estimated by "
+                    f"{count(done.features.features)} features; K off by {number(done.features.entry)} at most, "
+                    f"the mixture's loss by {number(done.features.loss_bias)}"
+                )
         return Table(title, header, rows, note, left=frozenset({6}))
 
 
@@ -686,6 +712,38 @@ class SessionArm:
     weight: float
     #: Its loss alone; none before its first sample.
     loss: float | None
+    #: The round in which its alarm rang, since its samples are not like its first ones; none where it did not.
+    changed: int | None = None
+
+
+@dataclass(frozen=True)
+class FeatureError:
+    """What random features do to a session's numbers, estimated from the samples held, between which κ is known."""
+
+    #: How many features a kernel has.
+    features: int
+    #: The standard error of an entry of K that was asked for.
+    stated: float
+    #: Samples held one by one.
+    held: int
+    #: The share of all pairs of samples whose κ came from features.
+    estimated: float
+    #: By how much the entry of K that is most in error is too large or, negative, too small; and its standard error.
+    entry: float
+    entry_error: float
+    #: By how much ``mixture_loss`` is too large, and its standard error.
+    loss_bias: float
+    loss_bias_error: float
+    #: By how much the score (RKE mode count, MMD, KID × 100) is too large, where the objective is one such term.
+    score_bias: float | None
+    score_bias_error: float | None
+
+    def __str__(self) -> str:
+        """The bias and how well it is known."""
+        pairs = f"κ of {percent(self.estimated)} of the pairs is estimated by {count(self.features)} features"
+        if self.score_bias is None or self.score_bias_error is None:
+            return f"{pairs}; bias of the mixture's loss {brief(self.loss_bias)} ± {brief(self.loss_bias_error)}"
+        return f"{pairs}; bias of the mixture's score {brief(self.score_bias)} ± {brief(self.score_bias_error)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -718,6 +776,8 @@ class SessionReport(_Result):
     #: Whether the session may stop, and what by: ``{"samples": …, "mixture": […], "within": …}``.
     is_done: bool = False
     verdict: dict[str, Any] | None = None
+    #: What random features do to these numbers, once a session with a cap has let samples go.
+    feature_error: FeatureError | None = None
 
     @property
     def weights(self) -> dict[str, float]:
@@ -757,12 +817,13 @@ class SessionReport(_Result):
             bound_on_shares=document["bound_on_shares"],
             is_done=document["is_done"],
             verdict=document["verdict"],
+            feature_error=FeatureError(**document["feature_error"]) if "feature_error" in document else None,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
-        plain: dict[str, Any] = _plain(self)
-        return plain
+        plain = _without(_plain(self), "feature_error")
+        return {**plain, "arms": [_without(arm, "changed") for arm in plain["arms"]]}
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row an arm."""
@@ -809,4 +870,9 @@ class SessionReport(_Result):
             note += f"; the weights are at most {number(self.bound_on_weights)} above the least loss"
         if self.is_done:
             note += "; the session may stop"
+        changed = [f"{arm.name} in round {count(arm.changed)}" for arm in self.arms if arm.changed is not None]
+        if changed:
+            note += f"; changed: {', '.join(changed)}"
+        if self.feature_error is not None:
+            note += f"; {self.feature_error}"
         return Table(title, header, rows, note, bars=frozenset({2}))

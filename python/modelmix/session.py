@@ -58,6 +58,10 @@ class SessionSettings:
     rounds: int | None
     storage: str
     until: Stop | None = None
+    cap: int | None = None
+    feature_error: float | None = None
+    forget: str | None = None
+    alarm: float | None = None
 
 
 class Session:
@@ -90,6 +94,10 @@ class Session:
         until: str | float | None = None,
         confidence: float = 0.95,
         certify: Literal["weights", "shares"] = "weights",
+        cap: int | None = None,
+        feature_error: float | None = None,
+        forget: str | None = None,
+        alarm: float | None = None,
         reference: ArrayLike | None = None,
         bandwidth: float | None = None,
         costs: Mapping[str, float] | None = None,
@@ -106,6 +114,14 @@ class Session:
         shares of the samples, are known to be within ``"5%"`` of the gain, or so much of the loss, of the optimum; it then sees to
         it that every arm has samples enough to tell. ``kappa_range`` and ``score_ranges`` are for policies with constants, where a kernel or a
         score has no range of its own; ``width`` is that of the features, where a kernel needs it before the first.
+
+        With a ``cap`` the session runs without end in the same memory: so many samples are held, and κ between new ones and those
+        let go is estimated by random features of the Gaussian kernel, so many that no entry of K has a larger standard error than
+        ``feature_error`` for it (1,000 and 0.02, where only one of them is given). The report says what that does to the score.
+
+        Where models may change, ``forget="window=500"`` counts the last 500 samples only, and ``forget="half-life=500"`` counts a
+        sample half as much after 500 later ones. With ``alarm=0.01`` every arm is watched: ``changed`` in the report is the round in which its
+        samples were found not to be like its first ones, wrongly so with a chance of 1% an arm, however long the session runs.
         """
         self._problem: Problem | None = problem(
             objective,
@@ -118,7 +134,18 @@ class Session:
             seed=seed,
             threads=threads,
         )
-        settings = SessionSettings(policy_text(policy), seed, batch, rounds, storage, stop(until, confidence, certify))
+        settings = SessionSettings(
+            policy_text(policy),
+            seed,
+            batch,
+            rounds,
+            storage,
+            stop(until, confidence, certify),
+            cap=cap,
+            feature_error=feature_error,
+            forget=forget,
+            alarm=alarm,
+        )
         self._inner = _modelmix.Session.over_features([str(arm) for arm in arms], self._problem, settings)
 
     @classmethod
@@ -133,13 +160,15 @@ class Session:
         until: str | float | None = None,
         confidence: float = 0.95,
         certify: Literal["weights", "shares"] = "weights",
+        forget: str | None = None,
         ranges: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> Session:
         """Start a session without features: you give κ and f of every sample (:meth:`tell_values`).
 
-        ``ranges`` are the smallest and largest values of κ and of f, for policies with constants.
+        ``ranges`` are the smallest and largest values of κ and of f, for policies with constants. ``forget`` may be a half-life.
         """
-        settings = SessionSettings(policy_text(policy), seed, batch, rounds, "single", stop(until, confidence, certify))
+        stopping = stop(until, confidence, certify)
+        settings = SessionSettings(policy_text(policy), seed, batch, rounds, "single", stopping, forget=forget)
         return cls._around(_modelmix.Session.over_values([str(arm) for arm in arms], ranges, settings), None)
 
     @classmethod
@@ -165,7 +194,7 @@ class Session:
 
     @property
     def samples(self) -> npt.NDArray[np.float32] | None:
-        """The features told so far, in that order; none where there are none."""
+        """The features held, in the order told (all, unless there is a cap); none where there are none."""
         return self._inner.samples()
 
     def ask(self) -> Pull:
@@ -217,6 +246,12 @@ class Session:
     def abandon(self, pull: Pull | int) -> None:
         """Give a pull up: nothing came back. An arm that fails is left alone for a while."""
         self._inner.abandon(_number(pull))
+
+    def forget(self, arm: str) -> None:
+        """Forget all samples of an arm, so that it is learned anew, such as after its alarm."""
+        if arm not in self.arms:
+            raise ValueError(f"there is no arm {arm!r} to forget; there are {', '.join(self.arms)}")
+        self._inner.forget(self.arms.index(arm))
 
     def report(self) -> SessionReport:
         """The weights as far as they are known, and how the samples held do."""

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use modelmix::loss::Scores;
-use modelmix::session::{Snapshot, Storage};
+use modelmix::session::{Snapshot, Storage, StreamSettings};
 use modelmix::{Error, PolicySpec, Pull, Ranges, SessionSettings, Until, Values};
 use numpy::PyArray2;
 use pyo3::prelude::*;
@@ -31,6 +31,10 @@ pub(crate) struct Settings {
     rounds: Option<usize>,
     storage: String,
     until: Option<Stop>,
+    cap: Option<usize>,
+    feature_error: Option<f64>,
+    forget: Option<String>,
+    alarm: Option<f64>,
 }
 
 /// When a session may stop, as the package hands it over.
@@ -66,8 +70,18 @@ impl Settings {
             None => PolicySpec::default(),
         };
         let until = self.until.as_ref().map(Stop::read).transpose()?;
-        Ok(SessionSettings { policy, seed: self.seed, batch: self.batch, rounds: self.rounds, storage, until })
+        let memory = stream(self.cap, self.feature_error);
+        let forget = self.forget.as_deref().map(str::parse).transpose().map_err(raised)?;
+        let Self { seed, batch, rounds, alarm, .. } = *self;
+        Ok(SessionSettings { policy, seed, batch, rounds, storage, until, memory, forget, alarm })
     }
+}
+
+/// How much a session holds, where not all; what is none is as the library has it.
+pub(crate) fn stream(cap: Option<usize>, error: Option<f64>) -> Option<StreamSettings> {
+    let usual = StreamSettings::default();
+    (cap.is_some() || error.is_some())
+        .then(|| StreamSettings { cap: cap.unwrap_or(usual.cap), error: error.unwrap_or(usual.error) })
 }
 
 /// id, index of the arm, its name, samples asked for.
@@ -164,6 +178,11 @@ impl Session {
         briefly(py, || self.lock().abandon(pull))
     }
 
+    /// Forgets all samples of an arm.
+    fn forget(&self, py: Python<'_>, arm: usize) -> PyResult<()> {
+        briefly(py, || self.lock().forget(arm))
+    }
+
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let report = briefly(py, || self.lock().report())?;
         dictionary(py, &report)
@@ -182,7 +201,7 @@ impl Session {
         self.lock().arms().to_vec()
     }
 
-    /// The features of the samples told, in that order.
+    /// The features of the samples held, in the order told.
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
         briefly(py, || Ok(self.lock().samples()))?.map(|features| arrays::array(py, features)).transpose()
     }

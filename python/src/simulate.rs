@@ -26,6 +26,9 @@ pub(crate) struct Settings {
     checkpoints: Option<usize>,
     memory: Option<usize>,
     until: Option<Stop>,
+    cap: Option<usize>,
+    feature_error: Option<f64>,
+    forget: Option<String>,
 }
 
 /// The document of `simulate`; `started` is told how many runs there are before `progress` is told how many are done.
@@ -48,6 +51,7 @@ pub(crate) fn simulate<'py>(
         }
         None => usual.policies,
     };
+    let forget = settings.forget.as_deref().map(str::parse).transpose().map_err(raised)?;
     let simulation = Simulation {
         policies,
         rounds: settings.rounds.unwrap_or(usual.rounds),
@@ -60,6 +64,8 @@ pub(crate) fn simulate<'py>(
         threads: prepared.threads,
         memory: settings.memory.unwrap_or(usual.memory),
         until: settings.until.as_ref().map(Stop::read).transpose()?,
+        stream: crate::session::stream(settings.cap, settings.feature_error),
+        forget,
     };
     if let Some(started) = started {
         started.call1((simulation.policies.len().saturating_mul(simulation.seeds),))?;

@@ -732,6 +732,8 @@ COPIED: list[Any] = [
     hand_simulation()["adaptive"].loss,
     hand_session(),
     hand_session().arms[2],
+    results.FeatureError(2500, 0.02, 1000, 0.9, -0.002, 0.001, 0.0003, 0.0002, None, None),
+    results.SimulatedFeatures(2500, 0.9, 0.002, 0.0003),
     hand_run(),
     hand_run().failures["pixart"][0],
     mm.Adaptive(),

@@ -268,3 +268,55 @@ def test_a_run_ends_early(specialists: dict[str, Array], reference: Array, tmp_p
     assert run(3000, workers=3).report.is_done
     with pytest.raises(ValueError, match="has confidence 0.95 where this run has 0.99"):
         run(3000, checkpoint=path, confidence=0.99)
+
+
+def test_a_session_without_end(blobs: dict[str, Array]) -> None:
+    exact = mm.Session(blobs, mm.Rke(bandwidth=3), seed=1)
+    capped = mm.Session(blobs, mm.Rke(bandwidth=3), seed=1, cap=50, feature_error=0.05)
+    assert spend(exact, blobs, 50) == spend(capped, blobs, 50)
+    assert exact.report() == capped.report()
+    assert "feature_error" not in exact.report().to_dict()
+    spend(exact, blobs, 150)
+    spend(capped, blobs, 150)
+    report = capped.report()
+    error = report.feature_error
+    assert error is not None and (error.features, error.held, report.samples) == (400, 50, 200)
+    assert error.score_bias is not None and "of the pairs is estimated by 400 features" in str(report)
+    assert report.to_dict()["feature_error"]["features"] == 400
+    assert capped.samples is not None and len(capped.samples) == 50
+    # κ of k² between all told so far, self-pairs in, by NumPy: the arms' first rows in turn are not known here, so that only the
+    # size of K is compared
+    assert np.allclose(report.quadratic, exact.report().quadratic, atol=0.2)
+    again = pickle.loads(pickle.dumps(capped))
+    assert spend(again, blobs, 40) == spend(capped, blobs, 40)
+    assert again.report() == capped.report()
+    with pytest.raises(ValueError, match="cap is 3, but it must be at least 12"):
+        mm.Session(blobs, mm.Rke(bandwidth=3), cap=3)
+
+
+def test_a_session_that_forgets(blobs: dict[str, Array]) -> None:
+    session = mm.Session(blobs, mm.Rke(bandwidth=3), forget="window=30")
+    spend(session, blobs, 100)
+    assert session.report().samples == 30
+    session.forget("left")
+    assert session.report()["left"].samples == 0
+    assert session.ask().arm == "left"
+    with pytest.raises(ValueError, match="no arm 'top'"):
+        session.forget("top")
+    with pytest.raises(ValueError, match="window=N or half-life=N"):
+        mm.Session(blobs, mm.Rke(bandwidth=3), forget="soon")
+
+
+def test_an_alarm_rings_when_an_arm_changes() -> None:
+    random = np.random.default_rng(3)
+    session = mm.Session(["api"], mm.Rke(bandwidth=4), alarm=0.01)
+    for number in range(200):
+        session.tell(session.ask(), random.normal(size=4) + (0 if number < 150 else 3))
+        if number == 149:
+            assert session.report()["api"].changed is None
+            assert "changed" not in session.report().to_dict()["arms"][0]
+    changed = session.report()["api"].changed
+    assert changed is not None and 150 <= changed < 180
+    assert f"changed: api in round {changed}" in str(session.report())
+    session.forget("api")
+    assert session.report()["api"].changed is None

@@ -13,7 +13,7 @@ use crate::kernel::Kernel;
 use crate::metrics::{ErrorBy, Metric, Pool, ScoreSettings, ScoreTable, Scorer};
 use crate::mixture::{Mixture, TermValue, Worth};
 use crate::objective::Objective;
-use crate::simulate::{PolicyReport, Reached, SimulationReport, Spread, Stopped};
+use crate::simulate::{PolicyReport, Reached, SimulatedFeatures, SimulationReport, Spread, Stopped};
 
 pub use crate::objective::ScoreMeaning;
 
@@ -433,6 +433,9 @@ pub struct SimulatedPolicy {
     /// When its sessions were sure enough to stop; absent where that was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
+    /// What random features did, where sessions hold only so many samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<SimulatedFeatures>,
 }
 
 impl SimulateDocument {
@@ -446,6 +449,7 @@ impl SimulateDocument {
             weights: policy.weights.clone(),
             reached: policy.reached,
             stopped: policy.stopped,
+            features: policy.features,
         };
         Self {
             version: env!("CARGO_PKG_VERSION").into(),

@@ -84,11 +84,11 @@ pub struct Influences {
 }
 
 impl Influences {
-    /// Of the samples held, a reference taken as given. Nothing where an arm has fewer than two samples, or values are so large
-    /// that their squares are not finite.
+    /// Of the samples held, a reference taken as given. Nothing where an arm has fewer than two samples, where samples were let
+    /// go or have faded, or where values are so large that their squares are not finite.
     pub fn new(statistics: &Statistics) -> Option<Self> {
         let (arms, counts) = (statistics.arms(), statistics.counts());
-        if counts.iter().any(|&count| count < 2) {
+        if statistics.is_aged() || counts.iter().any(|&count| count < 2) {
             return None;
         }
         let form = statistics.unbiased();

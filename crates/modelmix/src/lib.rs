@@ -32,6 +32,7 @@ pub mod document;
 pub mod error;
 pub mod experiment;
 pub mod features;
+pub mod fourier;
 pub mod influence;
 pub mod kernel;
 pub mod load;
@@ -70,3 +71,8 @@ pub use text::nearest as nearest_word;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Those of the guide too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/streams.md")]
+struct Streams;

@@ -1,10 +1,17 @@
 //! Running sums over samples: counts, Σκ by pair of arms, self-terms apart, Σf, and each sample's own sums. From them
-//! come the paper's V-statistics, the unbiased U-statistics, and variances. No kernel is evaluated here.
+//! come the paper's V-statistics, the unbiased U-statistics, and variances. No kernel is evaluated here. Samples that leave
+//! are in `ageing`.
+
+mod ageing;
+mod convex;
+mod forget;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
+use ageing::Ageing;
+pub(crate) use forget::retain;
 
 /// Sums over the samples held, of m arms.
 ///
@@ -26,6 +33,9 @@ pub struct Statistics {
     toward: Vec<Vec<f64>>,
     /// Σκ(x_a, x_b) over all samples b held, a itself included.
     totals: Vec<f64>,
+    /// What is known of samples that were let go, and what samples count; nothing where all are held and count the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ageing: Option<Box<Ageing>>,
 }
 
 /// Sums between two disjoint sets of samples, for merging them.
@@ -50,6 +60,7 @@ impl Statistics {
             linear: Vec::new(),
             toward: vec![Vec::new(); arms],
             totals: Vec::new(),
+            ageing: None,
         }
     }
 
@@ -129,7 +140,10 @@ impl Statistics {
     /// # Panics
     /// When `kappa` has another length than there are samples, or there is no such arm: callers check that.
     pub fn add(&mut self, arm: usize, kappa: &[f64], own: f64, linear: f64) {
-        assert_eq!(kappa.len(), self.len(), "κ is needed against every sample held");
+        assert_eq!(kappa.len(), self.rows(), "κ is needed against every sample held");
+        if self.ageing.is_some() {
+            return self.add_beside(arm, kappa, &vec![0.0; self.arms()], own, linear);
+        }
         let arms = self.arms();
         let mut sums = vec![0.0; arms];
         for (((&value, &other), toward), total) in
@@ -162,6 +176,10 @@ impl Statistics {
             sums.len() == self.arms()
                 && sums.iter().all(|sums| sums.len() == samples && sums.iter().all(|value| value.is_finite()))
         };
+        if self.ageing.is_some() || other.ageing.is_some() {
+            let problem = "sums whose samples fade or were let go cannot be merged; merge before they age";
+            return Err(Error::Program { problem: problem.into() });
+        }
         if other.arms() != self.arms() || !fits(&cross.left, self.len()) || !fits(&cross.right, other.len()) {
             return Err(Error::Program { problem: "the sums between two sets of samples do not fit the sets".into() });
         }
@@ -183,17 +201,22 @@ impl Statistics {
         self.counts.len()
     }
 
-    /// How many samples are held, t.
+    /// How many samples the sums are over, t: those held and those let go, whole ones where they fade.
     pub fn len(&self) -> usize {
+        if self.ageing.is_some() { self.counts.iter().sum() } else { self.arm_of.len() }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many samples are held one by one: all, unless some were let go.
+    pub fn rows(&self) -> usize {
         self.arm_of.len()
     }
 
-    /// Whether none is held.
-    pub fn is_empty(&self) -> bool {
-        self.arm_of.is_empty()
-    }
-
-    /// How many samples of each arm are held, n.
+    /// How many samples of each arm the sums are over, n.
     pub fn counts(&self) -> &[usize] {
         &self.counts
     }
@@ -215,8 +238,8 @@ impl Statistics {
 
     /// The proportions n/t; all zero before the first sample.
     pub fn proportions(&self) -> Vec<f64> {
-        let total = self.len().max(1) as f64;
-        self.counts.iter().map(|&count| count as f64 / total).collect()
+        let total = self.total();
+        (0..self.arms()).map(|arm| self.mass(arm) / total).collect()
     }
 
     /// K̂ and f̂ as the paper has them: means over all pairs, a sample with itself included (V-statistics). K̂ is positive
@@ -226,9 +249,11 @@ impl Statistics {
         for i in 0..self.arms() {
             for j in 0..self.arms() {
                 let own = if i == j { self.self_sums[i] } else { 0.0 };
-                *form.at_mut(i, j) =
-                    (self.pair_sums[i * self.arms() + j] + own) / pairs(self.counts[i], self.counts[j]);
+                *form.at_mut(i, j) = (self.pair_sums[i * self.arms() + j] + own) / self.pairs(i, j);
             }
+        }
+        if let Some(ageing) = &self.ageing {
+            ageing.make_convex(&mut form)
         }
         form
     }
@@ -239,8 +264,7 @@ impl Statistics {
         let mut form = self.linear_form();
         for i in 0..self.arms() {
             for j in 0..self.arms() {
-                let others = if i == j { self.counts[i].saturating_sub(1) } else { self.counts[i] };
-                *form.at_mut(i, j) = self.pair_sums[i * self.arms() + j] / pairs(others, self.counts[j]);
+                *form.at_mut(i, j) = self.pair_sums[i * self.arms() + j] / self.different_pairs(i, j);
             }
         }
         form
@@ -248,15 +272,15 @@ impl Statistics {
 
     fn linear_form(&self) -> Quadratic {
         let mut form = Quadratic::zeros(self.arms());
-        for ((f, sum), &count) in form.linear_mut().iter_mut().zip(&self.linear_sums).zip(&self.counts) {
-            *f = sum / count.max(1) as f64;
+        for (arm, (f, sum)) in form.linear_mut().iter_mut().zip(&self.linear_sums).enumerate() {
+            *f = sum / self.divisor(arm);
         }
         form
     }
 
     /// L(P̂), the loss of the samples held, each counting the same: ΣΣκ/t² + Σf/t. Nothing before the first sample.
     pub fn realised(&self) -> Option<f64> {
-        let total = self.len() as f64;
+        let total = self.total();
         let quadratic: f64 = self.pair_sums.iter().chain(&self.self_sums).sum();
         let linear: f64 = self.linear_sums.iter().sum();
         (!self.is_empty()).then(|| quadratic / (total * total) + linear / total)
@@ -265,6 +289,9 @@ impl Statistics {
     /// How much the samples of each arm differ in what they add to the loss: Σ(g_a − ḡ)² over the arm's samples, where
     /// g_a = 2·Σ_s κ(x_a, x_s)/t + f(x_a) over all samples s held.
     pub fn gradient_scatter(&self) -> Vec<f64> {
+        if let Some(ageing) = &self.ageing {
+            return self.aged_scatter(ageing);
+        }
         let factor = 2.0 / self.len().max(1) as f64;
         let term = |sample: usize| factor * self.totals[sample] + self.linear[sample];
         let mut means = vec![0.0; self.arms()];
@@ -292,21 +319,20 @@ impl Statistics {
         let lengths = self.pair_sums.len() == arms * arms
             && self.self_sums.len() == arms
             && self.linear_sums.len() == arms
-            && self.self_terms.len() == self.len()
-            && self.linear.len() == self.len()
-            && self.totals.len() == self.len()
+            && self.self_terms.len() == self.rows()
+            && self.linear.len() == self.rows()
+            && self.totals.len() == self.rows()
             && self.toward.len() == arms
-            && self.toward.iter().all(|sums| sums.len() == self.len());
-        if !lengths || counts != self.counts {
+            && self.toward.iter().all(|sums| sums.len() == self.rows());
+        let counted = match &self.ageing {
+            None => counts == self.counts,
+            Some(ageing) => ageing.fits(&self.counts, &counts, self.rows()),
+        };
+        if !lengths || !counted {
             return Err(snapshot("its sums do not fit its samples"));
         }
         Ok(())
     }
-}
-
-/// The number of pairs that a sum is divided by; sums over no pairs are zero, and stay so.
-fn pairs(left: usize, right: usize) -> f64 {
-    (left * right).max(1) as f64
 }
 
 fn snapshot(problem: &str) -> Error {

@@ -2,6 +2,7 @@
 
 use modelmix::certainty;
 use modelmix::document::{Document, SimulateDocument, brief};
+use modelmix::session::StreamSettings;
 use modelmix::{Gap, Loss, Objective, PolicySpec, Simulation, Until, simulate_watched};
 
 use super::output::{self, Section};
@@ -34,6 +35,8 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         checkpoints: args.checkpoints,
         threads: args.common.threads,
         until: until(args)?,
+        stream: stream(args),
+        forget: args.forget.as_deref().map(str::parse).transpose()?,
         ..Simulation::default()
     };
     let section = output::section("simulate", &args.output, &recorded)?;
@@ -50,6 +53,15 @@ fn until(args: &SimulateArgs) -> Result<Option<Until>> {
     let Some(gap) = &args.until else { return Ok(None) };
     let confidence = certainty::parse_confidence(&args.confidence)?;
     Ok(Some(Until { gap: gap.parse()?, confidence, of: args.certify.parse()? }))
+}
+
+/// How much sessions hold, where not all.
+fn stream(args: &SimulateArgs) -> Option<StreamSettings> {
+    let usual = StreamSettings::default();
+    (args.memory_cap.is_some() || args.feature_error.is_some()).then(|| StreamSettings {
+        cap: args.memory_cap.unwrap_or(usual.cap),
+        error: args.feature_error.unwrap_or(usual.error),
+    })
 }
 
 /// The document of a simulation.
@@ -105,14 +117,25 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
         document.best_single.name,
         brief(document.best_single.loss)
     )))?;
-    match document.until {
-        Some(Until { gap, confidence, of }) => terminal.say(dim(&format!(
+    if let Some(Until { gap, confidence, of }) = document.until {
+        terminal.say(dim(&format!(
             "\"sure at\" is the median round after which the {of} were known to be within {gap}{} of the optimum with {}% confidence, \"sure\" the share of seeds that got there, \"wrong\" the share that were sure and should not have been",
             if matches!(gap, Gap::Share(_)) { " of the gain" } else { "" },
             100.0 * confidence
-        ))),
-        None => Ok(()),
+        )))?;
     }
+    for name in &document.order {
+        if let Some(features) = &document.policies[name].features {
+            terminal.say(dim(&format!(
+                "{name}: κ of {:.0}% of the pairs was estimated by {} features; K off by {} at most, the mixture's loss by {}",
+                100.0 * features.estimated,
+                count(features.features),
+                brief(features.entry),
+                brief(features.loss_bias)
+            )))?;
+        }
+    }
+    Ok(())
 }
 
 fn sentence(document: &SimulateDocument) -> String {

@@ -226,6 +226,7 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument 
                 percent_99: (index < 2).then_some(5.0 * slow),
             },
             stopped: Some(Stopped { round: (index < 2).then_some(7.5 * slow), share: 0.9, wrong: 0.0 }),
+            features: None,
         }
     };
     SimulateDocument {

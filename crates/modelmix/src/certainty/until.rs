@@ -202,7 +202,7 @@ impl Looks {
             return None;
         }
         // Beyond the least, every other pull is the policy's.
-        let wanted = |arm: usize| if total % 2 == 0 { self.wanted[arm] } else { LEAST_SAMPLES };
+        let wanted = |arm: usize| if total.is_multiple_of(2) { self.wanted[arm] } else { LEAST_SAMPLES };
         candidates.iter().copied().filter(|&arm| counts[arm] < wanted(arm)).min_by_key(|&arm| counts[arm])
     }
 

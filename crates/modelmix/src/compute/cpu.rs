@@ -10,7 +10,7 @@ use super::dispatch::Instructions;
 use super::lanes::{Map, is_centred};
 use super::leaves::{Sums, Values};
 use super::neighbours::{Candidates, Measure};
-use super::row::{ColumnSums, RowPass, SquaredNorms};
+use super::row::{ColumnSums, Products, RowPass, SquaredNorms};
 use super::tiles::{Leaf, Scratch, Side, Sweep, Task, block_rows};
 use super::{
     Backend, Balls, Neighbour, Overlaps, PairSums, Reference, available_threads, ball_counts, check_stopped, parallel,
@@ -275,6 +275,10 @@ impl Backend for Cpu {
                 Reference.kernel_rows(kernel, weight, x.slice(index, index + 1), held, out);
             }
         }
+    }
+
+    fn products(&self, x: Rows<'_>, held: Rows<'_>) -> Vec<f64> {
+        self.instructions.run(Products { x, held })
     }
 
     fn on_one_thread(&self) -> Arc<dyn Backend> {

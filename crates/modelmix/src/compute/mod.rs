@@ -93,6 +93,12 @@ pub trait Backend: Debug + Send + Sync {
         self.kernel_rows(kernel, weight, x, Rows::new(held.width(), &widened), out);
     }
 
+    /// x·row for every row `x` against every row held, x after x: what random features are made of.
+    fn products(&self, x: Rows<'_>, held: Rows<'_>) -> Vec<f64> {
+        let product = |x: &[f32], row: &[f32]| x.iter().zip(row).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
+        x.iter().flat_map(|x| held.iter().map(move |row| product(x, row))).collect()
+    }
+
     /// For every row its `k` nearest other rows of the set, the nearest first (1 ≤ k < rows): `k` after `k`.
     fn neighbours(&self, x: Rows<'_>, k: usize) -> Vec<Neighbour>;
 

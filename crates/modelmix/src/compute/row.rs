@@ -65,6 +65,33 @@ impl<V: Value> Job for RowPass<'_, V> {
     }
 }
 
+/// x·row of every row x with every row held: sums in single precision of [`LANES`] · [`IN_FLIGHT`] parts each.
+pub(super) struct Products<'a> {
+    pub(super) x: Rows<'a>,
+    pub(super) held: Rows<'a>,
+}
+
+impl Job for Products<'_> {
+    type Output = Vec<f64>;
+
+    #[inline(always)]
+    unsafe fn run<M: Micro>(self) -> Vec<f64> {
+        let mut out = vec![0.0; self.x.len() * self.held.len()];
+        // A few rows at a time, which are in the cache still when the next x comes.
+        for start in (0..self.held.len()).step_by(BATCH) {
+            let rows = self.held.slice(start, (start + BATCH).min(self.held.len()));
+            for (index, x) in self.x.iter().enumerate() {
+                let out = &mut out[index * self.held.len() + start..][..rows.len()];
+                for (out, row) in out.iter_mut().zip(rows.iter()) {
+                    // SAFETY: as the caller says.
+                    *out = f64::from(unsafe { inner::<M, f32, false>(row, x) });
+                }
+            }
+        }
+        out
+    }
+}
+
 /// ‖x − centre‖² of every row, in double precision.
 pub(super) struct SquaredNorms<'a> {
     pub(super) rows: Rows<'a>,

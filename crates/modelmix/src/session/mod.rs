@@ -1,9 +1,15 @@
 //! A live session: ask which arm to pull, tell what came back, report the weights. The only mutable owner of evidence.
 
+mod ages;
+mod alarm;
+mod feature_error;
+mod forget;
+mod keeping;
 mod report;
 mod state;
 mod stop;
 mod store;
+mod stream;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +21,11 @@ use crate::policy::{AnyPolicy, Evidence, Policy, PolicySpec};
 use crate::statistics::Statistics;
 use state::{PendingPull, State};
 
+pub use feature_error::FeatureError;
+pub use forget::Forget;
 pub use report::{SessionArm, SessionReport};
 pub use store::Storage;
+pub use stream::StreamSettings;
 
 /// How a session is run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,11 +43,30 @@ pub struct SessionSettings {
     pub storage: Storage,
     /// When it may stop; it then sees to it that every arm has samples enough to tell ([`Session::is_done`]).
     pub until: Option<Until>,
+    /// How many samples are held, where not all are: the session then runs without end in the same memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<StreamSettings>,
+    /// What is forgotten, where models may change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forget: Option<Forget>,
+    /// The chance of a false alarm of an arm, ever, where arms are watched for changes; nothing where they are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<f64>,
 }
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        Self { policy: PolicySpec::Adaptive, seed: 0, batch: 1, rounds: None, storage: Storage::Single, until: None }
+        Self {
+            policy: PolicySpec::Adaptive,
+            seed: 0,
+            batch: 1,
+            rounds: None,
+            storage: Storage::Single,
+            until: None,
+            memory: None,
+            forget: None,
+            alarm: None,
+        }
     }
 }
 
@@ -170,7 +198,9 @@ impl<P: Policy> Session<P> {
         let width = loss.width();
         let names: Vec<String> = arms.into_iter().map(Into::into).collect();
         loss.check_arms(names.len())?;
-        Ok(Self { state: State::new(names, policy, width, settings)?, source: Source::Features(Box::new(loss)) })
+        let mut state = State::new(names, policy, width, settings)?;
+        state.keep(settings, Some(&loss))?;
+        Ok(Self { state, source: Source::Features(Box::new(loss)) })
     }
 
     /// A session over values with a policy of one's own; `settings.policy` is not looked at.
@@ -182,10 +212,9 @@ impl<P: Policy> Session<P> {
         policy: P,
         settings: &SessionSettings,
     ) -> Result<Self> {
-        Ok(Self {
-            state: State::new(arms.into_iter().map(Into::into).collect(), policy, None, settings)?,
-            source: Source::Values,
-        })
+        let mut state = State::new(arms.into_iter().map(Into::into).collect(), policy, None, settings)?;
+        state.keep(settings, None)?;
+        Ok(Self { state, source: Source::Values })
     }
 
     /// Which arm to pull next. May be called again before earlier pulls are answered: those in flight are reckoned with.
@@ -267,16 +296,25 @@ impl<P: Policy> Session<P> {
                 "κ or f of its features is not finite; they are too large for this kernel, so scale them down";
             return Err(state.answer(pending, problem.into()));
         }
+        let mapped = state.stream.as_ref().filter(|stream| stream.has_begun()).map(|stream| stream.map(loss, rows));
         state.width = Some(rows.width());
-        let held = state.statistics.len();
+        let (held, arms) = (state.statistics.rows(), state.names.len());
         for (index, (row, &f)) in rows.iter().zip(&linear).enumerate() {
             let mut kappa = against_held[index * held..(index + 1) * held].to_vec();
             kappa.extend(among.chunks(rows.len()).nth(index).into_iter().flat_map(|row| &row[..index]));
-            state.statistics.add(pending.arm, &kappa, own[index], f);
-            state.held.push(row);
+            state.fade();
+            let beyond = mapped.as_ref().zip(state.stream.as_ref());
+            let beyond = beyond.map(|(mapped, stream)| stream.beyond(loss, mapped, index, arms));
+            state.take(pending.arm, row, &kappa, beyond.as_deref(), own[index], f);
         }
         state.settle(pending);
         state.look();
+        // The answer is taken: should the work be stopped here, the next answer lets go what is too much, and the alarm has not
+        // seen these samples.
+        state.trim(loss);
+        for (row, &f) in rows.iter().zip(&linear) {
+            state.watch(loss, pending.arm, row, f);
+        }
         Ok(())
     }
 
@@ -293,7 +331,7 @@ impl<P: Policy> Session<P> {
         }
         state.check_count(pending, samples.len())?;
         for (index, Values { kappa, own, linear }) in samples.iter().enumerate() {
-            let expected = state.statistics.len() + index;
+            let expected = state.statistics.rows() + index;
             if kappa.len() != expected {
                 return Err(state.answer(
                     pending,
@@ -311,6 +349,7 @@ impl<P: Policy> Session<P> {
             }
         }
         for Values { kappa, own, linear } in samples {
+            state.fade();
             state.statistics.add(pending.arm, kappa, *own, *linear);
         }
         state.settle(pending);
@@ -337,6 +376,20 @@ impl<P: Policy> Session<P> {
         Ok(())
     }
 
+    /// Forgets all samples of an arm, so that it is learned anew, such as after its alarm: `changed` in the report. Pulls in
+    /// flight stay. A session on values then takes κ against the samples that are left, in the order told.
+    ///
+    /// # Errors
+    /// An arm that is not there.
+    pub fn forget(&mut self, arm: usize) -> Result<()> {
+        let arms = self.state.names.len();
+        if arm >= arms {
+            return Err(Error::setting("the arm to forget", arm, format!("an arm, less than {arms}")));
+        }
+        self.state.forget_arm(arm);
+        Ok(())
+    }
+
     /// The weights as far as they are known, and how the samples held do.
     ///
     /// # Errors
@@ -360,9 +413,14 @@ impl<P: Policy> Session<P> {
         &self.state.names
     }
 
-    /// The features of the samples told, in that order; nothing where values were told, or nothing yet.
+    /// The features of the samples held, in the order told: all, unless there is a cap. Nothing where values were told, or
+    /// nothing yet.
     pub fn samples(&self) -> Option<Features> {
-        self.state.width.and_then(|width| self.state.held.features(width).ok())
+        let features = self.state.width.and_then(|width| self.state.held.features(width).ok())?;
+        match &self.state.ages {
+            Some(ages) => features.select(ages.order()).ok(),
+            None => Some(features),
+        }
     }
 
     /// The pulls in flight, oldest first.
@@ -411,7 +469,7 @@ impl<P: Policy> Session<P> {
         if fingerprint != loss.as_ref().map(Loss::fingerprint) {
             return refuse("it belongs to another objective, kernel or reference; prepare the loss as it was");
         }
-        state.check(loss.is_some())?;
+        state.check(loss.as_ref())?;
         if !state.policy.fits(state.names.len()) {
             return refuse("its policy does not fit its arms; it is damaged, so start from an earlier one");
         }

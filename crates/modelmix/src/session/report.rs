@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Session, Source};
+use super::{FeatureError, Session, Source};
 use crate::certainty::{self, Verdict};
 use crate::error::Result;
 use crate::kernel::Kernel;
@@ -49,6 +49,9 @@ pub struct SessionReport {
     pub best_single: Option<usize>,
     /// K̂ and f̂ (V-statistics); arms without samples have zeros.
     pub form: Quadratic,
+    /// What random features do to these numbers, once a session with a cap has let samples go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feature_error: Option<FeatureError>,
 }
 
 /// One arm of a [`SessionReport`].
@@ -68,6 +71,9 @@ pub struct SessionArm {
     pub weight: f64,
     /// Its loss alone, the constant included; nothing before its first sample.
     pub loss: Option<f64>,
+    /// The round in which its alarm rang, since its samples are not like its first ones; there only where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<u64>,
 }
 
 impl SessionReport {
@@ -94,6 +100,13 @@ impl SessionReport {
             share: shares[arm],
             weight: best.as_ref().map_or(0.0, |best| best.weights[arm]),
             loss: is_known(&arm).then(|| form.single(arm) + constant),
+            changed: state.alarm.as_ref().and_then(|alarm| alarm.changed(arm)),
+        };
+        let feature_error = match (&session.source, &state.stream, &best) {
+            (Source::Features(loss), Some(stream), Some(best)) => {
+                FeatureError::new(state, stream, loss, &best.weights, best.value)
+            }
+            _ => None,
         };
         Ok(Self {
             policy: state.policy.name().into(),
@@ -110,6 +123,7 @@ impl SessionReport {
             verdict: session.verdict().cloned(),
             best_single: known.into_iter().min_by(|&a, &b| form.single(a).total_cmp(&form.single(b))),
             form,
+            feature_error,
         })
     }
 

@@ -3,9 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::SessionSettings;
+use super::ages::Ages;
+use super::alarm::Alarm;
+use super::forget::Forget;
 use super::store::Store;
+use super::stream::Stream;
 use crate::certainty::{Looks, Until};
 use crate::error::{Error, Result};
+use crate::loss::Loss;
 use crate::random::Random;
 use crate::statistics::Statistics;
 
@@ -28,6 +33,16 @@ pub(super) struct State<P> {
     /// When it may stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) looks: Option<Looks>,
+    /// How old the rows held are, where they leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ages: Option<Ages>,
+    /// What is kept of samples that were let go, where there is a cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) stream: Option<Box<Stream>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) forget: Option<Forget>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) alarm: Option<Box<Alarm>>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -73,6 +88,10 @@ impl<P> State<P> {
             abandoned: vec![0; arms],
             rests: vec![Rest::default(); arms],
             looks: settings.until.map(|until| Looks::new(until, arms)),
+            ages: None,
+            stream: None,
+            forget: None,
+            alarm: None,
         })
     }
 
@@ -116,10 +135,10 @@ impl<P> State<P> {
     }
 
     /// A snapshot comes from outside and is not trusted.
-    pub(super) fn check(&self, on_features: bool) -> Result<()> {
+    pub(super) fn check(&self, loss: Option<&Loss>) -> Result<()> {
         let arms = self.names.len();
         self.statistics.check()?;
-        let rows = if on_features { self.statistics.len() } else { 0 };
+        let rows = if loss.is_some() { self.statistics.rows() } else { 0 };
         let held = self.width.unwrap_or(0).checked_mul(rows);
         let settled = self.abandoned.iter().map(|&pulls| u128::from(pulls)).sum::<u128>() + u128::from(self.answered);
         let rest_fits = |(rest, &abandoned): (&Rest, &u64)| {
@@ -140,6 +159,14 @@ impl<P> State<P> {
             && self.looks.as_ref().is_none_or(|looks| looks.is_sound(arms))
             && self.batch > 0
             && self.pending.iter().all(|pull| pull.arm < arms && pull.id < self.asked)
+            && self.ages.as_ref().is_none_or(|ages| ages.fits(rows))
+            && self.forget.is_none_or(Forget::fits)
+            && (self.ages.is_some() || self.forget.and_then(Forget::window).is_none())
+            && self.alarm.as_ref().is_none_or(|alarm| loss.is_some() && alarm.fits(arms, self.width))
+            && self
+                .stream
+                .as_ref()
+                .is_none_or(|stream| self.ages.is_some() && stream.fits(arms, self.batch, self.width, loss))
             && held == Some(self.held.len())
             && self.width != Some(0)
             && self.held.is_finite();

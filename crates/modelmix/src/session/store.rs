@@ -71,6 +71,45 @@ impl Store {
         }
     }
 
+    /// A row, as it is held.
+    pub(super) fn row(&self, row: usize, width: usize) -> Vec<f32> {
+        let range = row * width..(row + 1) * width;
+        match self {
+            Store::Single(values) => values[range].to_vec(),
+            Store::Half(values) => values[range].iter().map(|&bits| f16::from_bits(bits).to_f32()).collect(),
+        }
+    }
+
+    /// Drops a row; the last one takes its place.
+    pub(super) fn swap_remove(&mut self, row: usize, width: usize) {
+        fn take<T: Copy>(values: &mut Vec<T>, row: usize, width: usize) {
+            let last = values.len() - width;
+            values.copy_within(last.., row * width);
+            values.truncate(last);
+        }
+        match self {
+            Store::Single(values) => take(values, row, width),
+            Store::Half(values) => take(values, row, width),
+        }
+    }
+
+    /// Keeps the rows that stay, in their order.
+    pub(super) fn retain(&mut self, keep: &[bool], width: usize) {
+        fn stay<T: Copy>(values: &mut Vec<T>, keep: &[bool], width: usize) {
+            *values = values
+                .chunks_exact(width)
+                .zip(keep)
+                .filter(|(_, keep)| **keep)
+                .flat_map(|(row, _)| row)
+                .copied()
+                .collect();
+        }
+        match self {
+            Store::Single(values) => stay(values, keep, width),
+            Store::Half(values) => stay(values, keep, width),
+        }
+    }
+
     pub(super) fn features(&self, width: usize) -> Result<Features> {
         match self {
             Store::Single(values) => Features::new(width, values.clone()),

@@ -13,10 +13,11 @@ use crate::compute::{available_threads, check_stopped, parallel};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::loss::Loss;
+use crate::loss::Scores;
 use crate::mixture;
 use crate::policy::PolicySpec;
 use crate::quadratic::Quadratic;
-use crate::session::{Session, SessionSettings, Values};
+use crate::session::{Forget, Session, SessionSettings, StreamSettings, Values};
 use crate::simplex::{self, Bounds};
 use source::{Pool, Source, Tape};
 
@@ -49,6 +50,12 @@ pub struct Simulation {
     pub memory: usize,
     /// When runs may stop: each goes on, but notes when it might have stopped, and whether it would have been wrong.
     pub until: Option<Until>,
+    /// How many samples a session holds, where not all are; runs then evaluate features round by round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSettings>,
+    /// What sessions forget. Losses, shares and regret are then of what is remembered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forget: Option<Forget>,
 }
 
 impl Default for Simulation {
@@ -70,6 +77,8 @@ impl Default for Simulation {
             threads: None,
             memory: 1 << 30,
             until: None,
+            stream: None,
+            forget: None,
         }
     }
 }
@@ -120,6 +129,22 @@ pub struct PolicyReport {
     /// When it was sure of it; nothing where that was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
+    /// What features did at the end, where sessions hold only so many samples: the mean over seeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<SimulatedFeatures>,
+}
+
+/// What random features did to sessions at their end, the mean over seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedFeatures {
+    /// D, how many features a kernel has.
+    pub features: usize,
+    /// The share of all pairs of samples whose κ came from features.
+    pub estimated: f64,
+    /// How far the entry of K̂ that is most in error is estimated to be off.
+    pub entry: f64,
+    /// By how much the loss at a session's weights is estimated to be too large.
+    pub loss_bias: f64,
 }
 
 /// A quantity over rounds: mean and sample standard deviation over seeds.
@@ -177,7 +202,7 @@ pub fn simulate_watched(
         .collect::<Result<Vec<_>>>()?;
     // Threads go to runs, not to the sums within one.
     let loss = loss.clone().on_one_thread();
-    let pool = simulation.wants_pool(arms).then(|| Pool::new(arms, &loss, threads));
+    let pool = (!simulation.is_on_features() && simulation.wants_pool(arms)).then(|| Pool::new(arms, &loss, threads));
     let own = arms.iter().map(|arm| arm.features.view().iter().map(|row| loss.kappa_self(row)).collect()).collect();
     let recorded = Recorded { arms, loss: &loss, linear, own, pool };
     let jobs: Vec<(&PolicySpec, u64)> = simulation
@@ -237,6 +262,11 @@ impl Simulation {
         self.until.as_ref().map_or(Ok(()), Until::check)
     }
 
+    /// Whether sessions evaluate features themselves, since samples leave them.
+    fn is_on_features(&self) -> bool {
+        self.stream.is_some() || self.forget.is_some()
+    }
+
     /// Whether all pairs of recorded samples are fewer than the pairs that all runs will meet, and fit.
     fn wants_pool(&self, arms: &RecordedArms) -> bool {
         let samples: f64 = arms.iter().map(|arm| arm.features.len() as f64).sum();
@@ -289,6 +319,7 @@ struct Trace {
     reached: [Option<usize>; 3],
     /// The round after which it might have stopped, and whether that would have been wrong.
     stopped: Option<(usize, bool)>,
+    features: Option<SimulatedFeatures>,
 }
 
 fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &PolicySpec, seed: u64) -> Result<Trace> {
@@ -296,14 +327,31 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
     let budget = simulation.rounds.saturating_mul(simulation.batch);
     let oracle = (truth.weights.as_slice(), truth.best_single);
     let policy = spec.build(arms, &recorded.loss.ranges(), Some(budget), Some(oracle))?;
-    let settings =
-        SessionSettings { seed, batch: simulation.batch, until: simulation.until, ..SessionSettings::default() };
-    let mut session = Session::on_values_with_policy(recorded.arms.names(), policy, &settings)?;
+    let settings = SessionSettings {
+        seed,
+        batch: simulation.batch,
+        until: simulation.until,
+        memory: simulation.stream,
+        forget: simulation.forget,
+        ..SessionSettings::default()
+    };
+    let on_features = simulation.is_on_features();
+    let mut session = if on_features {
+        Session::with_policy(recorded.arms.names(), recorded.loss.clone(), policy, &settings)?
+    } else {
+        Session::on_values_with_policy(recorded.arms.names(), policy, &settings)?
+    };
     let tape = |arm: usize| Tape::new(seed, arm, recorded.arms[arm].features.len(), simulation.replacement);
     let mut source = Source::new(recorded.arms, recorded.loss, (0..arms).map(tape).collect(), recorded.pool.as_ref());
     let checkpoints = simulation.kept_rounds();
-    let mut trace =
-        Trace { loss: Vec::new(), regret: Vec::new(), shares: Vec::new(), reached: [Some(1); 3], stopped: None };
+    let mut trace = Trace {
+        loss: Vec::new(),
+        regret: Vec::new(),
+        shares: Vec::new(),
+        reached: [Some(1); 3],
+        stopped: None,
+        features: None,
+    };
     let mut in_flight = VecDeque::new();
     for round in 1..=simulation.rounds {
         check_stopped();
@@ -313,7 +361,8 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
         let pull = in_flight.pop_front().expect("a round always has a pull in flight");
         let mut samples = Vec::with_capacity(pull.count);
         for _ in 0..pull.count {
-            let Some((row, kappa)) = source.next(pull.arm) else {
+            let next = if on_features { source.next_row(pull.arm) } else { source.next(pull.arm) };
+            let Some((row, kappa)) = next else {
                 let held = recorded.arms[pull.arm].features.len();
                 return Err(Error::RanDry {
                     arm: pull.name,
@@ -325,6 +374,18 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
                 });
             };
             samples.push((row, kappa.to_vec()));
+        }
+        if on_features {
+            let rows: Vec<usize> = samples.iter().map(|(row, _)| *row).collect();
+            let arm = &recorded.arms[pull.arm];
+            let scores: Scores = arm
+                .scores
+                .iter()
+                .map(|(name, all)| (name.clone(), rows.iter().map(|&row| all[row]).collect()))
+                .collect();
+            session.tell_scored(pull.id, &arm.features.select(rows)?, &scores)?;
+            trace.look(&session, truth, round, checkpoints.get(trace.loss.len()) == Some(&round));
+            continue;
         }
         let values: Vec<Values<'_>> = samples
             .iter()
@@ -342,6 +403,14 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
     }
     for reached in &mut trace.reached {
         *reached = reached.filter(|&round| round <= simulation.rounds);
+    }
+    if on_features {
+        trace.features = session.report()?.feature_error.map(|error| SimulatedFeatures {
+            features: error.features,
+            estimated: error.estimated,
+            entry: error.entry.abs(),
+            loss_bias: error.loss_bias,
+        });
     }
     Ok(trace)
 }
@@ -383,7 +452,21 @@ fn summarise(policy: &PolicySpec, simulation: &Simulation, traces: &[Trace]) -> 
         shares,
         reached: Reached { percent_90: median(0), percent_95: median(1), percent_99: median(2) },
         stopped: simulation.until.map(|_| Stopped::over(traces)),
+        features: SimulatedFeatures::over(traces),
         rounds,
+    }
+}
+
+impl SimulatedFeatures {
+    fn over(traces: &[Trace]) -> Option<Self> {
+        let all: Vec<&Self> = traces.iter().filter_map(|trace| trace.features.as_ref()).collect();
+        let mean = |value: fn(&Self) -> f64| all.iter().map(|one| value(one)).sum::<f64>() / all.len() as f64;
+        Some(Self {
+            features: all.first()?.features,
+            estimated: mean(|one| one.estimated),
+            entry: mean(|one| one.entry),
+            loss_bias: mean(|one| one.loss_bias),
+        })
     }
 }
 

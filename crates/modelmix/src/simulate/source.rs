@@ -103,6 +103,11 @@ impl<'a> Source<'a> {
         Self { arms, loss, tapes, kind, kappa: Vec::new() }
     }
 
+    /// The row of the arm's next sample alone.
+    pub(super) fn next_row(&mut self, arm: usize) -> Option<(usize, &[f64])> {
+        Some((self.tapes[arm].next()?, &[]))
+    }
+
     /// The row of the arm's next sample, and κ; nothing where the arm has run dry.
     pub(super) fn next(&mut self, arm: usize) -> Option<(usize, &[f64])> {
         let row = match &mut self.kind {

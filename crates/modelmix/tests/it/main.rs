@@ -5,6 +5,7 @@
 
 mod certainty;
 mod compute;
+mod drift;
 mod equations;
 mod experiment;
 mod golden;
@@ -22,6 +23,7 @@ mod simulation;
 mod smooth;
 mod statistics;
 mod stopping;
+mod stream;
 mod theory;
 mod worlds;
 mod worth;

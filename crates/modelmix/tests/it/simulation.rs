@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use modelmix::session::{Forget, StreamSettings};
 use modelmix::simulate::{PolicyReport, SimulationReport};
 use modelmix::{Error, Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, Simulation, load, simulate};
 
@@ -185,6 +186,31 @@ fn kappa_of_the_whole_pool_and_kappa_ahead_are_the_same() {
                 assert!((a - b).abs() <= tolerance * a.abs(), "{}: {a} and {b}", left.policy);
             }
         }
+    }
+}
+
+/// Sessions that hold a quarter of their samples, and sessions that remember half of them, find the mixture too.
+#[test]
+fn sessions_with_a_cap_or_a_window_find_the_same_mixture() {
+    let (arms, loss) = scenario("categories", "rke", 20.0);
+    let policies: Vec<_> = ["adaptive", "ogd(sensitivity=0.03)"].map(|policy| policy.parse().unwrap()).to_vec();
+    let usual = Simulation { policies, rounds: 480, seeds: 4, ..Simulation::default() };
+    let stream = Some(StreamSettings { cap: 120, error: 0.03 });
+    let exact = simulate(&arms, &loss, &usual).unwrap();
+    let capped = simulate(&arms, &loss, &Simulation { stream, ..usual.clone() }).unwrap();
+    let one_thread = simulate(&arms, &loss, &Simulation { stream, threads: Some(1), ..usual.clone() }).unwrap();
+    assert_eq!(capped, one_thread, "to the last bit");
+    for (exact, capped) in exact.policies.iter().zip(&capped.policies) {
+        assert!(capped.reached.percent_90.is_some(), "{}", capped.policy);
+        let [left, right] = [exact, capped].map(|policy| policy.loss.mean[99]);
+        assert!((left - right).abs() < 0.1 * left, "{}: {left} {right}", capped.policy);
+        let features = capped.features.expect("samples were let go");
+        assert!(features.features == 1112 && features.estimated > 0.3 && features.entry < 0.06, "{features:?}");
+        assert_eq!(exact.features, None);
+    }
+    let forget = Some(Forget::Window(240));
+    for policy in simulate(&arms, &loss, &Simulation { forget, ..usual }).unwrap().policies {
+        assert!(policy.reached.percent_90.is_some(), "{}", policy.policy);
     }
 }
 

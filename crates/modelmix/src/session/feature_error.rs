@@ -1,0 +1,152 @@
+//! What random features do to K̂ and to the loss, measured on samples that are held and so known exactly.
+
+use serde::{Deserialize, Serialize};
+
+use super::state::State;
+use super::stream::Stream;
+use crate::features::Rows;
+use crate::loss::Loss;
+use crate::objective::Measure;
+
+/// What random features do to a session's numbers, estimated from the samples held, between which κ is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FeatureError {
+    /// D, how many features a kernel has.
+    pub features: usize,
+    /// The standard error of an entry of K̂ that was asked for.
+    pub stated: f64,
+    /// Samples held one by one.
+    pub held: usize,
+    /// The share of all pairs of samples whose κ came from features.
+    pub estimated: f64,
+    /// By how much the entry of K̂ that is most in error is too large or, negative, too small.
+    pub entry: f64,
+    /// Its standard error.
+    pub entry_error: f64,
+    /// By how much `mixture_loss` is too large.
+    pub loss_bias: f64,
+    /// Its standard error.
+    pub loss_bias_error: f64,
+    /// By how much the score at the weights (RKE mode count, MMD, KID × 100) is too large, where the objective is one such term.
+    pub score_bias: Option<f64>,
+    /// Its standard error.
+    pub score_bias_error: Option<f64>,
+}
+
+/// Rows of an arm that are looked at, and of all arms.
+const ROWS_OF_ARM: usize = 64;
+const ROWS: usize = 1024;
+
+impl FeatureError {
+    /// `loss_of_mixture` is that of `weights`, without the constant.
+    pub(super) fn new<P>(
+        state: &State<P>,
+        stream: &Stream,
+        loss: &Loss,
+        weights: &[f64],
+        loss_of_mixture: f64,
+    ) -> Option<Self> {
+        let width = state.width.filter(|_| stream.has_begun())?;
+        let (statistics, arms) = (&state.statistics, state.names.len());
+        let share = ROWS_OF_ARM.min(ROWS / arms).max(2);
+        let mut taken = vec![0; arms];
+        let rows: Vec<usize> = (0..statistics.rows())
+            .filter(|&row| {
+                taken[statistics.arm_of()[row]] += 1;
+                taken[statistics.arm_of()[row]] <= share
+            })
+            .collect();
+        let group_of: Vec<usize> = rows.iter().map(|&row| statistics.arm_of()[row]).collect();
+        let mut values = Vec::with_capacity(rows.len() * width);
+        rows.iter().for_each(|&row| values.extend(state.held.row(row, width)));
+        let view = Rows::new(width, &values);
+        let mut exact = Vec::new();
+        loss.kappa_rows(view, view, &mut exact);
+        let mut differences = stream.map(loss, view).sums_toward(loss, &group_of, arms);
+        for (a, (kappa, differences)) in
+            exact.chunks_exact(rows.len()).zip(differences.chunks_exact_mut(arms)).enumerate()
+        {
+            for (b, value) in kappa.iter().enumerate().filter(|(b, _)| *b != a) {
+                differences[group_of[b]] -= value;
+            }
+        }
+        let counts: Vec<usize> = taken.iter().map(|&count| count.min(share)).collect();
+        // The mean of κ̂ − κ between each row and each arm, times the share of such pairs that features stand for.
+        for (differences, &own) in differences.chunks_exact_mut(arms).zip(&group_of) {
+            for (arm, difference) in differences.iter_mut().enumerate() {
+                let others = counts[arm] - usize::from(arm == own);
+                *difference *= statistics.estimated_share(own, arm) / others.max(1) as f64;
+            }
+        }
+        let of_arm = |arm: usize, value: &dyn Fn(&[f64]) -> f64| -> (f64, f64) {
+            let values: Vec<f64> = differences
+                .chunks_exact(arms)
+                .zip(&group_of)
+                .filter(|(_, group)| **group == arm)
+                .map(|(row, _)| value(row))
+                .collect();
+            mean_and_variance(&values)
+        };
+        let (mut entry, mut entry_error) = (0.0f64, 0.0);
+        for i in 0..arms {
+            for j in 0..=i {
+                let ((left, left_variance), (right, right_variance)) =
+                    (of_arm(i, &|row| row[j]), of_arm(j, &|row| row[i]));
+                let mean = (left + right) / 2.0;
+                if mean.abs() > entry.abs() {
+                    // To first order a sample moves the mean of all pairs by its own mean, twice within one arm.
+                    let variance = if i == j { 4.0 * left_variance } else { left_variance + right_variance };
+                    (entry, entry_error) = (mean, variance.sqrt());
+                }
+            }
+        }
+        let along = |row: &[f64]| row.iter().zip(weights).map(|(difference, weight)| difference * weight).sum::<f64>();
+        let (mut bias, mut variance) = (0.0, 0.0);
+        for (arm, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+            let (mean, own) = of_arm(arm, &along);
+            bias += weight * mean;
+            variance += (2.0 * weight).powi(2) * own;
+        }
+        let bias_error = variance.sqrt();
+        let shares = statistics.proportions();
+        let estimated = (0..arms * arms)
+            .map(|at| (at / arms, at % arms))
+            .map(|(i, j)| {
+                if shares[i] * shares[j] > 0.0 { shares[i] * shares[j] * statistics.estimated_share(i, j) } else { 0.0 }
+            })
+            .sum();
+        let slope = score_slope(loss, loss_of_mixture);
+        Some(Self {
+            features: stream.features(),
+            stated: stream.settings.error,
+            held: statistics.rows(),
+            estimated,
+            entry,
+            entry_error,
+            loss_bias: bias,
+            loss_bias_error: bias_error,
+            score_bias: slope.map(|slope| slope * bias),
+            score_bias_error: slope.map(|slope| slope.abs() * bias_error),
+        })
+    }
+}
+
+/// How the score changes with the loss, where the objective is one term that has one.
+fn score_slope(loss: &Loss, value: f64) -> Option<f64> {
+    let [term] = loss.terms() else { return None };
+    match term.measure {
+        // 1/E κ.
+        Measure::Rke { .. } => Some(-term.weight / (value * value)),
+        Measure::Mmd { .. } => Some(1.0 / term.weight),
+        Measure::Kid { .. } => Some(100.0 / term.weight),
+        _ => None,
+    }
+}
+
+/// The mean of values and the variance of that mean.
+fn mean_and_variance(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, squares / (count * (count - 1.0).max(1.0)))
+}

@@ -1,0 +1,176 @@
+//! What a session keeps of samples, lets go and forgets, and what it watches them for.
+
+use super::SessionSettings;
+use super::ages::Ages;
+use super::alarm::{Alarm, FIRST};
+use super::forget::Forget;
+use super::state::State;
+use super::stream::Stream;
+use crate::error::{Error, Result};
+use crate::features::Rows;
+use crate::loss::Loss;
+use crate::policy::Policy;
+
+impl<P: Policy> State<P> {
+    /// How much is held, for how long, and whether there is an alarm; `loss` is nothing where values are told.
+    pub(super) fn keep(&mut self, settings: &SessionSettings, loss: Option<&Loss>) -> Result<()> {
+        let arms = self.names.len();
+        let needs_features = |what: &str| {
+            Error::missing(what, "features, and one on values holds none; leave it out, or tell the session features")
+        };
+        if settings.until.is_some() && (settings.memory.is_some() || settings.forget.is_some()) {
+            let other = if settings.memory.is_some() { "cap" } else { "forget" };
+            return Err(Error::setting(
+                "until",
+                settings.until.map_or(String::new(), |until| until.gap.to_string()),
+                format!(
+                    "left out with `{other}`: how near the optimum a session is can be told only from all of its samples"
+                ),
+            ));
+        }
+        if let Some(memory) = settings.memory {
+            let loss = loss.ok_or_else(|| needs_features("a session with a cap"))?;
+            self.stream = Some(Box::new(Stream::new(memory, settings.seed, arms, self.batch, loss)?));
+        }
+        if let Some(forget) = settings.forget {
+            forget.check(settings, arms, loss.is_some(), self.policy.name())?;
+            self.forget = Some(forget);
+        }
+        if let Some(chance) = settings.alarm {
+            if loss.is_none() {
+                return Err(needs_features("a session with an alarm"));
+            }
+            self.alarm = Some(Box::new(Alarm::new(chance, arms, settings.seed)?));
+        }
+        let rows_leave = self.stream.is_some() || self.forget.and_then(Forget::window).is_some();
+        self.ages = rows_leave.then(Ages::default);
+        Ok(())
+    }
+}
+
+impl<P> State<P> {
+    /// Before every sample told: those before it count less, where they fade.
+    pub(super) fn fade(&mut self) {
+        if let Some(factor) = self.forget.and_then(Forget::factor) {
+            self.statistics.fade(factor);
+            if let Some(stream) = &mut self.stream {
+                stream.fade(factor);
+            }
+        }
+    }
+
+    /// Takes a sample: `kappa` against the rows held, `beyond` by arm against those let go.
+    pub(super) fn take(
+        &mut self,
+        arm: usize,
+        row: &[f32],
+        kappa: &[f64],
+        beyond: Option<&[f64]>,
+        own: f64,
+        linear: f64,
+    ) {
+        match beyond {
+            Some(beyond) => self.statistics.add_beside(arm, kappa, beyond, own, linear),
+            None => self.statistics.add(arm, kappa, own, linear),
+        }
+        self.held.push(row);
+        if let Some(ages) = &mut self.ages {
+            ages.push();
+        }
+    }
+
+    /// Rows leave until no more are held than may be.
+    pub(super) fn trim(&mut self, loss: &Loss) {
+        let Some(width) = self.width else { return };
+        match self.forget.and_then(Forget::window) {
+            Some(window) => self.remove_beyond(loss, window, width),
+            None => self.let_go_beyond_cap(loss, width),
+        }
+    }
+
+    /// Lets go the oldest row of whichever arm holds most.
+    fn let_go_beyond_cap(&mut self, loss: &Loss, width: usize) {
+        let (Some(stream), Some(ages)) = (&mut self.stream, &mut self.ages) else { return };
+        let arms = self.names.len();
+        while self.statistics.rows() > stream.settings.cap {
+            let most = (0..arms).rev().max_by_key(|&arm| self.statistics.rows_of(arm));
+            let arm_of = self.statistics.arm_of();
+            let Some(row) = ages.oldest(|row| Some(arm_of[row]) == most) else { return };
+            let (arm, features) = (arm_of[row], self.held.row(row, width));
+            let mapped = stream.map(loss, Rows::new(width, &features));
+            // Nothing can stop the work from here on.
+            stream.absorb(&features, &mapped, self.statistics.weight(row), arm, arms);
+            self.statistics.let_go(row);
+            self.held.swap_remove(row, width);
+            ages.swap_remove(row);
+        }
+    }
+
+    /// Removes the oldest row of all.
+    fn remove_beyond(&mut self, loss: &Loss, window: usize, width: usize) {
+        let Some(ages) = &mut self.ages else { return };
+        let mut kappa = Vec::new();
+        while self.statistics.rows() > window {
+            let Some(row) = ages.oldest(|_| true) else { return };
+            self.held.kappa(loss, Rows::new(width, &self.held.row(row, width)), &mut kappa);
+            // Nothing can stop the work from here on.
+            self.statistics.remove(row, &kappa);
+            self.held.swap_remove(row, width);
+            ages.swap_remove(row);
+            if ages.left().is_multiple_of(window as u64) {
+                self.statistics.refresh();
+            }
+        }
+    }
+
+    /// Shows a sample to the alarm of its arm.
+    pub(super) fn watch(&mut self, loss: &Loss, arm: usize, row: &[f32], linear: f64) {
+        let Some(alarm) = &mut self.alarm else { return };
+        let has_pairs = loss.terms().iter().any(|term| term.kappa.is_some());
+        let kappa = |x: &[f32], y: &[f32]| {
+            let mut values = Vec::new();
+            loss.kappa_rows(Rows::new(row.len(), x), Rows::new(row.len(), y), &mut values);
+            values
+        };
+        if alarm.wants_sample(arm) {
+            let shown = if has_pairs { row.to_vec() } else { vec![linear as f32] };
+            let mut first = alarm.first(arm).to_vec();
+            first.extend_from_slice(&shown);
+            let rows = first.len() / shown.len();
+            let scores: Option<Vec<f64>> = (rows == FIRST).then(|| {
+                if !has_pairs {
+                    return first.iter().map(|&value| f64::from(value)).collect();
+                }
+                let among = kappa(&first, &first);
+                let others = |row: usize| (0..rows).filter(move |&other| other != row);
+                let mean = |row| others(row).map(|other| among[row * rows + other]).sum::<f64>() / (rows - 1) as f64;
+                (0..rows).map(mean).collect()
+            });
+            alarm.collect(arm, &shown);
+            if let Some(scores) = scores {
+                alarm.begin(arm, &scores);
+            }
+        } else if alarm.wants_score(arm) {
+            let score =
+                if has_pairs { kappa(row, alarm.first(arm)).iter().sum::<f64>() / FIRST as f64 } else { linear };
+            alarm.score(arm, score, self.answered);
+        }
+    }
+
+    /// Forgets all that is known of an arm.
+    pub(super) fn forget_arm(&mut self, arm: usize) {
+        let keep = self.statistics.forget(arm);
+        if let Some(width) = self.width.filter(|_| self.held.len() > 0) {
+            self.held.retain(&keep, width);
+        }
+        if let Some(ages) = &mut self.ages {
+            ages.retain(&keep);
+        }
+        if let Some(stream) = &mut self.stream {
+            stream.forget(arm, self.names.len());
+        }
+        if let Some(alarm) = &mut self.alarm {
+            alarm.forget(arm);
+        }
+    }
+}

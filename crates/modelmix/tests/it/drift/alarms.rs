@@ -1,0 +1,114 @@
+//! Alarms: how often they ring for nothing, and how soon for something.
+
+use super::*;
+
+const DIMENSIONS: usize = 16;
+
+/// A session of one arm with an alarm, which holds little, since the alarm alone is of interest.
+fn watched(chance: f64, seed: u64) -> Session {
+    let loss = Objective::parse("rke(bandwidth=8)").unwrap().prepare(Inputs::new()).unwrap();
+    let settings =
+        SessionSettings { seed, alarm: Some(chance), forget: Some(Forget::Window(8)), ..SessionSettings::default() };
+    Session::new(["arm"], loss, &settings).unwrap()
+}
+
+/// Tells so many samples, N(0, 1) at first; from `change` on as `moved` makes them. The sample at which the alarm rang.
+fn rings(chance: f64, seed: u64, samples: usize, change: usize, moved: impl Fn(usize, f64) -> f64) -> Option<usize> {
+    let mut session = watched(chance, seed);
+    let mut random = Random::stream(seed, 5);
+    for sample in 0..samples {
+        let pull = session.ask().unwrap();
+        let value = |column: usize, value: f64| if sample < change { value } else { moved(column, value) };
+        let row: Vec<f32> = (0..DIMENSIONS).map(|column| value(column, random.normal()) as f32).collect();
+        session.tell(pull.id, &Features::new(DIMENSIONS, row).unwrap()).unwrap();
+        // A report is not free: one when it may have rung.
+        if sample % 5 == 4
+            && let Some(round) = session.report().unwrap().arms[0].changed
+        {
+            return Some(round as usize);
+        }
+    }
+    None
+}
+
+/// Of 1,000 arms that do not change over 400 samples, no more than 5% ring where 5% may: Binomial(1000, 0.05) is above 79 with
+/// probability 3e-5. The control, a test of the last 50 samples against those before at 5% every time, rings for most.
+#[test]
+fn arms_that_do_not_change_seldom_ring() {
+    let alarms = (0..1000).filter(|&seed| rings(0.05, seed, 400, usize::MAX, |_, value| value).is_some()).count();
+    println!("false alarms: {alarms} of 1000 at 5%");
+    assert!(alarms <= 79, "{alarms} of 1000");
+    let naive = (0..100u64)
+        .filter(|&seed| {
+            let mut random = Random::stream(seed, 6);
+            let scores: Vec<f64> = (0..400).map(|_| random.normal()).collect();
+            (100..400).any(|end| {
+                let mean =
+                    |range: std::ops::Range<usize>| scores[range.clone()].iter().sum::<f64>() / range.len() as f64;
+                let deviation = (1.0 / 50.0 + 1.0 / (end - 50) as f64).sqrt();
+                ((mean(end - 50..end) - mean(0..end - 50)) / deviation).abs() > 1.96
+            })
+        })
+        .count();
+    assert!(naive > 50, "the control: {naive} of 100");
+}
+
+/// The samples between a change after 200 samples and the alarm, over 60 seeds, sorted; as many as are told where there is none.
+fn delays(moved: impl Fn(usize, f64) -> f64 + Copy) -> Vec<usize> {
+    let mut delays: Vec<usize> =
+        (0..60).map(|seed| rings(0.01, seed, 400, 200, moved).map_or(200, |at| at.saturating_sub(200))).collect();
+    delays.sort_unstable();
+    delays
+}
+
+#[test]
+fn arms_that_change_ring_soon() {
+    let shifted = |by: f64| delays(move |column, value| if column < DIMENSIONS / 2 { value + by } else { value });
+    let (one, two) = (shifted(1.0), shifted(2.0));
+    let collapsed = delays(|_, value| 0.5 * value);
+    for (name, delays) in [("1 sd in half", &one), ("2 sd in half", &two), ("half the spread", &collapsed)] {
+        let missed = delays.iter().filter(|&&delay| delay == 200).count();
+        println!("{name}: median {}, nine in ten {}, not within 200: {missed}", delays[30], delays[53]);
+    }
+    assert!(one[30] <= 45 && one[53] <= 90, "{one:?}");
+    assert!(two[30] <= 15 && two[59] <= 30, "{two:?}");
+    assert!(collapsed[30] <= 25 && collapsed[53] <= 40, "{collapsed:?}");
+}
+
+#[test]
+fn an_alarm_that_rang_stays_until_the_arm_is_forgotten() {
+    let mut session = watched(0.01, 1);
+    let mut random = Random::seeded(4);
+    let mut tell = |session: &mut Session, samples: usize, place: f64| {
+        for _ in 0..samples {
+            let pull = session.ask().unwrap();
+            let row: Vec<f32> = (0..DIMENSIONS).map(|_| (place + random.normal()) as f32).collect();
+            session.tell(pull.id, &Features::new(DIMENSIONS, row).unwrap()).unwrap();
+        }
+        session.report().unwrap().arms[0].changed
+    };
+    assert_eq!(tell(&mut session, 150, 0.0), None);
+    let rang = tell(&mut session, 50, 3.0).expect("three deviations everywhere");
+    assert!((150..180).contains(&rang), "{rang}");
+    assert_eq!(tell(&mut session, 100, 0.0), Some(rang));
+    session.forget(0).unwrap();
+    assert_eq!(tell(&mut session, 150, 3.0), None, "what it was like before is forgotten");
+    assert!(tell(&mut session, 50, 0.0).is_some());
+}
+
+/// Where the objective has no pairs, the scores themselves are watched.
+#[test]
+fn scores_are_watched_where_there_is_no_kernel() {
+    let loss = Objective::parse("quality").unwrap().prepare(Inputs::new().score_range("quality", 0.0, 9.0)).unwrap();
+    let settings = SessionSettings { alarm: Some(0.01), ..SessionSettings::default() };
+    let mut session = Session::new(["arm"], loss, &settings).unwrap();
+    let mut random = Random::seeded(8);
+    for sample in 0..300 {
+        let pull = session.ask().unwrap();
+        let quality = random.normal() + if sample < 200 { 0.0 } else { 2.0 };
+        let scores = [("quality".to_string(), vec![quality])].into();
+        session.tell_scored(pull.id, &Features::new(1, vec![0.0]).unwrap(), &scores).unwrap();
+    }
+    let rang = session.report().unwrap().arms[0].changed.expect("two deviations");
+    assert!((200..240).contains(&rang), "{rang}");
+}
