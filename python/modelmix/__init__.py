@@ -7,13 +7,14 @@
 >>> best.sentence
 'Mix tops_gan 37%, shoes_gan 31%, legs_bags_gan 31%: KID ×100 0.147 instead of 1.97 with the best single model, flow.'
 
-Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`load`, :mod:`modelmix.metrics`. Online: :class:`Session`, which says
+Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`load`, :mod:`modelmix.metrics`. Online: :class:`Session`, which says
 which model to ask next, and :func:`run`, which asks them. What is minimised is a sum of :class:`Rke`, :class:`Kid`, :class:`Mmd`,
 :class:`Fid`, :class:`Vendi`, :class:`Precision`, :class:`Density`, :class:`Cost` and any :class:`Score` of your own.
 """
 
 from . import metrics
 from ._modelmix import __version__
+from .curated import Curated, curate
 from .live import Failure, Run, run
 from .objectives import Cost, Density, Fid, Kid, Mmd, Objective, Precision, Rke, Score, Vendi
 from .offline import load, load_array, score, simulate, solve
@@ -40,6 +41,7 @@ __all__ = [
     "Cab",
     "Cheapest",
     "Cost",
+    "Curated",
     "Density",
     "Estimate",
     "Failure",
@@ -73,6 +75,7 @@ __all__ = [
     "Vanilla",
     "Vendi",
     "__version__",
+    "curate",
     "load",
     "load_array",
     "metrics",

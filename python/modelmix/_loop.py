@@ -89,8 +89,10 @@ class Loop:
         retries: int,
         seed: int,
         keep: bool,
+        selects: bool,
     ) -> None:
         """Start with nothing spent."""
+        self.selects = selects
         self.session, self.generators, self.embed, self.rate = session, generators, embed, rate
         self.save, self.retries, self.seed, self.keep = save, retries, seed, keep
         self.seeded = {arm for arm, generator in generators.items() if wants_seed(generator)}
@@ -192,11 +194,22 @@ class Loop:
             journal.settled(flight, answer)
         self.account(flight, answer is not None)
         if answer is not None and self.keep:
-            self.samples[pull.arm].extend(one_by_one(answer.samples, len(answer.features)))
+            self.samples[pull.arm].extend(self.kept(answer))
         if self._hopeless():
             error = flight.failures[-1].exception
             assert error is not None
             raise error
+
+    def kept(self, answer: Answer) -> list[Any]:
+        """The samples of an answer, those only that the session keeps."""
+        samples = one_by_one(answer.samples, len(answer.features))
+        if not self.selects:
+            return samples
+        kept = self.session.kept[-len(answer.features) :]
+        if len(samples) == len(kept):
+            return [sample for sample, wanted in zip(samples, kept, strict=True) if wanted]
+        # what cannot be told apart goes or stays as a whole
+        return samples if any(kept) else []
 
     def account(self, flight: Flight, told: bool) -> None:
         """Count a pull."""

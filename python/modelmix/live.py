@@ -40,7 +40,8 @@ class Run(_Result):
     failures: dict[str, list[Failure]]
     #: How many pulls were read from the checkpoint.
     resumed: int
-    #: By arm, what its generator made in this process, in the order told; empty if not kept.
+    #: By arm, what its generator made in this process, in the order told; empty with ``keep=False``. With
+    #: ``select="better-half"`` only what is kept.
     samples: dict[str, list[Any]] = field(repr=False, compare=False)
     #: The session: its ``samples`` are the features of all that was told, and it may be asked on.
     session: Session = field(repr=False, compare=False)
@@ -115,6 +116,7 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
     storage: Literal["single", "half"] = "single",
+    select: Literal["all", "better-half"] = "all",
     cap: int | None = None,
     feature_error: float | None = None,
     forget: str | None = None,
@@ -132,7 +134,7 @@ def run(
 
     A generator is called with the number of samples wanted (``batch``) and returns them, or fewer;
     ``embed`` turns what it returned into features, a row a sample; ``rate`` gives the scores that
-    the objective asks for, ``{"aesthetic": values}``. The last twelve arguments are those of
+    the objective asks for, ``{"aesthetic": values}``. The last thirteen arguments are those of
     :class:`Session`.
 
     A generator with a parameter ``seed`` that has no default gets a number of its own with every
@@ -160,6 +162,9 @@ def run(
     enough to the optimum: within ``"5%"`` of the gain, or within so much of the loss, at that
     ``confidence`` (see :class:`Session`).
 
+    With ``select="better-half"`` only the samples that the session keeps are in ``Run.samples``;
+    ``save`` is called with all.
+
     >>> import modelmix as mm
     >>> def left(count): return [[0.0, number] for number in range(count)]
     >>> def right(count): return [[9.0, number] for number in range(count)]
@@ -182,6 +187,7 @@ def run(
         until=until,
         confidence=confidence,
         storage=storage,
+        select=select,
         cap=cap,
         feature_error=feature_error,
         forget=forget,
@@ -194,11 +200,12 @@ def run(
         width=width,
         threads=threads,
     )
-    loop = Loop(session, generators, embed, rate, save, retries, seed, keep)
+    loop = Loop(session, generators, embed, rate, save, retries, seed, keep, select != "all")
     journal = None
     if checkpoint is not None:
         choices = {
             "storage": storage,
+            "select": None if select == "all" else select,
             # it sees to samples of every arm, so that another one asks otherwise
             "until": None if until is None else str(until),
             "confidence": None if until is None else confidence,

@@ -242,6 +242,7 @@ class SimulationSettings:
     replacement: bool
     batch: int | None
     in_flight: int | None
+    select: str
     checkpoints: int | None
     memory: int | None
     until: Stop | None
@@ -260,6 +261,7 @@ def simulate(
     seed: int = 0,
     batch: int = 1,
     in_flight: int = 1,
+    select: Literal["all", "better-half"] = "all",
     replacement: bool = True,
     checkpoints: int = 100,
     memory: int | None = None,
@@ -280,7 +282,8 @@ def simulate(
 
     Every policy runs with the seeds ``seed``, ``seed + 1``, …; policies of the same seed are given the same samples. With ``until``
     each run notes when it might have stopped (see :class:`Session`), and whether that would have been wrong. With a ``cap`` or a
-    ``feature_error`` sessions hold only so many samples, and they ``forget``, as in :class:`Session`.
+    ``feature_error`` sessions hold only so many samples, and they ``forget``, as in :class:`Session`. With ``select="better-half"``
+    the loss of the samples that a session would keep is reported too.
 
     >>> import modelmix as mm
     >>> arms = mm.load("data/fashion/truncated.npz")
@@ -298,6 +301,7 @@ def simulate(
         replacement=replacement,
         batch=batch,
         in_flight=in_flight,
+        select=select,
         checkpoints=checkpoints,
         memory=memory,
         until=stop(until, confidence, certify),

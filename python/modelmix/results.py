@@ -148,6 +148,11 @@ def _pair(ends: list[float] | None) -> tuple[float, float] | None:
     return None if ends is None else (ends[0], ends[1])
 
 
+def _known(**fields: Any) -> dict[str, Any]:
+    """Fields less those that are none: parts of a document that are there only where they were asked for."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def _matrix(rows: list[list[float]]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in rows)
 
@@ -545,6 +550,11 @@ class SimulatedPolicy:
     stopped: Stopped | None = None
     #: What random features did, the mean over seeds, where sessions held only so many samples.
     features: SimulatedFeatures | None = None
+    #: The loss of the samples that were kept, and how many they were; none where all were.
+    kept_loss: Spread | None = None
+    kept_samples: Spread | None = None
+    #: The median round from which on their loss is at most the optimum's; none where half of the seeds do not get there.
+    kept_reached: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -573,6 +583,9 @@ class Simulation(_Result):
     policies: dict[str, SimulatedPolicy]
     #: When sessions were to stop; none where that was not asked for.
     until: dict[str, Any] | None = None
+    #: Which samples were kept, and what everyone who is handed them must know; none where all were.
+    select: str | None = None
+    note: str | None = None
 
     def __getitem__(self, policy: object) -> SimulatedPolicy:
         """How a policy did: by its text or its object."""
@@ -580,16 +593,22 @@ class Simulation(_Result):
 
     @classmethod
     def _read(cls, document: dict[str, Any]) -> Simulation:
+        def spread(given: dict[str, Any]) -> Spread:
+            return Spread(tuple(given["mean"]), tuple(given["std"]))
+
         def policy(given: dict[str, Any]) -> SimulatedPolicy:
             return SimulatedPolicy(
                 rounds=tuple(given["rounds"]),
-                loss=Spread(tuple(given["loss"]["mean"]), tuple(given["loss"]["std"])),
-                regret=Spread(tuple(given["regret"]["mean"]), tuple(given["regret"]["std"])),
+                loss=spread(given["loss"]),
+                regret=spread(given["regret"]),
                 shares=_matrix(given["shares"]),
                 weights=tuple(given["weights"]),
                 reached=given["reached"],
                 stopped=Stopped(**given["stopped"]) if "stopped" in given else None,
                 features=SimulatedFeatures(**given["features"]) if "features" in given else None,
+                kept_loss=spread(given["kept_loss"]) if "kept_loss" in given else None,
+                kept_samples=spread(given["kept_samples"]) if "kept_samples" in given else None,
+                kept_reached=given.get("kept_reached"),
             )
 
         return cls(
@@ -608,11 +627,13 @@ class Simulation(_Result):
             gain=document["gain"],
             policies={name: policy(document["policies"][name]) for name in document["order"]},
             until=document.get("until"),
+            select=document.get("select"),
+            note=document.get("note"),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data: the document of ``modelmix simulate --json``."""
-        policies = {name: _without(_plain(done), "stopped", "features") for name, done in self.policies.items()}
+        policies = {name: _known(**_plain(done)) for name, done in self.policies.items()}
         return {
             "command": "simulate",
             "version": self.version,
@@ -626,18 +647,22 @@ class Simulation(_Result):
             "best_single": {"name": self.best_single, "loss": self.best_single_loss},
             "gain": self.gain,
             **({} if self.until is None else {"until": _plain(self.until)}),
+            **_known(select=self.select, note=self.note),
             "order": list(self.policies),
             "policies": policies,
         }
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row a policy and kept round."""
-        columns = ("policy", "round", "loss", "loss_std", "regret", "regret_std")
-        rows = [
-            (name, *values)
-            for name, done in self.policies.items()
-            for values in zip(done.rounds, done.loss.mean, done.loss.std, done.regret.mean, done.regret.std)
-        ]
+        columns: tuple[str, ...] = ("policy", "round", "loss", "loss_std", "regret", "regret_std")
+        if self.select is not None:
+            columns = (*columns, "kept_loss", "kept_loss_std", "kept_samples")
+        rows = []
+        for name, done in self.policies.items():
+            series = [done.rounds, done.loss.mean, done.loss.std, done.regret.mean, done.regret.std]
+            if done.kept_loss is not None and done.kept_samples is not None:
+                series += [done.kept_loss.mean, done.kept_loss.std, done.kept_samples.mean]
+            rows += [(name, *values) for values in zip(*series)]
         return _frame(rows, columns=columns)
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -649,9 +674,17 @@ class Simulation(_Result):
     def _table(self) -> Table:
         header = ["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"]
         header += ["sure at", "sure", "wrong"] if self.until else []
+        header += [] if self.select is None else ["kept", "their loss", "at optimum"]
         rows: list[Sequence[str]] = []
         for name, done in self.policies.items():
             share, most = max((share, arm) for arm, share in enumerate(done.weights))
+            kept = []
+            if done.kept_loss is not None and done.kept_samples is not None:
+                kept = [
+                    count(done.kept_samples.mean[-1]),
+                    spread(done.kept_loss.mean[-1], done.kept_loss.std[-1]),
+                    count(done.kept_reached),
+                ]
             rows.append(
                 [
                     name,
@@ -660,6 +693,7 @@ class Simulation(_Result):
                     *(count(done.reached[kept]) for kept in ("90", "95", "99")),
                     f"{shorten(self.arms[most], 30)} {100 * share:.0f}%",
                     *_sure(done.stopped),
+                    *kept,
                 ]
             )
         first, done = next(iter(self.policies.items()))
@@ -688,6 +722,11 @@ class Simulation(_Result):
                     f"{count(done.features.features)} features; K off by {number(done.features.entry)} at most, "
                     f"the mixture's loss by {number(done.features.loss_bias)}"
                 )
+        if self.note is not None:
+            note += (
+                "; \"at optimum\" is the one from which on the kept samples' loss is at most the optimum's\n"
+                + self.note
+            )
         return Table(title, header, rows, note, left=frozenset({6}))
 
 
@@ -745,6 +784,9 @@ class FeatureError:
             return f"{pairs}; bias of the mixture's loss {brief(self.loss_bias)} ± {brief(self.loss_bias_error)}"
         return f"{pairs}; bias of the mixture's score {brief(self.score_bias)} ± {brief(self.score_bias_error)}"
 
+    #: Samples kept; none where all are.
+    kept: int | None = None
+
 
 @dataclass(frozen=True, repr=False)
 class SessionReport(_Result):
@@ -778,6 +820,10 @@ class SessionReport(_Result):
     verdict: dict[str, Any] | None = None
     #: What random features do to these numbers, once a session with a cap has let samples go.
     feature_error: FeatureError | None = None
+    #: How many samples are kept, their loss, and what everyone who is handed them must know; none where all are kept.
+    kept: int | None = None
+    kept_loss: float | None = None
+    note: str | None = None
 
     @property
     def weights(self) -> dict[str, float]:
@@ -818,11 +864,14 @@ class SessionReport(_Result):
             is_done=document["is_done"],
             verdict=document["verdict"],
             feature_error=FeatureError(**document["feature_error"]) if "feature_error" in document else None,
+            kept=document.get("kept"),
+            kept_loss=document.get("kept_loss"),
+            note=document.get("note"),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
-        plain = _without(_plain(self), "feature_error")
+        plain = _without(_plain(self), "feature_error", "kept", "kept_loss", "note")
         return {**plain, "arms": [_without(arm, "changed") for arm in plain["arms"]]}
 
     def to_pandas(self) -> pd.DataFrame:
@@ -846,11 +895,13 @@ class SessionReport(_Result):
         troubled = any(arm.abandoned for arm in self.arms)
         flying = any(arm.pending for arm in self.arms)
         header = ["arm", "weight", "", "share", "samples", "loss"]
+        header += [] if self.kept is None else ["kept"]
         header += (["in flight"] if flying else []) + (["given up"] if troubled else [])
         rows: list[Sequence[str]] = []
         for arm in self.arms:
             row = [arm.name, percent(arm.weight), bar(arm.weight), percent(arm.share)]
             row += [count(arm.samples), number(arm.loss)]
+            row += [] if self.kept is None else [count(arm.kept)]
             row += [count(arm.pending)] if flying else []
             rows.append(row + ([count(arm.abandoned)] if troubled else []))
         samples = f"{count(self.samples)} sample{'' if self.samples == 1 else 's'}"
@@ -875,4 +926,6 @@ class SessionReport(_Result):
             note += f"; changed: {', '.join(changed)}"
         if self.feature_error is not None:
             note += f"; {self.feature_error}"
+        if self.note is not None:
+            note += f"; {count(self.kept)} samples are kept, with a loss of {number(self.kept_loss)}\n{self.note}"
         return Table(title, header, rows, note, bars=frozenset({2}))

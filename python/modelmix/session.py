@@ -57,6 +57,7 @@ class SessionSettings:
     batch: int
     rounds: int | None
     storage: str
+    select: str
     until: Stop | None = None
     cap: int | None = None
     feature_error: float | None = None
@@ -91,6 +92,7 @@ class Session:
         batch: int = 1,
         rounds: int | None = None,
         storage: Literal["single", "half"] = "single",
+        select: Literal["all", "better-half"] = "all",
         until: str | float | None = None,
         confidence: float = 0.95,
         certify: Literal["weights", "shares"] = "weights",
@@ -122,6 +124,9 @@ class Session:
         Where models may change, ``forget="window=500"`` counts the last 500 samples only, and ``forget="half-life=500"`` counts a
         sample half as much after 500 later ones. With ``alarm=0.01`` every arm is watched: ``changed`` in the report is the round in which its
         samples were found not to be like its first ones, wrongly so with a chance of 1% an arm, however long the session runs.
+
+        ``select="better-half"`` is for those who may discard samples: :attr:`kept` says which to keep, those that lower the loss
+        more than half of the samples so far would; the policy learns from all, and the kept ones are no longer an i.i.d. mixture.
         """
         self._problem: Problem | None = problem(
             objective,
@@ -140,6 +145,7 @@ class Session:
             batch,
             rounds,
             storage,
+            select,
             stop(until, confidence, certify),
             cap=cap,
             feature_error=feature_error,
@@ -161,6 +167,7 @@ class Session:
         confidence: float = 0.95,
         certify: Literal["weights", "shares"] = "weights",
         forget: str | None = None,
+        select: Literal["all", "better-half"] = "all",
         ranges: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> Session:
         """Start a session without features: you give κ and f of every sample (:meth:`tell_values`).
@@ -168,7 +175,7 @@ class Session:
         ``ranges`` are the smallest and largest values of κ and of f, for policies with constants. ``forget`` may be a half-life.
         """
         stopping = stop(until, confidence, certify)
-        settings = SessionSettings(policy_text(policy), seed, batch, rounds, "single", stopping, forget=forget)
+        settings = SessionSettings(policy_text(policy), seed, batch, rounds, "single", select, stopping, forget=forget)
         return cls._around(_modelmix.Session.over_values([str(arm) for arm in arms], ranges, settings), None)
 
     @classmethod
@@ -196,6 +203,19 @@ class Session:
     def samples(self) -> npt.NDArray[np.float32] | None:
         """The features held, in the order told (all, unless there is a cap); none where there are none."""
         return self._inner.samples()
+
+    @property
+    def kept(self) -> list[bool]:
+        """Whether each sample told is kept, in the order told: all are, without ``select``.
+
+        >>> import modelmix as mm
+        >>> session = mm.Session(["one"], mm.Rke(bandwidth=1.0), select="better-half")
+        >>> for place in [0.0, 3.0, 6.0, 9.0, 0.1, 12.0]:
+        ...     session.tell(session.ask(), [place])
+        >>> session.kept
+        [True, True, True, True, False, True]
+        """
+        return self._inner.kept()
 
     def ask(self) -> Pull:
         """Which arm to pull next."""

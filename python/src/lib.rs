@@ -2,6 +2,7 @@
 //! calls it, and hands the document back. Names, defaults and pictures are the package's, in `python/modelmix`.
 
 mod arrays;
+mod curate;
 mod documents;
 mod errors;
 mod load;
@@ -21,6 +22,8 @@ mod _modelmix {
 
     #[pymodule_export]
     use super::arrays::{Memory, copied_bytes};
+    #[pymodule_export]
+    use super::curate::curate;
     #[pymodule_export]
     use super::documents::{brief, nearest};
     #[pymodule_export]

@@ -30,6 +30,7 @@ pub(crate) struct Settings {
     batch: usize,
     rounds: Option<usize>,
     storage: String,
+    select: String,
     until: Option<Stop>,
     cap: Option<usize>,
     feature_error: Option<f64>,
@@ -72,8 +73,9 @@ impl Settings {
         let until = self.until.as_ref().map(Stop::read).transpose()?;
         let memory = stream(self.cap, self.feature_error);
         let forget = self.forget.as_deref().map(str::parse).transpose().map_err(raised)?;
+        let select = self.select.parse().map_err(raised)?;
         let Self { seed, batch, rounds, alarm, .. } = *self;
-        Ok(SessionSettings { policy, seed, batch, rounds, storage, until, memory, forget, alarm })
+        Ok(SessionSettings { policy, seed, batch, rounds, storage, select, until, memory, forget, alarm })
     }
 }
 
@@ -199,6 +201,11 @@ impl Session {
 
     fn arms(&self) -> Vec<String> {
         self.lock().arms().to_vec()
+    }
+
+    /// Whether each sample told is kept, in that order.
+    fn kept(&self) -> Vec<bool> {
+        self.lock().kept()
     }
 
     /// The features of the samples held, in the order told.

@@ -34,18 +34,9 @@ def by_arm(values: dict[str, float]) -> str:
 def from_command_line(case: dict[str, Any]) -> Any:
     words = [case["command"], *case["arms"], "--json", "--seed", str(case.get("seed", 0))]
     options = (
-        "reference",
-        "objective",
-        "bandwidth",
-        "rounds",
-        "seeds",
-        "until",
-        "samples",
-        "within",
-        "front",
-        "bandwidths",
+        "reference objective bandwidth rounds seeds until samples within front bandwidths count proportions pool select"
     )
-    for name in options:
+    for name in options.split():
         if name in case:
             words += [f"--{name}={case[name]}"]
     for name in ("costs", "floor", "cap", "weights", "fees"):
@@ -73,10 +64,13 @@ def from_python(case: dict[str, Any]) -> Any:
         more = {name: case[name] for name in ("metrics", "weights") if name in case}
         return mm.score(arms, reference, objective=objective, **given, **more).to_dict()
     if case["command"] == "simulate":
-        more = {name: case[name] for name in ("policies", "rounds", "seeds", "until") if name in case}
+        more = {name: case[name] for name in ("policies", "rounds", "seeds", "until", "select") if name in case}
         return mm.simulate(arms, objective, reference=reference, **given, **more).to_dict()
-    until = case.get("until")
-    session = mm.Session(arms, objective, reference=reference, policy=case["policies"][0], until=until, **given)
+    if case["command"] == "curate":
+        more = {name: case[name] for name in ("count", "proportions", "pool", "floor", "cap") if name in case}
+        return mm.curate(arms, objective, reference=reference, **given, **more).to_dict()
+    more = {name: case[name] for name in ("select", "until") if name in case}
+    session = mm.Session(arms, objective, reference=reference, policy=case["policies"][0], **given, **more)
     rows = {arm: iter(features) for arm, features in arms.items()}
     for _ in range(case["rounds"]):
         pull = session.ask()

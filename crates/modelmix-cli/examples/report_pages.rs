@@ -50,8 +50,20 @@ fn main() -> Outcome<()> {
     section.gallery = Some(synthetic::texts(&hostile, 2));
     write(&folder, "hostile", synthetic::HOSTILE[1], vec![section])?;
 
+    let kept = synthetic::selected(&three, &POLICIES[..3]);
+    let kept = Section { name: "Kept samples".into(), simulate: Some(kept), ..Section::default() };
+    write(&folder, "kept", "Samples that were kept", vec![kept])?;
+
     let one = Section { name: "One arm".into(), solve: Some(synthetic::solve(&three[..1])), ..Section::default() };
     write(&folder, "one", "One model", vec![one])?;
+
+    let mut sections = vec![
+        synthetic::curated("Chosen of three arms", &three),
+        synthetic::curated("Chosen of twenty arms", &twenty),
+        synthetic::curated(synthetic::HOSTILE[2], &hostile),
+    ];
+    sections[0].gallery = Some(synthetic::images(&three, 24));
+    write(&folder, "curated", "Curated sets", sections)?;
 
     let sections = vec![
         fashion(
@@ -126,6 +138,7 @@ fn fashion(name: &str, objective: &str, rounds: usize, note: &str, images: Optio
         solve: Some(SolveDocument::new(&best, &objective)),
         score: Some(score),
         simulate: Some(SimulateDocument::new(&report, &objective, simulation.seeds, simulation.seed)),
+        curate: None,
     })
 }
 

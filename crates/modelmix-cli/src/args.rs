@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Score(ScoreArgs),
     /// How quickly policies find the mixture when every sample has to be asked for
     Simulate(SimulateArgs),
+    /// Of the samples at hand, the rows that make the best set: to publish, or to train on
+    Curate(CurateArgs),
     /// Runs experiments and compares what is measured with what is expected
     Reproduce(ReproduceArgs),
     /// A report from documents that other commands printed with --json
@@ -230,6 +232,9 @@ pub(crate) struct SimulateArgs {
     /// Pulls that are out at the same time
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) in_flight: usize,
+    /// Which samples are kept: all, or better-half (those that lower the loss more than half of the samples so far would)
+    #[arg(long, value_name = "WHICH", default_value = "all")]
+    pub(crate) select: String,
     /// A recorded sample comes once only; an arm that runs dry is an error
     #[arg(long)]
     pub(crate) no_replacement: bool,
@@ -254,6 +259,45 @@ pub(crate) struct SimulateArgs {
     /// What is to be so near: the weights found, or the shares of the samples
     #[arg(long, value_name = "WHAT", default_value = "weights", requires = "until")]
     pub(crate) certify: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `modelmix curate`.
+#[derive(Args, Debug)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example: modelmix curate specialists.npz --reference reference.npy --objective kid --count 500 --out manifest.csv\n\
+    A curated set is no longer an i.i.d. mixture: its score flatters it."
+)]
+pub(crate) struct CurateArgs {
+    #[command(flatten)]
+    pub(crate) arms: ArmsArgs,
+    /// How many rows to choose; none comes twice
+    #[arg(long, short = 'n', value_name = "N")]
+    pub(crate) count: usize,
+    /// Where the ids of the chosen rows go: .json or .csv
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArgs,
+    /// The arms' shares in the set: mixture (those of the best mixture), free, or best (both are tried)
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    pub(crate) proportions: String,
+    /// The smallest share that an arm may have
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
+    pub(crate) floor: Vec<String>,
+    /// The largest share that an arm may have
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
+    pub(crate) cap: Vec<String>,
+    /// How often, at most, every chosen row is looked at for an exchange
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) sweeps: usize,
+    /// Rows that are looked at, at most; of more samples a pool of so many is drawn
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) pool: usize,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -297,7 +341,7 @@ pub(crate) struct ReproduceArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Example: modelmix solve … --json > solve.json; modelmix report solve.json --html report.html")]
 pub(crate) struct ReportArgs {
-    /// Documents of solve, score and simulate; - for standard input
+    /// Documents of solve, score, simulate and curate; - for standard input
     #[arg(required = true, value_name = "DOCUMENT")]
     pub(crate) documents: Vec<PathBuf>,
     #[command(flatten)]
@@ -341,6 +385,7 @@ impl Command {
             Command::Solve(args) => Some(&args.common),
             Command::Score(args) => Some(&args.common),
             Command::Simulate(args) => Some(&args.common),
+            Command::Curate(args) => Some(&args.common),
             Command::Reproduce(args) => Some(&args.common),
             Command::Report(args) => Some(&args.common),
             Command::Completions(_) => None,

@@ -81,6 +81,48 @@ fn report_has_the_numbers_of_its_documents() {
 }
 
 #[test]
+fn report_of_a_curated_set_has_its_numbers_and_its_warning() {
+    let mut section = synthetic::curated("Chosen", &names(4));
+    section.gallery = Some(synthetic::texts(&names(4), 2));
+    let documents = serde_json::json!({ "sections": [{ "curate": section.curate }] });
+    let html = page(section.clone());
+    let found = numbers(&html);
+    assert!(found.len() > 40, "{} numbers", found.len());
+    for (value, place) in &found {
+        assert_eq!(documents.pointer(place).and_then(serde_json::Value::as_f64), Some(*value), "{place}");
+    }
+    let text = text(&html);
+    for shown in ["no longer an i.i.d. mixture", "a pool of 1,000", "The first samples chosen", "the set"] {
+        assert!(text.contains(shown), "{shown} is not in the page");
+    }
+    section.curate.as_mut().expect("it was given").rows.pop();
+    let report = Report { title: String::new(), sections: vec![section] };
+    assert!(report.html().expect_err("a row is missing").to_string().contains("modelmix curate --json"));
+}
+
+#[test]
+fn report_of_kept_samples_has_their_numbers_and_its_warning() {
+    let document = synthetic::selected(&names(3), &["adaptive", "greedy", "a/b~c"]);
+    let section = Section { name: "Kept".into(), simulate: Some(document), ..Section::default() };
+    let documents = serde_json::json!({ "sections": [{ "simulate": section.simulate }] });
+    let html = page(section.clone());
+    let found = numbers(&html);
+    for (value, place) in &found {
+        assert_eq!(documents.pointer(place).and_then(serde_json::Value::as_f64), Some(*value), "{place}");
+    }
+    for place in ["a~1b~0c/kept_loss/mean/99", "adaptive/kept_samples/mean/99", "adaptive/kept_reached"] {
+        assert!(found.iter().any(|(_, other)| other.ends_with(place)), "{place} is not in the page");
+    }
+    assert!(text(&html).contains("no longer an i.i.d. mixture"));
+    let report = Report { title: String::new(), sections: vec![section.clone()] };
+    assert!(report.figures().expect("it fits").iter().any(|figure| figure.name == "kept-kept"));
+    let mut spoiled = section;
+    let policies = &mut spoiled.simulate.as_mut().expect("it was given").policies;
+    policies.get_mut("adaptive").and_then(|policy| policy.kept_loss.as_mut()).expect("it was kept").mean.pop();
+    assert!(Report { title: String::new(), sections: vec![spoiled] }.html().is_err());
+}
+
+#[test]
 fn report_marks_the_best_values() {
     let html = page(Section { name: "Scores".into(), score: Some(synthetic::score(&names(3))), ..Section::default() });
     let best: Vec<String> = html.split("<td class=\"best\">").skip(1).map(|cell| numbers(cell)[0].1.clone()).collect();

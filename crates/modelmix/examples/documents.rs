@@ -1,7 +1,7 @@
 //! Runs the cases of a JSON file through the library and prints their documents, one array of them, so that other shells
 //! (the command line, Python) can be held against it: `cargo run --example documents -- python/tests/cases.json`.
 //!
-//! A case has a `command` (`solve`, `score`, `simulate` or `session`), files of `arms`, perhaps a `reference`, an `objective`,
+//! A case has a `command` (`solve`, `score`, `simulate`, `curate` or `session`), files of `arms`, perhaps a `reference`, an `objective`,
 //! and the settings that the command takes.
 
 use std::collections::BTreeMap;
@@ -9,13 +9,15 @@ use std::error::Error;
 use std::sync::Arc;
 
 use modelmix::arms::by_arm;
-use modelmix::document::{Document, ScoreDocument, SimulateDocument, SolveDocument};
+use modelmix::curate::curate_within;
+use modelmix::document::{CurateDocument, Document, ScoreDocument, SimulateDocument, SolveDocument};
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
 use modelmix::mixture::{Allowance, Budget, Questions, solve_asking, traded};
 use modelmix::simplex::Bounds;
 use modelmix::{
-    Features, Gap, Inputs, Objective, RecordedArms, Session, SessionSettings, Simulation, Until, simulate, solve,
+    Curation, Features, Gap, Inputs, Objective, RecordedArms, Selection, Session, SessionSettings, Simulation, Until,
+    simulate, solve,
 };
 use serde::Deserialize;
 
@@ -48,6 +50,11 @@ struct Case {
     rounds: Option<usize>,
     seeds: Option<usize>,
     until: Option<Gap>,
+    count: Option<usize>,
+    proportions: Option<String>,
+    pool: Option<usize>,
+    #[serde(default)]
+    select: Selection,
     #[serde(default)]
     seed: u64,
 }
@@ -83,10 +90,7 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
     let loss = objective.prepare(inputs.clone())?;
     let document = match case.command.as_str() {
         "solve" => {
-            let floors = by_arm("floor", &names, case.floor.clone(), Some(0.0))?;
-            let caps = by_arm("cap", &names, case.cap.clone(), Some(1.0))?;
-            let bounds = Bounds::by_arm(&names, floors, caps)?;
-            let (best, worth) = solve_asking(&arms, &loss, &bounds, &questions(case, &names, inputs)?)?;
+            let (best, worth) = solve_asking(&arms, &loss, &bounds(case, &names)?, &questions(case, &names, inputs)?)?;
             Document::Solve(SolveDocument::new(&best, &objective).with_worth(worth))
         }
         "score" => {
@@ -103,10 +107,23 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
                 seeds: case.seeds.ok_or("a simulation has seeds")?,
                 seed: case.seed,
                 until: case.until.map(Until::new),
+                select: case.select,
                 ..Simulation::default()
             };
             let report = simulate(&arms, &loss, &simulation)?;
             Document::Simulate(SimulateDocument::new(&report, &objective, simulation.seeds, simulation.seed))
+        }
+        "curate" => {
+            let usual = Curation::default();
+            let settings = Curation {
+                count: case.count.ok_or("a curated set has a count")?,
+                proportions: case.proportions.as_deref().unwrap_or("best").parse()?,
+                pool: case.pool.unwrap_or(usual.pool),
+                seed: case.seed,
+                ..usual
+            };
+            let curated = curate_within(&arms, &loss, &bounds(case, &names)?, &settings, &|| {})?;
+            Document::Curate(CurateDocument::new(&curated, &objective, case.seed))
         }
         _ => return session(case, &arms, loss),
     };
@@ -130,6 +147,12 @@ fn questions(case: &Case, names: &[String], inputs: Inputs<'_>) -> Result<Questi
     Ok(questions)
 }
 
+fn bounds(case: &Case, names: &[String]) -> modelmix::Result<Bounds> {
+    let floors = by_arm("floor", names, case.floor.clone(), Some(0.0))?;
+    let caps = by_arm("cap", names, case.cap.clone(), Some(1.0))?;
+    Bounds::by_arm(names, floors, caps)
+}
+
 fn score(
     case: &Case,
     arms: &RecordedArms,
@@ -146,7 +169,8 @@ fn score(
 fn session(case: &Case, arms: &RecordedArms, loss: modelmix::Loss) -> Result<serde_json::Value, Box<dyn Error>> {
     let policy = case.policies.first().map_or("adaptive", String::as_str).parse()?;
     let until = case.until.map(Until::new);
-    let settings = SessionSettings { policy, seed: case.seed, until, ..SessionSettings::default() };
+    let settings =
+        SessionSettings { policy, seed: case.seed, until, select: case.select, ..SessionSettings::default() };
     let mut session = Session::new(arms.names(), loss, &settings)?;
     let mut next = vec![0; arms.len()];
     for _ in 0..case.rounds.ok_or("a session has rounds")? {

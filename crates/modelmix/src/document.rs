@@ -1,5 +1,7 @@
 //! What is printed as JSON, read by reports and handed to Python: one document a command, with the words of the command line.
 
+mod curated;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -13,9 +15,12 @@ use crate::kernel::Kernel;
 use crate::metrics::{ErrorBy, Metric, Pool, ScoreSettings, ScoreTable, Scorer};
 use crate::mixture::{Mixture, TermValue, Worth};
 use crate::objective::Objective;
+use crate::session::{SELECTION_NOTE, Selection};
 use crate::simulate::{PolicyReport, Reached, SimulatedFeatures, SimulationReport, Spread, Stopped};
 
 pub use crate::objective::ScoreMeaning;
+
+pub use curated::{CurateDocument, CuratedMixture, CuratedRow, CuratedSet};
 
 /// Any of the documents; the field `command` tells which.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +33,8 @@ pub enum Document {
     Score(ScoreDocument),
     /// Of `simulate`.
     Simulate(SimulateDocument),
+    /// Of `curate`.
+    Curate(CurateDocument),
 }
 
 /// The best mixture of recorded arms.
@@ -391,6 +398,12 @@ pub struct SimulateDocument {
     /// When sessions were to stop; absent where that was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
+    /// Which samples were kept, where some were discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub select: Option<Selection>,
+    /// What everyone who is handed the kept samples must know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// The policies' names in the order given.
     pub order: Vec<String>,
     /// By policy, as users write it.
@@ -436,6 +449,16 @@ pub struct SimulatedPolicy {
     /// What random features did, where sessions hold only so many samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<SimulatedFeatures>,
+    /// The loss of the samples that were kept, where some were discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_loss: Option<Spread>,
+    /// How many were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_samples: Option<Spread>,
+    /// The median round from which on the kept samples' loss is at most the optimum's; absent where half of the seeds do not get
+    /// there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_reached: Option<f64>,
 }
 
 impl SimulateDocument {
@@ -450,7 +473,11 @@ impl SimulateDocument {
             reached: policy.reached,
             stopped: policy.stopped,
             features: policy.features,
+            kept_loss: policy.kept.as_ref().map(|kept| kept.loss.clone()),
+            kept_samples: policy.kept.as_ref().map(|kept| kept.samples.clone()),
+            kept_reached: policy.kept.as_ref().and_then(|kept| kept.reached),
         };
+        let select = report.select != Selection::All;
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             objective: report.objective.clone(),
@@ -466,6 +493,8 @@ impl SimulateDocument {
             },
             gain: report.gain,
             until: report.until,
+            select: select.then_some(report.select),
+            note: select.then(|| SELECTION_NOTE.into()),
             order: report.policies.iter().map(|policy| policy.policy.clone()).collect(),
             policies: report.policies.iter().map(|report| (report.policy.clone(), policy(report))).collect(),
         }

@@ -231,6 +231,11 @@ impl Statistics {
         &self.linear
     }
 
+    /// κ(x, x) of each sample, in the order of arrival.
+    pub fn self_terms(&self) -> &[f64] {
+        &self.self_terms
+    }
+
     /// For each sample, Σκ over the other samples of `arm`.
     pub fn sums_toward(&self, arm: usize) -> &[f64] {
         &self.toward[arm]

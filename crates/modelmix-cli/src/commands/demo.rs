@@ -152,6 +152,7 @@ fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal
         solve: Some(solved),
         score: Some(scored),
         simulate: Some(simulated),
+        curate: None,
         gallery: output::gallery(&images, &named)?,
     })
 }

@@ -1,6 +1,7 @@
 //! One file a command: words → checked inputs → the library → output. No arithmetic of their own.
 
 mod completions;
+mod curate;
 mod demo;
 mod output;
 mod report;
@@ -19,6 +20,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Solve(args) => solve::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Curate(args) => curate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Completions(args) => completions::run(&args),

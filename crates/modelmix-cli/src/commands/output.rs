@@ -14,7 +14,7 @@ use modelmix_cli::report::{Gallery, GalleryRow, Image, Report};
 pub(crate) use modelmix_cli::report::Section;
 
 /// How many samples of each arm a gallery shows.
-const SHOWN: usize = 24;
+pub(crate) const SHOWN: usize = 24;
 /// How many pixels of a PNG file a point of the figure has.
 const SCALE: f32 = 2.0;
 
@@ -75,9 +75,6 @@ pub(crate) fn weights_of(section: &Section) -> Vec<(String, f64)> {
 
 /// Samples of each arm, with the weights that the mixture's row is composed by.
 pub(crate) fn gallery(args: &OutputArgs, arms: &[(String, f64)]) -> Result<Option<Gallery>> {
-    let sources = |texts: &[String]| -> Result<Vec<ArmSource>> {
-        Ok(texts.iter().map(|text| text.parse()).collect::<modelmix::Result<_>>()?)
-    };
     if !args.images.is_empty() {
         let mut named = Vec::new();
         for (name, pictures) in load::pictures(&sources(&args.images)?, SHOWN)? {
@@ -92,8 +89,13 @@ pub(crate) fn gallery(args: &OutputArgs, arms: &[(String, f64)]) -> Result<Optio
     Ok(None)
 }
 
+/// What stands behind --images or --texts.
+pub(crate) fn sources(texts: &[String]) -> Result<Vec<ArmSource>> {
+    Ok(texts.iter().map(|text| text.parse()).collect::<modelmix::Result<_>>()?)
+}
+
 /// The first pictures, ready to be shown.
-fn images(pictures: &Pictures) -> Result<Vec<Image>> {
+pub(crate) fn images(pictures: &Pictures) -> Result<Vec<Image>> {
     let shown = match pictures {
         Pictures::Raw { height, width, channels, pixels, .. } => pixels
             .chunks_exact(height * width * channels)
@@ -107,15 +109,25 @@ fn images(pictures: &Pictures) -> Result<Vec<Image>> {
     Ok(shown)
 }
 
+/// Whether all that is shown is of an arm.
+pub(crate) fn check_strangers<'a>(
+    what: &str,
+    arms: &[String],
+    mut shown: impl Iterator<Item = &'a String>,
+) -> Result<()> {
+    match shown.find(|name| !arms.contains(name)) {
+        None => Ok(()),
+        Some(stranger) => Err(Failure::input(format!(
+            "there are {what} of {stranger}, which is no arm; the arms are {}",
+            arms.join(", ")
+        ))),
+    }
+}
+
 /// A row an arm that has samples; the report composes the mixture's.
 fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>)>) -> Result<Vec<GalleryRow<T>>> {
-    if let Some((stranger, _)) = named.iter().find(|(name, _)| !arms.iter().any(|(arm, _)| arm == name)) {
-        let known: Vec<&str> = arms.iter().map(|(name, _)| name.as_str()).collect();
-        return Err(Failure::input(format!(
-            "there are {what} of {stranger}, which is no arm; the arms are {}",
-            known.join(", ")
-        )));
-    }
+    let known: Vec<String> = arms.iter().map(|(name, _)| name.clone()).collect();
+    check_strangers(what, &known, named.iter().map(|(name, _)| name))?;
     let mut rows: Vec<GalleryRow<T>> = Vec::new();
     for (name, weight) in arms {
         if let Some((_, items)) = named.iter().find(|(arm, _)| arm == name) {

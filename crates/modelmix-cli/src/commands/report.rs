@@ -6,6 +6,7 @@ use std::path::Path;
 use modelmix::document::Document;
 use serde_json::json;
 
+use super::curate::gallery;
 use super::output::{self, Section};
 use crate::args::ReportArgs;
 use crate::error::{Failure, Result};
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
             Document::Solve(_) => section.solve.is_some(),
             Document::Score(_) => section.score.is_some(),
             Document::Simulate(_) => section.simulate.is_some(),
+            Document::Curate(_) => section.curate.is_some(),
         };
         if sections.last().is_none_or(taken) {
             sections.push(Section { name, ..Section::default() });
@@ -38,11 +40,15 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
                 Document::Solve(document) => section.solve = Some(document),
                 Document::Score(document) => section.score = Some(document),
                 Document::Simulate(document) => section.simulate = Some(document),
+                Document::Curate(document) => section.curate = Some(document),
             }
         }
     }
     if let Some(section) = sections.first_mut() {
-        section.gallery = output::gallery(&args.output, &output::weights_of(section))?;
+        section.gallery = match &section.curate {
+            Some(curate) if section.is_curated() => gallery::chosen(&args.output, curate)?,
+            _ => output::gallery(&args.output, &output::weights_of(section))?,
+        };
     }
     let title = args.output.title.clone().unwrap_or_else(|| "modelmix".into());
     let files = output::write(&terminal, title, sections, &args.output)?;
@@ -61,6 +67,8 @@ fn read(path: &Path) -> Result<Document> {
         std::fs::read_to_string(path).map_err(unread)?
     };
     serde_json::from_str(&text).map_err(|error| {
-        Failure::input(format!("{name}: {error}; a document is what solve, score or simulate print with --json"))
+        Failure::input(format!(
+            "{name}: {error}; a document is what solve, score, simulate or curate print with --json"
+        ))
     })
 }

@@ -77,6 +77,7 @@ fn section(one: &Reproduced) -> Option<Section> {
         solve: outcome.solve.clone(),
         score: outcome.score.clone(),
         simulate: outcome.simulate.clone(),
+        curate: None,
         gallery: None,
     })
 }

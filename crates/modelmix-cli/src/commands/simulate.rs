@@ -32,6 +32,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         replacement: !args.no_replacement,
         batch: args.batch,
         in_flight: args.in_flight,
+        select: args.select.parse()?,
         checkpoints: args.checkpoints,
         threads: args.common.threads,
         until: until(args)?,
@@ -86,6 +87,9 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
     if document.until.is_some() {
         header.extend(["sure at", "sure", "wrong"]);
     }
+    if document.select.is_some() {
+        header.extend(["kept", "their loss", "at optimum"]);
+    }
     let mut columns = Columns::new(&header).left(6);
     for name in &document.order {
         let policy = &document.policies[name];
@@ -104,6 +108,11 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
         ];
         if let Some(stopped) = policy.stopped {
             row.extend([round(stopped.round), percent(stopped.share), percent(stopped.wrong)]);
+        }
+        if let (Some(loss), Some(samples)) = (&policy.kept_loss, &policy.kept_samples) {
+            row.push(count(last(&samples.mean).round() as usize));
+            row.push(format!("{} ± {}", brief(last(&loss.mean)), brief(last(&loss.std))));
+            row.push(round(policy.kept_reached));
         }
         columns.row(row);
     }
@@ -135,7 +144,10 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
             )))?;
         }
     }
-    Ok(())
+    let Some(note) = &document.note else { return Ok(()) };
+    terminal
+        .say(dim("\"at optimum\" is the median round from which on the kept samples' loss is at most the optimum's"))?;
+    terminal.say(note)
 }
 
 fn sentence(document: &SimulateDocument) -> String {

@@ -1,6 +1,6 @@
 //! Documents may come from files that anyone wrote: what does not fit together is refused before anything is drawn.
 
-use modelmix::document::{SimulateDocument, SimulatedPolicy, SolveDocument};
+use modelmix::document::{CurateDocument, SimulateDocument, SimulatedPolicy, SolveDocument};
 use modelmix::mixture::Worth;
 use modelmix::{Error, Result};
 
@@ -16,6 +16,9 @@ fn section(section: &Section) -> Result<()> {
     }
     if let Some(document) = &section.simulate {
         simulate(&section.name, document)?;
+    }
+    if let Some(document) = &section.curate {
+        curate(&section.name, document)?;
     }
     Ok(())
 }
@@ -82,6 +85,16 @@ fn simulate(section: &str, document: &SimulateDocument) -> Result<()> {
     Ok(())
 }
 
+fn curate(section: &str, document: &CurateDocument) -> Result<()> {
+    let chosen: usize = document.arms.iter().map(|arm| arm.chosen).sum();
+    if document.arms.is_empty() || document.rows.len() != document.count || chosen != document.count {
+        let (rows, count) = (document.rows.len(), document.count);
+        let problem = format!("a set of {count} rows lists {rows}, and {chosen} of its arms");
+        return Err(refuse(section, problem, "curate"));
+    }
+    Ok(())
+}
+
 /// What does not fit in a policy's results.
 fn misfit(policy: &SimulatedPolicy, arms: usize) -> Option<String> {
     let rounds = policy.rounds.len();
@@ -97,6 +110,12 @@ fn misfit(policy: &SimulatedPolicy, arms: usize) -> Option<String> {
     ] {
         if count != rounds {
             return Some(format!("has {count} {what} for {rounds} rounds"));
+        }
+    }
+    for spread in [&policy.kept_loss, &policy.kept_samples].into_iter().flatten() {
+        if spread.mean.len() != rounds || spread.std.len() != rounds {
+            let (means, stds) = (spread.mean.len(), spread.std.len());
+            return Some(format!("has {means} means and {stds} deviations of what it kept for {rounds} rounds"));
         }
     }
     let shares = policy.shares.iter().chain([&policy.weights]).find(|shares| shares.len() != arms)?;

@@ -7,6 +7,7 @@
 mod charts;
 mod check;
 mod colours;
+mod curated;
 mod figure;
 mod gallery;
 mod names;
@@ -19,7 +20,7 @@ mod table;
 mod worth;
 
 use modelmix::Result;
-use modelmix::document::{ScoreDocument, SimulateDocument, SolveDocument};
+use modelmix::document::{CurateDocument, ScoreDocument, SimulateDocument, SolveDocument};
 use serde::Serialize;
 
 pub use figure::Figure;
@@ -47,6 +48,9 @@ pub struct Section {
     pub score: Option<ScoreDocument>,
     /// How the policies did.
     pub simulate: Option<SimulateDocument>,
+    /// A curated set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curate: Option<CurateDocument>,
     /// Samples to look at.
     #[serde(skip)]
     pub gallery: Option<Gallery>,
@@ -95,6 +99,11 @@ impl Report {
 }
 
 impl Section {
+    /// Whether it is about a curated set alone, whose gallery then shows what was chosen.
+    pub fn is_curated(&self) -> bool {
+        self.curate.is_some() && self.solve.is_none() && self.score.is_none() && self.simulate.is_none()
+    }
+
     /// All charts, in the page's order.
     fn charts(&self) -> Vec<charts::Chart<'_>> {
         let mut charts = Vec::new();
@@ -107,8 +116,12 @@ impl Section {
         }
         if let Some(simulate) = &self.simulate {
             charts.extend(charts::loss(simulate));
+            charts.extend(charts::kept_loss(simulate));
             charts.extend(charts::regret(simulate));
             charts.push(charts::shares(simulate));
+        }
+        if let Some(curate) = &self.curate {
+            charts.push(charts::chosen(curate));
         }
         charts
     }

@@ -12,7 +12,7 @@ use super::figure::Drawing;
 use super::gallery::{self, Gallery, GalleryRow, Image};
 use super::names::plain;
 use super::table::Table;
-use super::{Report, Section, numbers, scores, simulated, solved};
+use super::{Report, Section, curated, numbers, scores, simulated, solved};
 
 #[derive(Serialize)]
 struct Page {
@@ -197,19 +197,24 @@ fn lines(text: &str) -> String {
     text.trim().lines().map(plain).collect::<Vec<_>>().join("\n")
 }
 
-fn gallery(gallery: &Gallery) -> Block {
+fn gallery(gallery: &Gallery, is_chosen: bool) -> Block {
     let images = |items: Vec<Image>| (items.iter().map(Image::uri).collect(), Vec::new());
     let texts = |items: Vec<String>| (Vec::new(), items.iter().map(|text| lines(text)).collect());
-    let rows = match gallery {
-        Gallery::Images(rows) => gallery_rows(rows, images),
-        Gallery::Texts(rows) => gallery_rows(rows, texts),
+    let (whole, caption) = if is_chosen {
+        ("the set", "The first samples chosen of every arm, and of the set: as many of each arm as its share says.")
+    } else {
+        ("the mixture", "Samples of every arm, and of the mixture: as many of each arm as its share says.")
     };
-    let caption = "Samples of every arm, and of the mixture: as many of each arm as its share says.".into();
-    Block::Gallery(GalleryBlock { number: 0, caption, rows })
+    let rows = match gallery {
+        Gallery::Images(rows) => gallery_rows(rows, whole, images),
+        Gallery::Texts(rows) => gallery_rows(rows, whole, texts),
+    };
+    Block::Gallery(GalleryBlock { number: 0, caption: caption.into(), rows })
 }
 
 fn gallery_rows<T: Clone>(
     rows: &[GalleryRow<T>],
+    whole: &str,
     show: impl Fn(Vec<T>) -> (Vec<String>, Vec<String>),
 ) -> Vec<GalleryView> {
     let view = |name: &str, share: Option<f64>, items: Vec<T>| {
@@ -220,7 +225,7 @@ fn gallery_rows<T: Clone>(
         rows.iter().map(|row| view(&row.name, Some(row.weight), row.items.clone())).collect();
     let mixed = gallery::mixture(rows);
     if !mixed.is_empty() {
-        views.push(view("the mixture", None, mixed));
+        views.push(view(whole, None, mixed));
     }
     views
 }
@@ -243,11 +248,20 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
         }
         blocks.extend(simulated::blocks(document, &place("simulate")));
     }
-    blocks.extend(section.gallery.as_ref().map(gallery));
+    let mut note = section.note.clone();
+    if let Some(document) = &section.curate {
+        if section.solve.is_none() && section.simulate.is_none() {
+            answer = Some(document.sentence());
+            facts = curated::facts(document);
+        }
+        note = Some(note.map_or(document.note.clone(), |note| format!("{note} {}", document.note)));
+        blocks.extend(curated::blocks(document, &place("curate")));
+    }
+    blocks.extend(section.gallery.as_ref().map(|shown| gallery(shown, section.is_curated())));
     SectionView {
         id: slug.into(),
         name: plain(&section.name),
-        note: section.note.as_deref().map(plain),
+        note: note.as_deref().map(plain),
         answer: answer.as_deref().map(plain),
         facts,
         blocks,

@@ -46,6 +46,7 @@ pub(super) fn facts(document: &SimulateDocument) -> Vec<Fact> {
 pub(super) fn blocks(document: &SimulateDocument, place: &Place) -> Vec<Block> {
     let mut blocks = vec![ends(document, place)];
     blocks.extend(loss(document, place));
+    blocks.extend(kept(document, place));
     blocks.extend(regret(document, place));
     blocks.push(shares(document, place));
     blocks
@@ -195,6 +196,60 @@ fn loss(document: &SimulateDocument, place: &Place) -> Option<Block> {
     Some(Block::Figure(
         block.with_table("Loss in numbers", over_rounds(document, &place.at, "loss", |policy| &policy.loss)),
     ))
+}
+
+/// What was kept, where some samples were discarded.
+fn kept(document: &SimulateDocument, place: &Place) -> Option<Block> {
+    let chart = charts::kept_loss(document)?;
+    let at = &place.at;
+    let last = |policy: &SimulatedPolicy| policy.rounds.len() - 1;
+    let losses = || policies(document).filter_map(|(_, policy)| policy.kept_loss.as_ref().map(|loss| (policy, loss)));
+    let digits = Digits::of(
+        losses().map(|(policy, loss)| loss.mean[last(policy)]).chain([document.optimum.loss]),
+        losses().map(|(policy, loss)| loss.std[last(policy)]),
+    );
+    let row = |(name, policy): (&String, &SimulatedPolicy)| {
+        let at = format!("{at}/policies/{}", pointer(name));
+        let (loss, samples) = (policy.kept_loss.as_ref()?, policy.kept_samples.as_ref()?);
+        let reached = policy.kept_reached.map_or_else(
+            || Cell::text("not reached"),
+            |round| {
+                Cell::number(round, Digits::Decimals(usize::from(round.fract() != 0.0)), format!("{at}/kept_reached"))
+            },
+        );
+        let cells = vec![
+            spread(samples, last(policy), Digits::Decimals(1), &format!("{at}/kept_samples")),
+            spread(loss, last(policy), digits, &format!("{at}/kept_loss")),
+            reached,
+        ];
+        Some(Row::new(name, cells))
+    };
+    let mut rows: Vec<Row> = policies(document).filter_map(row).collect();
+    let optimum = Cell::number(document.optimum.loss, digits, format!("{at}/optimum/loss"));
+    rows.push(Row::apart("the optimum", vec![Cell::nothing(), optimum, Cell::nothing()]));
+    let columns = vec![
+        Column::meaning("Kept", "samples kept at the end"),
+        Column::meaning("Their loss\u{a0}↓", "of the kept samples themselves, less is better"),
+        Column::meaning(
+            "At the optimum after",
+            "samples asked for until the kept ones' loss stays at or below the optimum",
+        ),
+    ];
+    let ends: Vec<String> = losses()
+        .zip(&document.order)
+        .map(|((policy, loss), name)| format!("{name} {}", brief(loss.mean[last(policy)])))
+        .collect();
+    let block = FigureBlock::new(
+        place,
+        &chart,
+        format!(
+            "Loss of the samples that were kept, over the samples asked for, {}. {}",
+            seeds(document, ""),
+            document.note.as_deref().unwrap_or_default()
+        ),
+        format!("Line chart of the loss of the kept samples. At the end: {}.", ends.join(", ")),
+    );
+    Some(Block::Figure(block.with_table("Kept samples in numbers", Table::new("Policy", columns, rows))))
 }
 
 fn regret(document: &SimulateDocument, place: &Place) -> Option<Block> {

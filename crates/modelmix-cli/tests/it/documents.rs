@@ -26,7 +26,7 @@ fn objection(document: &Value) -> Option<String> {
     let schema = schema(document["command"].as_str().unwrap());
     let address = schema["$id"].as_str().unwrap().to_string();
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
-    for command in ["solve", "score", "simulate", "reproduce"] {
+    for command in ["solve", "score", "simulate", "curate", "reproduce"] {
         let schema = self::schema(command);
         compiler.add_resource(schema["$id"].clone().as_str().unwrap(), schema).unwrap();
     }
@@ -177,6 +177,12 @@ fn every_kind_of_document_is_valid() {
         format!("simulate {pair} --rounds 7 --seeds 1 --checkpoints 3 --policy 'cab(sensitivity=0.1),halving'"),
         format!("simulate {pair} --rounds 7 --objective cost --costs a=1,b=2 --policy uniform"),
         format!("simulate {pair} --rounds 30 --seeds 2 --memory-cap 10 --feature-error 0.1 --forget half-life=20"),
+        format!("simulate {pair} --rounds 9 --seeds 2 --checkpoints 3 --select better-half --policy uniform,greedy"),
+        format!("curate {pair} --count 5 --proportions free"),
+        format!("curate {pair} --count 5 --objective cost --costs a=1,b=2"),
+        format!(
+            "curate {pair} --count 7 --pool 20 --objective 'mmd + wit' --reference made/reference.npy --scores made/scores.json"
+        ),
     ] {
         let document = world.json(&line);
         if let Some(objection) = objection(&document) {
@@ -220,7 +226,7 @@ fn schemas_describe_every_field() {
             _ => {}
         }
     }
-    for command in ["solve", "score", "simulate"] {
+    for command in ["solve", "score", "simulate", "curate"] {
         let schema = schema(command);
         walk(&schema, &schema, command);
     }

@@ -22,6 +22,7 @@ fn a_report_has_the_numbers_of_its_documents() {
         ("solve", format!("solve {pair} --json")),
         ("score", format!("score {pair} --json --subset-size 10")),
         ("simulate", format!("simulate {pair} --rounds 20 --seeds 2 --json")),
+        ("curate", format!("curate {pair} --count 10 --json")),
     ];
     let mut printed = Vec::new();
     for (command, line) in &lines {
@@ -32,7 +33,7 @@ fn a_report_has_the_numbers_of_its_documents() {
         printed.push((*command, document));
         world.write(&format!("{command}.json"), text);
     }
-    let line = "report solve.json score.json simulate.json --html report.html --svg figures --png figures --texts made/texts.json --title '<Mine>' --quiet";
+    let line = "report solve.json score.json simulate.json curate.json --html report.html --svg figures --png figures --texts made/texts.json --title '<Mine>' --quiet";
     assert_eq!(world.answer(line), "");
     let page = fs::read_to_string(world.path("report.html")).unwrap();
     let kept = documents(&page);
@@ -75,7 +76,9 @@ fn completions_know_every_command() {
     let world = World::new();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = world.answer(&format!("completions {shell}"));
-        for word in ["solve", "score", "simulate", "reproduce", "report", "demo", "bandwidth", "no-replacement"] {
+        for word in
+            ["solve", "score", "simulate", "curate", "reproduce", "report", "demo", "bandwidth", "no-replacement"]
+        {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
     }
@@ -85,9 +88,15 @@ fn completions_know_every_command() {
 fn there_is_a_man_page_for_every_command() {
     let world = World::new();
     world.answer("completions man --folder pages/man1");
-    for page in
-        ["modelmix", "modelmix-solve", "modelmix-score", "modelmix-simulate", "modelmix-reproduce", "modelmix-report"]
-    {
+    for page in [
+        "modelmix",
+        "modelmix-solve",
+        "modelmix-score",
+        "modelmix-simulate",
+        "modelmix-curate",
+        "modelmix-reproduce",
+        "modelmix-report",
+    ] {
         let text = fs::read_to_string(world.path(&format!("pages/man1/{page}.1"))).unwrap();
         assert!(text.contains(&format!(".TH {page}")) && text.contains(".SH SYNOPSIS"), "{page}");
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod configuration;
+mod curated;
 mod documents;
 mod everything;
 mod refusals;

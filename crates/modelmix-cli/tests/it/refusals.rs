@@ -125,6 +125,7 @@ const SIMULATIONS: &[Case] = &[
     ("simulate made/a.npy made/b.npy --policy 'cab(sensitivity=2'", &["cab(sensitivity=2", "at character"]),
     ("simulate made/a.npy made/b.npy --policy greedy,greedy", &["greedy", "listed once"]),
     ("simulate made/a.npy made/b.npy --policy ,", &["policy"]),
+    ("simulate made/a.npy made/b.npy --select better", &["select is \"better\"", "did you mean better-half?"]),
     ("simulate made/a.npy made/b.npy --rounds 0", &["rounds is 0"]),
     ("simulate made/a.npy made/b.npy --seeds 0", &["seeds is 0"]),
     ("simulate made/a.npy made/b.npy --batch 0", &["batch is 0"]),

@@ -97,7 +97,7 @@ const RUNS: f64 = 0.5;
 fn help() {
     let world = World::new();
     check("help", &world.answer("--help"), EXACT);
-    for command in ["demo", "solve", "score", "simulate", "reproduce", "report", "completions"] {
+    for command in ["demo", "solve", "score", "simulate", "curate", "reproduce", "report", "completions"] {
         check(&format!("help-{command}"), &world.answer(&format!("{command} --help")), EXACT);
     }
 }
@@ -137,6 +137,18 @@ fn simulate() {
     let line =
         "simulate fashion/specialists.npz --reference fashion/reference.npy --bandwidth 20 --rounds 300 --seeds 4";
     check("simulate", &world.answer(line), RUNS);
+    check("simulate-select", &world.answer(&format!("{line} --select better-half")), RUNS);
+}
+
+/// Which rows are chosen may hang on a last digit, what they are worth does not.
+#[test]
+fn curate() {
+    let world = World::new();
+    let line =
+        "curate fashion/specialists.npz --reference fashion/reference.npy --objective kid --bandwidth 20 --count 100";
+    // A bar is text, and an eighth of it may be a row.
+    let text = world.answer(line).replace(|letter: char| ('▁'..='▏').contains(&letter), "");
+    check("curate", &text, RUNS);
 }
 
 /// Remarks go to standard error, so that answers can be piped.

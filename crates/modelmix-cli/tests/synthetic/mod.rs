@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use modelmix::curate::{CuratedArm, NOTE, Proportions, RandomDraws, Tried};
 use modelmix::document::{
-    Optimum, ScoreDocument, ScoreMeaning, ScoredArm, ScoredMixture, SimulateDocument, SimulatedPolicy, SimulatedSingle,
-    SolveDocument, SolvedArm, SolvedMixture, SolvedSingle,
+    CurateDocument, CuratedMixture, CuratedRow, CuratedSet, Optimum, ScoreDocument, ScoreMeaning, ScoredArm,
+    ScoredMixture, SimulateDocument, SimulatedPolicy, SimulatedSingle, SolveDocument, SolvedArm, SolvedMixture,
+    SolvedSingle,
 };
 use modelmix::mixture::{
     CheapestDocument, FrontDocument, FrontPoint, SensitivityDocument, SensitivityPoint, SubsetDocument, Worth,
 };
+use modelmix::session::{SELECTION_NOTE, Selection};
 use modelmix::simulate::{Reached, Spread, Stopped};
 use modelmix::{Gap, Kernel, Until};
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Section};
@@ -42,7 +45,50 @@ pub(crate) fn section(name: &str, arms: &[String], policies: &[&str]) -> Section
         solve: Some(solve(arms).with_worth(worth(arms))),
         score: Some(score(arms)),
         simulate: Some(simulate(arms, policies)),
-        gallery: None,
+        ..Section::default()
+    }
+}
+
+/// A section about a set that was chosen of arms of these names.
+pub(crate) fn curated(name: &str, arms: &[String]) -> Section {
+    Section { name: name.into(), curate: Some(curate(arms)), ..Section::default() }
+}
+
+pub(crate) fn curate(names: &[String]) -> CurateDocument {
+    let arms: Vec<CuratedArm> = names
+        .iter()
+        .zip(weights(names.len()))
+        .enumerate()
+        .map(|(index, (name, weight))| CuratedArm {
+            name: name.clone(),
+            samples: 1500 + 137 * index,
+            weight,
+            chosen: 7 + index,
+            share: 0.0,
+        })
+        .collect();
+    let count = arms.iter().map(|arm| arm.chosen).sum();
+    let arms: Vec<CuratedArm> =
+        arms.into_iter().map(|arm| CuratedArm { share: arm.chosen as f64 / count as f64, ..arm }).collect();
+    let rows =
+        arms.iter().flat_map(|arm| (0..arm.chosen).map(|row| CuratedRow { arm: arm.name.clone(), row: 37 * row }));
+    let tried = |proportions, loss| Tried { proportions, before: 0.0019, loss, exchanges: 31, settled: true };
+    CurateDocument {
+        version: "0.1.0".into(),
+        objective: "kid".into(),
+        kernels: vec![Kernel::Gaussian { bandwidth: 20.0 }],
+        score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
+        note: NOTE.into(),
+        count,
+        candidates: 1000,
+        seed: 0,
+        proportions: Proportions::Free,
+        set: CuratedSet { loss: 0.00117, unbiased_loss: -0.0013, score: -0.1312, terms: Vec::new() },
+        mixture: CuratedMixture { loss: 0.0021, score: 0.152, gap: 3.1e-17 },
+        random: RandomDraws { draws: 20, loss: [0.0071, 0.0004], score: [0.187, 0.041] },
+        tried: vec![tried(Proportions::Mixture, 0.00121), tried(Proportions::Free, 0.00117)],
+        rows: rows.collect(),
+        arms,
     }
 }
 
@@ -227,6 +273,9 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument 
             },
             stopped: Some(Stopped { round: (index < 2).then_some(7.5 * slow), share: 0.9, wrong: 0.0 }),
             features: None,
+            kept_loss: None,
+            kept_samples: None,
+            kept_reached: None,
         }
     };
     SimulateDocument {
@@ -241,9 +290,26 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument 
         best_single: SimulatedSingle { name: names[0].clone(), loss: single },
         gain: single - optimum,
         until: Some(Until { confidence: 0.95, ..Until::new(Gap::Share(0.05)) }),
+        select: None,
+        note: None,
         order: policies.iter().map(|name| name.to_string()).collect(),
         policies: policies.iter().enumerate().map(|(index, name)| (name.to_string(), policy(index))).collect(),
     }
+}
+
+/// The same of policies that kept the better half of their samples.
+pub(crate) fn selected(names: &[String], policies: &[&str]) -> SimulateDocument {
+    let mut document = simulate(names, policies);
+    (document.select, document.note) = (Some(Selection::BetterHalf), Some(SELECTION_NOTE.into()));
+    for (index, policy) in document.policies.values_mut().enumerate() {
+        let below = |loss: &f64| loss - 0.0007 + 0.0001 * index as f64;
+        let halves = policy.rounds.iter().map(|&round| (round as f64 / 2.0).round()).collect();
+        let std = vec![0.0002; policy.rounds.len()];
+        policy.kept_loss = Some(Spread { mean: policy.loss.mean.iter().map(below).collect(), std: std.clone() });
+        policy.kept_samples = Some(Spread { mean: halves, std });
+        policy.kept_reached = (index < 2).then_some(310.5);
+    }
+    document
 }
 
 /// Small pictures: discs whose place and colour tell the arm.

@@ -27,7 +27,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-pub use pictures::{Encoded, Pictures, pictures};
+pub use pictures::{Encoded, Pictures, chosen_pictures, picture_names, pictures};
 pub use source::{ArmSource, arms};
 pub use texts::texts;
 

@@ -1,5 +1,6 @@
 //! Pictures of samples, for galleries: 8-bit arrays, or folders of encoded images, whose bytes are passed on as they are.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -85,6 +86,45 @@ impl std::fmt::Debug for Encoded {
 /// # Errors
 /// Files and folders that cannot be read or hold no pictures, a wrong type or shape, two arms of the same name.
 pub fn pictures(sources: &[ArmSource], most: usize) -> Result<Vec<(String, Pictures)>> {
+    read(sources, &|_, count| (0..count.min(most.max(1))).collect())
+}
+
+/// The same of the rows that were `chosen` of each arm, in that order, at most `most` of each; rows without a picture are passed
+/// over, and so are arms that none is left of.
+///
+/// # Errors
+/// As [`pictures`].
+pub fn chosen_pictures(
+    sources: &[ArmSource],
+    chosen: &BTreeMap<String, Vec<usize>>,
+    most: usize,
+) -> Result<Vec<(String, Pictures)>> {
+    let wanted = |name: &str, count: usize| {
+        let rows = chosen.get(name).into_iter().flatten().copied();
+        rows.filter(|&row| row < count).take(most.max(1)).collect()
+    };
+    let mut arms = read(sources, &wanted)?;
+    arms.retain(|(_, pictures)| pictures.len() > 0);
+    Ok(arms)
+}
+
+/// The names of the files of every folder of pictures among the sources, in the order of their arm's rows.
+///
+/// # Errors
+/// Folders that cannot be read or hold no pictures.
+pub fn picture_names(sources: &[ArmSource]) -> Result<Vec<(String, Vec<String>)>> {
+    let mut arms = Vec::new();
+    for ArmSource { name, path, .. } in sources.iter().filter(|source| source.path.is_dir()) {
+        let file = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        arms.push((name.clone().unwrap_or_else(|| file(path)), paths(path)?.iter().map(|path| file(path)).collect()));
+    }
+    Ok(arms)
+}
+
+/// Which pictures of an arm are read, by its name and how many it has.
+type Wanted<'a> = &'a dyn Fn(&str, usize) -> Vec<usize>;
+
+fn read(sources: &[ArmSource], wanted: Wanted<'_>) -> Result<Vec<(String, Pictures)>> {
     let mut arms: Vec<(String, Pictures)> = Vec::new();
     for ArmSource { name, path, key } in sources {
         let folder = std::fs::metadata(path).map_err(|source| Error::Io { path: path.clone(), source })?.is_dir();
@@ -97,21 +137,27 @@ pub fn pictures(sources: &[ArmSource], most: usize) -> Result<Vec<(String, Pictu
             return Err(refused(format!("its pictures are one arm without a name; leave out the name {key:?}")));
         }
         if folder {
-            arms.push((alone(name), Pictures::Encoded(files(path, most)?)));
+            let name = alone(name);
+            let read = files(path, &|count| wanted(&name, count))?;
+            arms.push((name, Pictures::Encoded(read)));
             continue;
         }
         let supported = ".npy, .npz, or a folder of .png, .jpg, .webp or .gif files";
         let (file, length) = open(path, supported)?;
         match extension(path).as_str() {
             "npy" => {
+                let name = alone(name);
+                let wanted = |count| wanted(&name, count);
                 let read =
-                    Npy::open(path, file, length).with(|reader, size, origin| array(reader, size, most, origin))?;
-                arms.push((alone(name), read));
+                    Npy::open(path, file, length).with(|reader, size, origin| array(reader, size, &wanted, origin))?;
+                arms.push((name, read));
             }
             "npz" => {
                 let mut archive = Npz::open(path, file, length)?;
                 for (index, name) in source::picked(name, path, key, &archive.names)? {
-                    arms.push((name, archive.with(index, |reader, size, origin| array(reader, size, most, origin))?));
+                    let wanted = |count| wanted(&name, count);
+                    let read = archive.with(index, |reader, size, origin| array(reader, size, &wanted, origin))?;
+                    arms.push((name, read));
                 }
             }
             _ => return Err(refused(format!("the file type is not known; pictures come from {supported}"))),
@@ -121,8 +167,13 @@ pub fn pictures(sources: &[ArmSource], most: usize) -> Result<Vec<(String, Pictu
     Ok(arms)
 }
 
-/// Reads the first pictures of an array.
-fn array(reader: &mut dyn Read, size: Size, most: usize, origin: &Origin<'_>) -> Result<Pictures> {
+/// Reads pictures of an array.
+fn array(
+    reader: &mut dyn Read,
+    size: Size,
+    wanted: &dyn Fn(usize) -> Vec<usize>,
+    origin: &Origin<'_>,
+) -> Result<Pictures> {
     let mut reader = reader;
     let (header, used) = npy::described(&mut reader, size.available, origin)?;
     if header.element.get(1..) != Some("u1") {
@@ -159,8 +210,17 @@ fn array(reader: &mut dyn Read, size: Size, most: usize, origin: &Origin<'_>) ->
             size.available - used
         )));
     }
-    let count = usize::try_from(count).unwrap_or(usize::MAX).min(most.max(1));
-    let pixels = bytes(reader, count.saturating_mul(picture), size.at_once, origin)?;
+    let wanted = wanted(usize::try_from(count).unwrap_or(usize::MAX));
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_unstable_by_key(|&place| wanted[place]);
+    let (mut read, mut next) = (vec![Vec::new(); wanted.len()], 0);
+    for place in order {
+        let between = ((wanted[place] - next) as u64).saturating_mul(picture as u64);
+        std::io::copy(&mut (&mut *reader).take(between), &mut std::io::sink()).map_err(|error| origin.io(error))?;
+        read[place] = bytes(reader, picture, size.at_once, origin)?;
+        next = wanted[place] + 1;
+    }
+    let (count, pixels) = (wanted.len(), read.concat());
     let (height, width, channels) = (height as usize, width as usize, channels as usize);
     let pixels = if planes { side_by_side(&pixels, picture, channels) } else { pixels };
     Ok(Pictures::Raw { count, height, width, channels, pixels })
@@ -194,12 +254,13 @@ fn side_by_side(planes: &[u8], picture: usize, channels: usize) -> Vec<u8> {
     pixels
 }
 
-/// Reads the first image files of a folder.
-fn files(folder: &Path, most: usize) -> Result<Vec<Encoded>> {
-    let io = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| Error::Io { path, source }
-    };
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io { path, source }
+}
+
+/// The image files of a folder, sorted by name.
+fn paths(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(io(folder))? {
         let path = entry.map_err(io(folder))?.path();
@@ -207,9 +268,19 @@ fn files(folder: &Path, most: usize) -> Result<Vec<Encoded>> {
             paths.push(path);
         }
     }
+    if paths.is_empty() {
+        let problem = "the folder holds no .png, .jpg, .webp or .gif files; give one that does".into();
+        return Err(Error::File { path: folder.into(), problem });
+    }
     paths.sort_unstable();
+    Ok(paths)
+}
+
+/// Reads image files of a folder.
+fn files(folder: &Path, wanted: &dyn Fn(usize) -> Vec<usize>) -> Result<Vec<Encoded>> {
+    let paths = paths(folder)?;
     let mut files = Vec::new();
-    for path in paths.iter().take(most.max(1)) {
+    for path in wanted(paths.len()).into_iter().map(|row| &paths[row]) {
         let refused = |problem: String| Error::File { path: path.clone(), problem };
         let (file, length) = open(path, ".png, .jpg, .webp or .gif")?;
         if length > LARGEST_FILE {
@@ -223,10 +294,6 @@ fn files(folder: &Path, most: usize) -> Result<Vec<Encoded>> {
             refused("the file does not begin as a PNG, JPEG, WebP or GIF picture does; save it as one".into())
         })?;
         files.push(Encoded { mime, bytes });
-    }
-    if files.is_empty() {
-        let problem = "the folder holds no .png, .jpg, .webp or .gif files; give one that does".into();
-        return Err(Error::File { path: folder.into(), problem });
     }
     Ok(files)
 }

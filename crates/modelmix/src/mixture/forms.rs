@@ -45,13 +45,26 @@ impl TermForm {
     pub(super) fn at(&self, weights: &[f64]) -> TermValue {
         let value = self.biased.value(weights) + self.constant.0;
         let unbiased = self.unbiased.value(weights) + self.constant.1;
-        let score = match self.measure {
-            Measure::Rke { .. } => 1.0 / value,
-            Measure::Mmd { .. } => unbiased,
-            Measure::Kid { .. } => 100.0 * unbiased,
-            _ => value,
-        };
+        let score = score(&self.measure, value, unbiased);
         TermValue { term: self.term.clone(), weight: self.weight, value, score }
+    }
+}
+
+/// A term's value as people read it, from the V- and the U-statistic.
+fn score(measure: &Measure, value: f64, unbiased: f64) -> f64 {
+    match measure {
+        Measure::Rke { .. } => 1.0 / value,
+        Measure::Mmd { .. } => unbiased,
+        Measure::Kid { .. } => 100.0 * unbiased,
+        _ => value,
+    }
+}
+
+impl TermValue {
+    /// Of a term whose V- and U-statistic are known, constants included.
+    pub(crate) fn of(term: &PreparedTerm, value: f64, unbiased: f64) -> Self {
+        let score = score(&term.measure, value, unbiased);
+        Self { term: term.measure.to_string(), weight: term.weight, value, score }
     }
 }
 

@@ -18,15 +18,9 @@ impl<P: Policy> State<P> {
         let needs_features = |what: &str| {
             Error::missing(what, "features, and one on values holds none; leave it out, or tell the session features")
         };
-        if settings.until.is_some() && (settings.memory.is_some() || settings.forget.is_some()) {
-            let other = if settings.memory.is_some() { "cap" } else { "forget" };
-            return Err(Error::setting(
-                "until",
-                settings.until.map_or(String::new(), |until| until.gap.to_string()),
-                format!(
-                    "left out with `{other}`: how near the optimum a session is can be told only from all of its samples"
-                ),
-            ));
+        if self.needs_all() && (settings.memory.is_some() || settings.forget.is_some()) {
+            let loses = if settings.memory.is_some() { "a cap" } else { "forget" };
+            return Err(self.refuse_to_lose(&format!("a session with {loses}")));
         }
         if let Some(memory) = settings.memory {
             let loss = loss.ok_or_else(|| needs_features("a session with a cap"))?;
@@ -59,7 +53,33 @@ impl<P> State<P> {
         }
     }
 
-    /// Takes a sample: `kappa` against the rows held, `beyond` by arm against those let go.
+    /// Whether something of the session is about all samples ever told: when to stop, which ones to keep.
+    pub(super) fn needs_all(&self) -> bool {
+        self.looks.is_some() || self.book.is_some()
+    }
+
+    /// Why samples may not leave.
+    pub(super) fn refuse_to_lose(&self, what: &str) -> Error {
+        let other = if self.looks.is_some() { "until" } else { "select" };
+        Error::setting(
+            what,
+            other,
+            format!("without `{other}`, which is about all samples ever told; leave one of them out"),
+        )
+    }
+
+    /// Takes the numbers of a sample: `kappa` against the rows held, `beyond` by arm against those let go.
+    pub(super) fn record(&mut self, arm: usize, kappa: &[f64], beyond: Option<&[f64]>, own: f64, linear: f64) {
+        if let Some(book) = &mut self.book {
+            book.consider(&self.statistics, kappa, own, linear);
+        }
+        match beyond {
+            Some(beyond) => self.statistics.add_beside(arm, kappa, beyond, own, linear),
+            None => self.statistics.add(arm, kappa, own, linear),
+        }
+    }
+
+    /// Takes a sample: its numbers and its features.
     pub(super) fn take(
         &mut self,
         arm: usize,
@@ -69,10 +89,7 @@ impl<P> State<P> {
         own: f64,
         linear: f64,
     ) {
-        match beyond {
-            Some(beyond) => self.statistics.add_beside(arm, kappa, beyond, own, linear),
-            None => self.statistics.add(arm, kappa, own, linear),
-        }
+        self.record(arm, kappa, beyond, own, linear);
         self.held.push(row);
         if let Some(ages) = &mut self.ages {
             ages.push();

@@ -6,6 +6,7 @@ mod feature_error;
 mod forget;
 mod keeping;
 mod report;
+mod select;
 mod state;
 mod stop;
 mod store;
@@ -24,6 +25,7 @@ use state::{PendingPull, State};
 pub use feature_error::FeatureError;
 pub use forget::Forget;
 pub use report::{SessionArm, SessionReport};
+pub use select::{NOTE as SELECTION_NOTE, Selection};
 pub use store::Storage;
 pub use stream::StreamSettings;
 
@@ -52,6 +54,8 @@ pub struct SessionSettings {
     /// The chance of a false alarm of an arm, ever, where arms are watched for changes; nothing where they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alarm: Option<f64>,
+    /// Which samples are kept, where some may be discarded; the policy learns from all.
+    pub select: Selection,
 }
 
 impl Default for SessionSettings {
@@ -62,6 +66,7 @@ impl Default for SessionSettings {
             batch: 1,
             rounds: None,
             storage: Storage::Single,
+            select: Selection::All,
             until: None,
             memory: None,
             forget: None,
@@ -350,7 +355,7 @@ impl<P: Policy> Session<P> {
         }
         for Values { kappa, own, linear } in samples {
             state.fade();
-            state.statistics.add(pending.arm, kappa, *own, *linear);
+            state.record(pending.arm, kappa, None, *own, *linear);
         }
         state.settle(pending);
         state.look();
@@ -380,11 +385,14 @@ impl<P: Policy> Session<P> {
     /// flight stay. A session on values then takes κ against the samples that are left, in the order told.
     ///
     /// # Errors
-    /// An arm that is not there.
+    /// An arm that is not there; a session that is to stop, or that keeps the better half of its samples.
     pub fn forget(&mut self, arm: usize) -> Result<()> {
         let arms = self.state.names.len();
         if arm >= arms {
             return Err(Error::setting("the arm to forget", arm, format!("an arm, less than {arms}")));
+        }
+        if self.state.needs_all() {
+            return Err(self.state.refuse_to_lose("a session that forgets an arm"));
         }
         self.state.forget_arm(arm);
         Ok(())
@@ -401,6 +409,26 @@ impl<P: Policy> Session<P> {
     /// The sums over all samples told.
     pub fn statistics(&self) -> &Statistics {
         &self.state.statistics
+    }
+
+    /// Whether each sample told is kept, in the order told; all are, unless `select` says otherwise.
+    pub fn kept(&self) -> Vec<bool> {
+        let book = self.state.book.as_ref();
+        book.map_or_else(|| vec![true; self.state.statistics.len()], |book| book.is_kept().to_vec())
+    }
+
+    /// How many samples are kept.
+    pub(crate) fn kept_count(&self) -> usize {
+        self.state.book.as_ref().map_or(self.state.statistics.len(), select::Book::count)
+    }
+
+    /// L of the kept samples, the constant included; nothing where all are kept, or before the first.
+    pub fn kept_loss(&self) -> Option<f64> {
+        let constant = match &self.source {
+            Source::Features(loss) => loss.constant(),
+            Source::Values => 0.0,
+        };
+        self.state.book.as_ref()?.loss().map(|loss| loss + constant)
     }
 
     /// The policy.

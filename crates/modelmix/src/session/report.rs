@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::select::{Book, NOTE};
 use super::{FeatureError, Session, Source};
 use crate::certainty::{self, Verdict};
 use crate::error::Result;
@@ -29,6 +30,15 @@ pub struct SessionReport {
     pub loss: Option<f64>,
     /// L̂(α) of the weights below, the constant included; nothing before the first sample.
     pub mixture_loss: Option<f64>,
+    /// Samples kept, where some are discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<usize>,
+    /// L of the kept samples, the constant included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_loss: Option<f64>,
+    /// What everyone who is handed the kept samples must know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// How far from the optimum of K̂ and f̂ the weights can be.
     pub gap: Option<f64>,
     /// How far above the least loss of any mixture of the models the weights are at most, with the confidence of
@@ -61,6 +71,9 @@ pub struct SessionArm {
     pub name: String,
     /// Samples held.
     pub samples: usize,
+    /// Of these, samples kept, where some are discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<usize>,
     /// Samples in flight.
     pub pending: usize,
     /// Pulls given up.
@@ -95,6 +108,10 @@ impl SessionReport {
         let arm = |arm: usize| SessionArm {
             name: state.names[arm].clone(),
             samples: statistics.counts()[arm],
+            kept: state.book.as_ref().map(|book| {
+                let told = book.is_kept().iter().zip(statistics.arm_of());
+                told.filter(|(kept, other)| **kept && **other == arm).count()
+            }),
             pending: pending[arm],
             abandoned: state.abandoned[arm],
             share: shares[arm],
@@ -116,6 +133,9 @@ impl SessionReport {
             arms: (0..arms).map(arm).collect(),
             loss: statistics.realised().map(|loss| loss + constant),
             mixture_loss: best.as_ref().map(|best| best.value + constant),
+            kept: state.book.as_ref().map(Book::count),
+            kept_loss: session.kept_loss(),
+            note: state.book.as_ref().map(|_| NOTE.into()),
             gap: best.as_ref().map(|best| best.gap),
             bound_on_weights: best.as_ref().map_or(Ok(None), |best| bound(&best.weights))?,
             bound_on_shares: bound(&shares)?,

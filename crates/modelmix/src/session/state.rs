@@ -6,6 +6,7 @@ use super::SessionSettings;
 use super::ages::Ages;
 use super::alarm::Alarm;
 use super::forget::Forget;
+use super::select::{Book, Selection};
 use super::store::Store;
 use super::stream::Stream;
 use crate::certainty::{Looks, Until};
@@ -43,6 +44,9 @@ pub(super) struct State<P> {
     pub(super) forget: Option<Forget>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) alarm: Option<Box<Alarm>>,
+    /// Which samples are kept; nothing where all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) book: Option<Book>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -92,6 +96,10 @@ impl<P> State<P> {
             stream: None,
             forget: None,
             alarm: None,
+            book: match settings.select {
+                Selection::All => None,
+                Selection::BetterHalf => Some(Book::default()),
+            },
         })
     }
 
@@ -169,7 +177,9 @@ impl<P> State<P> {
                 .is_none_or(|stream| self.ages.is_some() && stream.fits(arms, self.batch, self.width, loss))
             && held == Some(self.held.len())
             && self.width != Some(0)
-            && self.held.is_finite();
+            && self.held.is_finite()
+            && self.book.as_ref().is_none_or(|book| book.fits(&self.statistics))
+            && (!self.needs_all() || (self.stream.is_none() && self.forget.is_none()));
         if fits {
             Ok(())
         } else {

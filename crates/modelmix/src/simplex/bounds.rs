@@ -77,6 +77,16 @@ impl Bounds {
         Ok(bounds)
     }
 
+    /// The smallest weight of each arm.
+    pub fn floors(&self) -> &[f64] {
+        &self.floors
+    }
+
+    /// The largest weight of each arm.
+    pub fn caps(&self) -> &[f64] {
+        &self.caps
+    }
+
     /// The same without one arm; nothing where the others cannot make up for it.
     pub fn without(&self, arm: usize) -> Option<Self> {
         let mut bounds = self.clone();
@@ -96,16 +106,6 @@ impl Bounds {
             }
         }
         bounds.check(allowed.len()).is_ok().then_some(bounds)
-    }
-
-    /// The smallest weights.
-    pub fn floors(&self) -> &[f64] {
-        &self.floors
-    }
-
-    /// The largest weights.
-    pub fn caps(&self) -> &[f64] {
-        &self.caps
     }
 
     pub(super) fn check(&self, arms: usize) -> Result<()> {

@@ -17,7 +17,7 @@ use crate::loss::Scores;
 use crate::mixture;
 use crate::policy::PolicySpec;
 use crate::quadratic::Quadratic;
-use crate::session::{Forget, Session, SessionSettings, StreamSettings, Values};
+use crate::session::{Forget, Selection, Session, SessionSettings, StreamSettings, Values};
 use crate::simplex::{self, Bounds};
 use source::{Pool, Source, Tape};
 
@@ -41,6 +41,8 @@ pub struct Simulation {
     pub batch: usize,
     /// Pulls in flight at once; 1 answers each before the next is asked for.
     pub in_flight: usize,
+    /// Which samples are kept; the kept ones' loss is reported where some are discarded.
+    pub select: Selection,
     /// At how many rounds, evenly spaced, results are kept; the last round is always one.
     pub checkpoints: usize,
     /// Threads; nothing for all cores. Results do not depend on it.
@@ -73,6 +75,7 @@ impl Default for Simulation {
             replacement: true,
             batch: 1,
             in_flight: 1,
+            select: Selection::All,
             checkpoints: 100,
             threads: None,
             memory: 1 << 30,
@@ -102,6 +105,9 @@ pub struct SimulationReport {
     pub best_single_loss: f64,
     /// `best_single_loss − optimal_loss`.
     pub gain: f64,
+    /// Which samples were kept.
+    #[serde(default)]
+    pub select: Selection,
     /// One for each policy, in the order given.
     pub policies: Vec<PolicyReport>,
     /// When runs might have stopped, where that was asked for.
@@ -132,6 +138,9 @@ pub struct PolicyReport {
     /// What features did at the end, where sessions hold only so many samples: the mean over seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<SimulatedFeatures>,
+    /// How the kept samples did, where some are discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptReport>,
 }
 
 /// What random features did to sessions at their end, the mean over seeds.
@@ -145,6 +154,18 @@ pub struct SimulatedFeatures {
     pub entry: f64,
     /// By how much the loss at a session's weights is estimated to be too large.
     pub loss_bias: f64,
+}
+
+/// How the samples did that a policy's sessions kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptReport {
+    /// Their loss, the constant included.
+    pub loss: Spread,
+    /// How many they were.
+    pub samples: Spread,
+    /// The median over seeds of the first round from which on their loss is at most that of the optimal mixture of all recorded
+    /// samples, up to the last round; nothing where half of the seeds do not get there.
+    pub reached: Option<f64>,
 }
 
 /// A quantity over rounds: mean and sample standard deviation over seeds.
@@ -233,6 +254,7 @@ pub fn simulate_watched(
         best_single_loss: truth.form.single(truth.best_single) + truth.constant,
         gain: truth.gain,
         optimum: truth.weights,
+        select: simulation.select,
         policies,
         until: simulation.until,
     })
@@ -320,6 +342,14 @@ struct Trace {
     /// The round after which it might have stopped, and whether that would have been wrong.
     stopped: Option<(usize, bool)>,
     features: Option<SimulatedFeatures>,
+    kept: Option<KeptTrace>,
+}
+
+/// The kept samples of one run.
+struct KeptTrace {
+    loss: Vec<f64>,
+    samples: Vec<f64>,
+    reached: Option<usize>,
 }
 
 fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &PolicySpec, seed: u64) -> Result<Trace> {
@@ -330,6 +360,7 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
     let settings = SessionSettings {
         seed,
         batch: simulation.batch,
+        select: simulation.select,
         until: simulation.until,
         memory: simulation.stream,
         forget: simulation.forget,
@@ -344,6 +375,7 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
     let tape = |arm: usize| Tape::new(seed, arm, recorded.arms[arm].features.len(), simulation.replacement);
     let mut source = Source::new(recorded.arms, recorded.loss, (0..arms).map(tape).collect(), recorded.pool.as_ref());
     let checkpoints = simulation.kept_rounds();
+    let kept = KeptTrace { loss: Vec::new(), samples: Vec::new(), reached: Some(1) };
     let mut trace = Trace {
         loss: Vec::new(),
         regret: Vec::new(),
@@ -351,6 +383,7 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
         reached: [Some(1); 3],
         stopped: None,
         features: None,
+        kept: (simulation.select != Selection::All).then_some(kept),
     };
     let mut in_flight = VecDeque::new();
     for round in 1..=simulation.rounds {
@@ -401,7 +434,7 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
             trace.stopped = stop::of(&session, truth, simulation.until).map(|is_wrong| (round, is_wrong));
         }
     }
-    for reached in &mut trace.reached {
+    for reached in trace.reached.iter_mut().chain(trace.kept.as_mut().map(|kept| &mut kept.reached)) {
         *reached = reached.filter(|&round| round <= simulation.rounds);
     }
     if on_features {
@@ -424,6 +457,15 @@ impl Trace {
             // never reached.
             if regret > (1.0 - share) * truth.gain || truth.gain <= 0.0 {
                 *reached = Some(round + 1);
+            }
+        }
+        if let (Some(kept), Some(loss)) = (&mut self.kept, session.kept_loss()) {
+            if loss > truth.optimal {
+                kept.reached = Some(round + 1);
+            }
+            if keep {
+                kept.loss.push(loss + truth.constant);
+                kept.samples.push(session.kept_count() as f64);
             }
         }
         if keep {
@@ -453,6 +495,7 @@ fn summarise(policy: &PolicySpec, simulation: &Simulation, traces: &[Trace]) -> 
         reached: Reached { percent_90: median(0), percent_95: median(1), percent_99: median(2) },
         stopped: simulation.until.map(|_| Stopped::over(traces)),
         features: SimulatedFeatures::over(traces),
+        kept: kept(rounds.len(), traces),
         rounds,
     }
 }
@@ -470,8 +513,17 @@ impl SimulatedFeatures {
     }
 }
 
+fn kept(rounds: usize, traces: &[Trace]) -> Option<KeptReport> {
+    let kept: Vec<&KeptTrace> = traces.iter().filter_map(|trace| trace.kept.as_ref()).collect();
+    (!kept.is_empty()).then(|| KeptReport {
+        loss: Spread::over(rounds, &kept, |kept| &kept.loss),
+        samples: Spread::over(rounds, &kept, |kept| &kept.samples),
+        reached: median(kept.iter().map(|kept| kept.reached).collect()),
+    })
+}
+
 impl Spread {
-    fn over(len: usize, traces: &[Trace], series: impl Fn(&Trace) -> &Vec<f64>) -> Self {
+    fn over<T>(len: usize, traces: &[T], series: impl Fn(&T) -> &Vec<f64>) -> Self {
         let mut spread = Spread::default();
         let count = traces.len() as f64;
         for at in 0..len {

@@ -5,6 +5,7 @@
 
 mod certainty;
 mod compute;
+mod curate;
 mod drift;
 mod equations;
 mod experiment;
@@ -16,6 +17,7 @@ mod objective;
 mod policies;
 mod properties;
 mod reductions;
+mod selection;
 mod session;
 mod shells;
 mod simplex;

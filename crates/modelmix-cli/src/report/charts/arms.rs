@@ -1,9 +1,9 @@
-//! Charts of what was solved: the weights, and how alike the arms are.
+//! Charts of what was solved and chosen: the weights, the shares of a curated set, and how alike the arms are.
 
 use std::sync::Arc;
 
 use kuva::prelude::{BarPlot, ColorMap, Heatmap, Plot, TextAnnotation, TickFormat};
-use modelmix::document::SolveDocument;
+use modelmix::document::{CurateDocument, SolveDocument};
 
 use super::{Chart, finite, percents, step, width};
 use crate::report::colours::Medium;
@@ -12,42 +12,53 @@ use crate::report::numbers::{self, Digits};
 
 /// The weights as bars, with their intervals.
 pub(in crate::report) fn weights(document: &SolveDocument) -> Chart<'_> {
-    Chart::single("weights", Vec::new(), move |canvas| {
-        let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
+    let bars = document.arms.iter().map(|arm| (arm.name.clone(), arm.weight, arm.interval)).collect();
+    shares("weights", bars, "share of the mixture")
+}
+
+/// The shares of a curated set as bars.
+pub(in crate::report) fn chosen(document: &CurateDocument) -> Chart<'_> {
+    let bars = document.arms.iter().map(|arm| (arm.name.clone(), arm.share, None)).collect();
+    shares("chosen", bars, "share of the set")
+}
+
+/// A bar an arm: its name, its share, and where that may be.
+fn shares<'a>(name: &'static str, arms: Vec<(String, f64, Option<[f64; 2]>)>, axis: &'static str) -> Chart<'a> {
+    Chart::single(name, Vec::new(), move |canvas| {
+        let names: Vec<String> = arms.iter().map(|(name, ..)| name.clone()).collect();
         let names = short(&names, if canvas.narrow() { 14 } else { 34 });
         let labels: Vec<String> = names
             .iter()
-            .zip(&document.arms)
-            .map(|(name, arm)| format!("{}  {}", label(name), numbers::percent(arm.weight)))
+            .zip(&arms)
+            .map(|(name, (_, share, _))| format!("{}  {}", label(name), numbers::percent(*share)))
             .collect();
         // kuva counts categories from below.
-        let bars = labels.iter().zip(&document.arms).rev();
-        let mut plot = BarPlot::new()
-            .with_horizontal(true)
-            .with_width(0.64)
-            .with_colored_bars(bars.map(|(label, arm)| (label.clone(), finite(arm.weight), canvas.medium.series(0))));
-        let interval = |weight: f64, interval: Option<[f64; 2]>| {
-            interval.map_or((0.0, 0.0), |[low, high]| (finite(weight - low).max(0.0), finite(high - weight).max(0.0)))
+        let bars = labels.iter().zip(&arms).rev();
+        let mut plot = BarPlot::new().with_horizontal(true).with_width(0.64).with_colored_bars(
+            bars.map(|(label, (_, share, _))| (label.clone(), finite(*share), canvas.medium.series(0))),
+        );
+        let interval = |share: f64, interval: Option<[f64; 2]>| {
+            interval.map_or((0.0, 0.0), |[low, high]| (finite(share - low).max(0.0), finite(high - share).max(0.0)))
         };
-        if document.arms.iter().any(|arm| arm.interval.is_some()) {
+        if arms.iter().any(|(_, _, interval)| interval.is_some()) {
             plot = plot
-                .with_asymmetric_error(document.arms.iter().rev().map(|arm| interval(arm.weight, arm.interval)))
+                .with_asymmetric_error(arms.iter().rev().map(|(_, share, known)| interval(*share, *known)))
                 .with_error_color(canvas.medium.ink())
                 .with_error_cap_width(0.45);
         }
-        let high = document.arms.iter().map(|arm| finite(arm.weight) + interval(arm.weight, arm.interval).1);
+        let high = arms.iter().map(|(_, share, known)| finite(*share) + interval(*share, *known).1);
         let high = high.fold(0.05, f64::max);
         let plots = vec![Plot::from(plot)];
         let left = labels.iter().map(|label| width(label)).fold(0.0, f64::max) + 18.0;
         let layout = canvas
-            .layout(&plots, 46.0 + 24.0 * document.arms.len() as f64)
+            .layout(&plots, 46.0 + 24.0 * arms.len() as f64)
             .with_force_margins(left, 24.0)
             .with_force_margins_y(6.0, 40.0)
             .with_x_tick_format(percents())
             .with_x_axis_min(0.0)
             .with_x_axis_max((1.06 * high).min(high.max(1.0)))
             .with_x_tick_step(step(high, if canvas.narrow() { 3.0 } else { 6.0 }))
-            .with_x_label("share of the mixture");
+            .with_x_label(axis);
         (plots, layout)
     })
 }

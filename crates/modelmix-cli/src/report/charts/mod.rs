@@ -17,8 +17,8 @@ use super::figure::{Drawing, FONT, Figure};
 use super::names::{label, short, shorten};
 use super::numbers;
 
-pub(super) use arms::{kernel_means, weights};
-pub(super) use rounds::{loss, loss_is_logarithmic, policies, regret, shares};
+pub(super) use arms::{chosen, kernel_means, weights};
+pub(super) use rounds::{kept_loss, loss, loss_is_logarithmic, policies, regret, shares};
 pub(super) use tradeoff::{front, sensitivity};
 pub(super) use worth::gain_kept;
 

@@ -131,6 +131,27 @@ pub(in crate::report) fn loss(document: &SimulateDocument) -> Option<Chart<'_>> 
     }))
 }
 
+/// The loss of the samples that the policies kept, over rounds; nothing where all were kept.
+pub(in crate::report) fn kept_loss(document: &SimulateDocument) -> Option<Chart<'_>> {
+    fn means(policy: &SimulatedPolicy) -> &[f64] {
+        policy.kept_loss.as_ref().map_or(&[], |loss| &loss.mean)
+    }
+    document.select?;
+    let values = policies(document).flat_map(|(_, policy)| means(policy).iter().copied());
+    let scale = Scale::of(values.chain([document.optimum.loss]))?;
+    let mut keys = policy_keys(document);
+    let optimum = Key { name: "the optimal mixture".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
+    keys.push(optimum.clone());
+    let lines = keys.clone();
+    Some(Chart::single("kept", keys, move |canvas| {
+        let last = last_round(document);
+        let mut plots = vec![level(canvas, &optimum, last, document.optimum.loss)];
+        plots.extend(curves(canvas, document, &lines, means, f64::NEG_INFINITY));
+        let layout = over_rounds(canvas, &plots, &scale, last, "loss of the kept samples");
+        (plots, layout)
+    }))
+}
+
 /// The policies' lines, from the last to the first, so that the first lies on top.
 fn curves(
     canvas: &Canvas,

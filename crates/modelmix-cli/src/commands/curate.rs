@@ -1,0 +1,89 @@
+//! `modelmix curate`: the rows that make the best set.
+
+pub(crate) mod gallery;
+mod manifest;
+
+use modelmix::Curation;
+use modelmix::curate::curate_within;
+use modelmix::document::{CurateDocument, Document, brief};
+use modelmix::simplex::Bounds;
+
+use super::output::{self, Section};
+use super::solve::prepare;
+use crate::args::CurateArgs;
+use crate::error::Result;
+use crate::files;
+use crate::inputs::{self, Recorded};
+use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
+use manifest::Manifest;
+
+pub(crate) fn run(args: &CurateArgs) -> Result<()> {
+    let terminal = Terminal::new(&args.common);
+    gallery::check(&args.output, args.out.is_some())?;
+    let kind = args.out.as_deref().map(manifest::kind).transpose()?;
+    if let Some(out) = &args.out {
+        files::check(out)?;
+    }
+    let settings = Curation {
+        count: args.count,
+        proportions: args.proportions.parse()?,
+        seed: args.objective.seed,
+        sweeps: args.sweeps,
+        pool: args.pool,
+        ..Curation::default()
+    };
+    let mut recorded = Recorded::load(&args.arms)?;
+    if let Some(file) = &args.objective.scores {
+        recorded.arms = inputs::with_scores(recorded.arms, file)?;
+    }
+    let (objective, loss) = prepare(&args.objective, &recorded, &args.common)?;
+    let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
+    let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
+    let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
+    let names = gallery::names(&args.output, &recorded)?;
+    let progress = terminal.progress("choosing rows", settings.steps());
+    let curated = curate_within(&recorded.arms, &loss, &bounds, &settings, &|| progress.inc(1));
+    progress.finish_and_clear();
+    let document = CurateDocument::new(&curated?, &objective, settings.seed);
+    let gallery = gallery::chosen(&args.output, &document)?;
+    terminal.document(&Document::Curate(document.clone()))?;
+    print(&terminal, &document)?;
+    if let Some((out, kind)) = args.out.as_ref().zip(kind) {
+        let manifest = Manifest { document: &document, arms: &args.arms, names: &names };
+        files::write(out, manifest.text(kind)?.as_bytes())?;
+        terminal.remark(format!("The ids are in {}", out.display()));
+    }
+    let title = args.output.title.clone().unwrap_or_else(|| "A curated set".into());
+    let section = Section { name: "curate".into(), curate: Some(document), gallery, ..Section::default() };
+    output::write(&terminal, title, vec![section], &args.output).map(drop)
+}
+
+/// The answer in a sentence, then the arms, what the set is compared with, and what it is not.
+fn print(terminal: &Terminal, document: &CurateDocument) -> Result<()> {
+    terminal.say(bold(&document.sentence()))?;
+    terminal.say("")?;
+    let mut columns = Columns::new(&["arm", "chosen", "share", "", "in the mixture", "samples"]).left(3);
+    for arm in &document.arms {
+        columns.row(vec![
+            arm.name.clone(),
+            count(arm.chosen),
+            percent(arm.share),
+            bar(arm.share, 20),
+            percent(arm.weight),
+            count(arm.samples),
+        ]);
+    }
+    terminal.say(columns.text())?;
+    terminal.say("")?;
+    let mut columns = Columns::new(&["", "loss", &document.score.name]);
+    let spread = |[mean, std]: [f64; 2]| format!("{} ± {}", brief(mean), brief(std));
+    let random = &document.random;
+    columns.row(vec![bold("this set"), bold(&brief(document.set.loss)), bold(&brief(document.set.score))]);
+    columns.row(vec!["drawn at random".into(), spread(random.loss), spread(random.score)]);
+    let mixture = &document.mixture;
+    columns.row(vec!["the mixture of all rows".into(), brief(mixture.loss), brief(mixture.score)]);
+    terminal.say(columns.text())?;
+    terminal.say("")?;
+    terminal.say(dim(&format!("objective {}; {}", document.objective, document.how())))?;
+    terminal.say(&document.note)
+}

@@ -1,0 +1,68 @@
+//! The first chosen samples of a curated set, to look at.
+
+use std::collections::BTreeMap;
+
+use modelmix::document::CurateDocument;
+use modelmix::load::{self, ArmSource};
+use modelmix_cli::report::{Gallery, GalleryRow};
+
+use crate::args::OutputArgs;
+use crate::commands::output::{self, SHOWN};
+use crate::error::Result;
+use crate::inputs::Recorded;
+
+/// As for other reports; but images that have names are of use to a manifest too.
+pub(super) fn check(args: &OutputArgs, has_manifest: bool) -> Result<()> {
+    if has_manifest && !args.is_wanted() && args.texts.is_empty() {
+        return Ok(());
+    }
+    output::check(args)
+}
+
+/// The names of the images' files by arm; none where they are arrays.
+pub(super) fn names(args: &OutputArgs, recorded: &Recorded) -> Result<BTreeMap<String, Vec<String>>> {
+    let named = load::picture_names(&output::sources(&args.images)?)?;
+    output::check_strangers("images", &recorded.arms.names(), named.iter().map(|(name, _)| name))?;
+    Ok(named.into_iter().collect())
+}
+
+/// A row an arm: the first of its samples that were chosen, in that order.
+pub(crate) fn chosen(args: &OutputArgs, document: &CurateDocument) -> Result<Option<Gallery>> {
+    if !args.is_wanted() {
+        return Ok(None);
+    }
+    let mut rows: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    document.rows.iter().for_each(|row| rows.entry(row.arm.clone()).or_default().push(row.row));
+    let arms: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
+    if !args.images.is_empty() {
+        let mut named = Vec::new();
+        for (name, pictures) in load::chosen_pictures(&output::sources(&args.images)?, &rows, SHOWN)? {
+            named.push((name, output::images(&pictures)?));
+        }
+        return Ok(Some(Gallery::Images(shown("images", document, &arms, named)?)));
+    }
+    if !args.texts.is_empty() {
+        let sources: Vec<ArmSource> = output::sources(&args.texts)?;
+        let mut named = load::texts(&sources, usize::MAX)?;
+        for (name, texts) in &mut named {
+            let chosen = rows.get(name).into_iter().flatten();
+            *texts = chosen.filter_map(|&row| texts.get(row).cloned()).take(SHOWN).collect();
+        }
+        return Ok(Some(Gallery::Texts(shown("texts", document, &arms, named)?)));
+    }
+    Ok(None)
+}
+
+fn shown<T: Clone>(
+    what: &str,
+    document: &CurateDocument,
+    arms: &[String],
+    named: Vec<(String, Vec<T>)>,
+) -> Result<Vec<GalleryRow<T>>> {
+    output::check_strangers(what, arms, named.iter().map(|(name, _)| name))?;
+    let row = |arm: &modelmix::curate::CuratedArm| {
+        let (_, items) = named.iter().find(|(name, items)| *name == arm.name && !items.is_empty())?;
+        Some(GalleryRow { name: arm.name.clone(), weight: arm.share, items: items.clone() })
+    };
+    Ok(document.arms.iter().filter_map(row).collect())
+}

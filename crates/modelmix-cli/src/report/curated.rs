@@ -1,0 +1,123 @@
+//! A curated set, as parts of the page: how many rows of each arm, what the set is worth, and which rows they are.
+
+use modelmix::document::CurateDocument;
+
+use super::charts;
+use super::numbers::{self, Digits, percent};
+use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
+use super::solved::kernel;
+use super::table::{Cell, Column, Row, Table};
+
+/// At most so many rows stand in the table; the others are in the JSON and in the manifest.
+const ROWS: usize = 24;
+
+pub(super) fn facts(document: &CurateDocument) -> Vec<Fact> {
+    let mut facts = vec![Fact::new("Objective", &document.objective)];
+    let kernels: Vec<String> = document.kernels.iter().map(kernel).collect();
+    if !kernels.is_empty() {
+        facts.push(Fact::new("Kernel", kernels.join("; ")));
+    }
+    let samples: usize = document.arms.iter().map(|arm| arm.samples).sum();
+    facts.push(Fact::new("Chosen", format!("{} of {}", numbers::count(document.count), numbers::count(samples))));
+    if document.candidates < samples {
+        facts.push(Fact::new("Looked at", format!("a pool of {}", numbers::count(document.candidates))));
+    }
+    facts
+}
+
+pub(super) fn blocks(document: &CurateDocument, place: &Place) -> Vec<Block> {
+    vec![shares(document, place), worth(document, place), rows(document, place)]
+}
+
+fn shares(document: &CurateDocument, place: &Place) -> Block {
+    let at = &place.at;
+    let cells = |(index, arm): (usize, &modelmix::curate::CuratedArm)| {
+        let at = |field: &str| format!("{at}/arms/{index}/{field}");
+        let cells = vec![
+            Cell::count(arm.chosen, at("chosen")),
+            Cell::percent(arm.share, at("share")),
+            Cell::percent(arm.weight, at("weight")),
+            Cell::count(arm.samples, at("samples")),
+        ];
+        Row::new(&arm.name, cells)
+    };
+    let columns = vec![
+        Column::new("Chosen"),
+        Column::meaning("Share", "of the set"),
+        Column::meaning("In the mixture", "weight in the best mixture of all samples"),
+        Column::new("Samples"),
+    ];
+    let table = Table::new("Arm", columns, document.arms.iter().enumerate().map(cells).collect());
+    let named: Vec<String> = document.arms.iter().map(|arm| format!("{} {}", arm.name, percent(arm.share))).collect();
+    let block = FigureBlock::new(
+        place,
+        &charts::chosen(document),
+        format!("The arms’ shares in the set, {}.", document.how()),
+        format!("Bar chart of the shares. {}.", named.join(", ")),
+    );
+    Block::Figure(block.with_table("Shares in numbers", table))
+}
+
+fn worth(document: &CurateDocument, place: &Place) -> Block {
+    let (at, random) = (&place.at, &document.random);
+    let none = std::iter::empty;
+    let losses = [document.set.loss, document.mixture.loss, random.loss[0]];
+    let scores = [document.set.score, document.mixture.score, random.score[0]];
+    let losses = Digits::of(losses.into_iter().chain([random.loss[1]]), none());
+    let scores = Digits::of(scores.into_iter().chain([random.score[1]]), none());
+    let spread = |[mean, std]: [f64; 2], digits: Digits, field: &str| {
+        Cell::number(mean, digits, format!("{at}/random/{field}/0")).within(
+            std,
+            digits,
+            format!("{at}/random/{field}/1"),
+        )
+    };
+    let pair = |loss: f64, score: f64, field: &str| {
+        vec![
+            Cell::number(loss, losses, format!("{at}/{field}/loss")),
+            Cell::number(score, scores, format!("{at}/{field}/score")),
+        ]
+    };
+    let rows = vec![
+        Row::new("this set", pair(document.set.loss, document.set.score, "set")),
+        Row::new(
+            "sets drawn at random",
+            vec![spread(random.loss, losses, "loss"), spread(random.score, scores, "score")],
+        ),
+        Row::apart("the mixture of all rows", pair(document.mixture.loss, document.mixture.score, "mixture")),
+    ];
+    let arrow = if document.score.more_is_better { "↑" } else { "↓" };
+    let columns = vec![
+        Column::meaning("Loss\u{a0}↓", "of the rows themselves, each counting the same; less is better"),
+        Column::meaning(format!("{}\u{a0}{arrow}", document.score.name), "of the first term of the objective"),
+    ];
+    Block::Table(TableBlock::new(
+        format!(
+            "What the set is worth: its loss beside that of sets of the same size drawn at random in the mixture’s proportions \
+             (mean of {} ± standard deviation), and beside the best mixture of all rows. A chosen set may be below the mixture: \
+             its rows were chosen to be.",
+            random.draws
+        ),
+        Table::new("Set", columns, rows),
+    ))
+}
+
+fn rows(document: &CurateDocument, place: &Place) -> Block {
+    let at = &place.at;
+    let row = |(index, row): (usize, &modelmix::document::CuratedRow)| {
+        let cells =
+            vec![Cell::text(super::names::plain(&row.arm)), Cell::count(row.row, format!("{at}/rows/{index}/row"))];
+        Row::new(numbers::count(index + 1), cells)
+    };
+    let shown = document.rows.iter().enumerate().take(ROWS).map(row).collect();
+    let caption = if document.rows.len() > ROWS {
+        format!(
+            "The first {ROWS} chosen rows, in the order chosen; all {} are in this page’s JSON.",
+            numbers::count(document.count)
+        )
+    } else {
+        "The chosen rows, in the order chosen.".into()
+    };
+    let table = Table::new("Place", vec![Column::new("Arm"), Column::meaning("Row", "counted from 0")], shown);
+    Block::Table(TableBlock::new(caption, table))
+}

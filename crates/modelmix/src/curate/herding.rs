@@ -1,0 +1,122 @@
+//! Greedy selection and exchanges. N²·L(S) = ΣΣκ + N·Σf, so that with s(x) = Σκ(x, y) over the chosen y a row x changes it by
+//! 2·s(x) + κ(x, x) + N·f(x) when it comes; s is kept for every candidate, one row of κ a change.
+
+use super::candidates::Candidates;
+use super::quotas::Limits;
+use crate::compute::check_stopped;
+
+/// Chosen rows whose κ against all is computed at once.
+const BATCH: usize = 32;
+/// An exchange has to be worth more than rounding in single precision, in units of the mean of κ(x, x).
+const NOISE: f64 = 1e-6;
+
+/// A set in the making.
+pub(super) struct Selection {
+    /// Numbers of candidates, in the order chosen.
+    pub(super) chosen: Vec<usize>,
+    is_chosen: Vec<bool>,
+    counts: Vec<usize>,
+    /// s of every candidate.
+    toward: Vec<f64>,
+}
+
+impl Selection {
+    /// Adds the row that makes the loss of the set so far the smallest, again and again; of equal ones the first.
+    pub(super) fn herd(candidates: &Candidates<'_>, limits: &Limits, count: usize, done: &dyn Fn()) -> Self {
+        let mut set = Self {
+            chosen: Vec::with_capacity(count),
+            is_chosen: vec![false; candidates.len()],
+            counts: vec![0; candidates.arms()],
+            toward: vec![0.0; candidates.len()],
+        };
+        for size in 1..=count {
+            check_stopped();
+            let change = |x: usize| 2.0 * set.toward[x] + candidates.own[x] + size as f64 * candidates.linear[x];
+            let (found, _) = set.smallest(candidates, &limits.open(&set.counts), change).expect("limits leave room");
+            set.chosen.push(found);
+            set.put(candidates, found);
+            done();
+        }
+        set
+    }
+
+    /// The open candidate with the smallest value, and that value.
+    fn smallest(
+        &self,
+        candidates: &Candidates<'_>,
+        open: &[bool],
+        value: impl Fn(usize) -> f64,
+    ) -> Option<(usize, f64)> {
+        let mut best: Option<(usize, f64)> = None;
+        for arm in (0..open.len()).filter(|&arm| open[arm]) {
+            for number in candidates.of(arm).filter(|&number| !self.is_chosen[number]) {
+                let value = value(number);
+                if best.is_none_or(|(_, least)| value < least) {
+                    best = Some((number, value));
+                }
+            }
+        }
+        best
+    }
+
+    /// Marks a row as chosen, and gives its κ against all.
+    fn put(&mut self, candidates: &Candidates<'_>, number: usize) -> Vec<f64> {
+        let kappa = candidates.kappa(&[number]).swap_remove(0);
+        self.is_chosen[number] = true;
+        self.counts[candidates.arm(number)] += 1;
+        self.toward.iter_mut().zip(&kappa).for_each(|(sum, value)| *sum += value);
+        kappa
+    }
+
+    fn take(&mut self, candidates: &Candidates<'_>, number: usize, kappa: &[f64]) {
+        self.is_chosen[number] = false;
+        self.counts[candidates.arm(number)] -= 1;
+        self.toward.iter_mut().zip(kappa).for_each(|(sum, value)| *sum -= value);
+    }
+
+    /// Exchanges every chosen row for the one that lowers the loss the most, where one does, until none does or all have been
+    /// looked at so often. How many were exchanged, and whether none is left to exchange.
+    pub(super) fn refine(
+        &mut self,
+        candidates: &Candidates<'_>,
+        limits: &Limits,
+        sweeps: usize,
+        done: &dyn Fn(),
+    ) -> (usize, bool) {
+        let count = self.chosen.len() as f64;
+        let scale = self.chosen.iter().map(|&x| candidates.own[x].abs()).sum::<f64>() / count;
+        let mut exchanges = 0;
+        for _ in 0..sweeps {
+            let before = exchanges;
+            // s once more, of the rows that are there in the end: differences do not pile up.
+            let mut fresh = vec![0.0; candidates.len()];
+            for first in (0..self.chosen.len()).step_by(BATCH) {
+                let last = (first + BATCH).min(self.chosen.len());
+                let rows = candidates.kappa(&self.chosen[first..last]);
+                for (place, mut kappa) in (first..last).zip(rows) {
+                    check_stopped();
+                    let x = self.chosen[place];
+                    let leaves = candidates.own[x] - 2.0 * self.toward[x] - count * candidates.linear[x];
+                    let comes =
+                        |y: usize| 2.0 * (self.toward[y] - kappa[y]) + candidates.own[y] + count * candidates.linear[y];
+                    let open = limits.exchanged(&self.counts, candidates.arm(x));
+                    if let Some((y, change)) = self.smallest(candidates, &open, comes)
+                        && leaves + change < -NOISE * scale
+                    {
+                        self.take(candidates, x, &kappa);
+                        kappa = self.put(candidates, y);
+                        self.chosen[place] = y;
+                        exchanges += 1;
+                    }
+                    fresh.iter_mut().zip(&kappa).for_each(|(sum, value)| *sum += value);
+                    done();
+                }
+            }
+            self.toward = fresh;
+            if exchanges == before {
+                return (exchanges, true);
+            }
+        }
+        (exchanges, false)
+    }
+}

@@ -1,0 +1,302 @@
+//! A set to publish: of the samples at hand, the N rows whose empirical loss is the smallest found. The mixture's proportions
+//! come first, then kernel herding and exchanges of rows; and the same without keeping to the proportions.
+//!
+//! What is minimised is the loss of the chosen rows themselves, each counting 1/N: L(S) = ΣΣκ/N² + Σf/N + constant, a row with
+//! itself included. It is not an estimate: it is the objective of the distribution that the set is, as
+//! [`Statistics::realised`](crate::Statistics::realised) has it, and for `mmd` a squared distance, never below 0. A statistic
+//! without self-pairs is unbiased for rows that were drawn, and these were chosen; it is reported beside the loss as what other
+//! tools will print of the set.
+
+mod candidates;
+mod evaluate;
+mod herding;
+mod quotas;
+
+use serde::{Deserialize, Serialize};
+
+use crate::arms::RecordedArms;
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::loss::Loss;
+use crate::mixture::{self, Mixture, TermValue};
+use crate::random::Random;
+use crate::simplex::Bounds;
+use crate::text::nearest;
+use candidates::Candidates;
+use evaluate::{Evaluation, Terms};
+use herding::Selection;
+use quotas::Limits;
+
+/// What everyone who is handed a curated set must know.
+pub const NOTE: &str = "A curated set is no longer an i.i.d. mixture: its rows were chosen to fit the objective together, so its \
+score flatters it and says nothing of the next sample; judge it by a metric or a reference that did not choose it.";
+
+/// Which shares of the arms a curated set may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Proportions {
+    /// Both are tried, and the better set is kept.
+    #[default]
+    Best,
+    /// Those of the optimal mixture, rounded to whole rows.
+    Mixture,
+    /// Whatever makes the loss small, within floors and caps.
+    Free,
+}
+
+impl Proportions {
+    /// As users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Proportions::Best => "best",
+            Proportions::Mixture => "mixture",
+            Proportions::Free => "free",
+        }
+    }
+}
+
+impl std::str::FromStr for Proportions {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let all = [Proportions::Best, Proportions::Mixture, Proportions::Free];
+        all.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+            let hint = nearest(text, &all.map(Proportions::name));
+            let hint = hint.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+            Error::setting("proportions", format!("\"{text}\""), format!("best, mixture or free{hint}"))
+        })
+    }
+}
+
+/// How rows are chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Curation {
+    /// N, how many rows the set has; none comes twice.
+    pub count: usize,
+    /// Which shares of the arms it may have.
+    pub proportions: Proportions,
+    /// The seed of all that is drawn: the pool, and the sets that the chosen one is compared with.
+    pub seed: u64,
+    /// How often, at most, every chosen row is looked at for an exchange.
+    pub sweeps: usize,
+    /// Rows that are looked at, at most; of more samples than that a pool of so many is drawn.
+    pub pool: usize,
+    /// How many sets are drawn at random, for comparison.
+    pub draws: usize,
+}
+
+impl Default for Curation {
+    fn default() -> Self {
+        Self { count: 1000, proportions: Proportions::Best, seed: 0, sweeps: 10, pool: 100_000, draws: 20 }
+    }
+}
+
+/// The chosen rows, and what they are worth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curated {
+    /// The objective, as it was written.
+    pub objective: String,
+    /// The kernels, bandwidths found, one for every quadratic term.
+    pub kernels: Vec<Kernel>,
+    /// The arms in the order given.
+    pub arms: Vec<CuratedArm>,
+    /// Arm and row of each, as indices, in the order chosen; a row that came in by an exchange has the place of the other.
+    pub rows: Vec<(usize, usize)>,
+    /// How the set that was kept was found: in the mixture's proportions or free ones.
+    pub proportions: Proportions,
+    /// All that was tried, the set that was kept among it.
+    pub tried: Vec<Tried>,
+    /// L(S) of the set, as V-statistic, the constant included.
+    pub loss: f64,
+    /// The same as U-statistic: what tools print that leave out self-pairs. It is not unbiased for rows that were chosen.
+    pub unbiased_loss: f64,
+    /// What each term of the objective comes to for the set.
+    pub terms: Vec<TermValue>,
+    /// The optimal mixture of all samples, which says the proportions.
+    pub mixture: Mixture,
+    /// Sets of the same size, drawn at random.
+    pub random: RandomDraws,
+    /// How many rows were looked at: all, or a pool of them.
+    pub candidates: usize,
+}
+
+/// An arm of a [`Curated`] set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CuratedArm {
+    /// Its name.
+    pub name: String,
+    /// How many samples it has.
+    pub samples: usize,
+    /// Its weight in the optimal mixture.
+    pub weight: f64,
+    /// How many of its samples were chosen.
+    pub chosen: usize,
+    /// Its share in the set.
+    pub share: f64,
+}
+
+/// A set that was found on the way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// In which proportions.
+    pub proportions: Proportions,
+    /// Its loss before any exchange: after herding, or that of the set that it started from.
+    pub before: f64,
+    /// Its loss.
+    pub loss: f64,
+    /// How many rows were exchanged.
+    pub exchanges: usize,
+    /// Whether no single exchange makes it better any more.
+    pub settled: bool,
+}
+
+/// How sets of the same size do that are drawn at random: from every arm as many rows as the mixture's proportions say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RandomDraws {
+    /// How many were drawn.
+    pub draws: usize,
+    /// Mean and sample standard deviation of their losses.
+    pub loss: [f64; 2],
+    /// The same of the first term's score.
+    pub score: [f64; 2],
+}
+
+/// Chooses `settings.count` rows of the arms whose loss is as small as can be found.
+///
+/// ```
+/// use modelmix::{Curation, Features, Inputs, Objective, RecordedArm, RecordedArms, curate};
+/// // four kinds of things, some of them more often than others
+/// let often = Features::from_rows([[0.0], [0.1], [0.2], [5.0]])?;
+/// let seldom = Features::from_rows([[10.0], [10.1], [10.2], [15.0]])?;
+/// let arms = RecordedArms::new(vec![RecordedArm::new("often", often), RecordedArm::new("seldom", seldom)])?;
+/// let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().arms(&arms))?;
+/// let set = curate(&arms, &loss, &Curation { count: 4, ..Curation::default() })?;
+/// assert!(set.terms[0].score > 3.99); // one of each kind
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`solve`](crate::solve()); an objective that is not a mean over pairs; fewer than two rows or more than there are.
+pub fn curate(arms: &RecordedArms, loss: &Loss, settings: &Curation) -> Result<Curated> {
+    curate_within(arms, loss, &Bounds::simplex(arms.len()), settings, &|| {})
+}
+
+/// The same with a smallest and a largest share for each arm, which the set keeps to the row; `done` is called after each of at
+/// most [`Curation::steps`] steps.
+///
+/// # Errors
+/// As [`curate`], and bounds for another number of arms, or that no set of so many rows keeps.
+pub fn curate_within(
+    arms: &RecordedArms,
+    loss: &Loss,
+    bounds: &Bounds,
+    settings: &Curation,
+    done: &dyn Fn(),
+) -> Result<Curated> {
+    loss.check_means()?;
+    settings.check(arms)?;
+    let limits = Limits::new(arms, bounds, settings.count)?;
+    let mixture = mixture::solve_within(arms, loss, bounds)?;
+    let quotas = limits.quotas(&mixture.form)?;
+    let terms = Terms::new(arms, loss)?;
+    let candidates = Candidates::new(arms, loss, &terms, &quotas.least, settings)?;
+    let (mut tried, mut best): (Vec<Tried>, Option<(Evaluation, Vec<(usize, usize)>)>) = (Vec::new(), None);
+    let mut kept = Proportions::Mixture;
+    let mut attempt = |proportions: Proportions, mut set: Selection, limits: &Limits| -> Selection {
+        let before = terms.evaluate(&candidates.rows(&set.chosen)).loss;
+        let (exchanges, settled) = set.refine(&candidates, limits, settings.sweeps, done);
+        let rows = candidates.rows(&set.chosen);
+        let found = terms.evaluate(&rows);
+        tried.push(Tried { proportions, before, loss: found.loss, exchanges, settled });
+        if best.as_ref().is_none_or(|(best, _)| found.loss < best.loss) {
+            (best, kept) = (Some((found, rows)), proportions);
+        }
+        set
+    };
+    let mut start = None;
+    if settings.proportions != Proportions::Free {
+        let herded = Selection::herd(&candidates, &quotas, settings.count, done);
+        start = Some(attempt(Proportions::Mixture, herded, &quotas));
+    }
+    if settings.proportions != Proportions::Mixture {
+        let herded = Selection::herd(&candidates, &limits, settings.count, done);
+        attempt(Proportions::Free, herded, &limits);
+        // The set in the mixture's proportions, once more without keeping to them.
+        start.map(|start| attempt(Proportions::Free, start, &limits));
+    }
+    let (found, rows) = best.expect("one way at least was tried");
+    let counts = |arm: usize| rows.iter().filter(|(other, _)| *other == arm).count();
+    let curated = |(index, arm): (usize, &mixture::MixtureArm)| CuratedArm {
+        name: arm.name.clone(),
+        samples: arm.samples,
+        weight: arm.weight,
+        chosen: counts(index),
+        share: counts(index) as f64 / settings.count as f64,
+    };
+    Ok(Curated {
+        objective: loss.objective().to_string(),
+        kernels: loss.kernels(),
+        arms: mixture.arms.iter().enumerate().map(curated).collect(),
+        random: random_draws(arms, &terms, &quotas.least, settings),
+        rows,
+        proportions: kept,
+        tried,
+        loss: found.loss,
+        unbiased_loss: found.unbiased_loss,
+        terms: found.terms,
+        mixture,
+        candidates: candidates.len(),
+    })
+}
+
+impl Curation {
+    fn check(&self, arms: &RecordedArms) -> Result<()> {
+        let samples: usize = arms.iter().map(|arm| arm.features.len()).sum();
+        if self.count < 2 || self.count > samples {
+            let must = format!("at least 2 and at most {samples}, the samples that there are; no row is chosen twice");
+            return Err(Error::setting("count", self.count, must));
+        }
+        let least = self.count.saturating_mul(2).min(samples);
+        if self.pool < least {
+            let must = format!("at least {least}, so that {} rows can be chosen of it", self.count);
+            return Err(Error::setting("pool", self.pool, must));
+        }
+        if self.draws < 2 {
+            return Err(Error::setting("draws", self.draws, "at least 2, for a mean and a deviation"));
+        }
+        Ok(())
+    }
+
+    /// How many steps there will be at most: rows chosen, and rows looked at for an exchange.
+    pub fn steps(&self) -> u64 {
+        let ways = match self.proportions {
+            Proportions::Best => (2, 3),
+            Proportions::Mixture | Proportions::Free => (1, 1),
+        };
+        self.count as u64 * (ways.0 + ways.1 * self.sweeps as u64)
+    }
+}
+
+fn random_draws(arms: &RecordedArms, terms: &Terms<'_>, quotas: &[usize], settings: &Curation) -> RandomDraws {
+    let drawn: Vec<Evaluation> = (0..settings.draws as u64)
+        .map(|draw| {
+            // Stream 0 is the pool's.
+            let mut random = Random::stream(settings.seed, draw + 1);
+            let rows = arms.iter().zip(quotas).enumerate().flat_map(|(index, (arm, &quota))| {
+                random.sample(arm.features.len(), quota).into_iter().map(move |row| (index, row)).collect::<Vec<_>>()
+            });
+            terms.evaluate(&rows.collect::<Vec<_>>())
+        })
+        .collect();
+    let spread = |value: &dyn Fn(&Evaluation) -> f64| {
+        let mean = drawn.iter().map(value).sum::<f64>() / drawn.len() as f64;
+        let squares: f64 = drawn.iter().map(|one| (value(one) - mean).powi(2)).sum();
+        [mean, (squares / (drawn.len() - 1) as f64).sqrt()]
+    };
+    RandomDraws {
+        draws: drawn.len(),
+        loss: spread(&|one| one.loss),
+        score: spread(&|one| one.terms.first().map_or(one.loss, |term| term.score)),
+    }
+}

@@ -1,0 +1,120 @@
+//! Which of the samples told are kept, for callers who may discard some: a book of its own beside the evidence, which is always of
+//! all samples, since estimates from samples that were selected would be biased.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::statistics::Statistics;
+use crate::text::nearest;
+
+/// What everyone who is handed the kept samples must know.
+pub const NOTE: &str = "The kept samples are no longer an i.i.d. mixture: each was kept because it lowers the loss of those kept \
+before it, so their score flatters them; weights and estimates are of all samples told.";
+
+/// The first samples are kept whatever they are, until a median means something.
+const FIRST: usize = 4;
+
+/// Which samples are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selection {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that lower the loss of the kept samples at least as much as the middle one of all samples told so far would.
+    BetterHalf,
+}
+
+impl Selection {
+    /// As users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Selection::All => "all",
+            Selection::BetterHalf => "better-half",
+        }
+    }
+}
+
+impl std::fmt::Display for Selection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Selection {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let all = [Selection::All, Selection::BetterHalf];
+        all.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+            let hint = nearest(text, &all.map(Selection::name));
+            let hint = hint.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+            Error::setting("select", format!("\"{text}\""), format!("all or better-half{hint}"))
+        })
+    }
+}
+
+/// The kept samples' sums.
+///
+/// With m samples kept, whose Σκ with x is s(x), their loss with x is (ΣΣκ + 2·s(x) + κ(x, x))/(m+1)² + (Σf + f(x))/(m+1). So x
+/// lowers it more than y does where c(x) = (2·s(x) + κ(x, x))/(m+1) + f(x) is less. s is kept for every sample told, so that all
+/// of them can be asked what they would change *now*: what they changed when they came was the loss of a smaller set, and by more.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Book {
+    /// By sample told, in that order.
+    is_kept: Vec<bool>,
+    /// Σκ(x, y) over the kept samples y ≠ x.
+    toward: Vec<f64>,
+    count: usize,
+    /// ΣΣκ over the kept samples, a sample with itself included, and Σf.
+    pair_sum: f64,
+    linear_sum: f64,
+}
+
+impl Book {
+    /// Decides about a sample, whose κ against all samples of `told` is known; those do not have it yet.
+    pub(super) fn consider(&mut self, told: &Statistics, kappa: &[f64], own: f64, linear: f64) {
+        let toward: f64 = kappa.iter().zip(&self.is_kept).filter(|(_, kept)| **kept).map(|(value, _)| value).sum();
+        let after = (self.count + 1) as f64;
+        let change = |toward: f64, own: f64, linear: f64| (2.0 * toward + own) / after + linear;
+        let is_kept = told.len() < FIRST || {
+            let others = self.toward.iter().zip(told.self_terms()).zip(told.linear_terms());
+            let mut changes: Vec<f64> = others.map(|((&toward, &own), &linear)| change(toward, own, linear)).collect();
+            // Of an even number the higher of the two middle ones; one that is as good as it is kept.
+            let middle = changes.len() / 2;
+            let (_, median, _) = changes.select_nth_unstable_by(middle, f64::total_cmp);
+            change(toward, own, linear) <= *median
+        };
+        self.toward.push(toward);
+        if is_kept {
+            self.toward.iter_mut().zip(kappa).for_each(|(sum, value)| *sum += value);
+            self.pair_sum += 2.0 * toward + own;
+            self.linear_sum += linear;
+            self.count += 1;
+        }
+        self.is_kept.push(is_kept);
+    }
+
+    /// Whether each sample told is kept.
+    pub(super) fn is_kept(&self) -> &[bool] {
+        &self.is_kept
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// L of the kept samples, each counting the same, without the constant; nothing before the first.
+    pub(super) fn loss(&self) -> Option<f64> {
+        let count = self.count as f64;
+        (self.count > 0).then(|| self.pair_sum / (count * count) + self.linear_sum / count)
+    }
+
+    /// A snapshot is not trusted.
+    pub(super) fn fits(&self, told: &Statistics) -> bool {
+        self.is_kept.len() == told.len()
+            && self.toward.len() == told.len()
+            && self.is_kept.iter().filter(|kept| **kept).count() == self.count
+            && self.toward.iter().chain([&self.pair_sum, &self.linear_sum]).all(|value| value.is_finite())
+    }
+}

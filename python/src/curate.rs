@@ -1,0 +1,72 @@
+//! The rows that make the best set.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use modelmix::Curation;
+use modelmix::arms::by_arm;
+use modelmix::curate::curate_within;
+use modelmix::document::{CurateDocument, Document};
+use modelmix::simplex::Bounds;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arrays::Use;
+use crate::documents::dictionary;
+use crate::errors::raised;
+use crate::objective::Problem;
+use crate::work::{Progress, run};
+
+/// How rows are chosen, as the package hands it over: an object with these attributes.
+#[derive(FromPyObject)]
+pub(crate) struct Settings {
+    count: usize,
+    proportions: String,
+    sweeps: usize,
+    pool: usize,
+    floor: BTreeMap<String, f64>,
+    cap: BTreeMap<String, f64>,
+}
+
+/// The document of `curate`, its sentence, and how the set was found; `started` is told how many steps there are at most before
+/// `progress` is told how many are done.
+#[pyfunction]
+#[pyo3(signature = (arms, problem, settings, started=None, progress=None))]
+pub(crate) fn curate<'py>(
+    py: Python<'py>,
+    arms: Vec<(String, Bound<'py, PyAny>)>,
+    problem: Problem<'py>,
+    settings: Settings,
+    started: Option<Bound<'py, PyAny>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(Bound<'py, PyDict>, String, String)> {
+    let arms = problem.arms(&arms)?;
+    let names = arms.names();
+    let floors = by_arm("floor", &names, settings.floor, Some(0.0)).map_err(raised)?;
+    let caps = by_arm("cap", &names, settings.cap, Some(1.0)).map_err(raised)?;
+    let bounds = Bounds::by_arm(&names, floors, caps).map_err(raised)?;
+    let prepared = problem.prepared(&names, Use::Call)?;
+    let curation = Curation {
+        count: settings.count,
+        proportions: settings.proportions.parse().map_err(raised)?,
+        seed: prepared.seed,
+        sweeps: settings.sweeps,
+        pool: settings.pool,
+        ..Curation::default()
+    };
+    if let Some(started) = started {
+        started.call1((curation.steps(),))?;
+    }
+    let progress = Progress::new(progress);
+    let counter = progress.counter();
+    let document = run(py, &progress, move || {
+        let loss = prepared.loss(Some(&arms))?;
+        let done = || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        };
+        let curated = curate_within(&arms, &loss, &bounds, &curation, &done)?;
+        Ok(CurateDocument::new(&curated, &prepared.objective, curation.seed))
+    })?;
+    let (sentence, how) = (document.sentence(), document.how());
+    Ok((dictionary(py, &Document::Curate(document))?, sentence, how))
+}
