@@ -246,7 +246,7 @@ class SimulationSettings:
     checkpoints: int | None
     memory: int | None
     until: Stop | None
-    cap: int | None
+    hold: int | None
     feature_error: float | None
     forget: str | None
 
@@ -268,7 +268,7 @@ def simulate(
     until: str | float | None = None,
     confidence: float = 0.95,
     certify: Literal["weights", "shares"] = "weights",
-    cap: int | None = None,
+    hold: int | None = None,
     feature_error: float | None = None,
     forget: str | None = None,
     reference: ArrayLike | None = None,
@@ -281,7 +281,7 @@ def simulate(
     """Run policies on recorded arms, as if every sample had to be asked for, and see how quickly they find the mixture.
 
     Every policy runs with the seeds ``seed``, ``seed + 1``, …; policies of the same seed are given the same samples. With ``until``
-    each run notes when it might have stopped (see :class:`Session`), and whether that would have been wrong. With a ``cap`` or a
+    each run notes when it might have stopped (see :class:`Session`), and whether that would have been wrong. With ``hold`` or a
     ``feature_error`` sessions hold only so many samples, and they ``forget``, as in :class:`Session`. With ``select="better-half"``
     the loss of the samples that a session would keep is reported too.
 
@@ -305,7 +305,7 @@ def simulate(
         checkpoints=checkpoints,
         memory=memory,
         until=stop(until, confidence, certify),
-        cap=cap,
+        hold=hold,
         feature_error=feature_error,
         forget=forget,
     )

@@ -818,7 +818,7 @@ class SessionReport(_Result):
     #: Whether the session may stop, and what by: ``{"samples": …, "mixture": […], "within": …}``.
     is_done: bool = False
     verdict: dict[str, Any] | None = None
-    #: What random features do to these numbers, once a session with a cap has let samples go.
+    #: What random features do to these numbers, once a session with ``hold`` has let samples go.
     feature_error: FeatureError | None = None
     #: How many samples are kept, their loss, and what everyone who is handed them must know; none where all are kept.
     kept: int | None = None

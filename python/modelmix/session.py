@@ -59,7 +59,7 @@ class SessionSettings:
     storage: str
     select: str
     until: Stop | None = None
-    cap: int | None = None
+    hold: int | None = None
     feature_error: float | None = None
     forget: str | None = None
     alarm: float | None = None
@@ -96,7 +96,7 @@ class Session:
         until: str | float | None = None,
         confidence: float = 0.95,
         certify: Literal["weights", "shares"] = "weights",
-        cap: int | None = None,
+        hold: int | None = None,
         feature_error: float | None = None,
         forget: str | None = None,
         alarm: float | None = None,
@@ -117,7 +117,7 @@ class Session:
         it that every arm has samples enough to tell. ``kappa_range`` and ``score_ranges`` are for policies with constants, where a kernel or a
         score has no range of its own; ``width`` is that of the features, where a kernel needs it before the first.
 
-        With a ``cap`` the session runs without end in the same memory: so many samples are held, and κ between new ones and those
+        With ``hold`` the session runs without end in the same memory: so many samples are held, and κ between new ones and those
         let go is estimated by random features of the Gaussian kernel, so many that no entry of K has a larger standard error than
         ``feature_error`` for it (1,000 and 0.02, where only one of them is given). The report says what that does to the score.
 
@@ -147,7 +147,7 @@ class Session:
             storage,
             select,
             stop(until, confidence, certify),
-            cap=cap,
+            hold=hold,
             feature_error=feature_error,
             forget=forget,
             alarm=alarm,
@@ -201,7 +201,7 @@ class Session:
 
     @property
     def samples(self) -> npt.NDArray[np.float32] | None:
-        """The features held, in the order told (all, unless there is a cap); none where there are none."""
+        """The features held, in the order told (all, unless ``hold`` is given); none where there are none."""
         return self._inner.samples()
 
     @property

@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     storage: String,
     select: String,
     until: Option<Stop>,
-    cap: Option<usize>,
+    hold: Option<usize>,
     feature_error: Option<f64>,
     forget: Option<String>,
     alarm: Option<f64>,
@@ -71,19 +71,19 @@ impl Settings {
             None => PolicySpec::default(),
         };
         let until = self.until.as_ref().map(Stop::read).transpose()?;
-        let memory = stream(self.cap, self.feature_error);
+        let stream = stream(self.hold, self.feature_error);
         let forget = self.forget.as_deref().map(str::parse).transpose().map_err(raised)?;
         let select = self.select.parse().map_err(raised)?;
         let Self { seed, batch, rounds, alarm, .. } = *self;
-        Ok(SessionSettings { policy, seed, batch, rounds, storage, select, until, memory, forget, alarm })
+        Ok(SessionSettings { policy, seed, batch, rounds, storage, select, until, stream, forget, alarm })
     }
 }
 
 /// How much a session holds, where not all; what is none is as the library has it.
-pub(crate) fn stream(cap: Option<usize>, error: Option<f64>) -> Option<StreamSettings> {
+pub(crate) fn stream(hold: Option<usize>, error: Option<f64>) -> Option<StreamSettings> {
     let usual = StreamSettings::default();
-    (cap.is_some() || error.is_some())
-        .then(|| StreamSettings { cap: cap.unwrap_or(usual.cap), error: error.unwrap_or(usual.error) })
+    (hold.is_some() || error.is_some())
+        .then(|| StreamSettings { hold: hold.unwrap_or(usual.hold), error: error.unwrap_or(usual.error) })
 }
 
 /// id, index of the arm, its name, samples asked for.

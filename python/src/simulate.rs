@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     checkpoints: Option<usize>,
     memory: Option<usize>,
     until: Option<Stop>,
-    cap: Option<usize>,
+    hold: Option<usize>,
     feature_error: Option<f64>,
     forget: Option<String>,
 }
@@ -66,7 +66,7 @@ pub(crate) fn simulate<'py>(
         threads: prepared.threads,
         memory: settings.memory.unwrap_or(usual.memory),
         until: settings.until.as_ref().map(Stop::read).transpose()?,
-        stream: crate::session::stream(settings.cap, settings.feature_error),
+        stream: crate::session::stream(settings.hold, settings.feature_error),
         forget,
     };
     if let Some(started) = started {

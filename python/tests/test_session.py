@@ -272,7 +272,7 @@ def test_a_run_ends_early(specialists: dict[str, Array], reference: Array, tmp_p
 
 def test_a_session_without_end(blobs: dict[str, Array]) -> None:
     exact = mm.Session(blobs, mm.Rke(bandwidth=3), seed=1)
-    capped = mm.Session(blobs, mm.Rke(bandwidth=3), seed=1, cap=50, feature_error=0.05)
+    capped = mm.Session(blobs, mm.Rke(bandwidth=3), seed=1, hold=50, feature_error=0.05)
     assert spend(exact, blobs, 50) == spend(capped, blobs, 50)
     assert exact.report() == capped.report()
     assert "feature_error" not in exact.report().to_dict()
@@ -290,8 +290,8 @@ def test_a_session_without_end(blobs: dict[str, Array]) -> None:
     again = pickle.loads(pickle.dumps(capped))
     assert spend(again, blobs, 40) == spend(capped, blobs, 40)
     assert again.report() == capped.report()
-    with pytest.raises(ValueError, match="cap is 3, but it must be at least 12"):
-        mm.Session(blobs, mm.Rke(bandwidth=3), cap=3)
+    with pytest.raises(ValueError, match="hold is 3, but it must be at least 12"):
+        mm.Session(blobs, mm.Rke(bandwidth=3), hold=3)
 
 
 def test_a_session_that_forgets(blobs: dict[str, Array]) -> None:

@@ -240,8 +240,8 @@ pub(crate) struct SimulateArgs {
     pub(crate) no_replacement: bool,
     /// Samples that a session holds; of those let go, sums of random features are kept [default: all, or 1000 with --feature-error]
     #[arg(long, value_name = "N")]
-    pub(crate) memory_cap: Option<usize>,
-    /// The standard error of an entry of K that features may cause [default: 0.02, with --memory-cap]
+    pub(crate) hold: Option<usize>,
+    /// The standard error of an entry of K that features may cause [default: 0.02, with --hold]
     #[arg(long, value_name = "ERROR")]
     pub(crate) feature_error: Option<f64>,
     /// What sessions forget: window=N counts the last N samples only, half-life=N counts a sample half as much after N later ones

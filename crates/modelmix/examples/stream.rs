@@ -1,6 +1,6 @@
 //! A session without end, watched: how long its rounds take and how much memory it has, as JSON lines.
 //!
-//! `cargo run --release -p modelmix --example stream -- [rounds] [arms] [width] [cap] [feature error]`
+//! `cargo run --release -p modelmix --example stream -- [rounds] [arms] [width] [held] [feature error]`
 
 use std::time::Instant;
 
@@ -54,11 +54,11 @@ fn main() -> Result<()> {
     let arguments: Vec<f64> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     let number = |place: usize, usual: f64| arguments.get(place).copied().unwrap_or(usual);
     let (rounds, arms, width) = (number(0, 1e6) as usize, number(1, 10.0) as usize, number(2, 768.0) as usize);
-    let memory = StreamSettings { cap: number(3, 1000.0) as usize, error: number(4, 0.02) };
+    let stream = StreamSettings { hold: number(3, 1000.0) as usize, error: number(4, 0.02) };
     // About the median distance between samples.
     let bandwidth = (2.0 * 0.7 * width as f64).sqrt();
     let loss = Objective::rke().with_bandwidth(bandwidth).prepare(Inputs::new().width(width))?;
-    let settings = SessionSettings { memory: Some(memory), ..SessionSettings::default() };
+    let settings = SessionSettings { stream: Some(stream), ..SessionSettings::default() };
     let mut session = Session::new((0..arms).map(|arm| format!("arm{arm}")), loss, &settings)?;
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
     let (mut drawing, mut begun, mut last) = (0.0, Instant::now(), 0);
@@ -70,7 +70,7 @@ fn main() -> Result<()> {
         let row = sample(&mut noise, pull.arm, arms, width);
         drawing += start.elapsed().as_secs_f64();
         session.tell(pull.id, &Features::new(width, row)?)?;
-        if round % every == 0 || round == 2 * memory.cap {
+        if round % every == 0 || round == 2 * stream.hold {
             let seconds = begun.elapsed().as_secs_f64() - drawing;
             let report = session.report()?;
             let spent = processor_seconds().zip(processor).map(|(now, then)| now - then);

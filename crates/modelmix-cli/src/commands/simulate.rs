@@ -59,8 +59,8 @@ fn until(args: &SimulateArgs) -> Result<Option<Until>> {
 /// How much sessions hold, where not all.
 fn stream(args: &SimulateArgs) -> Option<StreamSettings> {
     let usual = StreamSettings::default();
-    (args.memory_cap.is_some() || args.feature_error.is_some()).then(|| StreamSettings {
-        cap: args.memory_cap.unwrap_or(usual.cap),
+    (args.hold.is_some() || args.feature_error.is_some()).then(|| StreamSettings {
+        hold: args.hold.unwrap_or(usual.hold),
         error: args.feature_error.unwrap_or(usual.error),
     })
 }

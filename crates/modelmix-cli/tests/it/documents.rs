@@ -176,7 +176,7 @@ fn every_kind_of_document_is_valid() {
         format!("score {pair} --reference made/reference.npy --preset torch-fidelity --subset-size 10"),
         format!("simulate {pair} --rounds 7 --seeds 1 --checkpoints 3 --policy 'cab(sensitivity=0.1),halving'"),
         format!("simulate {pair} --rounds 7 --objective cost --costs a=1,b=2 --policy uniform"),
-        format!("simulate {pair} --rounds 30 --seeds 2 --memory-cap 10 --feature-error 0.1 --forget half-life=20"),
+        format!("simulate {pair} --rounds 30 --seeds 2 --hold 10 --feature-error 0.1 --forget half-life=20"),
         format!("simulate {pair} --rounds 9 --seeds 2 --checkpoints 3 --select better-half --policy uniform,greedy"),
         format!("curate {pair} --count 5 --proportions free"),
         format!("curate {pair} --count 5 --objective cost --costs a=1,b=2"),

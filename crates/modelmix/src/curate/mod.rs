@@ -201,7 +201,8 @@ pub fn curate_within(
     let quotas = limits.quotas(&mixture.form)?;
     let terms = Terms::new(arms, loss)?;
     let candidates = Candidates::new(arms, loss, &terms, &quotas.least, settings)?;
-    let (mut tried, mut best): (Vec<Tried>, Option<(Evaluation, Vec<(usize, usize)>)>) = (Vec::new(), None);
+    let mut tried: Vec<Tried> = Vec::new();
+    let mut best: Option<(Evaluation, Vec<(usize, usize)>)> = None;
     let mut kept = Proportions::Mixture;
     let mut attempt = |proportions: Proportions, mut set: Selection, limits: &Limits| -> Selection {
         let before = terms.evaluate(&candidates.rows(&set.chosen)).loss;

@@ -36,9 +36,8 @@ impl Forget {
                     "features, since κ between samples that leave and others must be known; use half-life instead";
                 Err(Error::missing("a session with a window", needs))
             }
-            Forget::Window(_) if settings.memory.is_some() => {
-                let must =
-                    "left out where there is a cap: a window holds no more than itself; use half-life, or no cap";
+            Forget::Window(_) if settings.stream.is_some() => {
+                let must = "left out beside `hold`: a window holds no more than itself; use half-life, or no `hold`";
                 Err(Error::setting("forget", self, must))
             }
             Forget::Window(samples) if samples < least => {

@@ -18,13 +18,13 @@ impl<P: Policy> State<P> {
         let needs_features = |what: &str| {
             Error::missing(what, "features, and one on values holds none; leave it out, or tell the session features")
         };
-        if self.needs_all() && (settings.memory.is_some() || settings.forget.is_some()) {
-            let loses = if settings.memory.is_some() { "a cap" } else { "forget" };
-            return Err(self.refuse_to_lose(&format!("a session with {loses}")));
+        if self.needs_all() && (settings.stream.is_some() || settings.forget.is_some()) {
+            let loses = if settings.stream.is_some() { "hold" } else { "forget" };
+            return Err(self.refuse_to_lose(&format!("a session with `{loses}`")));
         }
-        if let Some(memory) = settings.memory {
-            let loss = loss.ok_or_else(|| needs_features("a session with a cap"))?;
-            self.stream = Some(Box::new(Stream::new(memory, settings.seed, arms, self.batch, loss)?));
+        if let Some(stream) = settings.stream {
+            let loss = loss.ok_or_else(|| needs_features("a session with `hold`"))?;
+            self.stream = Some(Box::new(Stream::new(stream, settings.seed, arms, self.batch, loss)?));
         }
         if let Some(forget) = settings.forget {
             forget.check(settings, arms, loss.is_some(), self.policy.name())?;
@@ -109,7 +109,7 @@ impl<P> State<P> {
     fn let_go_beyond_cap(&mut self, loss: &Loss, width: usize) {
         let (Some(stream), Some(ages)) = (&mut self.stream, &mut self.ages) else { return };
         let arms = self.names.len();
-        while self.statistics.rows() > stream.settings.cap {
+        while self.statistics.rows() > stream.settings.hold {
             let most = (0..arms).rev().max_by_key(|&arm| self.statistics.rows_of(arm));
             let arm_of = self.statistics.arm_of();
             let Some(row) = ages.oldest(|row| Some(arm_of[row]) == most) else { return };

@@ -47,7 +47,7 @@ pub struct SessionSettings {
     pub until: Option<Until>,
     /// How many samples are held, where not all are: the session then runs without end in the same memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<StreamSettings>,
+    pub stream: Option<StreamSettings>,
     /// What is forgotten, where models may change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forget: Option<Forget>,
@@ -68,7 +68,7 @@ impl Default for SessionSettings {
             storage: Storage::Single,
             select: Selection::All,
             until: None,
-            memory: None,
+            stream: None,
             forget: None,
             alarm: None,
         }

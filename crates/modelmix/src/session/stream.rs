@@ -14,21 +14,21 @@ use crate::random::Random;
 
 /// How much a session holds.
 ///
-/// Until `cap` samples were told, all is exact. From then on the oldest sample of the arm that holds most is let go for each
+/// Until `hold` samples were told, all is exact. From then on the oldest sample of the arm that holds most is let go for each
 /// new one. κ between samples that were held together is exact; κ between a new sample and those let go is estimated by
 /// random features, of which there are so many that no entry of K̂ has a larger standard error than `error` for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamSettings {
     /// Samples held one by one.
-    pub cap: usize,
+    pub hold: usize,
     /// The largest standard error of an entry of K̂ that features may cause.
     pub error: f64,
 }
 
 impl Default for StreamSettings {
     fn default() -> Self {
-        Self { cap: 1000, error: 0.02 }
+        Self { hold: 1000, error: 0.02 }
     }
 }
 
@@ -63,9 +63,9 @@ fn gaussians(loss: &Loss) -> Result<Vec<(f64, f64)>> {
         .map(|(term, kappa)| match kappa {
             Kernel::Gaussian { bandwidth } => Ok((term.weight, bandwidth)),
             other => Err(Error::setting(
-                &format!("the kernel of {} in a session with a cap", term.measure),
+                &format!("the kernel of {} in a session that holds so many samples", term.measure),
                 other,
-                "gaussian, the one kernel that has random features here; name a gaussian kernel or leave the cap out",
+                "gaussian, the one kernel that has random features here; name a gaussian kernel or leave `hold` out",
             )),
         })
         .collect()
@@ -73,11 +73,11 @@ fn gaussians(loss: &Loss) -> Result<Vec<(f64, f64)>> {
 
 impl Stream {
     pub(super) fn new(settings: StreamSettings, seed: u64, arms: usize, batch: usize, loss: &Loss) -> Result<Self> {
-        let StreamSettings { cap, error } = settings;
+        let StreamSettings { hold, error } = settings;
         let least = (4 * arms).max(2 * batch);
-        if cap < least {
+        if hold < least {
             let must = format!("at least {least}: 4 samples for each of {arms} arms, and 2 pulls of {batch}");
-            return Err(Error::setting("cap", cap, must));
+            return Err(Error::setting("hold", hold, must));
         }
         let weights: Vec<f64> = gaussians(loss)?.iter().map(|(weight, _)| *weight).collect();
         let scale = weights.iter().map(|weight| weight * weight).sum::<f64>().sqrt();

@@ -362,7 +362,7 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
         batch: simulation.batch,
         select: simulation.select,
         until: simulation.until,
-        memory: simulation.stream,
+        stream: simulation.stream,
         forget: simulation.forget,
         ..SessionSettings::default()
     };

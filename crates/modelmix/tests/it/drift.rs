@@ -109,8 +109,8 @@ fn a_half_life_weighs_samples_by_their_age() {
         .sum();
     assert!((session.statistics().realised().unwrap() - realised / (all * all)).abs() < 1e-6);
     // With a cap, the same within the features' error; weights of what is let go fade on.
-    let memory = Some(StreamSettings { cap: 100, error: 0.03 });
-    let capped = SessionSettings { memory, ..settings(Forget::HalfLife(60.0)) };
+    let stream = Some(StreamSettings { hold: 100, error: 0.03 });
+    let capped = SessionSettings { stream, ..settings(Forget::HalfLife(60.0)) };
     let mut session = Session::new(NAMES, rke(), &capped).unwrap();
     let told = run(&mut session, 400, 2, |_, _| 2.0);
     assert_eq!(session.statistics().rows(), 100);
@@ -157,15 +157,15 @@ fn a_session_that_forgets_follows_a_model_that_changes() {
 
 #[test]
 fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
-    for memory in [None, Some(StreamSettings { cap: 60, error: 0.05 })] {
-        let settings = SessionSettings { seed: 3, memory, ..SessionSettings::default() };
+    for stream in [None, Some(StreamSettings { hold: 60, error: 0.05 })] {
+        let settings = SessionSettings { seed: 3, stream, ..SessionSettings::default() };
         let mut session = Session::new(NAMES, rke(), &settings).unwrap();
         run(&mut session, 150, 6, |_, _| 2.0);
         let before = session.statistics().biased();
         session.forget(1).unwrap();
         let (after, report) = (session.statistics().biased(), session.report().unwrap());
         for (i, j) in [(0, 0), (0, 2), (2, 2)] {
-            assert!((before.at(i, j) - after.at(i, j)).abs() < if memory.is_some() { 0.01 } else { 1e-12 });
+            assert!((before.at(i, j) - after.at(i, j)).abs() < if stream.is_some() { 0.01 } else { 1e-12 });
         }
         assert_eq!((report.arms[1].samples, report.arms[1].loss, report.arms[1].weight), (0, None, 0.0));
         assert_eq!(report.samples, session.statistics().counts().iter().sum::<usize>());
@@ -178,7 +178,7 @@ fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
         assert_eq!(next, [1, 1], "nothing is known of it");
         // What it was before has left no trace: two equal samples, and κ of 1 between them.
         assert!((session.statistics().biased().at(1, 1) - 1.0).abs() < 1e-6);
-        assert!(session.statistics().biased().at(0, 1).abs() < memory.map_or(1e-3, |memory| 4.0 * memory.error));
+        assert!(session.statistics().biased().at(0, 1).abs() < stream.map_or(1e-3, |stream| 4.0 * stream.error));
     }
     let mut session = Session::on_values(NAMES, None, &SessionSettings::default()).unwrap();
     for round in 0..9 {
@@ -199,11 +199,11 @@ fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
 
 #[test]
 fn sessions_that_forget_are_restored_to_the_last_bit() {
-    let memory = Some(StreamSettings { cap: 40, error: 0.1 });
-    for (forget, memory) in
-        [(Forget::Window(40), None), (Forget::HalfLife(30.0), None), (Forget::HalfLife(30.0), memory)]
+    let stream = Some(StreamSettings { hold: 40, error: 0.1 });
+    for (forget, stream) in
+        [(Forget::Window(40), None), (Forget::HalfLife(30.0), None), (Forget::HalfLife(30.0), stream)]
     {
-        let settings = SessionSettings { batch: 2, memory, alarm: Some(0.5), ..settings(forget) };
+        let settings = SessionSettings { batch: 2, stream, alarm: Some(0.5), ..settings(forget) };
         let mut one = Session::new(NAMES, rke(), &settings).unwrap();
         run(&mut one, 120, 7, |_, _| 2.0);
         let text = serde_json::to_string(&one.snapshot()).unwrap();
@@ -231,8 +231,11 @@ fn what_cannot_be_forgotten_is_refused() {
         let error = Session::new(NAMES, rke(), settings).unwrap_err().to_string();
         words.iter().for_each(|word| assert!(error.contains(word), "{error}"));
     };
-    let memory = Some(StreamSettings::default());
-    refuse(&SessionSettings { memory, ..settings(Forget::Window(100)) }, &["forget is window=100", "cap", "half-life"]);
+    let stream = Some(StreamSettings::default());
+    refuse(
+        &SessionSettings { stream, ..settings(Forget::Window(100)) },
+        &["forget is window=100", "hold", "half-life"],
+    );
     refuse(&settings(Forget::Window(11)), &["forget is window=11", "at least 12"]);
     refuse(&settings(Forget::HalfLife(f64::NAN)), &["forget is half-life=NaN", "at least 12"]);
     let halving =

@@ -135,7 +135,6 @@ fn estimates_do_not_see_what_is_kept() {
 fn a_snapshot_keeps_what_is_kept() {
     let (_, mut session) = told(Selection::BetterHalf, &PolicySpec::Adaptive, 2);
     let snapshot = serde_json::to_value(session.snapshot()).unwrap();
-    assert_eq!(snapshot["version"], 2);
     let restore = |value: &Value| -> Result<Session, Error> {
         let snapshot: Snapshot =
             serde_json::from_value(value.clone()).map_err(|_| Error::Snapshot { problem: String::new() })?;

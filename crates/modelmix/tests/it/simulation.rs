@@ -195,7 +195,7 @@ fn sessions_with_a_cap_or_a_window_find_the_same_mixture() {
     let (arms, loss) = scenario("categories", "rke", 20.0);
     let policies: Vec<_> = ["adaptive", "ogd(sensitivity=0.03)"].map(|policy| policy.parse().unwrap()).to_vec();
     let usual = Simulation { policies, rounds: 480, seeds: 4, ..Simulation::default() };
-    let stream = Some(StreamSettings { cap: 120, error: 0.03 });
+    let stream = Some(StreamSettings { hold: 120, error: 0.03 });
     let exact = simulate(&arms, &loss, &usual).unwrap();
     let capped = simulate(&arms, &loss, &Simulation { stream, ..usual.clone() }).unwrap();
     let one_thread = simulate(&arms, &loss, &Simulation { stream, threads: Some(1), ..usual.clone() }).unwrap();

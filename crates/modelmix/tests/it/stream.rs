@@ -38,8 +38,8 @@ fn rke() -> Loss {
     Objective::rke().with_bandwidth(SIGMA).prepare(Inputs::new()).unwrap()
 }
 
-fn streaming(cap: usize, error: f64) -> SessionSettings {
-    SessionSettings { seed: 9, memory: Some(StreamSettings { cap, error }), ..SessionSettings::default() }
+fn streaming(hold: usize, error: f64) -> SessionSettings {
+    SessionSettings { seed: 9, stream: Some(StreamSettings { hold, error }), ..SessionSettings::default() }
 }
 
 /// Runs a session on; the arms that it chose.
@@ -166,7 +166,7 @@ fn memory_does_not_grow_and_weights_converge() {
 #[test]
 fn what_policies_read_is_near_that_of_an_exact_session() {
     let settings = SessionSettings { policy: "uniform".parse().unwrap(), ..SessionSettings::default() };
-    let capped = SessionSettings { memory: Some(StreamSettings { cap: 300, error: 0.02 }), ..settings.clone() };
+    let capped = SessionSettings { stream: Some(StreamSettings { hold: 300, error: 0.02 }), ..settings.clone() };
     let mut sessions = [&settings, &capped].map(|settings| Session::new(NAMES, rke(), settings).unwrap());
     for session in &mut sessions {
         run(session, &mut [0; 3], 3000);
@@ -216,7 +216,7 @@ fn snapshots_of_streams_that_do_not_fit_are_refused() {
         ("/state/stream/features", 4_000_000_000u64.into()),
         ("/state/stream/sums", serde_json::json!([1.0])),
         ("/state/stream/centre", serde_json::json!([0.0])),
-        ("/state/stream/settings/cap", 1.into()),
+        ("/state/stream/settings/hold", 1.into()),
         ("/state/ages/arrived", serde_json::json!([0, 1])),
         ("/state/ages/told", 3.into()),
         ("/state/ages", serde_json::Value::Null),
@@ -257,13 +257,13 @@ fn what_cannot_be_streamed_is_refused() {
         words.iter().for_each(|word| assert!(error.contains(word), "{error}"));
     };
     let laplacian = Objective::parse("rke(kernel=laplacian, bandwidth=3)").unwrap().prepare(Inputs::new()).unwrap();
-    refuse(laplacian, &streaming(100, 0.1), &["rke", "laplacian", "gaussian", "leave the cap out"]);
-    refuse(rke(), &streaming(11, 0.1), &["cap is 11", "at least 12"]);
-    refuse(rke(), &SessionSettings { batch: 60, ..streaming(100, 0.1) }, &["cap is 100", "at least 120"]);
+    refuse(laplacian, &streaming(100, 0.1), &["rke", "laplacian", "gaussian", "leave `hold` out"]);
+    refuse(rke(), &streaming(11, 0.1), &["hold is 11", "at least 12"]);
+    refuse(rke(), &SessionSettings { batch: 60, ..streaming(100, 0.1) }, &["hold is 100", "at least 120"]);
     refuse(rke(), &streaming(100, 0.001), &["feature_error is 0.001", "0.0039"]);
     refuse(rke(), &streaming(100, f64::NAN), &["feature_error is NaN"]);
     let error = Session::on_values(NAMES, None, &streaming(100, 0.1)).unwrap_err().to_string();
-    assert!(error.contains("cap") && error.contains("values"), "{error}");
+    assert!(error.contains("hold") && error.contains("values"), "{error}");
 }
 
 #[test]
