@@ -14,7 +14,7 @@ which model to ask next, and :func:`run`, which asks them. What is minimised is 
 
 from . import metrics
 from ._modelmix import __version__
-from .curated import Curated, curate
+from .curated import curate
 from .live import Failure, Run, run
 from .objectives import Cost, Density, Fid, Kid, Mmd, Objective, Precision, Rke, Score, Vendi
 from .offline import load, load_array, score, simulate, solve
@@ -32,8 +32,19 @@ from .policies import (
     Uniform,
     Vanilla,
 )
-from .results import Estimate, Mixture, Prdc, Scores, SessionReport, Simulation
-from .results_worth import Cheapest, Front, Sensitivity, Subsets
+from .results import (
+    Cheapest,
+    Curated,
+    Estimate,
+    Front,
+    Mixture,
+    Prdc,
+    Scores,
+    Sensitivity,
+    SessionReport,
+    Simulation,
+    Subsets,
+)
 from .session import Pull, Session
 
 __all__ = [

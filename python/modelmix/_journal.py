@@ -76,7 +76,7 @@ class Journal:
                     "belongs to another reference, kernel or costs; give those of the first run, or name another file"
                 )
             raise self._refuse(
-                f"has {name} {found!r} where this run has {value!r}; run it as it was, or name another file"
+                f"has {name} {_said(found)} where this run has {_said(value)}; run it as it was, or name another file"
             )
 
     def replay(self, loop: Loop) -> None:
@@ -161,6 +161,10 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         self.file.close()
+
+
+def _said(value: Any) -> str:
+    return "none" if value is None else repr(value)
 
 
 def _line(record: dict[str, Any], crc: int) -> bytes:

@@ -9,18 +9,22 @@ import math
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import zip_longest
 
 from ._modelmix import brief
-from ._names import plain, short, width
+from ._names import plain, short, shorten, width
 
 #: What a table has for nothing.
 NOTHING = "–"
 
 #: At most so many characters of a name stand in a table of text.
 _LONGEST = 60
+
+#: Lists go over several lines where there is so much room or less for them.
+_NARROWEST = 28
 
 #: A cell of a bar, from nothing on.
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
@@ -31,12 +35,14 @@ _ACCENT = "#3b82c4"
 
 @dataclass
 class Table:
-    """A headline, columns, rows, and a note below. The first column is names."""
+    """A headline, columns, rows, a remark and a note below. The first column is names."""
 
     title: str
     header: Sequence[str]
     rows: list[Sequence[str]] = field(default_factory=list)
     note: str = ""
+    #: A sentence between the rows and the note.
+    remark: str = ""
     #: Rows to stress, by their place.
     strong: frozenset[int] = frozenset()
     #: Cells to stress, by row and column.
@@ -45,6 +51,8 @@ class Table:
     left: frozenset[int] = frozenset()
     #: Columns of bars.
     bars: frozenset[int] = frozenset()
+    #: Columns of lists, to the left, whose cells may go over several lines.
+    lists: frozenset[int] = frozenset()
 
     def text(self, columns: int | None = None) -> str:
         """With blanks, numbers to the right; where it can be, in so many columns of a terminal."""
@@ -53,18 +61,43 @@ class Table:
         rows = [[name, *(plain(cell) for cell in row[1:])] for name, row in zip(names, self.rows, strict=True)]
         table = [list(self.header), *rows]
         widths = [max(width(row[at]) for row in table) for at in range(len(self.header))]
+        blocks = [
+            "\n".join(line for row in table for line in self._lines(row, shown, widths))
+            for shown in self._fitting(widths, columns)
+        ]
+        notes = "\n".join(_wrapped(plain(line), columns) for line in self.note.split("\n") if line)
+        below = filter(None, [_wrapped(plain(self.remark), columns), notes])
+        return "\n\n".join([_wrapped(plain(self.title), columns), *blocks, *below])
+
+    def _is_left(self, at: int) -> bool:
+        return at == 0 or at in self.left | self.bars | self.lists
+
+    def _lines(self, row: Sequence[str], shown: Sequence[int], widths: Sequence[int]) -> Iterator[str]:
+        """A row in the columns shown; lists go over several lines where they are wider than their column."""
 
         def cell(text: str, at: int) -> str:
             blank = " " * (widths[at] - width(text))
-            return text + blank if at == 0 or at in self.left | self.bars else blank + text
+            return text + blank if self._is_left(at) else blank + text
 
-        blocks = [
-            "\n".join("  ".join(["", *(cell(row[at], at) for at in shown)]).rstrip() for row in table)
-            for shown in _fitting(widths, columns)
-        ]
-        notes = (plain(line) for line in self.note.split("\n") if line)
-        parts = [_wrapped(plain(self.title), columns), *blocks]
-        return "\n\n".join([*parts, *filter(None, ["\n".join(_wrapped(line, columns) for line in notes)])])
+        folded = [_folded(row[at], widths[at]) if at in self.lists else [row[at]] for at in shown]
+        for texts in zip_longest(*folded, fillvalue=""):
+            yield "  ".join(["", *map(cell, texts, shown)]).rstrip()
+
+    def _fitting(self, widths: list[int], columns: int | None) -> list[list[int]]:
+        """Which columns stand side by side, the first in every block; widths of lists become what room there is."""
+        blocks, used = [[0]], widths[0] + 2
+        for at in range(1, len(widths)):
+            if widths[at] == 0:
+                continue
+            least = min(widths[at], _NARROWEST) if at in self.lists else widths[at]
+            if columns is not None and used + least + 2 > columns and len(blocks[-1]) > 1:
+                blocks.append([0])
+                used = widths[0] + 2
+            if columns is not None and at in self.lists:
+                widths[at] = min(widths[at], max(12, columns - used - 2))
+            blocks[-1].append(at)
+            used += widths[at] + 2
+        return blocks
 
     def here(self) -> str:
         """As text, fitted to the terminal where the output is one."""
@@ -82,18 +115,19 @@ class Table:
             for at, text in enumerate(row):
                 inner = self._inner(at, plain(text).strip(), gap)
                 stressed = place in self.strong or (place, at) in self.best
-                side = "left" if at == 0 or at in self.left | self.bars else "right"
+                side = "left" if self._is_left(at) else "right"
                 inner = f"<strong>{inner}</strong>" if stressed and inner else inner
                 cells.append(f'<{tag} style="text-align:{side}">{inner}</{tag}>')
             return f"<tr>{''.join(cells)}</tr>"
 
         body = "".join(line("td", row, place) for place, row in enumerate(self.rows))
+        remark = escape(plain(self.remark))
         note = "<br>".join(escape(plain(text)) for text in self.note.split("\n") if text)
         return (
             f"<div><p><strong>{escape(plain(self.title))}</strong></p>"
             '<div style="overflow-x:auto"><table style="margin-left:0">'
             f"<thead>{line('th', self.header, -1)}</thead><tbody>{body}</tbody></table></div>"
-            f"{f'<p><small>{note}</small></p>' if note else ''}</div>"
+            f"{f'<p>{remark}</p>' if remark else ''}{f'<p><small>{note}</small></p>' if note else ''}</div>"
         )
 
     def _inner(self, at: int, text: str, gap: str) -> str:
@@ -105,29 +139,23 @@ class Table:
         if at == 0 and len(text) > 40:
             shape = "min-width:16em;max-width:28em;overflow-wrap:anywhere"
             return f'<div style="{shape}">{escape(text)}</div>'
+        if at in self.lists:
+            items = ", ".join(f'<span style="white-space:nowrap">{escape(item)}</span>' for item in text.split(", "))
+            return f'<div style="min-width:16em">{items}</div>'
         parts = text.split(" ± ")
         parts[1:] = [f"± {part}" for part in parts[1:]]
         return gap.join(f'<span style="white-space:nowrap">{escape(part)}</span>' for part in parts if part)
-
-
-def _fitting(widths: Sequence[int], columns: int | None) -> list[list[int]]:
-    """Which columns stand side by side; the first is in every block."""
-    blocks, used = [[0]], widths[0] + 2
-    for at in range(1, len(widths)):
-        if widths[at] == 0:
-            continue
-        if columns is not None and used + widths[at] + 2 > columns and len(blocks[-1]) > 1:
-            blocks.append([0])
-            used = widths[0] + 2
-        blocks[-1].append(at)
-        used += widths[at] + 2
-    return blocks
 
 
 def _wrapped(text: str, columns: int | None) -> str:
     if columns is None or width(text) <= columns:
         return text
     return textwrap.fill(text, max(20, columns), break_long_words=False, break_on_hyphens=False)
+
+
+def _folded(text: str, wide: int) -> list[str]:
+    """A cell in lines of at most so many letters."""
+    return [text] if width(text) <= wide else textwrap.wrap(text, wide, break_on_hyphens=False)
 
 
 def number(value: float | None) -> str:
@@ -143,6 +171,12 @@ def spread(value: float | None, error: float | None) -> str:
 def percent(share: float) -> str:
     """A share."""
     return "<0.1%" if 0.0 < share < 0.0005 else f"{100 * share:.1f}%"
+
+
+def shares(weights: Mapping[str, float]) -> str:
+    """A mixture, the largest share first: ``flux 62.5%, sdxl 37.5%``."""
+    order = sorted(weights.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{shorten(arm, 30)} {percent(share)}" for arm, share in order if share > 0)
 
 
 def bar(share: float, cells: int = 20) -> str:

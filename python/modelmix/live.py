@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +11,14 @@ from . import _modelmix
 from ._arrays import ArrayLike
 from ._journal import VERSION, Journal
 from ._loop import Embed, Failure, Generator, Loop, Rate, Save
+from ._numbers import whole
 from ._progress import Bar
 from ._table import Table, count
 from .objectives import Objective
 from .policies import Policy
 from .policies import text as policy_text
-from .results import SessionReport, _frame, _plain, _Result
+from .results import SessionReport
+from .results._base import Result, frame, plain
 from .session import Session
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ __all__ = ["Embed", "Failure", "Generator", "Rate", "Run", "Save", "run"]
 
 
 @dataclass(frozen=True, repr=False)
-class Run(_Result):
+class Run(Result):
     """What came of :func:`run`."""
 
     report: SessionReport
@@ -62,22 +63,22 @@ class Run(_Result):
         return {
             "report": self.report.to_dict(),
             "pulls": self.pulls,
-            "calls": _plain(self.calls),
+            "calls": plain(self.calls),
             "failures": failures,
             "resumed": self.resumed,
         }
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row an arm: the report's columns, calls and failures."""
-        frame = self.report.to_pandas()
-        counts = _frame(
+        made = self.report.to_pandas()
+        counts = frame(
             {
-                "calls": [self.calls[arm] for arm in frame.index],
-                "failures": [len(self.failures[arm]) for arm in frame.index],
+                "calls": [self.calls[arm] for arm in made.index],
+                "failures": [len(self.failures[arm]) for arm in made.index],
             },
-            index=frame.index,
+            index=made.index,
         )
-        joined: pd.DataFrame = frame.join(counts)
+        joined: pd.DataFrame = made.join(counts)
         return joined
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -173,9 +174,9 @@ def run(
     >>> done.pulls, done.report.samples, done.failures
     (20, 20, {'left': [], 'right': []})
     """
-    budget, batch = _whole("budget", budget, 1), _whole("batch", batch, 1)
-    retries, workers = _whole("retries", retries, 0), _whole("workers", workers, 1)
-    seed = _whole("seed", seed, 0)
+    budget, batch = whole("budget", budget, 1), whole("batch", batch, 1)
+    retries, workers = whole("retries", retries, 0), whole("workers", workers, 1)
+    seed = whole("seed", seed, 0)
     generators = _callable(generators, {"embed": embed, "rate": rate, "save": save})
     session = Session(
         generators,
@@ -234,16 +235,6 @@ def run(
         samples=loop.samples,
         session=session,
     )
-
-
-def _whole(name: str, value: int, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise ValueError(f"{name} is {value!r}, but it must be a whole number, at least {least}")
-    return number
 
 
 def _callable(generators: Mapping[str, Generator], others: dict[str, Any]) -> dict[str, Generator]:

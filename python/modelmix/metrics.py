@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeAlias
 
 from . import _modelmix
 from ._arrays import Arms, ArrayLike, as_array, named
+from ._settings import ScoreSettings
 from .objectives import KernelName
-from .offline import ScoreSettings
 from .results import Estimate, Prdc
 
 __all__ = ["cmmd", "fid", "fid_infinity", "kid", "mmd", "prdc", "rke", "vendi"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _modelmix
 from ._arrays import ArrayLike, as_array, floats
+from ._numbers import by_arm, real_or_none, whole, whole_or_none
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -337,6 +338,16 @@ class Problem:
     threads: int | None
 
 
+def of(objective: Objective | str | None) -> Objective | None:
+    """The objective that was given or written, where there is one."""
+    if isinstance(objective, str):
+        return Objective(objective)
+    if objective is not None and not isinstance(objective, Objective):
+        kind = type(objective).__name__
+        raise ValueError(f"an objective is text or made of terms such as mm.Rke(), and a {kind} is neither")
+    return objective
+
+
 def problem(
     objective: Objective | str | None,
     *,
@@ -352,11 +363,7 @@ def problem(
     threads: int | None = None,
 ) -> Problem:
     """Gather what the terms of the objective, and of another beside it, and the call were given."""
-    if isinstance(objective, str):
-        objective = Objective(objective)
-    if objective is not None and not isinstance(objective, Objective):
-        kind = type(objective).__name__
-        raise ValueError(f"an objective is text or made of terms such as mm.Rke(), and a {kind} is neither")
+    objective = of(objective)
     terms = tuple(term for part in (objective, beside) if part is not None for term in part._terms)
     all_scores = {name: values for name, values in (scores or {}).items()}
     ranges = dict(score_ranges or {})
@@ -370,17 +377,17 @@ def problem(
     return Problem(
         objective=None if objective is None else str(objective),
         reference=None if reference is None else as_array("the reference", reference),
-        costs=None if costs is None else {str(arm): float(cost) for arm, cost in costs.items()},
+        costs=None if costs is None else by_arm("cost", costs),
         scores={
             name: {arm: floats(f"score {name} of arm {arm}", given) for arm, given in by_arm.items()}
             for name, by_arm in all_scores.items()
         },
-        bandwidth=None if bandwidth is None else float(bandwidth),
+        bandwidth=real_or_none("bandwidth", bandwidth),
         kappa_range=kappa_range,
         score_ranges=ranges,
         width=width,
-        seed=seed,
-        threads=threads,
+        seed=whole("seed", seed),
+        threads=whole_or_none("threads", threads),
     )
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _modelmix
 from ._arrays import Arms, ArrayLike, named
+from ._numbers import by_arm, real_or_none, whole, whole_or_none
 from ._progress import Bar
-from .objectives import Objective, ScoreValues, problem
+from ._settings import Questions, ScoreSettings, SimulationSettings, stop
+from .objectives import Objective, ScoreValues, of, problem
 from .policies import Policy
 from .policies import text as policy_text
 from .results import Mixture, Scores, Simulation
-from .session import Stop, stop
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,19 +66,6 @@ def load_array(source: str | PathLike[str]) -> npt.NDArray[np.float32]:
     return _modelmix.load_array(fspath(source))
 
 
-@dataclass(frozen=True)
-class Questions:
-    """What is asked beside the best mixture, as the extension takes it."""
-
-    subsets: bool = False
-    fees: dict[str, float] | None = None
-    samples: float | None = None
-    within: str | None = None
-    front: str | None = None
-    bandwidths: list[float] | None = None
-    bandwidths_text: str | None = None
-
-
 def solve(
     arms: Arms,
     objective: Objective | str | None = None,
@@ -119,7 +106,7 @@ def solve(
     >>> {name: round(weight, 2) for name, weight in best.weights.items()}
     {'tops_gan': 0.37, 'shoes_gan': 0.31, 'legs_bags_gan': 0.31, 'vae': 0.0, 'flow': 0.0}
     """
-    second = Objective(front) if isinstance(front, str) else front
+    second = of(front)
     given = problem(
         objective,
         beside=second,
@@ -133,19 +120,19 @@ def solve(
     auto = isinstance(bandwidths, str)
     questions = Questions(
         subsets=subsets,
-        fees=None if fees is None else {str(arm): float(fee) for arm, fee in fees.items()},
-        samples=None if samples is None else float(samples),
+        fees=None if fees is None else by_arm("fee", fees),
+        samples=real_or_none("samples", samples),
         within=None if within is None else str(within),
         front=None if second is None else str(second),
-        bandwidths=None if bandwidths is None or auto else [float(bandwidth) for bandwidth in bandwidths],
+        bandwidths=None if bandwidths is None or auto else _list(bandwidths),
         bandwidths_text=str(bandwidths) if auto else None,
     )
     with Bar(progress, "solving", "pair", scaled=True) as bar:
         document, sentence, certainty = _modelmix.solve(
             named(arms),
             given,
-            dict(floor or {}),
-            dict(cap or {}),
+            by_arm("floor", floor),
+            by_arm("cap", cap),
             questions,
             bar.started,
             bar.done if progress else None,
@@ -153,21 +140,11 @@ def solve(
     return Mixture._read(document, sentence, certainty)
 
 
-@dataclass(frozen=True)
-class ScoreSettings:
-    """Which metrics and how they are defined, as the extension takes it."""
-
-    metrics: list[str] | None = None
-    preset: str | None = None
-    kernel: str | None = None
-    vendi_kernel: str | None = None
-    order: float | None = None
-    neighbours: int | None = None
-    closed: bool | None = None
-    subsets: int | None = None
-    subset_size: int | None = None
-    subset_seed: int | None = None
-    seed: int = 0
+def _list(bandwidths: Iterable[Any]) -> list[float]:
+    try:
+        return [float(bandwidth) for bandwidth in bandwidths]
+    except (TypeError, ValueError):
+        raise ValueError(f"bandwidths is {bandwidths!r}, but it must be auto, or a list of positive numbers") from None
 
 
 def score(
@@ -224,31 +201,12 @@ def score(
             named(arms),
             given,
             settings,
-            None if weights is None else {str(arm): float(weight) for arm, weight in weights.items()},
+            None if weights is None else by_arm("weight", weights),
             mixture,
             bar.started,
             bar.done if progress else None,
         )
     return Scores._read(document)
-
-
-@dataclass(frozen=True)
-class SimulationSettings:
-    """What to simulate, as the extension takes it."""
-
-    policies: list[str] | None
-    rounds: int | None
-    seeds: int | None
-    replacement: bool
-    batch: int | None
-    in_flight: int | None
-    select: str
-    checkpoints: int | None
-    memory: int | None
-    until: Stop | None
-    hold: int | None
-    feature_error: float | None
-    forget: str | None
 
 
 def simulate(
@@ -296,18 +254,18 @@ def simulate(
     )
     settings = SimulationSettings(
         policies=None if policies is None else [policy_text(policy) for policy in policies],
-        rounds=rounds,
-        seeds=seeds,
+        rounds=whole("rounds", rounds),
+        seeds=whole("seeds", seeds),
         replacement=replacement,
-        batch=batch,
-        in_flight=in_flight,
-        select=select,
-        checkpoints=checkpoints,
-        memory=memory,
+        batch=whole("batch", batch),
+        in_flight=whole("in_flight", in_flight),
+        select=str(select),
+        checkpoints=whole("checkpoints", checkpoints),
+        memory=whole_or_none("memory", memory),
         until=stop(until, confidence, certify),
-        hold=hold,
-        feature_error=feature_error,
-        forget=forget,
+        hold=whole_or_none("hold", hold),
+        feature_error=real_or_none("feature_error", feature_error),
+        forget=None if forget is None else str(forget),
     )
     with Bar(progress, "simulating", "run") as bar:
         document = _modelmix.simulate(named(arms), given, settings, bar.started, bar.done if progress else None)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _modelmix
 from ._arrays import ArrayLike, as_rows, floats
+from ._numbers import real_or_none, whole, whole_or_none
+from ._settings import SessionSettings, stop
 from .objectives import Objective, Problem, problem
 from .policies import Policy
 from .policies import text as policy_text
@@ -32,37 +34,6 @@ class Pull:
     #: Its place among the arms.
     index: int
     count: int
-
-
-@dataclass(frozen=True)
-class Stop:
-    """When a session may stop, as the extension takes it."""
-
-    gap: str
-    confidence: float
-    of: str
-
-
-def stop(until: str | float | None, confidence: float, certify: str) -> Stop | None:
-    """``"5%"`` of the gain, or a loss."""
-    return None if until is None else Stop(str(until), float(confidence), certify)
-
-
-@dataclass(frozen=True)
-class SessionSettings:
-    """How a session is run, as the extension takes it."""
-
-    policy: str | None
-    seed: int
-    batch: int
-    rounds: int | None
-    storage: str
-    select: str
-    until: Stop | None = None
-    hold: int | None = None
-    feature_error: float | None = None
-    forget: str | None = None
-    alarm: float | None = None
 
 
 class Session:
@@ -141,16 +112,16 @@ class Session:
         )
         settings = SessionSettings(
             policy_text(policy),
-            seed,
-            batch,
-            rounds,
-            storage,
-            select,
+            whole("seed", seed),
+            whole("batch", batch),
+            whole_or_none("rounds", rounds),
+            str(storage),
+            str(select),
             stop(until, confidence, certify),
-            hold=hold,
-            feature_error=feature_error,
-            forget=forget,
-            alarm=alarm,
+            hold=whole_or_none("hold", hold),
+            feature_error=real_or_none("feature_error", feature_error),
+            forget=None if forget is None else str(forget),
+            alarm=real_or_none("alarm", alarm),
         )
         self._inner = _modelmix.Session.over_features([str(arm) for arm in arms], self._problem, settings)
 
@@ -174,8 +145,16 @@ class Session:
 
         ``ranges`` are the smallest and largest values of κ and of f, for policies with constants. ``forget`` may be a half-life.
         """
-        stopping = stop(until, confidence, certify)
-        settings = SessionSettings(policy_text(policy), seed, batch, rounds, "single", select, stopping, forget=forget)
+        settings = SessionSettings(
+            policy_text(policy),
+            whole("seed", seed),
+            whole("batch", batch),
+            whole_or_none("rounds", rounds),
+            "single",
+            str(select),
+            stop(until, confidence, certify),
+            forget=None if forget is None else str(forget),
+        )
         return cls._around(_modelmix.Session.over_values([str(arm) for arm in arms], ranges, settings), None)
 
     @classmethod

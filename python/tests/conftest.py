@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from real_results import Real
 
 import modelmix as mm
 
@@ -25,6 +26,11 @@ def specialists() -> dict[str, npt.NDArray[np.float32]]:
 @pytest.fixture(scope="session")
 def reference() -> npt.NDArray[np.float32]:
     return mm.load_array(FASHION / "reference.npy")
+
+
+@pytest.fixture(scope="session")
+def real() -> Real:
+    return Real()
 
 
 @pytest.fixture

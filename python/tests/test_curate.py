@@ -51,7 +51,7 @@ def test_it_says_what_it_is(chosen: mm.Curated) -> None:
     assert warning in chosen.to_dict()["note"]
     ax = chosen.plot()
     assert warning in ax.get_xlabel()
-    bars = [patch.get_width() for patch in ax.patches]
+    bars = [patch.get_width() for patch in ax.containers[0]]
     assert bars == pytest.approx(list(chosen.shares.values()))
     pyplot.close("all")
 

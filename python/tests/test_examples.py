@@ -21,12 +21,14 @@ import modelmix as mm
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def example(name: str, folder: Path, path: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def example(
+    name: str, folder: Path, path: Path | None = None, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run an example in an empty folder; ``path`` has modules that come before all others."""
     found = [str(Path(mm.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     paths = os.pathsep.join(filter(None, [str(path) if path else "", *found]))
     return subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": paths, **environment},
         capture_output=True,
@@ -41,6 +43,49 @@ def absent(folder: Path, *modules: str) -> Path:
     for module in modules:
         (folder / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})\n")
     return folder
+
+
+def test_offline(tmp_path: Path) -> None:
+    done = example("offline.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Mix tops_gan 37%, shoes_gan 31%, legs_bags_gan 31%" in done.stdout
+    assert "Scores of 5 models and a mixture" in done.stdout and "of the gain from round" in done.stdout
+    pictures = sorted(picture.name for picture in tmp_path.iterdir())
+    assert pictures == ["offline-mixture.png", "offline-policies.png"]
+
+
+def test_questions(tmp_path: Path) -> None:
+    done = example("questions.py", tmp_path, None, "answers")
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+
+    def said(pattern: str) -> tuple[float, ...]:
+        found = re.search(pattern, done.stdout)
+        assert found is not None, done.stdout
+        return tuple(map(float, found.groups()))
+
+    low, high, p_value = said(r"mixing gains ([\d.]+) to ([\d.]+); .* has p = ([\d.e-]+)")
+    samples, bound, gain = said(r"sure after (\d+) samples; .* at most ([\d.]+), of a gain of ([\d.]+)")
+    assert p_value < 0.001 and low < gain < high
+    assert 80 < samples < 1000 and bound < 0.2 * gain
+    assert "center0, center4, center5, center7 keep 86% of the gain" in done.stdout
+    for words in ("Nearly as good for the least money", "RKE against precision", "choose it with care"):
+        assert words in done.stdout
+    # on what did not choose them, chosen rows are still better than rows at random
+    chosen, drawn = said(r"not seen: ([\d.]+); as many rows drawn at random: ([\d.]+)")
+    assert chosen < drawn / 2
+    out = tmp_path / "answers"
+    pictures = {picture.stem for picture in out.glob("*.png")}
+    assert pictures == {"mixture", "policies", "subsets", "cheapest", "front", "bandwidths", "curated"}
+    note, header, *rows = (out / "manifest.csv").read_text(encoding="utf-8").splitlines()
+    assert "no longer an i.i.d. mixture" in note and header == "arm,row"
+    assert len(rows) == len(set(rows)) == 100 and all(re.fullmatch(r"\w+,\d{1,4}", row) for row in rows)
+    # without a folder nothing is written
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    again = example("questions.py", alone)
+    assert again.returncode == 0 and not list(alone.iterdir())
+    assert done.stdout.startswith(again.stdout)
 
 
 def test_fashion_live(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import modelmix as mm
+from modelmix import results
 
 Array = npt.NDArray[Any]
 
@@ -191,13 +192,21 @@ def _cosine(rows: Array) -> Array:
 
 
 def test_simulated_sessions_stop(specialists: dict[str, Array], reference: Array) -> None:
-    report = mm.simulate(
-        specialists, mm.Kid(reference, bandwidth=20), policies=["adaptive"], rounds=900, seeds=3, until="30%"
-    )
-    stopped = report["adaptive"].stopped
-    assert stopped is not None and stopped.round is not None and stopped.share == 1.0 and stopped.wrong == 0.0
-    assert report.until == {"gap": "30%", "confidence": 0.95, "of": "weights"}
-    assert "sure at" in str(report)
+    def stopped(until: str, rounds: int) -> results.Stopped:
+        given: dict[str, Any] = {"policies": ["adaptive"], "rounds": rounds, "seeds": 5, "until": until}
+        report = mm.simulate(specialists, mm.Kid(reference, bandwidth=20), **given)
+        assert report.until == {"gap": until, "confidence": 0.95, "of": "weights"}
+        assert "sure at" in str(report)
+        found = report["adaptive"].stopped
+        assert found is not None
+        return found
+
+    near, nearer = stopped("60%", 2000), stopped("30%", 2000)
+    assert near.share == nearer.share == 1.0 and near.wrong == nearer.wrong == 0.0
+    # to be surer of more takes longer
+    assert near.round is not None and nearer.round is not None and 50 < near.round < nearer.round < 2000
+    # a session that cannot be sure in time does not say that it is
+    assert stopped("1%", 200) == results.Stopped(None, 0.0, 0.0)
 
 
 def test_simulate(blobs: dict[str, Array]) -> None:

@@ -40,6 +40,7 @@ def test_everything_public_is_documented() -> None:
 
 def test_the_stub_knows_what_the_extension_has() -> None:
     import ast
+    import inspect
 
     from modelmix import _modelmix
 
@@ -49,6 +50,14 @@ def test_the_stub_knows_what_the_extension_has() -> None:
     [session] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Session"]
     methods = {node.name for node in session.body if isinstance(node, ast.FunctionDef)}
     assert methods == {name for name in dir(_modelmix.Session) if not name.startswith("_")}
+    functions = [(_modelmix, node) for node in tree.body if isinstance(node, ast.FunctionDef)]
+    functions += [(_modelmix.Session, node) for node in session.body if isinstance(node, ast.FunctionDef)]
+    for owner, node in functions:
+        real = inspect.signature(getattr(owner, node.name)).parameters.values()
+        names = [argument.arg for argument in node.args.posonlyargs + node.args.args]
+        assert names == [parameter.name for parameter in real], node.name
+        optional = [parameter.name for parameter in real if parameter.default is not parameter.empty]
+        assert optional == names[len(names) - len(node.args.defaults) :], node.name
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])

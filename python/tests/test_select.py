@@ -96,5 +96,5 @@ def test_a_run_keeps_what_the_session_keeps(tmp_path: Path) -> None:
     assert sum(map(len, half.samples.values())) == half.report.kept
     assert all(set(half.samples[arm]) <= set(everything.samples[arm]) for arm in half.samples)
     run(select="better-half", checkpoint=tmp_path / "half.jsonl")
-    with pytest.raises(ValueError, match="has select 'better-half' where this run has 'all'"):
+    with pytest.raises(ValueError, match="has select 'better-half' where this run has none"):
         run(checkpoint=tmp_path / "half.jsonl")

@@ -21,6 +21,24 @@ gain: tuple[float, float] | None = best.gain_interval
 p_value: float | None = best.p_value
 print(best, weights, gap, gain, p_value, interval, best.to_dict()["gain"])
 
+asked: mm.Mixture = mm.solve(
+    arms,
+    mm.Rke(bandwidth=20),
+    subsets=True,
+    fees={"bag": 2},
+    within="10%",
+    front=mm.Precision(reference),
+    bandwidths=[10, 20.0],
+)
+assert asked.subsets is not None and asked.cheapest is not None and asked.front is not None
+two: dict[str, float] = asked.subsets[2].weights
+total: float = asked.cheapest.total
+precision: list[float] = [point.second_score for point in asked.front.points]
+tried: mm.Sensitivity | None = asked.sensitivity
+chosen: mm.Curated = mm.curate(arms, "rke", bandwidth=20, count=10)
+rows: dict[str, list[int]] = chosen.indices
+print(asked.subsets, asked.cheapest, asked.front, two, total, precision, tried, chosen, rows)
+
 table: mm.Scores = mm.score(arms, reference, metrics=["fid", "recall"], weights=weights)
 fid: float = table["bag"]["fid"]
 mixed: float | None = None if table.mixture is None else table.mixture["fid"]
@@ -46,6 +64,8 @@ def noise(count: int) -> npt.NDArray[np.float64]:
     return np.random.default_rng(count).normal(size=(count, 2))
 
 
+kept: list[bool] = session.kept
+changed: int | None = state["bag"].changed
 done: mm.Run = mm.run(
     {"a": noise, "b": noise},
     embed=lambda rows: np.asarray(rows, dtype=np.float64),
@@ -53,4 +73,4 @@ done: mm.Run = mm.run(
     budget=5,
 )
 failures: list[mm.Failure] = done.failures["a"]
-print(done.weights, failures, bound, is_done, fid, mixed, also, rounds, loss)
+print(done.weights, failures, bound, is_done, kept, changed, fid, mixed, also, rounds, loss)

@@ -1,0 +1,53 @@
+"""Numbers that users give, checked before the extension sees them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+
+def whole(name: str, value: Any, least: int = 0) -> int:
+    """A whole number, at least so large.
+
+    >>> whole("rounds", 700)
+    700
+    >>> whole("rounds", 0.5)
+    Traceback (most recent call last):
+    ValueError: rounds is 0.5, but it must be a whole number, at least 0
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise ValueError(f"{name} is {value!r}, but it must be a whole number, at least {least}")
+    return number
+
+
+def whole_or_none(name: str, value: Any) -> int | None:
+    """The same, where one is given."""
+    return None if value is None else whole(name, value)
+
+
+def real(name: str, value: Any) -> float:
+    """A number.
+
+    >>> real("alarm", "often")
+    Traceback (most recent call last):
+    ValueError: alarm is 'often', but it must be a number
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {value!r}, but it must be a number") from None
+
+
+def real_or_none(name: str, value: Any) -> float | None:
+    """The same, where one is given."""
+    return None if value is None else real(name, value)
+
+
+def by_arm(what: str, given: Mapping[str, Any] | None) -> dict[str, float]:
+    """Numbers by arm, of which ``what`` is the name."""
+    return {str(arm): real(f"the {what} of {arm}", value) for arm, value in (given or {}).items()}

@@ -1,0 +1,251 @@
+"""What figures have in common: axes and their colours, names, ticks, legends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .._names import plain, short
+from .._table import percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: At most so many characters of a name stand beside a chart.
+LONGEST = 34
+
+
+@dataclass(frozen=True)
+class Colours:
+    """The colours of one theme, told apart by people with any colour vision."""
+
+    series: tuple[str, ...]
+    grid: str
+    #: What a heat map goes from and to; text is read well on both.
+    panel: str
+    heat: str
+
+
+LIGHT = Colours(
+    ("#1659a1", "#be3a11", "#38937a", "#8e415d", "#af8d0b", "#2f9ccf", "#260e51", "#6b2000"),
+    grid="#e2e2dc",
+    panel="#f4f4ef",
+    heat="#6aa9dc",
+)
+DARK = Colours(
+    ("#1f74c4", "#db710f", "#37a46f", "#de97bf", "#f0e442", "#b5defa", "#a87be0", "#955633"),
+    grid="#33363b",
+    panel="#1e2125",
+    heat="#2a6aa5",
+)
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """Axes, the colours that are seen on them, and whether they are in a figure of our own."""
+
+    ax: Axes
+    colours: Colours
+    #: The colour of the axes' text.
+    ink: Any
+    own: bool
+
+    @classmethod
+    def of(cls, ax: Axes | None, width: float, height: float) -> Canvas:
+        """The axes given, or those of a new figure of so many inches."""
+        try:
+            from matplotlib import pyplot
+            from matplotlib.colors import to_rgb, to_rgba
+        except ImportError:
+            raise ImportError("plot() needs matplotlib; install it with pip install matplotlib") from None
+        own = ax is None
+        if ax is None:
+            ax = pyplot.figure(figsize=(width, height), layout="constrained").add_subplot()
+        ink = ax.xaxis.label.get_color()
+
+        def light(colour: Any) -> float:
+            return sum(part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True))
+
+        papers = (ax.get_facecolor(), ax.figure.get_facecolor())
+        seen = [paper for paper in papers if to_rgba(paper)[3] > 0.5]
+        dark = light(seen[0]) < 0.5 if seen else light(ink) > 0.5
+        return cls(ax, DARK if dark else LIGHT, ink, own)
+
+    def colour(self, at: int) -> str:
+        """The colour of the series at this place."""
+        return self.colours.series[at % len(self.colours.series)]
+
+    def stroke(self, at: int) -> Any:
+        """Its stroke: another one where colours come again."""
+        strokes: tuple[Any, ...] = ("solid", (0, (6, 1.5)), "dashdot")
+        return strokes[at // len(self.colours.series) % len(strokes)]
+
+    def tidy(self, ax: Axes, grid: str) -> None:
+        """No frame but the axes, and a faint grid behind."""
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set_axisbelow(True)
+        ax.grid(False)
+        ax.grid(True, axis=grid, color=self.colours.grid, linewidth=0.8)  # type: ignore[arg-type]
+
+    def title(self, text: str, **style: Any) -> None:
+        """What the figure says, above it."""
+        self.ax.set_title(label(text), loc="left", fontsize="medium", color=self.ink, **style)
+
+    def legend_above(self) -> None:
+        """A legend between the title, which needs ``pad=24``, and the axes."""
+        style: dict[str, Any] = {"fontsize": "small", "labelcolor": self.ink, "handlelength": 1.2, "frameon": False}
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.1}
+        self.ax.legend(ncols=4, columnspacing=1.2, **place, **style)
+
+    def legend_beside(self, ends: Iterable[tuple[float, Any, str]]) -> None:
+        """A legend of lines to the right, from above, as they end; within where nobody makes room for it."""
+        order = sorted(ends, key=lambda end: -end[0])
+        handles, names = [line for _, line, _ in order], [label(name) for _, _, name in order]
+        style: dict[str, Any] = {
+            "fontsize": "small",
+            "labelcolor": self.ink,
+            "handlelength": 2.2,
+            "frameon": False,
+        }
+        if self.own or _laid_out(self.ax):
+            self.ax.legend(handles, names, loc="upper left", bbox_to_anchor=(1.01, 1.0), **style)
+        else:
+            _legend_within(self.ax, handles, names, style)
+
+
+def label(name: str) -> str:
+    """A name for a chart, where dollars would start a formula."""
+    return plain(name).replace("$", r"\$")
+
+
+def labels(names: Sequence[str]) -> list[str]:
+    return [label(name) for name in short(names, LONGEST)]
+
+
+def widened(width: float, names: Iterable[str]) -> float:
+    """So many inches, and more where names are so long that little would be left beside them."""
+    return width + 0.07 * max(0, min(max(map(len, names)), LONGEST) - 12)
+
+
+def differ_much(low: float, high: float) -> bool:
+    """Whether values are seen best on a logarithmic axis; what is zero but for rounding is not."""
+    return 0 < 30 * low < high < 1e6 * low
+
+
+def percents(axis: Any) -> None:
+    """Shares, with ticks in percent."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 6):g}%"))
+
+
+def logarithmic(axis: Any, low: float, high: float) -> None:
+    """A logarithmic axis with a few ticks, in plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    if axis.axis_name == "x":
+        axis.axes.set_xscale("log")
+    else:
+        axis.axes.set_yscale("log")
+    decades = math.log10(high / low)
+    digits = (1.0, 2.0, 5.0) if decades < 1.6 else (1.0, 3.0) if decades < 3 else (1.0,)
+    axis.set_major_locator(LogLocator(subs=digits, numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def aside(canvas: Canvas, ratio: float) -> Axes:
+    """Axes to the right of those given, in the room that these had, with the same looks."""
+    ax = canvas.ax
+    place = ax.get_subplotspec()
+    if place is not None:
+        halves = place.subgridspec(1, 2, width_ratios=(1.0, ratio), wspace=0.06)
+        ax.set_subplotspec(halves[0])
+        other = ax.figure.add_subplot(halves[1], sharey=ax)
+    else:
+        box = ax.get_position()
+        share = 0.96 / (1.0 + ratio)
+        ax.set_position((box.x0, box.y0, box.width * share, box.height))
+        rest = box.width * (0.96 - share)
+        other = ax.figure.add_axes((box.x1 - rest, box.y0, rest, box.height), sharey=ax)
+    # the axes given may be of a style that is no longer in use
+    other.set_facecolor(ax.get_facecolor())
+    other.spines["bottom"].set_edgecolor(ax.spines["bottom"].get_edgecolor())
+    other.tick_params(axis="x", colors=canvas.ink)
+    other.xaxis.label.set_color(canvas.ink)
+    return other
+
+
+def rows_of(ax: Axes, arms: Sequence[str], mixture: bool = False) -> None:
+    """Names beside rows, from above; that of the mixture is the last."""
+    names = labels(arms) + (["mixture"] if mixture else [])
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.spines["left"].set_visible(False)
+    if mixture:
+        ax.get_yticklabels()[-1].set_fontweight("bold")
+
+
+def shares(canvas: Canvas, values: Sequence[float], ends: Sequence[float] | None = None) -> None:
+    """A bar a row, with its percentage beside it; behind ``ends`` where other marks reach further."""
+    canvas.ax.barh(range(len(values)), values, height=0.64, color=canvas.colour(0))
+    for row, (value, end) in enumerate(zip(values, ends or values, strict=True)):
+        beside(canvas.ax, percent(value), max(value, end), row, canvas.ink)
+
+
+def shares_of(canvas: Canvas, series: Sequence[tuple[str, Sequence[float], int]]) -> None:
+    """Several bars a row, one of each series: its name, its shares, and which colour it has."""
+    ax, step = canvas.ax, 0.8 / len(series)
+    for at, (name, values, colour) in enumerate(series):
+        places = [row + step * (at - (len(series) - 1) / 2) for row in range(len(values))]
+        ax.barh(places, values, height=0.9 * step, color=canvas.colour(colour), label=name)
+        for place, value in zip(places, values, strict=True):
+            beside(ax, percent(value), value, place, canvas.ink, fontsize="x-small")
+    room_for_shares(ax, max(max(values) for _, values, _ in series), 0.15)
+
+
+def room_for_shares(ax: Axes, highest: float, room: float = 0.22) -> None:
+    """Shares from zero on, the percentage beside the longest bar within the axes."""
+    ax.set_xlim(0.0, (1.0 + room) * max(highest, 0.05))
+    percents(ax.xaxis)
+
+
+def beside(ax: Axes, text: str, x: float, y: float, ink: Any, **style: Any) -> Any:
+    """A text a little to the right of a place."""
+    return ax.annotate(
+        text,
+        (x, y),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center",
+        ha="left",
+        color=ink,
+        **{"fontsize": "small", "annotation_clip": False, **style},
+    )
+
+
+def _legend_within(ax: Axes, handles: list[Any], names: list[str], style: dict[str, Any]) -> None:
+    """A legend in the upper right corner, and a view so much higher that it covers nothing."""
+    room = ax.get_window_extent()
+    for columns in (3, 2, 1):
+        style = {**style, "ncols": columns, "columnspacing": 1.2, "borderaxespad": 0.2}
+        box = ax.legend(handles, names, loc="upper right", **style).get_window_extent()
+        if box.width <= 0.85 * room.width:
+            break
+    share = min(box.height / room.height + 0.02, 0.6)
+    scale = ax.transData
+    (_, low), (_, high) = scale.transform([(1.0, end) for end in ax.get_ylim()])
+    _, top = scale.inverted().transform((room.x0, low + (high - low) / (1.0 - share)))
+    ax.set_ylim(top=top)
+
+
+def _laid_out(ax: Axes) -> bool:
+    """Whether the figure moves axes apart for what stands beside them."""
+    figure: Any = ax.figure
+    engine: Callable[[], Any] | None = getattr(figure, "get_layout_engine", None)
+    return engine is not None and engine() is not None

@@ -1,0 +1,35 @@
+"""Where a session stands: weights beside shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._table import count
+from ._canvas import Canvas, rows_of, shares_of, widened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..results import SessionReport
+
+
+def session(report: SessionReport, ax: Axes | None = None) -> Axes:
+    """Draw the weight of every arm in the best mixture beside its share of the samples held, and of those kept."""
+    arms = report.arms
+    series = [
+        ("weight in the best mixture", [arm.weight for arm in arms], 0),
+        ("share of the samples", [arm.share for arm in arms], 5),
+    ]
+    if report.kept:
+        series.append(("share of the kept samples", [(arm.kept or 0) / report.kept for arm in arms], 1))
+    names = [arm.name for arm in arms]
+    canvas = Canvas.of(ax, widened(7.0, names), 1.4 + 0.21 * len(series) * len(arms))
+    ax = canvas.ax
+    canvas.tidy(ax, "x")
+    rows_of(ax, names)
+    shares_of(canvas, series)
+    samples = f"{count(report.samples)} sample{'' if report.samples == 1 else 's'}"
+    kept = "" if report.kept is None else f", {count(report.kept)} kept, which are no longer an i.i.d. mixture"
+    canvas.title(f"After {samples}{kept}" if report.samples else "No samples yet", pad=24)
+    canvas.legend_above()
+    return ax

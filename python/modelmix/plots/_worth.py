@@ -1,0 +1,81 @@
+"""What each model is worth: the gain that few of them keep, and the cheapest mixture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._names import short
+from .._table import NOTHING, number, percent
+from ..results.worth import money
+from ._canvas import Canvas, aside, beside, label, percents, room_for_shares, rows_of, shares, widened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..results import Cheapest, Subsets
+
+#: Few arms do nearly as well where they keep so much of the gain.
+_NEARLY = 0.95
+
+#: At most so many characters of a name stand below a column.
+_LONGEST = 20
+
+
+def subsets(few: Subsets, ax: Axes | None = None) -> Axes:
+    """Draw the share of the gain that so many arms keep as bars, and beside them which arms these are.
+
+    Dots are as large as the shares; they have axes of their own, in the room of the axes given.
+    """
+    canvas = Canvas.of(ax, max(6.0, min(12.0, 3.6 + 0.45 * len(few.arms))), 1.9 + 0.3 * len(few))
+    ax = canvas.ax
+    canvas.tidy(ax, "x")
+    rows_of(ax, [subset._name for subset in few.sizes])
+    kept = [subset.gain_kept or 0.0 for subset in few.sizes]
+    ax.barh(range(len(kept)), kept, height=0.64, color=canvas.colour(0))
+    for row, subset in enumerate(few.sizes):
+        text = NOTHING if subset.gain_kept is None else percent(subset.gain_kept)
+        beside(ax, text + ("" if subset.proved else " ?"), max(kept[row], 0.0), row, canvas.ink)
+    ax.set_xlim(min(0.0, *kept, 0.0), 1.3 * max(*kept, 0.05))
+    percents(ax.xaxis)
+    doubt = "" if all(subset.proved for subset in few.sizes) else "; ? not proved the best"
+    ax.set_xlabel(f"gain kept{doubt}")
+    _members(canvas, few, aside(canvas, max(0.5, min(2.0, 0.16 * len(few.arms)))))
+    enough = next((subset for subset in few.sizes if (subset.gain_kept or 0.0) >= _NEARLY), None)
+    if enough is None:
+        canvas.title("No mixture is better than the best single arm")
+    else:
+        share = "all" if enough is few.sizes[-1] else percent(enough.gain_kept or 0.0)
+        canvas.title(f"{enough._name} keep {share} of the gain: {few.score_name} {number(enough.score)}")
+    return ax
+
+
+def _members(canvas: Canvas, few: Subsets, ax: Axes) -> None:
+    """Who is in which mixture."""
+    canvas.tidy(ax, "both")
+    ax.spines[:].set_visible(False)
+    ax.tick_params(axis="both", length=0)
+    ax.tick_params(axis="y", labelleft=False)
+    places = {arm: at for at, arm in enumerate(few.arms)}
+    dots = [(places[arm], row, share) for row, subset in enumerate(few.sizes) for arm, share in subset.weights.items()]
+    across, down, size = zip(*dots, strict=True)
+    ax.scatter(across, down, [12.0 + 110.0 * share for share in size], color=canvas.colour(1), zorder=3)
+    style: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "fontsize": "small"}
+    ax.set_xticks(range(len(places)), [label(name) for name in short(few.arms, _LONGEST)], color=canvas.ink, **style)
+    ax.set_xlabel("shares of arms")
+    ax.set_xlim(-0.6, len(places) - 0.4)
+
+
+def cheapest(bargain: Cheapest, ax: Axes | None = None) -> Axes:
+    """Draw the shares of the arms in use, the price of the mixture and that of the best one as title."""
+    order = sorted(bargain.weights.items(), key=lambda pair: -pair[1])
+    canvas = Canvas.of(ax, widened(6.5, bargain.arms), 1.3 + 0.27 * len(order))
+    ax = canvas.ax
+    canvas.tidy(ax, "x")
+    rows_of(ax, [arm for arm, _ in order])
+    weights = [share for _, share in order]
+    shares(canvas, weights)
+    room_for_shares(ax, max(weights))
+    ax.set_xlabel("weight in the cheapest mixture")
+    prices = f"{money(bargain.total)} a period, the best costs {money(bargain.total_of_best)}"
+    canvas.title(f"{bargain.score_name} {number(bargain.score)} for {prices}")
+    return ax

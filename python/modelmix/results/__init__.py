@@ -1,0 +1,21 @@
+"""What comes back: plain data that prints as tables, shows in notebooks, converts and plots.
+
+Every result is a dataclass. ``to_dict()`` gives the document that the command line prints with ``--json``, ``to_pandas()`` a
+frame, ``plot()`` a figure by matplotlib.
+"""
+
+from ._base import TermValue
+from .curated import Curated, CuratedArm, RandomDraws, Tried
+from .front import Front, FrontPoint
+from .mixture import Mixture, MixtureArm
+from .scores import Estimate, Prdc, ScoredMixture, ScoredSet, Scores
+from .sensitivity import Sensitivity, SensitivityPoint
+from .session import FeatureError, SessionArm, SessionReport
+from .simulation import SimulatedFeatures, SimulatedPolicy, Simulation, Spread, Stopped
+from .worth import Cheapest, Subset, Subsets
+
+__all__ = [
+    "Cheapest", "Curated", "CuratedArm", "Estimate", "FeatureError", "Front", "FrontPoint", "Mixture", "MixtureArm", "Prdc",
+    "RandomDraws", "ScoredMixture", "ScoredSet", "Scores", "Sensitivity", "SensitivityPoint", "SessionArm", "SessionReport",
+    "SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped", "Subset", "Subsets", "TermValue", "Tried",
+]  # fmt: skip
