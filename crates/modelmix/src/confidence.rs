@@ -71,10 +71,10 @@ pub fn pooled_variances(scatter: &[f64], counts: &[usize]) -> Vec<f64> {
     scatter.iter().zip(counts).map(|(ss, &n)| ((ss + 2.0 * pool) / (n + 1) as f64).max(0.0)).collect()
 }
 
-/// The width of the adaptive policy: √(2 v ln(t/n) / n). It needs no range: v comes from the data.
-pub fn adaptive_width(variance: f64, rounds: usize, count: usize) -> f64 {
-    let (t, n) = (rounds as f64, count as f64);
-    (2.0 * variance * (t / n).ln().max(0.0) / n).sqrt()
+/// The width of the adaptive policy: √(v ln⁺(t/(m n)) / n). It needs no range: v comes from the data.
+pub fn adaptive_width(variance: f64, arms: usize, rounds: usize, count: usize) -> f64 {
+    let (m, t, n) = (arms as f64, rounds as f64, count as f64);
+    (variance * (t / (m * n)).ln().max(0.0) / n).sqrt()
 }
 
 #[cfg(test)]
@@ -90,8 +90,9 @@ mod tests {
         assert_eq!(width(UNIT, 8.0, 16), by_hand);
         assert_eq!(mixture_ucb_width(UNIT, 4.0, 1, 1), 1.0, "ln 1 = 0 leaves Δκ/n");
         // √(2·0.5·ln(100/25)/25)
-        assert!((adaptive_width(0.5, 100, 25) - (4.0f64.ln() / 25.0).sqrt()).abs() < 1e-15);
-        assert_eq!(adaptive_width(0.5, 25, 25), 0.0);
+        assert!((adaptive_width(0.5, 2, 200, 25) - (0.5 * 4.0f64.ln() / 25.0).sqrt()).abs() < 1e-15);
+        assert_eq!(adaptive_width(0.5, 2, 50, 25), 0.0);
+        assert_eq!(adaptive_width(0.5, 2, 50, 40), 0.0);
     }
 
     #[test]

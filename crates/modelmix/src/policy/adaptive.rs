@@ -7,12 +7,13 @@ use crate::confidence::{adaptive_width, pooled_variances};
 use crate::error::Result;
 use crate::random::Random;
 
-/// Two pulls an arm, then always the arm with the smallest
+/// A pull an arm, then always the arm with the smallest
 ///
-/// f̂_i + (2 Σ_j K̂_ij n_j + K̂_ii)/(t + 1) − √(2 v_i ln(t/n_i) / n_i),
+/// f̂_i + 2 Σ_j K̂_ij n_j / t − √(v_i ln⁺(t/(m n_i)) / n_i),
 ///
-/// which is, up to a constant, what the loss would change by with one more sample of arm i, less a width. v_i is the
-/// variance of a sample's share in the gradient, pooled a little over arms. Pulls in flight count in n, not in K̂, f̂, v.
+/// the slope of the loss toward arm i, less a width. v_i is the variance of a sample's share in the slope, pooled a little over
+/// arms; an arm with a fair part of the samples, t/m, has no width left, so that only neglected ones are looked at again (as in
+/// MOSS). Pulls in flight count in n, not in K̂, f̂, v. How the rule was found is in `experiments/policies`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Adaptive {}
 
@@ -22,17 +23,16 @@ impl Policy for Adaptive {
     }
 
     fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
-        if let Some(arm) = evidence.first_pulls(2, random) {
+        if let Some(arm) = evidence.first_pulls(1, random) {
             return Ok(arm);
         }
         let statistics = evidence.statistics();
         let form = statistics.biased();
         let variances = pooled_variances(&statistics.gradient_scatter(), statistics.counts());
-        let total = evidence.total();
+        let (arms, total) = (evidence.known().len(), evidence.total());
         let index = |arm: usize| {
-            let gradient =
-                form.linear()[arm] + (2.0 * evidence.weighted_row(&form, arm) + form.at(arm, arm)) / (total + 1) as f64;
-            gradient - adaptive_width(variances[arm], total, evidence.count(arm))
+            let slope = form.linear()[arm] + 2.0 * evidence.weighted_row(&form, arm) / total as f64;
+            slope - adaptive_width(variances[arm], arms, total, evidence.count(arm))
         };
         Ok(random.smallest(&evidence.choices(evidence.candidates()), index))
     }

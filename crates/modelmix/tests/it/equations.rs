@@ -143,7 +143,7 @@ fn vanilla_compares_single_arms() {
 }
 
 /// The adaptive index, from its definition: g_a = 2G_a/t + f(x_a) over the samples held, ss_i, the pool, v_i, and then
-/// f̂_i + (2Σ_j K̂_ij n_j + K̂_ii)/(t + 1) − √(2 v_i ln(t/n_i)/n_i) with the pulls in flight in n and t.
+/// f̂_i + 2Σ_j K̂_ij n_j/t − √(v_i ln⁺(t/(m n_i))/n_i) with the pulls in flight in n and t.
 fn adaptive_index(world: &World, play: &Play<'_>) -> Vec<f64> {
     let held = play.told.len() as f64;
     let g = |x: usize| 2.0 / held * play.told.iter().map(|&(_, y)| world.kappa(x, y)).sum::<f64>() + world.linear(x);
@@ -164,8 +164,8 @@ fn adaptive_index(world: &World, play: &Play<'_>) -> Vec<f64> {
         .map(|i| {
             let (v, n) = ((scatter[i] + 2.0 * pool) / (samples[i] as f64 + 1.0), counts[i] as f64);
             let product: f64 = counts.iter().zip(&estimate.quadratic[i]).map(|(&n, k)| k * n as f64).sum();
-            let step = (2.0 * product + estimate.quadratic[i][i]) / (t + 1.0);
-            estimate.linear[i] + step - (2.0 * v * (t / n).ln() / n).sqrt()
+            let m = world.len() as f64;
+            estimate.linear[i] + 2.0 * product / t - (v * (t / (m * n)).ln().max(0.0) / n).sqrt()
         })
         .collect()
 }
@@ -174,14 +174,14 @@ fn adaptive_index(world: &World, play: &Play<'_>) -> Vec<f64> {
 fn adaptive_takes_the_smallest_index() {
     for seed in 0..4 {
         let world = World::on_a_line(2 + seed as usize, seed);
-        follows_index(&PolicySpec::Adaptive, &world, 2, |play| adaptive_index(&world, play));
+        follows_index(&PolicySpec::Adaptive, &world, 1, |play| adaptive_index(&world, play));
     }
 }
 
 /// Two arms, worked by hand. Arm 0 gave points 0 and 1, arm 1 gave point 2 twice; κ is 1 for equal points and f is 0 but
 /// 0.3 at point 2. G is 1, 1, 2, 2 and t = 4, so g is ½, ½, 1.3, 1.3: no scatter, no width. K̂ = diag(½, 1), f̂ = (0, 0.3).
-/// The indices are (2·½·2 + ½)/5 = 0.5 and 0.3 + (2·1·2 + 1)/5 = 1.3. Three more pulls of arm 0 in flight make n = (5, 2):
-/// (2·½·5 + ½)/8 = 0.6875 and 0.3 + 5/8 = 0.925. With eight: (2·½·10 + ½)/13 = 0.81 and 0.3 + 5/13 = 0.68, and arm 1 it is.
+/// The indices are 2·½·2/4 = 0.5 and 0.3 + 2·1·2/4 = 1.3. Three more pulls of arm 0 in flight make n = (5, 2): 5/7 = 0.71 and
+/// 0.3 + 4/7 = 0.87. With eight: 10/12 = 0.83 and 0.3 + 4/12 = 0.63, and arm 1 it is.
 #[test]
 fn adaptive_by_hand() {
     let mut statistics = modelmix::Statistics::new(2);
