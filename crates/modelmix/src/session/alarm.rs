@@ -15,23 +15,35 @@ const BETS: [f64; 3] = [0.5, 0.25, 0.1];
 /// Streams of the session's seed.
 const STREAM: u64 = 1 << 61;
 
-/// A sequential test for each arm.
+/// Sequential tests of each arm: of its samples' mean κ with the first ones of the arm, where the objective has κ, and of their
+/// f, where it has one that varies. Each has its part of the chance of a false alarm.
 ///
-/// A sample's score is its mean κ with the first samples of its arm (f, where the objective has no κ). Where an arm's samples
-/// are independent draws of one distribution, so are the scores of all but the first, given these. The rank of each among those before it,
+/// Both are scores of a sample. Where an arm's samples are independent draws of one distribution, so are the scores of all but the first, given these. The rank of each among those before it,
 /// ties broken at random, is then uniform and independent of all others (a smoothed conformal p-value), and a capital that is bet on
 /// ranks being high or low is a fair game: it ever becomes 1/δ with probability δ at most (Ville).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Alarm {
     /// δ, the chance of a false alarm of an arm, ever.
     chance: f64,
-    watches: Vec<Watch>,
+    /// What of a sample is watched.
+    scores: Vec<Score>,
+    /// By arm and score.
+    watches: Vec<Vec<Watch>>,
+}
+
+/// What of a sample is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Score {
+    /// Its mean κ with the first samples of its arm.
+    Kappa,
+    /// Its f.
+    Linear,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Watch {
     random: Random,
-    /// The first samples, row after row, or their scores where there is no κ.
+    /// The first samples, row after row, or f of them.
     first: Vec<f32>,
     /// How many of them there are.
     seen: usize,
@@ -53,7 +65,7 @@ fn reserve(scored: u64) -> f64 {
 }
 
 impl Alarm {
-    pub(super) fn new(chance: f64, arms: usize, seed: u64) -> Result<Self> {
+    pub(super) fn new(chance: f64, arms: usize, seed: u64, scores: Vec<Score>) -> Result<Self> {
         if !(chance > 0.0 && chance < 1.0) {
             return Err(Error::setting(
                 "alarm",
@@ -61,61 +73,68 @@ impl Alarm {
                 "between 0 and 1: the chance of a false alarm of an arm, such as 0.01",
             ));
         }
-        let watches = (0..arms).map(|arm| Watch::new(Random::stream(seed, STREAM + arm as u64))).collect();
-        Ok(Self { chance, watches })
+        let watch = |arm: usize, at: usize| Watch::new(Random::stream(seed, STREAM + (2 * arm + at) as u64));
+        let watches = (0..arms).map(|arm| (0..scores.len()).map(|at| watch(arm, at)).collect()).collect();
+        Ok(Self { chance, scores, watches })
     }
 
-    /// The first samples of an arm, while they are being collected or once they are complete.
-    pub(super) fn first(&self, arm: usize) -> &[f32] {
-        &self.watches[arm].first
-    }
-
-    /// Whether the first samples of an arm are complete and it has not changed, so that a sample needs a score.
-    pub(super) fn wants_score(&self, arm: usize) -> bool {
-        self.watches[arm].is_watching()
-    }
-
-    /// Whether a sample is one of the first of its arm.
-    pub(super) fn wants_sample(&self, arm: usize) -> bool {
-        self.watches[arm].seen < FIRST
-    }
-
-    /// Takes one of the first samples.
-    pub(super) fn collect(&mut self, arm: usize, row: &[f32]) {
-        let watch = &mut self.watches[arm];
-        watch.first.extend_from_slice(row);
-        watch.seen += 1;
-    }
-
-    /// With the scores of the first samples, each among the others, the range of bins is set.
-    pub(super) fn begin(&mut self, arm: usize, scores: &[f64]) {
-        self.watches[arm].begin(scores);
-    }
-
-    /// Takes the score of a sample that was told in this round.
-    pub(super) fn score(&mut self, arm: usize, score: f64, round: u64) {
-        self.watches[arm].score(score, round, self.chance);
+    /// Shows a sample of an arm, told in this round; `kappa` are the values of κ between two lists of rows.
+    pub(super) fn show(
+        &mut self,
+        arm: usize,
+        round: u64,
+        row: &[f32],
+        linear: f64,
+        kappa: impl Fn(&[f32], &[f32]) -> Vec<f64>,
+    ) {
+        let chance = self.chance / self.scores.len() as f64;
+        for (watch, score) in self.watches[arm].iter_mut().zip(&self.scores) {
+            if watch.seen < FIRST {
+                let mut first = watch.first.clone();
+                match score {
+                    Score::Kappa => first.extend_from_slice(row),
+                    Score::Linear => first.push(linear as f32),
+                }
+                let scores = (watch.seen + 1 == FIRST).then(|| match score {
+                    Score::Kappa => among(&kappa(&first, &first), FIRST),
+                    Score::Linear => first.iter().map(|&value| f64::from(value)).collect(),
+                });
+                // Nothing can stop the work from here on.
+                watch.first = first;
+                watch.seen += 1;
+                if let Some(scores) = scores {
+                    watch.begin(&scores);
+                }
+            } else if watch.is_watching() {
+                let value = match score {
+                    Score::Kappa => kappa(row, &watch.first).iter().sum::<f64>() / FIRST as f64,
+                    Score::Linear => linear,
+                };
+                watch.score(value, round, chance);
+            }
+        }
     }
 
     /// The round in which an arm's alarm rang.
     pub(super) fn changed(&self, arm: usize) -> Option<u64> {
-        self.watches[arm].changed
+        self.watches[arm].iter().filter_map(|watch| watch.changed).min()
     }
 
     /// Starts anew with an arm.
     pub(super) fn forget(&mut self, arm: usize) {
-        let random = self.watches[arm].random.clone();
-        self.watches[arm] = Watch::new(random);
+        for watch in &mut self.watches[arm] {
+            *watch = Watch::new(watch.random.clone());
+        }
     }
 
     /// A snapshot comes from outside and is not trusted.
     pub(super) fn fits(&self, arms: usize, width: Option<usize>) -> bool {
-        let fits = |watch: &Watch| {
+        let fits = |(watch, score): (&Watch, &Score)| {
             let begun = !watch.bins.is_empty();
-            let values = width.unwrap_or(1);
+            let values = if *score == Score::Linear { 1 } else { width.unwrap_or(1) };
             watch.seen <= FIRST
                 && begun == (watch.seen == FIRST)
-                && (watch.first.len() == watch.seen || Some(watch.first.len()) == watch.seen.checked_mul(values))
+                && Some(watch.first.len()) == watch.seen.checked_mul(values)
                 && (watch.bins.len() == BINS || !begun)
                 && watch.capitals.len() == 2 * BETS.len()
                 && watch.bins.iter().try_fold(0u64, |sum, &count| sum.checked_add(count)) == Some(watch.scored)
@@ -125,8 +144,21 @@ impl Alarm {
                 && watch.first.iter().all(|value| value.is_finite())
                 && watch.capitals.iter().all(|value| value.is_finite() && *value >= 0.0)
         };
-        self.chance > 0.0 && self.chance < 1.0 && self.watches.len() == arms && self.watches.iter().all(fits)
+        let all_fit =
+            |of_arm: &Vec<Watch>| of_arm.len() == self.scores.len() && of_arm.iter().zip(&self.scores).all(fits);
+        self.chance > 0.0
+            && self.chance < 1.0
+            && !self.scores.is_empty()
+            && self.scores.len() <= 2
+            && self.watches.len() == arms
+            && self.watches.iter().all(all_fit)
     }
+}
+
+/// The mean κ of each row with the others.
+fn among(kappa: &[f64], rows: usize) -> Vec<f64> {
+    let others = |row: usize| (0..rows).filter(move |&other| other != row);
+    (0..rows).map(|row| others(row).map(|other| kappa[row * rows + other]).sum::<f64>() / (rows - 1) as f64).collect()
 }
 
 impl Watch {

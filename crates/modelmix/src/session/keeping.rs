@@ -2,14 +2,17 @@
 
 use super::SessionSettings;
 use super::ages::Ages;
-use super::alarm::{Alarm, FIRST};
+use super::alarm::{Alarm, Score};
 use super::forget::Forget;
 use super::state::State;
 use super::stream::Stream;
 use crate::error::{Error, Result};
 use crate::features::Rows;
-use crate::loss::Loss;
+use crate::loss::{Linear, Loss, PreparedTerm};
 use crate::policy::Policy;
+
+/// A sample that counts less than this beside a new one is dropped.
+const FADED: f64 = 1e-9;
 
 impl<P: Policy> State<P> {
     /// How much is held, for how long, and whether there is an alarm; `loss` is nothing where values are told.
@@ -18,6 +21,10 @@ impl<P: Policy> State<P> {
         let needs_features = |what: &str| {
             Error::missing(what, "features, and one on values holds none; leave it out, or tell the session features")
         };
+        if self.looks.is_some() && self.policy.support().is_some() {
+            let given = format!("given to the policy {}", self.policy.name());
+            return Err(Error::setting("until", given, "left out: of arms that are dropped, nothing more is learned"));
+        }
         if self.needs_all() && (settings.stream.is_some() || settings.forget.is_some()) {
             let loses = if settings.stream.is_some() { "hold" } else { "forget" };
             return Err(self.refuse_to_lose(&format!("a session with `{loses}`")));
@@ -31,12 +38,17 @@ impl<P: Policy> State<P> {
             self.forget = Some(forget);
         }
         if let Some(chance) = settings.alarm {
-            if loss.is_none() {
-                return Err(needs_features("a session with an alarm"));
+            let loss = loss.ok_or_else(|| needs_features("a session with an alarm"))?;
+            let kappa = loss.terms().iter().any(|term| term.kappa.is_some()).then_some(Score::Kappa);
+            let varies = |term: &PreparedTerm| !matches!(term.linear, None | Some(Linear::Cost(_)));
+            let linear = loss.terms().iter().any(varies).then_some(Score::Linear);
+            let scores: Vec<Score> = kappa.into_iter().chain(linear).collect();
+            if scores.is_empty() {
+                return Err(Error::setting("alarm", chance, "left out: nothing of a sample is in this objective"));
             }
-            self.alarm = Some(Box::new(Alarm::new(chance, arms, settings.seed)?));
+            self.alarm = Some(Box::new(Alarm::new(chance, arms, settings.seed, scores)?));
         }
-        let rows_leave = self.stream.is_some() || self.forget.and_then(Forget::window).is_some();
+        let rows_leave = self.stream.is_some() || (self.forget.is_some() && loss.is_some());
         self.ages = rows_leave.then(Ages::default);
         Ok(())
     }
@@ -61,11 +73,7 @@ impl<P> State<P> {
     /// Why samples may not leave.
     pub(super) fn refuse_to_lose(&self, what: &str) -> Error {
         let other = if self.looks.is_some() { "until" } else { "select" };
-        Error::setting(
-            what,
-            other,
-            format!("without `{other}`, which is about all samples ever told; leave one of them out"),
-        )
+        Error::setting(other, format!("given to {what}"), "left out there: it is about all samples ever told")
     }
 
     /// Takes the numbers of a sample: `kappa` against the rows held, `beyond` by arm against those let go.
@@ -101,7 +109,18 @@ impl<P> State<P> {
         let Some(width) = self.width else { return };
         match self.forget.and_then(Forget::window) {
             Some(window) => self.remove_beyond(loss, window, width),
-            None => self.let_go_beyond_cap(loss, width),
+            None if self.stream.is_some() => self.let_go_beyond_cap(loss, width),
+            None => self.drop_faded(width),
+        }
+    }
+
+    /// Rows that have faded to nothing leave, so that memory is that of some thirty half-lives.
+    fn drop_faded(&mut self, width: usize) {
+        let Some(ages) = self.ages.as_mut().filter(|_| self.forget.is_some()) else { return };
+        while let Some(row) = ages.oldest(|_| true).filter(|&row| self.statistics.weight(row) < FADED) {
+            self.statistics.drop_faded(row);
+            self.held.swap_remove(row, width);
+            ages.swap_remove(row);
         }
     }
 
@@ -143,35 +162,11 @@ impl<P> State<P> {
     /// Shows a sample to the alarm of its arm.
     pub(super) fn watch(&mut self, loss: &Loss, arm: usize, row: &[f32], linear: f64) {
         let Some(alarm) = &mut self.alarm else { return };
-        let has_pairs = loss.terms().iter().any(|term| term.kappa.is_some());
-        let kappa = |x: &[f32], y: &[f32]| {
+        alarm.show(arm, self.answered, row, linear, |x, y| {
             let mut values = Vec::new();
             loss.kappa_rows(Rows::new(row.len(), x), Rows::new(row.len(), y), &mut values);
             values
-        };
-        if alarm.wants_sample(arm) {
-            let shown = if has_pairs { row.to_vec() } else { vec![linear as f32] };
-            let mut first = alarm.first(arm).to_vec();
-            first.extend_from_slice(&shown);
-            let rows = first.len() / shown.len();
-            let scores: Option<Vec<f64>> = (rows == FIRST).then(|| {
-                if !has_pairs {
-                    return first.iter().map(|&value| f64::from(value)).collect();
-                }
-                let among = kappa(&first, &first);
-                let others = |row: usize| (0..rows).filter(move |&other| other != row);
-                let mean = |row| others(row).map(|other| among[row * rows + other]).sum::<f64>() / (rows - 1) as f64;
-                (0..rows).map(mean).collect()
-            });
-            alarm.collect(arm, &shown);
-            if let Some(scores) = scores {
-                alarm.begin(arm, &scores);
-            }
-        } else if alarm.wants_score(arm) {
-            let score =
-                if has_pairs { kappa(row, alarm.first(arm)).iter().sum::<f64>() / FIRST as f64 } else { linear };
-            alarm.score(arm, score, self.answered);
-        }
+        });
     }
 
     /// Forgets all that is known of an arm.

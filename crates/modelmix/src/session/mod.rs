@@ -179,7 +179,11 @@ impl Session<AnyPolicy> {
             )
         });
         let policy = Self::policy_for(&names, &ranges, settings)?;
-        Self::on_values_with_policy(names, policy, settings)
+        let mut session = Self::on_values_with_policy(names, policy, settings)?;
+        if let (Some(looks), Ok(ranges)) = (&mut session.state.looks, ranges) {
+            looks.set_range(ranges.linear.1 - ranges.linear.0);
+        }
+        Ok(session)
     }
 
     fn policy_for(names: &[String], ranges: &Result<Ranges>, settings: &SessionSettings) -> Result<AnyPolicy> {
@@ -205,6 +209,9 @@ impl<P: Policy> Session<P> {
         loss.check_arms(names.len())?;
         let mut state = State::new(names, policy, width, settings)?;
         state.keep(settings, Some(&loss))?;
+        if let Some(looks) = &mut state.looks {
+            looks.set_range(loss.linear_spread());
+        }
         Ok(Self { state, source: Source::Features(Box::new(loss)) })
     }
 
@@ -411,10 +418,10 @@ impl<P: Policy> Session<P> {
         &self.state.statistics
     }
 
-    /// Whether each sample told is kept, in the order told; all are, unless `select` says otherwise.
+    /// Whether each sample held is kept, in the order told; all are, unless `select` says otherwise.
     pub fn kept(&self) -> Vec<bool> {
         let book = self.state.book.as_ref();
-        book.map_or_else(|| vec![true; self.state.statistics.len()], |book| book.is_kept().to_vec())
+        book.map_or_else(|| vec![true; self.state.statistics.rows()], |book| book.is_kept().to_vec())
     }
 
     /// How many samples are kept.

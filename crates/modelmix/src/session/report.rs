@@ -22,7 +22,7 @@ pub struct SessionReport {
     pub kernels: Vec<Kernel>,
     /// Pulls that were answered.
     pub rounds: u64,
-    /// Samples held, t.
+    /// Samples told, t, so far as they are remembered; those let go by a session that holds only so many count.
     pub samples: usize,
     /// The arms in the order given.
     pub arms: Vec<SessionArm>,
@@ -103,7 +103,12 @@ impl SessionReport {
         let known: Vec<usize> = (0..arms).filter(is_known).collect();
         let best = state.best()?;
         let miss = 1.0 - state.looks.as_ref().map_or(USUAL, |looks| looks.until().confidence);
-        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, miss);
+        let spread = match (&state.looks, &session.source) {
+            (Some(looks), _) => looks.range(),
+            (None, Source::Features(loss)) => loss.linear_spread(),
+            (None, Source::Values) => 0.0,
+        };
+        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, spread, miss);
         let (pending, shares) = (state.pending_samples(), statistics.proportions());
         let arm = |arm: usize| SessionArm {
             name: state.names[arm].clone(),

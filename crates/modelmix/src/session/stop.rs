@@ -40,9 +40,7 @@ impl<P: Policy> State<P> {
     pub(super) fn wanted(&self, pending: &[usize], candidates: &[usize]) -> Option<usize> {
         let looks = self.looks.as_ref()?;
         let counts: Vec<usize> = self.statistics.counts().iter().zip(pending).map(|(held, more)| held + more).collect();
-        let support = self.policy.support();
-        let is_kept = |arm: &usize| support.is_none_or(|support| support.contains(arm));
-        looks.wants(&counts, &candidates.iter().copied().filter(is_kept).collect::<Vec<_>>())
+        looks.wants(&counts, candidates, self.asked)
     }
 
     /// Looks, where it is time to. What cannot be solved, such as values of a κ that is no kernel, is not certain either.
@@ -55,8 +53,8 @@ impl<P: Policy> State<P> {
             Certified::Weights => self.best().ok().flatten().map(|best| best.weights),
             Certified::Shares => Some(self.statistics.proportions()),
         };
-        if let (Some(looks), Some(mixture)) = (&mut self.looks, mixture) {
-            looks.look(&self.statistics, &mixture);
+        if let Some(looks) = &mut self.looks {
+            looks.look(&self.statistics, mixture.as_deref());
         }
     }
 }

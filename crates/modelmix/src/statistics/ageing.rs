@@ -187,6 +187,17 @@ impl Statistics {
         self.set_ageing(ageing);
     }
 
+    /// Drops a row that counts next to nothing; all sums stay as they are, and fade on. The last row takes its place.
+    pub(crate) fn drop_faded(&mut self, row: usize) {
+        let mut ageing = self.aged();
+        let arm = self.drop_row(row);
+        let weight = ageing.weights.swap_remove(row);
+        ageing.mass[arm] = (ageing.mass[arm] - weight).max(0.0);
+        ageing.squares[arm] = (ageing.squares[arm] - weight * weight).max(0.0);
+        ageing.rows[arm] -= 1;
+        self.set_ageing(ageing);
+    }
+
     pub(super) fn drop_row(&mut self, row: usize) -> usize {
         for values in self.toward.iter_mut().chain([&mut self.totals, &mut self.self_terms, &mut self.linear]) {
             values.swap_remove(row);

@@ -83,6 +83,16 @@ fn a_window_is_what_the_last_samples_alone_would_give() {
     }
 }
 
+/// What has faded to nothing is not held, and was not missed: thirty half-lives are.
+#[test]
+fn a_half_life_bounds_memory() {
+    let mut session = Session::new(NAMES, rke(), &settings(Forget::HalfLife(20.0))).unwrap();
+    let told = run(&mut session, 2000, 4, |_, _| 2.0);
+    assert_eq!(session.statistics().rows(), 598, "the weight of a sample is below 1e-9 after 29.9 half-lives");
+    assert!(worst(&session, &form(&told, |age| 0.5f64.powf(age as f64 / 20.0))) < 1e-6);
+    assert_eq!(session.samples().unwrap().len(), 598);
+}
+
 #[test]
 fn a_half_life_weighs_samples_by_their_age() {
     let weight = |age: usize| 0.5f64.powf(age as f64 / 60.0);
@@ -217,7 +227,7 @@ fn sessions_that_forget_are_restored_to_the_last_bit() {
         assert_eq!(serde_json::to_string(&one.snapshot()).unwrap(), serde_json::to_string(&two.snapshot()).unwrap());
         // Damaged.
         let mut value = serde_json::to_value(one.snapshot()).unwrap();
-        value["state"]["alarm"]["watches"][0]["bins"] = serde_json::json!([1, 2]);
+        value["state"]["alarm"]["watches"][0][0]["bins"] = serde_json::json!([1, 2]);
         assert!(Session::restore(serde_json::from_value::<Snapshot>(value).unwrap(), Some(rke())).is_err());
         let mut value = serde_json::to_value(one.snapshot()).unwrap();
         value["state"]["forget"] = serde_json::json!({ "half-life": 0.0 });

@@ -112,3 +112,34 @@ fn scores_are_watched_where_there_is_no_kernel() {
     let rang = session.report().unwrap().arms[0].changed.expect("two deviations");
     assert!((200..240).contains(&rang), "{rang}");
 }
+
+/// Sessions of one arm whose samples look alike all the time, but of which fewer are good from the 200th on. How many of so many
+/// ring.
+fn quality_alarms(later: f64, seeds: u64) -> usize {
+    let loss = Objective::parse("rke(bandwidth=8) - good").unwrap().prepare(Inputs::new()).unwrap();
+    let rings = |seed: u64| {
+        let settings =
+            SessionSettings { seed, alarm: Some(0.05), forget: Some(Forget::Window(8)), ..SessionSettings::default() };
+        let mut session = Session::new(["arm"], loss.clone(), &settings).unwrap();
+        let mut random = Random::stream(seed, 7);
+        for sample in 0..400 {
+            let pull = session.ask().unwrap();
+            let row: Vec<f32> = (0..DIMENSIONS).map(|_| random.normal() as f32).collect();
+            let chance = if sample < 200 { 0.9 } else { later };
+            let good = vec![f64::from(u8::from(random.unit() < chance))];
+            let scores = [("good".to_string(), good)].into();
+            session.tell_scored(pull.id, &Features::new(DIMENSIONS, row).unwrap(), &scores).unwrap();
+        }
+        session.report().unwrap().arms[0].changed.is_some()
+    };
+    (0..seeds).filter(|&seed| rings(seed)).count()
+}
+
+/// A model that makes the same things worse is found by its scores. Of 200 that do not get worse, 10 may ring at 5%; 22 would with a
+/// probability of 2e-4.
+#[test]
+fn scores_are_watched_too() {
+    assert!(quality_alarms(0.3, 40) >= 38);
+    let alarms = quality_alarms(0.9, 200);
+    assert!(alarms <= 22, "{alarms} of 200");
+}
