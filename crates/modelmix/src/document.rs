@@ -178,10 +178,17 @@ impl SolveDocument {
         let mut used: Vec<&SolvedArm> = self.arms.iter().filter(|arm| arm.weight >= 0.005).collect();
         used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         if let [only] = used[..] {
-            return format!(
-                "Use {} alone: no mixture has a better {} than its {:.4}.",
-                only.name, self.score.name, only.score
-            );
+            // Whoever minimises what is better when it is more gets what was asked for, which is not the best score.
+            let is_better = |arm: &SolvedArm| match self.score.more_is_better {
+                true => arm.score > only.score,
+                false => arm.score < only.score,
+            };
+            return if self.arms.iter().any(is_better) {
+                format!("Use {} alone: no mixture has a smaller loss than its {:.4}.", only.name, only.loss)
+            } else {
+                let name = &self.score.name;
+                format!("Use {} alone: no mixture has a better {name} than its {:.4}.", only.name, only.score)
+            };
         }
         let shares: Vec<String> = used.iter().map(|arm| format!("{} {:.0}%", arm.name, 100.0 * arm.weight)).collect();
         // Of several terms the first may be worse for the good of the whole.
@@ -205,13 +212,14 @@ impl SolveDocument {
     pub fn certainty(&self) -> Option<String> {
         let (p, [low, high]) = (self.p_value?, self.gain_interval?);
         let p_text = if p < 0.001 { "p < 0.001".into() } else { format!("p = {p:.*}", if p < 0.1 { 3 } else { 2 }) };
-        let verdict = if p <= 0.05 {
-            "The best mixture beats every single model"
+        let (verdict, whose) = if p <= 0.05 {
+            ("The best mixture beats every single model", "its")
         } else {
-            "It cannot be ruled out that a single model is as good as any mixture"
+            ("It cannot be ruled out that a single model is as good as any mixture", "a mixture's")
         };
         let end = |value: f64| if value == 0.0 { "0".into() } else { brief(value) };
-        Some(format!("{verdict} ({p_text}); its gain in loss is {} to {} with 95% confidence.", end(low), end(high)))
+        let (low, high) = (end(low), end(high));
+        Some(format!("{verdict} ({p_text}); {whose} gain in loss is {low} to {high} with 95% confidence."))
     }
 }
 

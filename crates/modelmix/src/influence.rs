@@ -2,6 +2,7 @@
 //! linear in K̂ and f̂. What is made of it is left to `certainty`.
 
 use crate::error::{Error, Result};
+use crate::normal;
 use crate::statistics::Statistics;
 
 /// ⟨A, K⟩ + bᵀf, a quantity that is linear in K and f.
@@ -72,9 +73,14 @@ impl Functional {
 /// Sample a of arm i moves ⟨A, K̂⟩ + bᵀf̂ by (2Σ_j A_ij(κ̄_aj − K̂_ij) + b_i(f_a − f̂_i))/n_i to first order, κ̄_aj being the mean
 /// of κ between it and the other samples of arm j. So the covariance of (κ̄_a1, …, κ̄_am, f_a) over the samples of each arm
 /// is all that is needed. Since κ̄ is itself a mean over few samples, it errs on the wide side, by O(1/n²).
+///
+/// Few samples may all be alike and their model not: ten that are all good say that some 90% are, not all. So the variance of
+/// each of these quantities is at least that of a rare value, one in n + 1, as far from the usual one as values of any arm
+/// are from each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Influences {
     arms: usize,
+    counts: Vec<usize>,
     /// By arm: the covariance of (κ̄_a1, …, κ̄_am, f_a)/n, m + 1 rows one after another.
     by_arm: Vec<Vec<f64>>,
     /// The covariance of f̂ that comes from the reference's rows, m rows one after another.
@@ -87,6 +93,11 @@ impl Influences {
     /// Of the samples held, a reference taken as given. Nothing where an arm has fewer than two samples, where samples were let
     /// go or have faded, or where values are so large that their squares are not finite.
     pub fn new(statistics: &Statistics) -> Option<Self> {
+        Self::ranging(statistics, 0.0)
+    }
+
+    /// The same where f of an arm's samples is known to range so far, whether it has been seen to or not.
+    pub(crate) fn ranging(statistics: &Statistics, range: f64) -> Option<Self> {
         let (arms, counts) = (statistics.arms(), statistics.counts());
         if statistics.is_aged() || counts.iter().any(|&count| count < 2) {
             return None;
@@ -94,6 +105,7 @@ impl Influences {
         let form = statistics.unbiased();
         let size = arms + 1;
         let mut by_arm = vec![vec![0.0; size * size]; arms];
+        let mut ends = vec![(0.0f64, 0.0f64); arms * size];
         let mut row = vec![0.0; size];
         for (sample, (&arm, f)) in statistics.arm_of().iter().zip(statistics.linear_terms()).enumerate() {
             for (other, entry) in row[..arms].iter_mut().enumerate() {
@@ -102,12 +114,42 @@ impl Influences {
             }
             row[arms] = f - form.linear()[arm];
             add_outer(&mut by_arm[arm], &row);
+            for ((low, high), &value) in ends[arm * size..].iter_mut().zip(&row) {
+                (*low, *high) = (low.min(value), high.max(value));
+            }
         }
+        let mut ranges: Vec<f64> = (0..size)
+            .map(|at| (0..arms).map(|arm| ends[arm * size + at].1 - ends[arm * size + at].0).fold(0.0, f64::max))
+            .collect();
+        ranges[arms] = ranges[arms].max(range);
         for (sums, &count) in by_arm.iter_mut().zip(counts) {
             finish(sums, size, spread(count));
+            for (at, range) in ranges.iter().enumerate() {
+                let rare = range * range / ((count + 1) * (count + 1)) as f64;
+                sums[at * size + at] = sums[at * size + at].max(rare);
+            }
         }
         let is_finite = by_arm.iter().flatten().all(|value| value.is_finite());
-        is_finite.then(|| Self { arms, by_arm, reference: vec![0.0; arms * arms], rows: Vec::new() })
+        let counts = counts.to_vec();
+        is_finite.then(|| Self { arms, counts, by_arm, reference: vec![0.0; arms * arms], rows: Vec::new() })
+    }
+
+    /// Whether samples have told anything of κ between different ones: where the kernel is so narrow that all of it is zero,
+    /// they have not.
+    pub(crate) fn is_telling(statistics: &Statistics) -> bool {
+        let own = statistics.self_terms().iter().copied().fold(0.0, f64::max);
+        own <= 0.0 || statistics.unbiased().quadratic().iter().any(|value| value.abs() > 1e-12 * own)
+    }
+
+    /// As wide as a normal number must be for tails so thin to hold those of Student's t.
+    pub(crate) fn at_chance(mut self, miss: f64) -> Self {
+        for (matrix, &count) in self.by_arm.iter_mut().zip(&self.counts) {
+            let (n, z) = (count as f64, normal::quantile(1.0 - miss.min(0.4)));
+            let counted = (n - 1.0) / (n - 3.0).max(0.5);
+            let factor = ((normal::student_quantile(z, n - 1.0) / z).powi(2) / counted).max(1.0);
+            matrix.iter_mut().for_each(|value| *value *= factor);
+        }
+        self
     }
 
     /// Counts the reference as a sample too: `rows[j][y]` is what row y would make of f̂_j if it were all of the reference.

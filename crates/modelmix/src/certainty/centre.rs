@@ -3,12 +3,15 @@
 use crate::compute::Matrix;
 use crate::error::Result;
 use crate::influence::{Functional, Influences};
+use crate::normal;
 use crate::quadratic::Quadratic;
 use crate::simplex::{Bounds, Solver};
 use crate::statistics::Statistics;
 
 /// A direction bends up where its curvature is so many standard errors above zero.
 const CLEARLY: f64 = 3.0;
+/// What is nothing beside the values that a difference is of.
+const ROUNDING: f64 = 1e-9;
 /// Steps toward the unbiased optimum where its program is not convex.
 const STEPS: usize = 50;
 
@@ -54,6 +57,40 @@ impl Centre {
         };
         let form = with_gradient(&axes.form(clear), &unbiased, &weights);
         Ok(Self { value: unbiased.value(&weights), unbiased, weights, form })
+    }
+
+    /// Whether these weights, the best of fewer arms, may be the best of all: no other arm's gradient is
+    /// below the mixture's by more than errors explain, all but so large a share of the time.
+    pub(super) fn may_be_best(&self, influences: &Influences, bounds: &Bounds, tail: f64) -> bool {
+        let weights = &self.weights;
+        let arms = weights.len();
+        let gradient = self.unbiased.gradient(weights);
+        let covariance = influences.gradient_covariance(weights);
+        let limit = normal::quantile(tail / arms as f64);
+        bounds.usable().into_iter().all(|arm| {
+            let direction: Vec<f64> =
+                (0..arms).map(|other| f64::from(u8::from(other == arm)) - weights[other]).collect();
+            let slope: f64 = gradient.iter().zip(&direction).map(|(g, v)| g * v).sum();
+            let variance: f64 =
+                (0..arms * arms).map(|at| direction[at / arms] * direction[at % arms] * covariance[at]).sum();
+            slope >= limit * variance.max(0.0).sqrt()
+        })
+    }
+
+    /// The arms that nothing tells from this one, itself among them: exchanging one for the other changes no loss, to rounding.
+    pub(super) fn alike(&self, arm: usize, weights: &[f64]) -> Vec<usize> {
+        let arms = weights.len();
+        let gradient = self.unbiased.gradient(weights);
+        let size =
+            self.unbiased.quadratic().iter().chain(&gradient).fold(0.0, |size: f64, value| size.max(value.abs()));
+        let curvature = |other: usize| {
+            let at = |i: usize, j: usize| self.unbiased.at(i, j);
+            at(arm, arm) + at(other, other) - 2.0 * at(arm, other)
+        };
+        let is_alike = |other: &usize| {
+            (gradient[*other] - gradient[arm]).abs() <= ROUNDING * size && curvature(*other).abs() <= ROUNDING * size
+        };
+        (0..arms).filter(is_alike).collect()
     }
 
     /// With noise added to the gradient: the best weights, and how far below the present ones' loss they get.

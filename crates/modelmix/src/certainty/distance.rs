@@ -10,14 +10,19 @@ use crate::random::Random;
 use crate::simplex::{Bounds, Solver};
 use crate::statistics::Statistics;
 
-/// Curvature counts as far as it is so many standard errors above zero.
+/// Curvature counts as far as it is so many standard errors above zero. Where it is less in truth, the bound is too small by a
+/// share of what curvature takes off it: an error of second order, which no part of the chance of error is set aside for.
 const CURVED: f64 = 2.0;
 /// How many directions of noise are looked along.
 const DIRECTIONS: usize = 512;
-/// How far along each: noise that is farther has a probability below 1e-30 in few dimensions.
+/// Noise that is so much farther than its dimensions' root has a probability below 1e-30.
 const FAR: f64 = 14.0;
-/// How many draws a quantile is taken of.
-const DRAWS: usize = 400;
+/// How many draws a quantile is taken of, at least and at most.
+const DRAWS: [usize; 2] = [400, 8000];
+/// Draws beyond a quantile that is taken of them.
+const BEYOND: f64 = 20.0;
+/// With more arms than these only the plain bound is given, which needs neither draws nor directions.
+const MANY: usize = 48;
 
 /// L(w) − min L is φ(h) = max over mixtures α of −hᵀ(α − w) − (α − w)ᵀK(α − w), with h = 2Kw + f the gradient at w.
 ///
@@ -28,31 +33,49 @@ pub(crate) struct Distance {
     weights: Vec<f64>,
     /// Not more curved than the loss, with the unbiased gradient at the weights.
     form: Quadratic,
+    /// By arm: the slope from the weights toward it, and its standard error.
+    slopes: Vec<(f64, f64)>,
     /// L with LLᵀ the covariance of the gradient, relative to its mean over the weights.
     factor: Matrix,
     bounds: Bounds,
+    /// The chance of error.
+    miss: f64,
 }
 
 impl Distance {
-    pub(crate) fn new(statistics: &Statistics, influences: &Influences, weights: &[f64]) -> Self {
+    /// A bound that holds all but a share `miss` of the time.
+    pub(crate) fn new(statistics: &Statistics, influences: &Influences, weights: &[f64], miss: f64) -> Self {
+        let influences = influences.clone().at_chance(miss);
         let unbiased = statistics.unbiased();
         let arms = weights.len();
         let covariance = influences.gradient_covariance(weights);
         let row = |i: usize| -> f64 { (0..arms).map(|j| covariance[i * arms + j] * weights[j]).sum() };
         let rows: Vec<f64> = (0..arms).map(row).collect();
         let mean: f64 = rows.iter().zip(weights).map(|(row, weight)| row * weight).sum();
-        let entry = |i: usize, j: usize| covariance[i * arms + j] - rows[i] - rows[j] + mean;
         // What rounding leaves of a variance of nothing may be negative.
-        let factor =
-            Matrix::from_fn(arms, arms, |i, j| if i == j { entry(i, j).max(0.0) } else { entry(i, j) }).factor();
+        let entry = |i: usize, j: usize| {
+            let value = covariance[i * arms + j] - rows[i] - rows[j] + mean;
+            if i == j { value.max(0.0) } else { value }
+        };
+        let gradient = unbiased.gradient(weights);
+        let level: f64 = gradient.iter().zip(weights).map(|(slope, weight)| slope * weight).sum();
         let axes = Axes::new(&unbiased, statistics.counts());
-        let curved = axes.form(|index, curvature| (curvature - CURVED * axes.error(index, influences)).max(0.0));
+        let curved = axes.form(|index, curvature| (curvature - CURVED * axes.error(index, &influences)).max(0.0));
         Self {
             form: with_gradient(&curved, &unbiased, weights),
             weights: weights.to_vec(),
-            factor,
+            slopes: (0..arms).map(|arm| (gradient[arm] - level, entry(arm, arm).sqrt())).collect(),
+            factor: if arms > MANY { Matrix::zeros(arms, 0) } else { Matrix::from_fn(arms, arms, entry).factor() },
             bounds: Bounds::simplex(arms),
+            miss,
         }
+    }
+
+    /// The bound without curvature, arm by arm: max over i of −ĥᵀ(eᵢ − w) + z·√((eᵢ − w)ᵀΓ(eᵢ − w)), z the normal quantile
+    /// of 1 − δ/m.
+    fn plain(&self) -> f64 {
+        let z = normal::quantile(1.0 - self.miss / self.slopes.len() as f64);
+        self.slopes.iter().map(|(slope, error)| z * error - slope).fold(0.0, f64::max)
     }
 
     /// φ(ĥ + ξ) with ξ = Lu, and its derivative along u.
@@ -65,9 +88,21 @@ impl Distance {
         Ok(((form.value(&self.weights) - found.value).max(0.0), slope))
     }
 
-    /// What φ exceeds with probability `miss`, by draws.
-    pub(crate) fn quantile(&self, miss: f64) -> Result<f64> {
-        let count = ((20.0 / miss) as usize).clamp(DRAWS, 20 * DRAWS);
+    /// What φ exceeds with the chance of error: by draws, or, where there cannot be draws enough, by halving what is left.
+    pub(crate) fn bound(&self) -> Result<f64> {
+        let plain = self.plain();
+        if self.weights.len() > MANY || plain == 0.0 {
+            return Ok(plain);
+        }
+        let count = ((BEYOND / self.miss) as usize).max(DRAWS[0]);
+        if count > DRAWS[1] {
+            let (mut low, mut high) = (0.0, plain);
+            while high - low > 0.02 * high {
+                let middle = 0.5 * (low + high);
+                (low, high) = if self.is_within(middle)? { (low, middle) } else { (middle, high) };
+            }
+            return Ok(high);
+        }
         let (mut random, mut solver) = (Random::seeded(2), Solver::default());
         let mut drawn = Vec::with_capacity(count);
         for _ in 0..count {
@@ -76,40 +111,53 @@ impl Distance {
             drawn.push(self.at(&self.factor.apply(&normal), 1.0, &mut solver)?.0);
         }
         drawn.sort_by(f64::total_cmp);
-        Ok(drawn[(((1.0 - miss) * count as f64) as usize).min(count - 1)])
+        // A standard error farther out, for the draws' own.
+        let beyond = count as f64 * self.miss;
+        let place = (count as f64 - beyond + (beyond * (1.0 - self.miss)).sqrt()) as usize;
+        Ok(drawn[place.min(count - 1)].min(plain))
     }
 
-    /// Whether φ exceeds `allowed` with a probability of no more than `miss`, however small that is: along each of many
-    /// directions the noise must be so large, which has a chi-square law.
-    pub(crate) fn is_within(&self, allowed: f64, miss: f64) -> Result<bool> {
+    /// Whether φ exceeds `allowed` with no more than the chance of error, however small that is: along each of many
+    /// directions the noise must be so large, which has a chi-square law. The mean over directions is known up to an error of its
+    /// own, two of which count.
+    pub(crate) fn is_within(&self, allowed: f64) -> Result<bool> {
+        if self.plain() <= allowed {
+            return Ok(true);
+        }
         let rank = self.factor.columns();
         let (mut random, mut solver) = (Random::seeded(3), Solver::default());
-        if self.at(&vec![0.0; self.weights.len()], 0.0, &mut solver)?.0 > allowed {
+        if self.weights.len() > MANY || self.at(&vec![0.0; self.weights.len()], 0.0, &mut solver)?.0 > allowed {
             return Ok(false);
         }
-        let mut left = miss * DIRECTIONS as f64;
-        for _ in 0..DIRECTIONS / 2 {
+        let pairs = DIRECTIONS / 2;
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for _ in 0..pairs {
             check_stopped();
             let normal: Vec<f64> = (0..rank).map(|_| random.normal()).collect();
             let length = normal.iter().map(|x| x * x).sum::<f64>().sqrt();
             let along = self.factor.apply(&normal.iter().map(|x| x / length).collect::<Vec<_>>());
             let opposite: Vec<f64> = along.iter().map(|x| -x).collect();
+            let mut pair = 0.0;
             for along in [along, opposite] {
                 let far = self.reach(&along, allowed, &mut solver)?;
-                left -= if far < FAR { normal::chi_square_tail(rank, far * far) } else { 0.0 };
+                pair += 0.5 * normal::chi_square_tail(rank, far * far);
             }
+            (sum, squares) = (sum + pair, squares + pair * pair);
             // What is spent does not come back.
-            if left < 0.0 {
+            if sum > self.miss * pairs as f64 {
                 return Ok(false);
             }
         }
-        Ok(true)
+        let mean = sum / pairs as f64;
+        let error = ((squares / pairs as f64 - mean * mean).max(0.0) / pairs as f64).sqrt();
+        Ok(mean + 2.0 * error <= self.miss)
     }
 
     /// How far along a direction φ stays below `allowed`: Newton's method on √φ, which is nearly straight, within a bracket.
     fn reach(&self, along: &[f64], allowed: f64, solver: &mut Solver) -> Result<f64> {
-        let (mut low, mut high) = (0.0, FAR);
-        let (mut far, target) = (FAR / 4.0, allowed.sqrt());
+        let farthest = FAR + (self.factor.columns() as f64).sqrt();
+        let (mut low, mut high) = (0.0, farthest);
+        let (mut far, target) = (0.25 * farthest, allowed.sqrt());
         let mut is_bracketed = false;
         for _ in 0..40 {
             let (value, slope) = self.at(along, far, solver)?;
@@ -128,12 +176,12 @@ impl Distance {
             } else if is_bracketed {
                 0.5 * (low + high)
             } else {
-                FAR
+                farthest
             };
-            if low >= FAR || high - low < 1e-3 * high {
+            if low >= farthest || high - low < 1e-3 * high {
                 break;
             }
         }
-        Ok(if low >= FAR { FAR } else { far })
+        Ok(if low >= farthest { farthest } else { far })
     }
 }

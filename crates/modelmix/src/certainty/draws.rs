@@ -4,13 +4,14 @@ use super::centre::{Centre, only};
 use crate::compute::{Matrix, check_stopped};
 use crate::error::Result;
 use crate::influence::{Functional, Influences};
-use crate::normal;
 use crate::random::Random;
 use crate::simplex::{Bounds, Solver};
-use crate::statistics::Statistics;
 
-/// How many programs are solved.
-const DRAWS: usize = 1000;
+/// How many programs are solved for one set of bounds, and for all of them together.
+pub(super) const DRAWS: usize = 1000;
+pub(super) const ALL_DRAWS: usize = 20_000;
+/// No fewer than these, so that there are some beyond an interval's ends.
+pub(super) const FEW_DRAWS: usize = 200;
 
 /// What draws lead to.
 pub(super) struct Draws {
@@ -26,15 +27,9 @@ pub(super) struct Draws {
 }
 
 impl Draws {
-    /// Around the unbiased optimum within the bounds.
-    pub(super) fn new(
-        statistics: &Statistics,
-        influences: &Influences,
-        bounds: &Bounds,
-        start: &[f64],
-    ) -> Result<Self> {
-        let centre = Centre::new(statistics, influences, bounds, start)?;
-        let arms = start.len();
+    /// So many around the unbiased optimum within the bounds.
+    pub(super) fn new(centre: Centre, influences: &Influences, bounds: &Bounds, count: usize) -> Result<Self> {
+        let arms = centre.weights.len();
         let gradient = (0..arms).map(|arm| Functional::gradient(arm, &centre.weights));
         let gains = (0..arms).map(|arm| Functional::difference(&only(arm, arms), &centre.weights));
         let covariance = influences.covariance(&gradient.chain(gains).collect::<Vec<_>>());
@@ -43,16 +38,16 @@ impl Draws {
         // The same numbers for the same samples: an interval is no more random than the weights.
         let mut random = Random::seeded(0);
         let mut solver = Solver::default();
-        let (mut weights, mut gains) = (vec![Vec::with_capacity(DRAWS); arms], vec![Vec::with_capacity(DRAWS); arms]);
+        let (mut weights, mut gains) = (vec![Vec::with_capacity(count); arms], vec![Vec::with_capacity(count); arms]);
         let mut optimism = 0.0;
-        for _ in 0..DRAWS {
+        for _ in 0..count {
             check_stopped();
             let normal: Vec<f64> = (0..factor.columns()).map(|_| random.normal()).collect();
             let noise = factor.apply(&normal);
             let (found, below) = centre.moved(&noise[..arms], bounds, &mut solver)?;
             weights.iter_mut().zip(found).for_each(|(drawn, weight)| drawn.push(weight));
             gains.iter_mut().zip(&noise[arms..]).for_each(|(drawn, noise)| drawn.push(noise + below));
-            optimism += below / DRAWS as f64;
+            optimism += below / count as f64;
         }
         weights.iter_mut().chain(&mut gains).for_each(|drawn| drawn.sort_by(f64::total_cmp));
         let covariance = (0..arms * arms).map(|at| covariance[(arms + at / arms) * size + arms + at % arms]).collect();
@@ -69,24 +64,6 @@ impl Draws {
         let floor = bounds.clamped(arm, 0.0);
         let without = self.weights[arm].partition_point(|&weight| weight <= floor);
         1.0 - without as f64 / self.weights[arm].len() as f64
-    }
-
-    /// Whether the optimum that draws are around, which is one of fewer arms, may be that of all: no other arm's gradient is
-    /// below the mixture's by more than errors explain, all but so large a share of the time.
-    pub(super) fn may_be_best(&self, influences: &Influences, bounds: &Bounds, tail: f64) -> bool {
-        let weights = &self.centre.weights;
-        let arms = weights.len();
-        let gradient = self.centre.unbiased.gradient(weights);
-        let covariance = influences.gradient_covariance(weights);
-        let limit = normal::quantile(tail / arms as f64);
-        bounds.usable().into_iter().all(|arm| {
-            let direction: Vec<f64> =
-                (0..arms).map(|other| f64::from(u8::from(other == arm)) - weights[other]).collect();
-            let slope: f64 = gradient.iter().zip(&direction).map(|(g, v)| g * v).sum();
-            let variance: f64 =
-                (0..arms * arms).map(|at| direction[at / arms] * direction[at % arms] * covariance[at]).sum();
-            slope >= limit * variance.max(0.0).sqrt()
-        })
     }
 
     /// The loss of an arm less the mixture's below which so large a share of the draws lies.

@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::influence::Influences;
 use crate::simplex::Bounds;
 use crate::statistics::Statistics;
-use draws::Draws;
+use centre::Centre;
+use draws::{ALL_DRAWS, DRAWS, Draws, FEW_DRAWS};
 
 pub use until::{Certified, Gap, LEAST_SAMPLES, Until, Verdict, parse_confidence};
 pub(crate) use until::{Looks, bound};
@@ -20,6 +21,8 @@ pub(crate) use until::{Looks, bound};
 const TAIL: f64 = 0.025;
 /// The share of draws in which an arm that surely has a weight may be without.
 const SURELY: f64 = 0.005;
+/// How many sets of arms of either kind are looked at where some may be without weight.
+const FACES: usize = 12;
 /// Single arms whose losses differ by less than so many standard errors may all be the best one.
 const NEAR: f64 = 3.0;
 
@@ -51,19 +54,28 @@ pub fn certainty(
     weights: &[f64],
 ) -> Result<Certainty> {
     let arms = weights.len();
-    let draws = Draws::new(statistics, influences, bounds, weights)?;
+    let draws = Draws::new(Centre::new(statistics, influences, bounds, weights)?, influences, bounds, DRAWS)?;
     let mut intervals: Vec<[f64; 2]> = (0..arms).map(|arm| interval(&draws, bounds, arm)).collect();
-    for face in faces(&draws, bounds) {
-        let draws = Draws::new(statistics, influences, &face, weights)?;
-        if draws.may_be_best(influences, bounds, SURELY) {
-            for (arm, [low, high]) in intervals.iter_mut().enumerate() {
-                let [face_low, face_high] = interval(&draws, &face, arm);
-                (*low, *high) = (low.min(face_low), high.max(face_high));
-            }
-        }
+    let mut widen = |arm: usize, [low, high]: [f64; 2]| {
+        intervals[arm] = [intervals[arm][0].min(low), intervals[arm][1].max(high)];
+    };
+    let mut faces = faces(&draws, bounds)
+        .into_iter()
+        .map(|face| Ok((Centre::new(statistics, influences, &face, weights)?, face)))
+        .collect::<Result<Vec<_>>>()?;
+    faces.retain(|(centre, _)| centre.may_be_best(influences, bounds, SURELY));
+    let count = (ALL_DRAWS / faces.len().max(1)).clamp(FEW_DRAWS, DRAWS);
+    for (centre, face) in faces {
+        let draws = Draws::new(centre, influences, &face, count)?;
+        (0..arms).for_each(|arm| widen(arm, interval(&draws, &face, arm)));
     }
-    for ([low, high], weight) in intervals.iter_mut().zip(weights) {
-        (*low, *high) = (low.min(*weight), high.max(*weight));
+    for (arm, &weight) in weights.iter().enumerate() {
+        let alike = draws.centre.alike(arm, weights);
+        widen(arm, [weight, weight]);
+        if alike.len() > 1 {
+            let together = alike.iter().map(|&other| weights[other]).sum();
+            widen(arm, [bounds.clamped(arm, 0.0), bounds.clamped(arm, together)]);
+        }
     }
     if arms == 1 {
         return Ok(Certainty { weights: intervals, gain: None, p_value: None });
@@ -79,15 +91,23 @@ pub fn certainty(
 ///
 /// An arm that may be without weight in truth takes some from the others in half of all draws; where it is not one of the
 /// mixture, theirs are what they are without it. So intervals are also found without the least certain arm, without the two
-/// least certain, and so on, and with each uncertain arm beside the certain ones alone.
+/// least certain, and so on, and with each uncertain arm beside the certain ones alone; of many, some that are spread evenly.
 fn faces(draws: &Draws, bounds: &Bounds) -> Vec<Bounds> {
     let positive = |arm: usize| draws.positive(arm, bounds);
     let mut order: Vec<usize> = (0..draws.centre.weights.len()).filter(|&arm| positive(arm) > SURELY).collect();
     order.sort_by(|&a, &b| positive(b).total_cmp(&positive(a)));
     let sure = order.iter().filter(|&&arm| positive(arm) >= 1.0 - SURELY).count();
-    let nested = (sure..order.len()).map(|kept| order[..kept].to_vec());
-    let beside = order.iter().skip(sure + 1).map(|&arm| [&order[..sure], &[arm]].concat());
-    nested.chain(beside).filter_map(|free| bounds.free_only(&free)).collect()
+    let nested: Vec<Vec<usize>> = (sure..order.len()).map(|kept| order[..kept].to_vec()).collect();
+    let beside: Vec<Vec<usize>> = order.iter().skip(sure + 1).map(|&arm| [&order[..sure], &[arm]].concat()).collect();
+    spread(nested).chain(spread(beside)).filter_map(|free| bounds.free_only(&free)).collect()
+}
+
+/// All of them, or as many as are looked at, from the first to the last.
+fn spread(mut all: Vec<Vec<usize>>) -> impl Iterator<Item = Vec<usize>> {
+    let last = all.len().saturating_sub(1);
+    let places = all.len().min(FACES);
+    let place = move |step: usize| if places < 2 { 0 } else { step * last / (places - 1) };
+    (0..places).map(move |step| std::mem::take(&mut all[place(step)]))
 }
 
 /// Borders push draws away from where they were drawn around as they pushed that from the truth; so both count, where the draws

@@ -89,21 +89,26 @@ impl Until {
         Ok(())
     }
 
-    /// Whether the samples held warrant it, with a chance of error of `miss`.
-    fn judge(&self, statistics: &Statistics, mixture: &[f64], miss: f64) -> Result<Judgement> {
-        let influences = if is_enough(statistics) { Influences::new(statistics) } else { None };
-        let Some(influences) = influences else { return Ok(Judgement::default()) };
+    /// Whether the samples held warrant it, with a chance of error of `miss`; f of an arm's samples is known to range so far.
+    fn judge(&self, statistics: &Statistics, mixture: &[f64], range: f64, miss: f64) -> Result<Judgement> {
+        let Some(influences) = enough(statistics, range) else { return Ok(Judgement::default()) };
+        if mixture.len() == 1 {
+            let verdict = Verdict { samples: statistics.len(), mixture: mixture.to_vec(), within: 0.0 };
+            return Ok(Judgement { verdict: Some(verdict), in_the_way: vec![false] });
+        }
         let unbiased = statistics.unbiased();
         let arms = mixture.len();
         let z = normal::quantile(1.0 - FOR_GAIN * miss);
+        let strict = normal::quantile(1.0 - FOR_GAIN * miss / arms as f64);
+        let surely = influences.clone().at_chance(FOR_GAIN * miss / arms as f64);
         let mut in_the_way = vec![false; arms];
         // An arm whose own samples are most of what is uncertain.
         let mut blame = |arm: usize, functional: &Functional, least: f64, estimate: f64| {
-            let parts = influences.variance_by_arm(functional);
+            let parts = surely.variance_by_arm(functional);
             let variance: f64 = parts.iter().sum();
-            let low = estimate - z * variance.sqrt();
-            in_the_way[arm] |= low < least && estimate > least && parts[arm] > 0.5 * variance;
-            low
+            let is_unsure = estimate - strict * variance.sqrt() < least && estimate > least;
+            in_the_way[arm] |= is_unsure && parts[arm] > 0.5 * variance;
+            estimate - z * variance.sqrt()
         };
         let (within, miss) = match self.gap {
             Gap::Loss(loss) => (loss, miss),
@@ -124,7 +129,7 @@ impl Until {
         for arm in (0..arms).filter(|&arm| mixture[arm] < LITTLE) {
             blame(arm, &Functional::toward(&only(arm, arms), mixture), -within.max(0.0), gradient[arm] - mean);
         }
-        let is_near = within > 0.0 && Distance::new(statistics, &influences, mixture).is_within(within, miss)?;
+        let is_near = within > 0.0 && Distance::new(statistics, &influences, mixture, miss).is_within(within)?;
         let verdict = Verdict { samples: statistics.len(), mixture: mixture.to_vec(), within };
         Ok(Judgement { verdict: is_near.then_some(verdict), in_the_way })
     }
@@ -138,15 +143,18 @@ struct Judgement {
     in_the_way: Vec<bool>,
 }
 
-/// How far above the least loss a mixture can be, all but a share `miss` of the time; nothing while an arm has few samples.
-pub(crate) fn bound(statistics: &Statistics, mixture: &[f64], miss: f64) -> Result<Option<f64>> {
-    let influences = if is_enough(statistics) { Influences::new(statistics) } else { None };
-    let Some(influences) = influences else { return Ok(None) };
-    Distance::new(statistics, &influences, mixture).quantile(miss).map(Some)
+/// How far above the least loss a mixture can be, all but a share `miss` of the time; nothing while an arm has few samples, or
+/// κ between all of them is zero. f of an arm's samples is known to range so far.
+pub(crate) fn bound(statistics: &Statistics, mixture: &[f64], range: f64, miss: f64) -> Result<Option<f64>> {
+    let Some(influences) = enough(statistics, range) else { return Ok(None) };
+    Distance::new(statistics, &influences, mixture, miss).bound().map(Some)
 }
 
-fn is_enough(statistics: &Statistics) -> bool {
-    statistics.counts().iter().all(|&count| count >= LEAST_SAMPLES)
+/// The samples' influences, where there are enough of them.
+fn enough(statistics: &Statistics, range: f64) -> Option<Influences> {
+    let is_enough =
+        statistics.counts().iter().all(|&count| count >= LEAST_SAMPLES) && Influences::is_telling(statistics);
+    if is_enough { Influences::ranging(statistics, range) } else { None }
 }
 
 /// The looks of a session: at fixed numbers of samples, each with its part of the chance of error, δ/(k(k + 1)) at look k,
@@ -159,11 +167,22 @@ pub(crate) struct Looks {
     /// How many samples of each arm there should be before the next look.
     wanted: Vec<usize>,
     verdict: Option<Verdict>,
+    /// How far f of an arm's samples is known to range; 0 where only samples can tell.
+    range: f64,
 }
 
 impl Looks {
     pub(crate) fn new(until: Until, arms: usize) -> Self {
-        Self { until, looks: 0, next: FIRST * arms, wanted: vec![LEAST_SAMPLES; arms], verdict: None }
+        Self { until, looks: 0, next: FIRST * arms, wanted: vec![LEAST_SAMPLES; arms], verdict: None, range: 0.0 }
+    }
+
+    /// Says how far f of an arm's samples is known to range.
+    pub(crate) fn set_range(&mut self, range: f64) {
+        self.range = range;
+    }
+
+    pub(crate) fn range(&self) -> f64 {
+        self.range
     }
 
     pub(crate) fn until(&self) -> &Until {
@@ -179,30 +198,32 @@ impl Looks {
         self.verdict.is_none() && samples >= self.next
     }
 
-    /// Looks; `mixture` is what is to be near the optimum. A program that cannot be solved proves nothing.
-    pub(crate) fn look(&mut self, statistics: &Statistics, mixture: &[f64]) {
+    /// Looks; `mixture` is what is to be near the optimum, nothing where it cannot be found; a program that cannot be solved proves
+    /// nothing.
+    pub(crate) fn look(&mut self, statistics: &Statistics, mixture: Option<&[f64]>) {
         while self.next <= statistics.len() {
             self.looks += 1;
             self.next = self.next.saturating_add(((self.next as f64 * (GROWTH - 1.0)) as usize).max(1));
         }
         let look = f64::from(self.looks);
         let miss = (1.0 - self.until.confidence) / (look * (look + 1.0));
-        let Judgement { verdict, in_the_way } = self.until.judge(statistics, mixture, miss).unwrap_or_default();
+        let judged = mixture.map(|mixture| self.until.judge(statistics, mixture, self.range, miss).unwrap_or_default());
+        let Judgement { verdict, in_the_way } = judged.unwrap_or_default();
         self.verdict = verdict;
         for (arm, _) in in_the_way.iter().enumerate().filter(|(_, is_in_the_way)| **is_in_the_way) {
             self.wanted[arm] = self.wanted[arm].max(2 * statistics.counts()[arm]);
         }
     }
 
-    /// The arm that is to be asked before any other, given how many samples of each there are or will be: a policy has no eyes
-    /// for arms that it does not want, of which little is known, and nothing is certain without.
-    pub(crate) fn wants(&self, counts: &[usize], candidates: &[usize]) -> Option<usize> {
+    /// The arm that is to be asked before any other with pull number `pull`, given how many samples of each there are or will be: a
+    /// policy has no eyes for arms that it does not want, of which little is known, and nothing is certain without.
+    pub(crate) fn wants(&self, counts: &[usize], candidates: &[usize], pull: u64) -> Option<usize> {
         let total: usize = counts.iter().sum();
         if self.verdict.is_some() || total < LEAST_SAMPLES * counts.len() {
             return None;
         }
         // Beyond the least, every other pull is the policy's.
-        let wanted = |arm: usize| if total.is_multiple_of(2) { self.wanted[arm] } else { LEAST_SAMPLES };
+        let wanted = |arm: usize| if pull.is_multiple_of(2) { self.wanted[arm] } else { LEAST_SAMPLES };
         candidates.iter().copied().filter(|&arm| counts[arm] < wanted(arm)).min_by_key(|&arm| counts[arm])
     }
 
@@ -210,6 +231,8 @@ impl Looks {
     pub(crate) fn is_sound(&self, arms: usize) -> bool {
         self.until.check().is_ok()
             && self.next > 0
+            && self.range.is_finite()
+            && self.range >= 0.0
             && self.wanted.len() == arms
             && self.verdict.as_ref().is_none_or(|verdict| verdict.mixture.len() == arms)
     }

@@ -137,7 +137,13 @@ impl CurateDocument {
             Proportions::Best | Proportions::Mixture => "the mixture's proportions",
         };
         let other = self.tried.iter().find(|tried| tried.proportions != self.proportions);
-        let than = other.map_or(String::new(), |other| format!(", which did better than {}", name(other.proportions)));
+        let own = self.tried.iter().find(|tried| tried.proportions == self.proportions);
+        // Sets of the same rows differ by rounding.
+        let is_tie = |other: &Tried| own.is_some_and(|own| other.loss - own.loss <= 1e-9 * own.loss.abs());
+        let than = other.map_or(String::new(), |other| match is_tie(other) {
+            true => format!("; {} did as well", name(other.proportions)),
+            false => format!(", which did better than {}", name(other.proportions)),
+        });
         let plural = if exchanges == 1 { "" } else { "s" };
         let exchanges = count(exchanges);
         format!("chosen{pool} by herding and {exchanges} exchange{plural} of rows, in {}{than}", name(self.proportions))

@@ -230,6 +230,17 @@ impl Loss {
         Ok(ranges)
     }
 
+    /// How far f of an arm's samples is known to range: of precision, which is 0 or 1 a sample, and of scores with a range. Of what
+    /// has none here only samples can tell.
+    pub(crate) fn linear_spread(&self) -> f64 {
+        let spread = |term: &PreparedTerm| match &term.linear {
+            Some(Linear::Precision(_)) => term.weight.abs(),
+            Some(Linear::Score(_, Some((least, greatest)))) => term.weight.abs() * (greatest - least),
+            _ => 0.0,
+        };
+        self.terms.iter().map(spread).sum()
+    }
+
     /// Whether samples of these rows can be evaluated.
     ///
     /// # Errors

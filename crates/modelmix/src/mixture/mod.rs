@@ -141,12 +141,26 @@ pub fn solve(arms: &RecordedArms, loss: &Loss) -> Result<Mixture> {
 /// # Errors
 /// As [`solve`], and bounds for another number of arms.
 pub fn solve_within(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
+    solve_surely(arms, loss, bounds, &Program::new(arms, loss)?)
+}
+
+/// With how sure it is.
+fn solve_surely(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
+    let mut mixture = solve_program(arms, loss, bounds, program)?;
+    if let Some(certainty) = program.certainty(bounds, &mixture.weights(), loss.linear_spread())? {
+        mixture.arms.iter_mut().zip(certainty.weights).for_each(|(arm, interval)| arm.interval = Some(interval));
+        (mixture.gain_interval, mixture.p_value) = (certainty.gain, certainty.p_value);
+    }
+    Ok(mixture)
+}
+
+/// Without, for callers who do not look at that.
+pub(crate) fn solve_plainly(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
     solve_program(arms, loss, bounds, &Program::new(arms, loss)?)
 }
 
 fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
     let best = program.minimize(bounds, &vec![1.0 / arms.len() as f64; arms.len()])?;
-    let certainty = program.certainty(bounds, &best.weights)?;
     let mut reports = Vec::with_capacity(arms.len());
     let mut alone = Vec::with_capacity(arms.len());
     for (index, arm) in arms.iter().enumerate() {
@@ -158,7 +172,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
             name: arm.name.clone(),
             samples: arm.features.len(),
             weight: best.weights[index],
-            interval: certainty.as_ref().map(|certainty| certainty.weights[index]),
+            interval: None,
             loss: value + program.constant(),
             terms,
             adds: match bounds.without(index) {
@@ -179,8 +193,8 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
         terms: program.at(&best.weights).1,
         best_single,
         gain: alone[best_single] - best.value,
-        gain_interval: certainty.as_ref().and_then(|certainty| certainty.gain),
-        p_value: certainty.as_ref().and_then(|certainty| certainty.p_value),
+        gain_interval: None,
+        p_value: None,
         form: program.form().clone(),
         constant: loss.constant(),
     })

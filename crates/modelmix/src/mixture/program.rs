@@ -75,9 +75,10 @@ impl Program {
     }
 
     /// How sure the optimal weights are, where all terms are means over samples or pairs of them, and every arm has two.
-    pub(super) fn certainty(&self, bounds: &Bounds, weights: &[f64]) -> Result<Option<Certainty>> {
+    /// f of an arm's samples is known to range so far.
+    pub(super) fn certainty(&self, bounds: &Bounds, weights: &[f64], range: f64) -> Result<Option<Certainty>> {
         let Some(statistics) = &self.statistics else { return Ok(None) };
-        let Some(influences) = Influences::new(statistics) else { return Ok(None) };
+        let Some(influences) = Influences::ranging(statistics, range) else { return Ok(None) };
         let influences = influences.with_reference(&self.by_row)?;
         certainty(statistics, &influences, bounds, weights).map(Some)
     }

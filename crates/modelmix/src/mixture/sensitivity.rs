@@ -4,9 +4,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::program::Program;
 use super::worth::score;
-use super::{Mixture, solve_program};
+use super::{Mixture, solve_plainly};
 use crate::arms::RecordedArms;
 use crate::error::{Error, Result};
 use crate::loss::Loss;
@@ -111,7 +110,7 @@ pub(super) fn sensitivity(
     bandwidths: &Bandwidths,
 ) -> Result<SensitivityDocument> {
     let in_use = loss.bandwidth()?;
-    let solve = |other: &Loss| solve_program(arms, other, bounds, &Program::new(arms, other)?);
+    let solve = |other: &Loss| solve_plainly(arms, other, bounds);
     let points = match bandwidths {
         Bandwidths::Auto => (-STEPS..=STEPS)
             .map(|step| {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::front::{FrontDocument, front};
 use super::program::Program;
 use super::sensitivity::{Bandwidths, SensitivityDocument, sensitivity};
-use super::{Mixture, TermValue, pairs, solve_program};
+use super::{Mixture, TermValue, pairs, solve_surely};
 use crate::arms::{RecordedArms, by_arm};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
@@ -232,7 +232,7 @@ pub fn solve_asking(
         loss.bandwidth()?;
     }
     let program = Program::new(arms, loss)?;
-    let best = solve_program(arms, loss, bounds, &program)?;
+    let best = solve_surely(arms, loss, bounds, &program)?;
     let answer = Answer { program: &program, best: &best, bounds };
     let worth = Worth {
         subsets: questions.subsets.then(|| answer.subsets()).transpose()?,

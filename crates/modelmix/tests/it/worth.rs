@@ -6,7 +6,6 @@ mod cheapest;
 mod front;
 mod sensitivity;
 mod subsets;
-mod timing;
 
 use modelmix::Quadratic;
 use modelmix::random::Random;

@@ -2,7 +2,7 @@
 
 use modelmix::random::Random;
 use modelmix::session::{Snapshot, Values};
-use modelmix::{Certified, Error, Gap, Session, SessionSettings, Until};
+use modelmix::{Certified, Error, Gap, Ranges, Session, SessionSettings, Until};
 
 use super::Places;
 use crate::worlds::Program;
@@ -94,18 +94,143 @@ fn sessions(world: &Places, until: Until, count: u64, rounds: usize) -> Tally {
 }
 
 /// Of 1,000 sessions that ask for 95% confidence, no more than 50 stop where they should not, plus three standard deviations of
-/// binomial(1000, 0.05), 21. Had they stopped when they first looked, many would have.
+/// binomial(1000, 0.05), 21; and of the 167 of each problem no more than 8, plus 9. Had they stopped when they first looked, many
+/// would have.
 #[test]
 fn sessions_are_wrong_no_more_often_than_they_say() {
     let (mut wrong, mut hasty, mut stopped, mut all) = (0, 0, 0, 0);
-    for world in problems() {
-        let tally = sessions(&world, Until::new(Gap::Share(0.04)), 167, 4000);
+    for (number, world) in problems().iter().enumerate() {
+        let tally = sessions(world, Until::new(Gap::Share(0.04)), 167, 4000);
+        assert!(tally.wrong <= 17, "{} of 167 in problem {number}", tally.wrong);
         (wrong, hasty) = (wrong + tally.wrong, hasty + tally.hasty);
         (stopped, all) = (stopped + tally.stopped, all + tally.sessions);
     }
     assert!(all >= 1000 && wrong <= 71, "{wrong} of {all}");
-    assert!(hasty >= 200, "{hasty} of {all}");
+    assert!(hasty >= 150, "{hasty} of {all}");
     assert!(stopped >= 700, "{stopped} of {all} stop at all");
+}
+
+/// Sessions that want as many good samples as there can be, of models with these chances of a good one: how many of so many stop, and
+/// how many of them with a model that is worse than the best one by more than 0.05.
+fn bernoulli(chances: &[f64], settings: &SessionSettings, ranges: Option<Ranges>, count: u64) -> (usize, usize) {
+    let names: Vec<String> = (0..chances.len()).map(|arm| format!("arm {arm}")).collect();
+    let best = chances.iter().copied().fold(0.0, f64::max);
+    let (mut stopped, mut wrong) = (0, 0);
+    for seed in 0..count {
+        let settings = SessionSettings { seed, until: Some(Until::new(Gap::Loss(0.05))), ..settings.clone() };
+        let mut session = Session::on_values(names.clone(), ranges, &settings).unwrap();
+        let mut random = Random::stream(seed, 1);
+        let zeros = vec![0.0; 3000];
+        while !session.is_done() && session.statistics().len() + settings.batch < 3000 {
+            let pull = session.ask().unwrap();
+            let held = session.statistics().len();
+            let goods: Vec<f64> =
+                (0..pull.count).map(|_| f64::from(u8::from(random.unit() < chances[pull.arm]))).collect();
+            let told: Vec<Values<'_>> = goods
+                .iter()
+                .enumerate()
+                .map(|(index, good)| Values { kappa: &zeros[..held + index], own: 0.0, linear: -good })
+                .collect();
+            session.tell_values(pull.id, &told).unwrap();
+        }
+        if let Some(verdict) = session.verdict() {
+            let reached: f64 = verdict.mixture.iter().zip(chances).map(|(weight, chance)| weight * chance).sum();
+            (stopped, wrong) = (stopped + 1, wrong + usize::from(best - reached > 0.05));
+        }
+    }
+    (stopped, wrong)
+}
+
+/// Ten samples that are all bad do not prove that a model is; nor do batches or another policy make it so. 5% of 300 are 15, three
+/// standard deviations 11.
+#[test]
+fn rare_values_are_reckoned_with() {
+    let ranges = Some(Ranges { kappa: (0.0, 0.0), linear: (-1.0, 0.0) });
+    let usual = SessionSettings::default();
+    let uniform = SessionSettings { policy: "uniform".parse().unwrap(), ..usual.clone() };
+    let batches = SessionSettings { batch: 4, ..usual.clone() };
+    for (chances, settings) in [
+        (&[0.1, 0.2][..], &usual),
+        (&[0.02, 0.1], &usual),
+        (&[0.02, 0.1], &uniform),
+        (&[0.05, 0.15], &batches),
+        (&[0.3, 0.9, 0.3, 0.8], &usual),
+    ] {
+        let (stopped, wrong) = bernoulli(chances, settings, ranges, 300);
+        assert!(wrong <= 26, "{chances:?}: {wrong} of {stopped}");
+        assert!(stopped >= 200, "{chances:?}: {stopped}");
+    }
+}
+
+/// Beyond the first ten of an arm every other pull is the policy's, in batches too.
+#[test]
+fn batches_leave_the_policy_half_of_the_pulls() {
+    let settings = SessionSettings { batch: 2, until: Some(Until::new(Gap::Loss(1e-6))), ..SessionSettings::default() };
+    let mut session = Session::on_values(["good", "bad", "worse"], None, &settings).unwrap();
+    let mut random = Random::seeded(5);
+    for _ in 0..500 {
+        let pull = session.ask().unwrap();
+        let zeros = vec![0.0; session.statistics().len() + 1];
+        let linear = [0.0, 1.0, 1.5][pull.arm];
+        let told = [0, 1].map(|more| Values {
+            kappa: &zeros[..zeros.len() - 1 + more],
+            own: 0.0,
+            linear: linear + 3.0 * random.normal(),
+        });
+        session.tell_values(pull.id, &told).unwrap();
+    }
+    assert!(session.statistics().counts()[0] >= 400, "{:?}", session.statistics().counts());
+}
+
+/// One arm is the best there is as soon as it is known; policies that drop arms cannot be sure of them.
+#[test]
+fn a_single_arm_is_enough_and_arms_that_are_dropped_are_not() {
+    let until = Some(Until::new(Gap::Share(0.05)));
+    let mut session =
+        Session::on_values(["only"], None, &SessionSettings { until, ..SessionSettings::default() }).unwrap();
+    for told in 0..20 {
+        assert!(!session.is_done());
+        let pull = session.ask().unwrap();
+        session.tell_values(pull.id, &[Values { kappa: &vec![0.1; told], own: 1.0, linear: 0.0 }]).unwrap();
+    }
+    assert!(session.is_done());
+    let settings =
+        SessionSettings { policy: "halving".parse().unwrap(), rounds: Some(100), until, ..SessionSettings::default() };
+    let error = Session::on_values(["a", "b"], None, &settings).unwrap_err().to_string();
+    assert!(error.contains("until") && error.contains("halving") && error.contains("dropped"), "{error}");
+}
+
+/// κ of which all is zero between different samples, as of a kernel that is far too narrow, tells nothing.
+#[test]
+fn a_kernel_that_sees_nothing_is_not_certain() {
+    let until = Some(Until::new(Gap::Loss(1e-6)));
+    let mut session =
+        Session::on_values(["a", "b"], None, &SessionSettings { until, ..SessionSettings::default() }).unwrap();
+    for told in 0..200 {
+        let pull = session.ask().unwrap();
+        session.tell_values(pull.id, &[Values { kappa: &vec![0.0; told], own: 1.0, linear: 0.0 }]).unwrap();
+    }
+    assert!(!session.is_done() && session.report().unwrap().bound_on_weights.is_none());
+}
+
+/// With many arms the bound is the plain one; it is no less than what a session is stopped by.
+#[test]
+fn many_arms_have_bounds_too() {
+    let arms = 80;
+    let settings = SessionSettings { until: Some(Until::new(Gap::Loss(0.4))), ..SessionSettings::default() };
+    let mut session = Session::on_values((0..arms).map(|arm| arm.to_string()), None, &settings).unwrap();
+    let mut random = Random::seeded(1);
+    while !session.is_done() {
+        let pull = session.ask().unwrap();
+        let zeros = vec![0.0; session.statistics().len()];
+        let linear = 0.02 * pull.arm as f64 + 0.3 * random.normal();
+        session.tell_values(pull.id, &[Values { kappa: &zeros, own: 0.0, linear }]).unwrap();
+        assert!(zeros.len() < 20_000);
+    }
+    let report = session.report().unwrap();
+    let mixture = report.verdict.unwrap().mixture;
+    let truly: f64 = mixture.iter().enumerate().map(|(arm, weight)| 0.02 * arm as f64 * weight).sum();
+    assert!(report.bound_on_weights.unwrap() <= 0.4 && truly <= 0.4);
 }
 
 /// All of it, as in `docs/certainty.md`.

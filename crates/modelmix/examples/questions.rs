@@ -1,0 +1,129 @@
+//! What the questions beside the best mixture cost, and what sessions pay for knowing more, as Markdown.
+//!
+//! `cargo run --release -p modelmix --example questions`
+
+use std::error::Error;
+use std::time::Instant;
+
+use modelmix::mixture::{Bandwidths, Budget, Questions, solve_asking, statistics};
+use modelmix::random::Random;
+use modelmix::session::{Forget, StreamSettings};
+use modelmix::simplex::Bounds;
+use modelmix::{
+    Curation, Features, Gap, Inputs, Loss, Objective, RecordedArm, RecordedArms, Selection, Session, SessionSettings,
+    Until, curate, solve,
+};
+
+const WIDTH: usize = 64;
+
+/// Normal points around centres that overlap, and a score a sample.
+fn arms(count: usize, rows: usize) -> modelmix::Result<RecordedArms> {
+    let mut random = Random::seeded(count as u64);
+    let arm = |arm: usize| {
+        let centre: Vec<f64> = (0..WIDTH).map(|_| 0.5 * random.normal()).collect();
+        let values = (0..rows * WIDTH).map(|at| (centre[at % WIDTH] + random.normal()) as f32).collect();
+        let good = (0..rows).map(|_| random.unit()).collect();
+        Ok(RecordedArm::new(format!("arm{arm}"), Features::new(WIDTH, values)?).with_score("good", good))
+    };
+    RecordedArms::new((0..count).map(arm).collect::<modelmix::Result<Vec<_>>>()?)
+}
+
+/// The least of several runs, in milliseconds.
+fn milliseconds<R>(runs: usize, mut work: impl FnMut() -> modelmix::Result<R>) -> modelmix::Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..runs {
+        let start = Instant::now();
+        std::hint::black_box(work()?);
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    Ok(1e3 * least)
+}
+
+fn offline() -> Result<(), Box<dyn Error>> {
+    println!(
+        "| arms × samples | kernels | solve | certainty | best k | cheapest | front, linear | front, mmd | 9 bandwidths |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for (count, rows, runs) in [(5, 1500, 5), (12, 600, 5), (20, 400, 3), (64, 100, 2)] {
+        let arms = arms(count, rows)?;
+        let reference = arms[0].features.select(0..rows.min(300))?;
+        let prepare = |text: &str| -> modelmix::Result<Loss> {
+            Objective::parse(text)?.prepare(Inputs::new().arms(&arms).reference(reference.clone()))
+        };
+        let loss = prepare("rke(bandwidth=8)")?;
+        let bounds = Bounds::simplex(count);
+        let kernels = milliseconds(runs, || statistics(&arms, &loss))?;
+        let all = milliseconds(runs, || solve(&arms, &loss))?;
+        let ask = |questions: Questions| -> modelmix::Result<f64> {
+            Ok(milliseconds(runs, || solve_asking(&arms, &loss, &bounds, &questions))? - all)
+        };
+        let subsets = ask(Questions { subsets: true, ..Questions::default() })?;
+        let fees = arms.names().into_iter().enumerate().map(|(arm, name)| (name, 5.0 + (arm % 4) as f64));
+        let budget = Some(Budget::by_arm(&arms.names(), fees, None, None, "5%".parse()?)?);
+        let cheapest = ask(Questions { budget, ..Questions::default() })?;
+        let mut fronts = Vec::new();
+        for second in ["-1*good", "mmd(bandwidth=8)"] {
+            fronts.push(ask(Questions { front: Some(prepare(second)?), ..Questions::default() })?);
+        }
+        let bandwidths = ask(Questions { bandwidths: Some(Bandwidths::Auto), ..Questions::default() })?;
+        // Without the certainty a solve is its kernels and a program of microseconds.
+        println!(
+            "| {count} × {rows} | {kernels:.1} | {all:.1} | {:.1} | {subsets:.1} | {cheapest:.1} | {:.1} | {:.1} | {bandwidths:.1} |",
+            all - kernels,
+            fronts[0],
+            fronts[1]
+        );
+    }
+    println!("\nMilliseconds; questions beyond the solve that they come with.\n");
+    println!("| curate | milliseconds |\n|---|---|");
+    for (rows, chosen) in [(1500, 100), (1500, 1000), (10_000, 1000)] {
+        let arms = arms(5, rows)?;
+        let loss = Objective::parse("rke(bandwidth=8)")?.prepare(Inputs::new().arms(&arms))?;
+        let settings = Curation { count: chosen, ..Curation::default() };
+        println!("| {chosen} of 5 × {rows} | {:.0} |", milliseconds(1, || curate(&arms, &loss, &settings))?);
+    }
+    Ok(())
+}
+
+fn sessions() -> Result<(), Box<dyn Error>> {
+    println!(
+        "\n| session of 1,000 rounds | 5 arms: a round | a report | 20 arms: a round | a report | 64 arms: a round | a report |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let usual = SessionSettings::default();
+    let until = |gap| SessionSettings { until: Some(Until::new(gap)), ..SessionSettings::default() };
+    let kinds = [
+        ("plain", usual.clone()),
+        ("until 1e-9, which it never is", until(Gap::Loss(1e-9))),
+        ("better half", SessionSettings { select: Selection::BetterHalf, ..usual.clone() }),
+        ("alarm", SessionSettings { alarm: Some(0.01), ..usual.clone() }),
+        ("half-life 300", SessionSettings { forget: Some(Forget::HalfLife(300.0)), ..usual.clone() }),
+        ("window 300", SessionSettings { forget: Some(Forget::Window(300)), ..usual.clone() }),
+        ("hold 300", SessionSettings { stream: Some(StreamSettings { hold: 300, error: 0.05 }), ..usual }),
+    ];
+    for (name, settings) in kinds {
+        let mut cells = Vec::new();
+        for count in [5, 20, 64] {
+            let arms = arms(count, 250)?;
+            let loss = Objective::parse("rke(bandwidth=8)")?.prepare(Inputs::new())?;
+            let mut session = Session::new(arms.names(), loss, &settings)?;
+            let mut next = vec![0; count];
+            let start = Instant::now();
+            for _ in 0..1000 {
+                let pull = session.ask()?;
+                let row = next[pull.arm] % 250;
+                next[pull.arm] += 1;
+                session.tell(pull.id, &arms[pull.arm].features.select(row..row + 1)?)?;
+            }
+            let round = 1e3 * start.elapsed().as_secs_f64();
+            cells.push(format!("{round:.0} µs | {:.1} ms", milliseconds(3, || session.report())?));
+        }
+        println!("| {name} | {} |", cells.join(" | "));
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    offline()?;
+    sessions()
+}
