@@ -111,6 +111,7 @@ def run(
     ordered: bool = True,
     until: str | float | None = None,
     confidence: float = 0.95,
+    certify: Literal["weights", "shares"] = "weights",
     rate: Rate | None = None,
     save: Save | None = None,
     keep: bool = True,
@@ -159,9 +160,9 @@ def run(
     ``ordered=False`` tells them as they come, which is quicker where some arms are slow. Ctrl-C
     does not wait for calls that are under way on threads.
 
-    With ``until`` the run ends before the budget is spent, once the weights are known to be near
-    enough to the optimum: within ``"5%"`` of the gain, or within so much of the loss, at that
-    ``confidence`` (see :class:`Session`).
+    With ``until`` the run ends before the budget is spent, once the weights, or the shares of the
+    samples, are known to be near enough to the optimum: within ``"5%"`` of the gain, or within so
+    much of the loss, at that ``confidence`` (see :class:`Session`).
 
     With ``select="better-half"`` only the samples that the session keeps are in ``Run.samples``;
     ``save`` is called with all.
@@ -187,6 +188,7 @@ def run(
         rounds=budget,
         until=until,
         confidence=confidence,
+        certify=certify,
         storage=storage,
         select=select,
         hold=hold,
@@ -210,6 +212,7 @@ def run(
             # it sees to samples of every arm, so that another one asks otherwise
             "until": None if until is None else str(until),
             "confidence": None if until is None else confidence,
+            "certify": None if until is None else certify,
             "hold": hold,
             "feature_error": feature_error,
             "forget": forget,

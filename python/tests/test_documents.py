@@ -222,6 +222,7 @@ COPIED: list[Any] = [
     hand_simulation()["adaptive"],
     hand_simulation()["adaptive"].loss,
     hand_session().arms[2],
+    results.Verdict(640, {"flux": 0.75, "sdxl": 0.25}, 0.001),
     results.FeatureError(2500, 0.02, 1000, 0.9, -0.002, 0.001, 0.0003, 0.0002, None, None),
     results.SimulatedFeatures(2500, 0.9, 0.002, 0.0003),
     *[make() for make in HANDS.values()],

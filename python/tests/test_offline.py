@@ -201,10 +201,10 @@ def test_simulated_sessions_stop(specialists: dict[str, Array], reference: Array
         assert found is not None
         return found
 
-    near, nearer = stopped("60%", 2000), stopped("30%", 2000)
+    near, nearer = stopped("80%", 3000), stopped("5%", 3000)
     assert near.share == nearer.share == 1.0 and near.wrong == nearer.wrong == 0.0
     # to be surer of more takes longer
-    assert near.round is not None and nearer.round is not None and 50 < near.round < nearer.round < 2000
+    assert near.round is not None and nearer.round is not None and 50 < near.round < nearer.round < 3000
     # a session that cannot be sure in time does not say that it is
     assert stopped("1%", 200) == results.Stopped(None, 0.0, 0.0)
 

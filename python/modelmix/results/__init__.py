@@ -10,12 +10,12 @@ from .front import Front, FrontPoint
 from .mixture import Mixture, MixtureArm
 from .scores import Estimate, Prdc, ScoredMixture, ScoredSet, Scores
 from .sensitivity import Sensitivity, SensitivityPoint
-from .session import FeatureError, SessionArm, SessionReport
+from .session import FeatureError, SessionArm, SessionReport, Verdict
 from .simulation import SimulatedFeatures, SimulatedPolicy, Simulation, Spread, Stopped
 from .worth import Cheapest, Subset, Subsets
 
 __all__ = [
     "Cheapest", "Curated", "CuratedArm", "Estimate", "FeatureError", "Front", "FrontPoint", "Mixture", "MixtureArm", "Prdc",
     "RandomDraws", "ScoredMixture", "ScoredSet", "Scores", "Sensitivity", "SensitivityPoint", "SessionArm", "SessionReport",
-    "SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped", "Subset", "Subsets", "TermValue", "Tried",
+    "SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped", "Subset", "Subsets", "TermValue", "Tried", "Verdict",
 ]  # fmt: skip

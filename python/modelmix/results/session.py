@@ -70,6 +70,18 @@ class FeatureError:
         return f"{pairs}; bias of the mixture's score {brief(self.score_bias)} ± {brief(self.score_bias_error)}"
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What a session may be stopped by."""
+
+    #: Samples held at that time.
+    samples: int
+    #: The mixture that is near the optimum, by arm.
+    mixture: dict[str, float]
+    #: By how much it misses the least loss at most, with the confidence asked for.
+    within: float
+
+
 @dataclass(frozen=True, repr=False)
 class SessionReport(Result):
     """Where a session stands."""
@@ -97,9 +109,9 @@ class SessionReport(Result):
     #: asked for (95% where none was), at this moment; none while an arm has fewer than ten samples.
     bound_on_weights: float | None = None
     bound_on_shares: float | None = None
-    #: Whether the session may stop, and what by: ``{"samples": …, "mixture": […], "within": …}``.
+    #: Whether the session may stop, and what by.
     is_done: bool = False
-    verdict: dict[str, Any] | None = None
+    verdict: Verdict | None = None
     #: What random features do to these numbers, once a session with ``hold`` has let samples go.
     feature_error: FeatureError | None = None
     #: How many samples are kept, their loss, and what everyone who is handed them must know; none where all are kept.
@@ -125,6 +137,10 @@ class SessionReport(Result):
     def _read(cls, document: dict[str, Any], objective: str | None) -> SessionReport:
         arms = tuple(SessionArm(**arm) for arm in document["arms"])
         best, flat = document["best_single"], document["form"]["quadratic"]
+        stopped = document["verdict"]
+        if stopped is not None:
+            shares = zip((arm.name for arm in arms), stopped["mixture"], strict=True)
+            stopped = Verdict(stopped["samples"], dict(shares), stopped["within"])
         return cls(
             policy=document["policy"],
             objective=objective,
@@ -141,7 +157,7 @@ class SessionReport(Result):
             bound_on_weights=document["bound_on_weights"],
             bound_on_shares=document["bound_on_shares"],
             is_done=document["is_done"],
-            verdict=document["verdict"],
+            verdict=stopped,
             feature_error=FeatureError(**document["feature_error"]) if "feature_error" in document else None,
             kept=document.get("kept"),
             kept_loss=document.get("kept_loss"),
