@@ -1,9 +1,10 @@
 //! How far above the least loss a mixture can be, as far as samples tell.
 
-use super::centre::{Axes, with_gradient};
+use super::centre::{Axes, only, with_gradient};
+use super::until::Gap;
 use crate::compute::{Matrix, check_stopped};
 use crate::error::Result;
-use crate::influence::Influences;
+use crate::influence::{Functional, Influences};
 use crate::normal;
 use crate::quadratic::Quadratic;
 use crate::random::Random;
@@ -18,7 +19,7 @@ const DIRECTIONS: usize = 512;
 /// Noise that is so much farther than its dimensions' root has a probability below 1e-30.
 const FAR: f64 = 14.0;
 /// How many draws a quantile is taken of, at least and at most.
-const DRAWS: [usize; 2] = [400, 8000];
+const DRAWS: [usize; 2] = [1000, 8000];
 /// Draws beyond a quantile that is taken of them.
 const BEYOND: f64 = 20.0;
 /// With more arms than these only the plain bound is given, which needs neither draws nor directions.
@@ -29,13 +30,18 @@ const MANY: usize = 48;
 /// The gradient is known up to normal noise, ĥ + ξ, and less curvature makes φ larger. φ is convex in h. So a share 1 − δ of draws
 /// φ(ĥ + ξ) lies below the truth with probability δ at most, w being fixed: where it does, ĥ lies beyond a half-space of
 /// probability δ whose border touches the level set of φ at h, and which does not depend on ĥ.
+///
+/// The same is true of φ less a share of the gain over the best single arm b, φ(h) − s·min over b of (L(b) − L(w)): it is convex in
+/// the gradient and the differences of losses together, whose noise is normal too.
 pub(crate) struct Distance {
     weights: Vec<f64>,
     /// Not more curved than the loss, with the unbiased gradient at the weights.
     form: Quadratic,
     /// By arm: the slope from the weights toward it, and its standard error.
     slopes: Vec<(f64, f64)>,
-    /// L with LLᵀ the covariance of the gradient, relative to its mean over the weights.
+    /// By arm: its loss less that of the weights.
+    ahead: Vec<f64>,
+    /// L with LLᵀ the covariance of the slopes toward all arms and, below them, of the differences of losses.
     factor: Matrix,
     bounds: Bounds,
     /// The chance of error.
@@ -48,13 +54,14 @@ impl Distance {
         let influences = influences.clone().at_chance(miss);
         let unbiased = statistics.unbiased();
         let arms = weights.len();
-        let covariance = influences.gradient_covariance(weights);
-        let row = |i: usize| -> f64 { (0..arms).map(|j| covariance[i * arms + j] * weights[j]).sum() };
-        let rows: Vec<f64> = (0..arms).map(row).collect();
-        let mean: f64 = rows.iter().zip(weights).map(|(row, weight)| row * weight).sum();
+        let toward = (0..arms).map(|arm| Functional::toward(&only(arm, arms), weights));
+        let ahead = (0..arms).map(|arm| Functional::difference(&only(arm, arms), weights));
+        let is_many = arms > MANY;
+        let size = if is_many { arms } else { 2 * arms };
+        let covariance = influences.covariance(&toward.chain(ahead).take(size).collect::<Vec<_>>());
         // What rounding leaves of a variance of nothing may be negative.
         let entry = |i: usize, j: usize| {
-            let value = covariance[i * arms + j] - rows[i] - rows[j] + mean;
+            let value = covariance[i * size + j];
             if i == j { value.max(0.0) } else { value }
         };
         let gradient = unbiased.gradient(weights);
@@ -65,7 +72,8 @@ impl Distance {
             form: with_gradient(&curved, &unbiased, weights),
             weights: weights.to_vec(),
             slopes: (0..arms).map(|arm| (gradient[arm] - level, entry(arm, arm).sqrt())).collect(),
-            factor: if arms > MANY { Matrix::zeros(arms, 0) } else { Matrix::from_fn(arms, arms, entry).factor() },
+            ahead: (0..arms).map(|arm| unbiased.single(arm) - unbiased.value(weights)).collect(),
+            factor: if is_many { Matrix::zeros(size, 0) } else { Matrix::from_fn(size, size, entry).factor() },
             bounds: Bounds::simplex(arms),
             miss,
         }
@@ -91,7 +99,7 @@ impl Distance {
     /// What φ exceeds with the chance of error: by draws, or, where there cannot be draws enough, by halving what is left.
     pub(crate) fn bound(&self) -> Result<f64> {
         let plain = self.plain();
-        if self.weights.len() > MANY || plain == 0.0 {
+        if self.is_many() || plain == 0.0 {
             return Ok(plain);
         }
         let count = ((BEYOND / self.miss) as usize).max(DRAWS[0]);
@@ -99,7 +107,7 @@ impl Distance {
             let (mut low, mut high) = (0.0, plain);
             while high - low > 0.02 * high {
                 let middle = 0.5 * (low + high);
-                (low, high) = if self.is_within(middle)? { (low, middle) } else { (middle, high) };
+                (low, high) = if self.is_within(Gap::Loss(middle))? { (low, middle) } else { (middle, high) };
             }
             return Ok(high);
         }
@@ -117,16 +125,17 @@ impl Distance {
         Ok(drawn[place.min(count - 1)].min(plain))
     }
 
-    /// Whether φ exceeds `allowed` with no more than the chance of error, however small that is: along each of many
+    /// Whether φ exceeds what is allowed with no more than the chance of error, however small that is: along each of many
     /// directions the noise must be so large, which has a chi-square law. The mean over directions is known up to an error of its
-    /// own, two of which count.
-    pub(crate) fn is_within(&self, allowed: f64) -> Result<bool> {
-        if self.plain() <= allowed {
+    /// own, two of which count. With many arms nothing is known of shares of the gain here.
+    pub(crate) fn is_within(&self, gap: Gap) -> Result<bool> {
+        if matches!(gap, Gap::Loss(allowed) if self.plain() <= allowed) {
             return Ok(true);
         }
         let rank = self.factor.columns();
         let (mut random, mut solver) = (Random::seeded(3), Solver::default());
-        if self.weights.len() > MANY || self.at(&vec![0.0; self.weights.len()], 0.0, &mut solver)?.0 > allowed {
+        let still = vec![0.0; 2 * self.weights.len()];
+        if self.is_many() || self.at(&still, 0.0, &mut solver)?.0 > self.allowed(gap, &still, 0.0).0 {
             return Ok(false);
         }
         let pairs = DIRECTIONS / 2;
@@ -139,7 +148,7 @@ impl Distance {
             let opposite: Vec<f64> = along.iter().map(|x| -x).collect();
             let mut pair = 0.0;
             for along in [along, opposite] {
-                let far = self.reach(&along, allowed, &mut solver)?;
+                let far = self.reach(&along, gap, &mut solver)?;
                 pair += 0.5 * normal::chi_square_tail(rank, far * far);
             }
             (sum, squares) = (sum + pair, squares + pair * pair);
@@ -153,35 +162,40 @@ impl Distance {
         Ok(mean + 2.0 * error <= self.miss)
     }
 
-    /// How far along a direction φ stays below `allowed`: Newton's method on √φ, which is nearly straight, within a bracket.
-    fn reach(&self, along: &[f64], allowed: f64, solver: &mut Solver) -> Result<f64> {
-        let farthest = FAR + (self.factor.columns() as f64).sqrt();
-        let (mut low, mut high) = (0.0, farthest);
-        let (mut far, target) = (0.25 * farthest, allowed.sqrt());
-        let mut is_bracketed = false;
-        for _ in 0..40 {
-            let (value, slope) = self.at(along, far, solver)?;
-            let root = value.sqrt();
-            if value > allowed {
-                (high, is_bracketed) = (far, true);
-            } else {
-                low = far;
+    /// Whether there are too many arms for more than the plain bound.
+    pub(crate) fn is_many(&self) -> bool {
+        self.weights.len() > MANY
+    }
+
+    /// What φ may be with so much noise, and its derivative.
+    fn allowed(&self, gap: Gap, along: &[f64], far: f64) -> (f64, f64) {
+        match gap {
+            Gap::Loss(loss) => (loss, 0.0),
+            Gap::Share(share) => {
+                let noise = &along[self.ahead.len()..];
+                let gains = self.ahead.iter().zip(noise).map(|(ahead, noise)| (ahead + far * noise, *noise));
+                let least = gains.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0.0));
+                (share * least.0, share * least.1)
             }
-            if (root - target).abs() <= 1e-3 * target {
+        }
+    }
+
+    /// How far along a direction φ stays below what is allowed. The difference ψ is convex, and negative at the start, so that
+    /// Newton's method comes down to its root from beyond it.
+    fn reach(&self, along: &[f64], gap: Gap, solver: &mut Solver) -> Result<f64> {
+        let mut far = FAR + (self.factor.columns() as f64).sqrt();
+        for _ in 0..60 {
+            let ((value, slope), (allowed, change)) = (self.at(along, far, solver)?, self.allowed(gap, along, far));
+            let (above, rise) = (value - allowed, slope - change);
+            if above <= 0.0 || rise <= 0.0 {
                 break;
             }
-            let next = far - (root - target) * 2.0 * root / slope;
-            far = if next > low && next < high {
-                next
-            } else if is_bracketed {
-                0.5 * (low + high)
-            } else {
-                farthest
-            };
-            if low >= farthest || high - low < 1e-3 * high {
+            let step = above / rise;
+            far -= step;
+            if step < 1e-3 * far {
                 break;
             }
         }
-        Ok(if low >= farthest { farthest } else { far })
+        Ok(far.max(0.0))
     }
 }

@@ -110,8 +110,13 @@ impl Until {
             in_the_way[arm] |= is_unsure && parts[arm] > 0.5 * variance;
             estimate - z * variance.sqrt()
         };
-        let (within, miss) = match self.gap {
-            Gap::Loss(loss) => (loss, miss),
+        // Weights were optimised on the samples, which makes them look better than they are by as much as they miss.
+        let gap = match self.gap {
+            Gap::Share(share) if self.of == Certified::Weights => Gap::Share(share / (1.0 + share)),
+            gap => gap,
+        };
+        let within = match gap {
+            Gap::Loss(loss) => loss,
             Gap::Share(share) => {
                 let ahead: Vec<f64> = (0..arms).map(|arm| unbiased.single(arm) - unbiased.value(mixture)).collect();
                 let half = 0.5 * ahead.iter().copied().fold(f64::INFINITY, f64::min);
@@ -119,9 +124,7 @@ impl Until {
                 for (arm, &ahead) in ahead.iter().enumerate() {
                     gain = gain.min(blame(arm, &Functional::difference(&only(arm, arms), mixture), half, ahead));
                 }
-                // Weights were optimised on the samples, which makes them look better than they are by as much as they miss.
-                let share = if self.of == Certified::Weights { share / (1.0 + share) } else { share };
-                (share * gain, (1.0 - FOR_GAIN) * miss)
+                share * gain
             }
         };
         let gradient = unbiased.gradient(mixture);
@@ -129,7 +132,16 @@ impl Until {
         for arm in (0..arms).filter(|&arm| mixture[arm] < LITTLE) {
             blame(arm, &Functional::toward(&only(arm, arms), mixture), -within.max(0.0), gradient[arm] - mean);
         }
-        let is_near = within > 0.0 && Distance::new(statistics, &influences, mixture, miss).is_within(within)?;
+        let distance = Distance::new(statistics, &influences, mixture, miss);
+        // With many arms a share of the gain is one of its lower bound, for which a part of the chance of error was set aside.
+        let is_near = match gap {
+            Gap::Share(_) if distance.is_many() => {
+                let rest = Distance::new(statistics, &influences, mixture, (1.0 - FOR_GAIN) * miss);
+                within > 0.0 && rest.is_within(Gap::Loss(within))?
+            }
+            gap => distance.is_within(gap)?,
+        };
+        let within = if is_near { distance.bound()? } else { 0.0 };
         let verdict = Verdict { samples: statistics.len(), mixture: mixture.to_vec(), within };
         Ok(Judgement { verdict: is_near.then_some(verdict), in_the_way })
     }

@@ -121,6 +121,28 @@ fn estimates_are_as_near_to_the_exact_ones_as_stated_and_say_how_near() {
     assert!(off > 0.04 && off > 4.0 * worst, "{off} {worst}");
 }
 
+/// With few features errors are large, and what a report says of them explains most of the truth: the control, that there is no error,
+/// explains none of it. Each estimate is within five of its standard errors.
+#[test]
+fn large_errors_are_found() {
+    let (mut truths, mut missed) = (0.0, 0.0);
+    for seed in 0..12 {
+        let settings = SessionSettings { seed, ..streaming(300, 0.25) };
+        let mut stream = Session::new(NAMES, rke(), &settings).unwrap();
+        let mut told = [0; 3];
+        run(&mut stream, &mut told, 2000);
+        let report = stream.report().unwrap();
+        let (weights, form) = (report.weights(), exact(&told, rke_kappa));
+        let at = |form: &[f64]| (0..9).map(|at| form[at] * weights[at / 3] * weights[at % 3]).sum::<f64>();
+        let truth = at(report.form.quadratic()) - at(&form);
+        let error = report.feature_error.unwrap();
+        assert!((truth - error.loss_bias).abs() < 5.0 * error.loss_bias_error + 1e-3, "{error:?}, in truth {truth}");
+        truths += truth * truth;
+        missed += (truth - error.loss_bias).powi(2);
+    }
+    assert!(missed < 0.2 * truths, "{missed} of {truths} is missed");
+}
+
 /// How many numbers and words a document has.
 fn values_in(document: &serde_json::Value) -> usize {
     match document {
