@@ -6,6 +6,10 @@ use super::world::{Run, World};
 type Case = (&'static str, &'static [&'static str]);
 
 const FILES: &[Case] = &[
+    (
+        "solve made/a.npy made/b.npy -r made/reference.npy -o 0.5*precision",
+        &["the objective is 0.5*precision", "-0.5*precision", "more is better"],
+    ),
     ("solve made/missing.npy made/b.npy", &["cannot read made/missing.npy", "No such file"]),
     ("solve made/folder made/b.npy", &["made/folder", "folder"]),
     ("solve made/notes.txt made/b.npy", &["made/notes.txt", ".npy"]),

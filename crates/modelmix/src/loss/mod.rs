@@ -230,6 +230,17 @@ impl Loss {
         Ok(ranges)
     }
 
+    /// Whether it is what anybody wants to be least: precision and density alone, with positive weights, are not.
+    pub(crate) fn check_direction(&self) -> Result<()> {
+        let is_quality = |measure: &Measure| matches!(measure, Measure::Precision { .. } | Measure::Density { .. });
+        let objective = self.objective();
+        if !objective.terms().iter().all(|term| is_quality(&term.measure) && term.weight > 0.0) {
+            return Ok(());
+        }
+        let must = format!("{}: objectives are minimised, and of this more is better", -objective.clone());
+        Err(Error::setting("the objective", objective, must))
+    }
+
     /// How far f of an arm's samples is known to range: of precision, which is 0 or 1 a sample, and of scores with a range. Of what
     /// has none here only samples can tell.
     pub(crate) fn linear_spread(&self) -> f64 {

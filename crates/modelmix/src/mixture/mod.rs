@@ -131,7 +131,8 @@ pub fn pairs(arms: &RecordedArms, loss: &Loss) -> u64 {
 ///
 /// # Errors
 /// Arms of another width than the reference, rows that a kernel is not defined on, scores or costs that are missing, a loss
-/// that is not convex, and more samples than a Vendi score's kernel matrix may have.
+/// that is not convex, precision or density alone with a positive weight, and more samples than a Vendi score's kernel matrix may
+/// have.
 pub fn solve(arms: &RecordedArms, loss: &Loss) -> Result<Mixture> {
     solve_within(arms, loss, &Bounds::simplex(arms.len()))
 }
@@ -160,6 +161,7 @@ pub(crate) fn solve_plainly(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -
 }
 
 fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
+    loss.check_direction()?;
     let best = program.minimize(bounds, &vec![1.0 / arms.len() as f64; arms.len()])?;
     let mut reports = Vec::with_capacity(arms.len());
     let mut alone = Vec::with_capacity(arms.len());

@@ -204,6 +204,7 @@ impl<P: Policy> Session<P> {
         settings: &SessionSettings,
     ) -> Result<Self> {
         loss.check_means()?;
+        loss.check_direction()?;
         let width = loss.width();
         let names: Vec<String> = arms.into_iter().map(Into::into).collect();
         loss.check_arms(names.len())?;

@@ -214,6 +214,7 @@ pub fn simulate_watched(
     done: &(dyn Fn() + Sync),
 ) -> Result<SimulationReport> {
     simulation.check()?;
+    loss.check_direction()?;
     let truth = Truth::new(arms, loss)?;
     let threads = simulation.threads.unwrap_or_else(available_threads);
     let linear = arms
