@@ -2,6 +2,7 @@
 
 mod synthetic;
 
+use modelmix::simulate::SimulatedFeatures;
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Report, Section};
 use synthetic::HOSTILE;
 
@@ -98,6 +99,21 @@ fn report_of_a_curated_set_has_its_numbers_and_its_warning() {
     section.curate.as_mut().expect("it was given").rows.pop();
     let report = Report { title: String::new(), sections: vec![section] };
     assert!(report.html().expect_err("a row is missing").to_string().contains("modelmix curate --json"));
+}
+
+#[test]
+fn report_of_sessions_that_hold_little_says_what_features_did() {
+    let mut document = synthetic::simulate(&names(3), &["adaptive", "greedy"]);
+    let policy = document.policies.get_mut("adaptive").expect("it is there");
+    policy.features = Some(SimulatedFeatures { features: 2500, estimated: 0.81, entry: 0.0012, loss_bias: -0.0003 });
+    let section = Section { name: "Held".into(), simulate: Some(document), ..Section::default() };
+    let documents = serde_json::json!({ "sections": [{ "simulate": section.simulate }] });
+    let found = numbers(&page(section));
+    for name in ["features", "estimated", "entry", "loss_bias"] {
+        let place = format!("/sections/0/simulate/policies/adaptive/features/{name}");
+        let (value, _) = found.iter().find(|(_, other)| *other == place).expect("it is in the page");
+        assert_eq!(documents.pointer(&place).and_then(serde_json::Value::as_f64), Some(*value), "{place}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use modelmix::Gap;
 use modelmix::document::{SimulateDocument, SimulatedPolicy};
-use modelmix::simulate::Spread;
+use modelmix::simulate::{SimulatedFeatures, Spread};
 
 use super::charts::{self, policies};
 use super::names::pointer;
@@ -49,7 +49,40 @@ pub(super) fn blocks(document: &SimulateDocument, place: &Place) -> Vec<Block> {
     blocks.extend(kept(document, place));
     blocks.extend(regret(document, place));
     blocks.push(shares(document, place));
+    blocks.extend(features(document, place));
     blocks
+}
+
+/// What random features did, where sessions held only so many samples.
+fn features(document: &SimulateDocument, place: &Place) -> Option<Block> {
+    let found = || policies(document).filter_map(|(name, policy)| policy.features.map(|features| (name, features)));
+    let digits =
+        |value: fn(&SimulatedFeatures) -> f64| Digits::of(found().map(|(_, one)| value(&one)), std::iter::empty());
+    let (entries, biases) = (digits(|one| one.entry), digits(|one| one.loss_bias));
+    let rows: Vec<Row> = found()
+        .map(|(name, one)| {
+            let at = format!("{}/policies/{}/features", place.at, pointer(name));
+            let cells = vec![
+                Cell::number(one.features as f64, Digits::Decimals(0), format!("{at}/features")),
+                Cell::percent(one.estimated, format!("{at}/estimated")),
+                Cell::number(one.entry, entries, format!("{at}/entry")),
+                Cell::number(one.loss_bias, biases, format!("{at}/loss_bias")),
+            ];
+            Row::new(name, cells)
+        })
+        .collect();
+    let columns = vec![
+        Column::meaning("Features", "random features that stand for a kernel"),
+        Column::meaning("Estimated", "share of all pairs of samples whose kernel came from features"),
+        Column::meaning("Entry of K off by", "estimate for the entry that is most in error"),
+        Column::meaning("Loss too large by", "estimate for the loss of the mixture at the end"),
+    ];
+    let caption = format!(
+        "What random features did at the end, {}: sessions held only so many samples, and features stood for the kernel \
+         between new ones and those let go.",
+        seeds(document, "")
+    );
+    (!rows.is_empty()).then(|| Block::Table(TableBlock::new(caption, Table::new("Policy", columns, rows))))
 }
 
 /// "mean of 10 seeds", with what a band or a ± is.
