@@ -63,7 +63,7 @@ impl View<'_> {
         (self.variances[arm] * logarithm.max(0.0) / self.n(arm)).sqrt()
     }
 
-    /// That of the first release.
+    /// That of the default before this study.
     fn before(&self, arm: usize) -> f64 {
         self.width(arm, 2.0 * self.times(arm).ln())
     }
@@ -127,7 +127,7 @@ fn unit(arm: usize, arms: usize) -> Vec<f64> {
     (0..arms).map(|other| f64::from(u8::from(other == arm))).collect()
 }
 
-/// The first one is the default of the first release, which all others are compared with.
+/// The first one is the default before this study, which all others are compared with.
 pub(crate) fn rules() -> Vec<Rule> {
     let rule =
         |name: &str, width| Rule { name: name.into(), first: 2, free: 0, unbiased: false, is_change: true, width };
