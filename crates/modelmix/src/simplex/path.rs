@@ -276,7 +276,8 @@ fn undominated(points: Vec<Waypoint>, ranges: [f64; 2]) -> Vec<Waypoint> {
         {
             kept.pop();
         }
-        if kept.last().is_none_or(|last| point.values[1] < last.values[1] - 1e-12 * ranges[1]) {
+        // The two ends of a turn are one point: which of them is ahead by how little depends on the processor.
+        if kept.last().is_none_or(|last| point.values[1] < last.values[1] - SAME * ranges[1]) {
             kept.push(point);
         }
     }

@@ -206,3 +206,32 @@ fn more_precision_is_better() {
     assert_eq!(text("aesthetic"), "aesthetic");
     assert_eq!(text("kid - precision"), "kid - precision");
 }
+
+/// Rounding differs between processors by about 1e-8 of an entry of K. That must not add or drop points.
+#[test]
+fn rounding_does_not_change_which_points_there_are() {
+    let mut random = Random::seeded(17);
+    for arms in [3, 5, 8] {
+        for _ in 0..20 {
+            let first = problem(FAMILIES[0], arms, &mut random).form;
+            let quality = linear((0..arms).map(|_| -random.unit()).collect());
+            let bounds = Bounds::simplex(arms);
+            let path = simplex::path(&first, &quality, &bounds).unwrap();
+            for _ in 0..5 {
+                let mut noisy = first.quadratic().to_vec();
+                for i in 0..arms {
+                    for j in 0..=i {
+                        noisy[i * arms + j] *= 1.0 + 1e-8 * (random.unit() - 0.5);
+                        noisy[j * arms + i] = noisy[i * arms + j];
+                    }
+                }
+                let noisy = Quadratic::new(noisy, first.linear().to_vec()).unwrap();
+                let other = simplex::path(&noisy, &quality, &bounds).unwrap();
+                assert_eq!(path.len(), other.len(), "{arms} arms");
+                for (a, b) in path.iter().zip(&other) {
+                    assert!(a.weights.iter().zip(&b.weights).all(|(a, b)| (a - b).abs() < 1e-5), "{a:?} {b:?}");
+                }
+            }
+        }
+    }
+}
