@@ -69,12 +69,7 @@ pub use simulate::{Simulation, simulate, simulate_watched};
 pub use statistics::Statistics;
 pub use text::nearest as nearest_word;
 
-/// The README's examples are tests.
+/// The examples of the crate's README are tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
-
-/// Those of the guide too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/streams.md")]
-struct Streams;

@@ -19,7 +19,7 @@ use crate::terminal::{Terminal, bold, count};
 
 macro_rules! data {
     ($file:literal) => {
-        ($file, include_bytes!(concat!("../../../../data/fashion/", $file)))
+        ($file, include_bytes!(concat!("../../demo/", $file)))
     };
 }
 
