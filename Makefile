@@ -1,12 +1,13 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test check python wheel test-peers demo docs bench browser golden golden-peers expected fixtures clean
+.PHONY: test check python wheel package test-peers demo docs bench browser golden golden-peers expected fixtures clean
 
 test: check
-	cargo test --workspace --all-targets
-	cargo test --workspace --doc
+	cargo test --workspace
 	$(MAKE) browser
 	$(MAKE) python
+	$(MAKE) package
 
+# Clippy and documentation use the same compiled dependencies.
 check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -19,7 +20,8 @@ docs:
 	cargo doc --workspace --no-deps
 
 # Peers side by side, in one sitting; keeps the run in benches/runs. The peers' packages take some gigabytes.
-bench: .venv-bench/ready wheel
+bench: .venv-bench/ready target/python/ready
+	$(PYTHON) tools/build_wheel.py
 	cargo build --release --example bench
 	$(PYTHON) benches/python.py
 	.venv-bench/bin/python benches/peers.py
@@ -36,20 +38,25 @@ browser:
 	cargo run --quiet --example report_pages -- $(BROWSER)/pages
 	@crates/modelmix-cli/tests/browser/run.sh $(BROWSER)
 
-# The wheel as users get it, installed into a virtual environment of its own and tested there. PYTEST takes more words for pytest.
-WHEELS := target/wheels
+# The wheel, built from the source distribution, installed into a virtual environment of its own and tested there. PYTEST takes more
+# words for pytest. Its tests compare with the programs that `cargo build` made, and build nothing themselves.
 PYTHON := target/python/bin/python
 python: wheel
-	target/python/bin/ruff check --quiet python
+	cargo build --quiet --workspace --bins --examples
+	target/python/bin/ruff check --quiet python tools
 	target/python/bin/ruff format --quiet --check python
-	cargo build --quiet --package modelmix-cli --package modelmix --bins --examples
 	$(PYTHON) -m pytest --quiet -c python/pyproject.toml --rootdir python python/tests $(PYTEST)
 	$(PYTHON) -m pytest --quiet -c python/pyproject.toml --rootdir python --doctest-modules --pyargs modelmix
 
-wheel: target/python/ready
-	rm -rf $(WHEELS)
-	target/python/bin/maturin build --quiet --release --manifest-path python/Cargo.toml --out $(WHEELS)
-	$(PYTHON) -m pip install --quiet --force-reinstall --no-deps $(WHEELS)/modelmix-*.whl
+WHEEL := target/wheels/built
+wheel: $(WHEEL)
+$(WHEEL): target/python/ready Cargo.toml Cargo.lock tools/build_wheel.py $(shell find crates/modelmix/src crates/modelmix/Cargo.toml python/src python/modelmix python/*.toml python/*.md -type f -not -name '*.pyc')
+	$(PYTHON) tools/build_wheel.py --profile wheel-test
+	touch $@
+
+# What would be published: every crate is packed, unpacked and compiled on its own. (`make python` does the same for Python.)
+package:
+	cargo publish --workspace --dry-run --allow-dirty --quiet
 
 target/python/ready: python/tests/requirements.txt python/pyproject.toml
 	rm -rf target/python
@@ -60,7 +67,7 @@ target/python/ready: python/tests/requirements.txt python/pyproject.toml
 # The tests with torch and the tools that people use, whose packages take some gigabytes.
 test-peers: wheel .venv-peers/ready
 	.venv-peers/bin/python -m pip install --quiet --requirement python/tests/requirements.txt
-	.venv-peers/bin/python -m pip install --quiet --force-reinstall --no-deps $(WHEELS)/modelmix-*.whl
+	.venv-peers/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/modelmix-*.whl
 	.venv-peers/bin/python -m pytest --quiet -c python/pyproject.toml --rootdir python python/tests/peers $(PYTEST)
 
 # Golden values and fixtures are checked in; these make them again with NumPy, independently of the Rust code.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +16,19 @@ import modelmix as mm
 CASES: list[dict[str, Any]] = json.loads((ROOT / "python/tests/cases.json").read_text())
 
 
-def cargo(*arguments: str) -> Any:
-    done = subprocess.run(["cargo", "run", "--quiet", *arguments], cwd=ROOT, capture_output=True, text=True)
+#: What `make python` built before.
+PROGRAMS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
+
+
+def printed(program: str, *arguments: str) -> Any:
+    done = subprocess.run([PROGRAMS / program, *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
 def from_rust() -> list[dict[str, Any]]:
-    documents = cargo("--package", "modelmix", "--example", "documents", "--", "python/tests/cases.json")
+    documents = printed("examples/documents", "python/tests/cases.json")
     assert len(documents) == len(CASES)
     return list(documents)
 
@@ -48,7 +54,7 @@ def from_command_line(case: dict[str, Any]) -> Any:
         words += [f"--metrics={','.join(case['metrics'])}"]
     if "policies" in case:
         words += ["--policy", ",".join(case["policies"])]
-    return cargo("--package", "modelmix-cli", "--", *words)
+    return printed("modelmix", *words)
 
 
 def from_python(case: dict[str, Any]) -> Any:

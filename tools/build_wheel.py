@@ -1,0 +1,73 @@
+"""Build the wheel from the source distribution, as `pip install` of a release does, and install it.
+
+    python tools/build_wheel.py [--profile wheel-test]
+
+Run it with the Python that the wheel is for; that environment needs maturin. The source distribution is unpacked into
+`target/sdist`, where only files that changed are written again, so that cargo rebuilds only what changed. Dependencies are shared
+with every other build of the workspace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = ROOT / "target"
+SOURCE = TARGET / "sdist" / "source"
+WHEELS = TARGET / "wheels"
+
+
+def unpack(archive: Path) -> Path:
+    """Bring SOURCE to the contents of the archive; the folder in it."""
+    wanted = set()
+    with tarfile.open(archive) as files:
+        for member in files:
+            stream = files.extractfile(member)
+            if stream is None:
+                continue
+            path = SOURCE / member.name
+            wanted.add(path)
+            data = stream.read()
+            if not path.is_file() or path.read_bytes() != data:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+    for path in SOURCE.rglob("*"):
+        if path.is_file() and path not in wanted:
+            path.unlink()
+    (folder,) = {path.relative_to(SOURCE).parts[0] for path in wanted}
+    return SOURCE / folder
+
+
+def main() -> None:
+    """Build and install."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--profile", default="release", help="cargo profile [default: release]")
+    profile = parser.parse_args().profile
+    folder = TARGET / "sdist" / "archive"
+    for stale in (folder, WHEELS):
+        shutil.rmtree(stale, ignore_errors=True)
+    maturin = [sys.executable, "-m", "maturin"]
+    subprocess.run([*maturin, "sdist", "-q", "-m", ROOT / "python" / "Cargo.toml", "-o", folder], check=True)
+    (archive,) = folder.glob("modelmix-*.tar.gz")
+    source = unpack(archive)
+    environment = os.environ | {
+        "CARGO_TARGET_DIR": str(TARGET),
+        "MATURIN_PEP517_ARGS": f"--profile {profile}",
+        # the wheel's build backend runs maturin by name
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", WHEELS, source]
+    subprocess.run(build, check=True, env=environment)
+    (wheel,) = WHEELS.glob("modelmix-*.whl")
+    subprocess.run([*pip, "install", "--force-reinstall", "--no-deps", wheel], check=True)
+
+
+if __name__ == "__main__":
+    main()
