@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use modelmix::loss::Scores;
-use modelmix::session::{Snapshot, Storage, StreamSettings};
+use modelmix::session::{Cap, Retention, Snapshot, Storage};
 use modelmix::{Error, PolicySpec, Pull, Ranges, SessionSettings, Until, Values};
 use numpy::PyArray2;
 use pyo3::prelude::*;
@@ -71,26 +71,27 @@ impl Settings {
             None => PolicySpec::default(),
         };
         let until = self.until.as_ref().map(Stop::read).transpose()?;
-        let stream = stream(self.hold, self.feature_error);
-        let forget = self.forget.as_deref().map(str::parse).transpose().map_err(raised)?;
+        let retention = retention(self.hold, self.feature_error, self.forget.as_deref())?;
         let select = self.select.parse().map_err(raised)?;
         let Self { seed, batch, rounds, alarm, .. } = *self;
-        Ok(SessionSettings { policy, seed, batch, rounds, storage, select, until, stream, forget, alarm })
+        Ok(SessionSettings { policy, seed, batch, rounds, storage, select, until, retention, alarm })
     }
 }
 
-/// How much a session holds, where not all; what is none is as the library has it.
-pub(crate) fn stream(hold: Option<usize>, error: Option<f64>) -> Option<StreamSettings> {
-    let usual = StreamSettings::default();
-    (hold.is_some() || error.is_some())
-        .then(|| StreamSettings { hold: hold.unwrap_or(usual.hold), error: error.unwrap_or(usual.error) })
+/// Which samples count, and how many are held; what is none is as the library has it.
+pub(crate) fn retention(hold: Option<usize>, error: Option<f64>, forget: Option<&str>) -> PyResult<Retention> {
+    let usual = Cap::default();
+    let cap = (hold.is_some() || error.is_some())
+        .then(|| Cap { hold: hold.unwrap_or(usual.hold), error: error.unwrap_or(usual.error) });
+    let forget = forget.map_or(Ok(Retention::All), str::parse).map_err(raised)?;
+    forget.with_cap(cap).map_err(raised)
 }
 
 /// id, index of the arm, its name, samples asked for.
 type Asked = (u64, usize, String, usize);
 
 fn asked(pull: Pull) -> Asked {
-    (pull.id, pull.arm, pull.name, pull.count)
+    (pull.id, pull.index, pull.arm, pull.count)
 }
 
 impl Session {
@@ -126,9 +127,7 @@ impl Session {
     /// The session that a snapshot was taken of; `problem` is none for one over values.
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
-        let damaged = |problem: String| raised(Error::Snapshot { problem });
-        let snapshot: Snapshot = serde_json::from_str(&snapshot)
-            .map_err(|error| damaged(format!("it is damaged ({error}); start from an earlier one")))?;
+        let snapshot: Snapshot = Snapshot::from_json(&snapshot).map_err(raised)?;
         let prepared = problem.map(|problem| problem.prepared(snapshot.arms(), Use::Keep)).transpose()?;
         let inner = run(py, &Progress::new(None), move || {
             let loss = prepared.map(|prepared| prepared.loss(None)).transpose()?;
@@ -141,7 +140,7 @@ impl Session {
     fn snapshot(&self, py: Python<'_>) -> PyResult<String> {
         briefly(py, || {
             let snapshot = self.lock().snapshot();
-            serde_json::to_string(&snapshot).map_err(|error| Error::Snapshot { problem: error.to_string() })
+            snapshot.to_json()
         })
     }
 
@@ -186,7 +185,7 @@ impl Session {
     }
 
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let report = briefly(py, || self.lock().report())?;
+        let report = briefly(py, || self.lock().report_with_bounds())?;
         dictionary(py, &report)
     }
 

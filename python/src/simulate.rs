@@ -52,7 +52,6 @@ pub(crate) fn simulate<'py>(
         }
         None => usual.policies,
     };
-    let forget = settings.forget.as_deref().map(str::parse).transpose().map_err(raised)?;
     let simulation = Simulation {
         policies,
         rounds: settings.rounds.unwrap_or(usual.rounds),
@@ -66,8 +65,8 @@ pub(crate) fn simulate<'py>(
         threads: prepared.threads,
         memory: settings.memory.unwrap_or(usual.memory),
         until: settings.until.as_ref().map(Stop::read).transpose()?,
-        stream: crate::session::stream(settings.hold, settings.feature_error),
-        forget,
+        retention: crate::session::retention(settings.hold, settings.feature_error, settings.forget.as_deref())?,
+        known: usual.known,
     };
     if let Some(started) = started {
         started.call1((simulation.policies.len().saturating_mul(simulation.seeds),))?;

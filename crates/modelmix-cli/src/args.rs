@@ -238,6 +238,9 @@ pub(crate) struct SimulateArgs {
     /// A recorded sample comes once only; an arm that runs dry is an error
     #[arg(long)]
     pub(crate) no_replacement: bool,
+    /// Recorded samples per arm known before the first round (warm start), not counted as rounds
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) known: usize,
     /// Samples that a session holds; of those let go, sums of random features are kept [default: all, or 1000 with --feature-error]
     #[arg(long, value_name = "N")]
     pub(crate) hold: Option<usize>,

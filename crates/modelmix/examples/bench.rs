@@ -121,9 +121,9 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
             let (time, done) = seconds(|| -> modelmix::Result<()> {
                 for _ in 0..rounds.parse::<usize>().unwrap_or(0) {
                     let pull = session.ask()?;
-                    let features = &arms[pull.arm].features;
-                    let row = next[pull.arm] % features.len();
-                    next[pull.arm] += 1;
+                    let features = &arms[pull.index].features;
+                    let row = next[pull.index] % features.len();
+                    next[pull.index] += 1;
                     session.tell(pull.id, &features.select([row])?)?;
                 }
                 Ok(())

@@ -175,9 +175,9 @@ fn session(case: &Case, arms: &RecordedArms, loss: modelmix::Loss) -> Result<ser
     let mut next = vec![0; arms.len()];
     for _ in 0..case.rounds.ok_or("a session has rounds")? {
         let pull = session.ask()?;
-        let row = next[pull.arm];
-        next[pull.arm] += 1;
-        session.tell(pull.id, &arms[pull.arm].features.select([row])?)?;
+        let row = next[pull.index];
+        next[pull.index] += 1;
+        session.tell(pull.id, &arms[pull.index].features.select([row])?)?;
     }
     Ok(serde_json::to_value(session.report()?)?)
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use modelmix::mixture::{Bandwidths, Budget, Questions, solve_asking, statistics};
 use modelmix::random::Random;
-use modelmix::session::{Forget, StreamSettings};
+use modelmix::session::{Cap, Retention};
 use modelmix::simplex::Bounds;
 use modelmix::{
     Curation, Features, Gap, Inputs, Loss, Objective, RecordedArm, RecordedArms, Selection, Session, SessionSettings,
@@ -97,9 +97,9 @@ fn sessions() -> Result<(), Box<dyn Error>> {
         ("until 1e-9, which it never is", until(Gap::Loss(1e-9))),
         ("better half", SessionSettings { select: Selection::BetterHalf, ..usual.clone() }),
         ("alarm", SessionSettings { alarm: Some(0.01), ..usual.clone() }),
-        ("half-life 300", SessionSettings { forget: Some(Forget::HalfLife(300.0)), ..usual.clone() }),
-        ("window 300", SessionSettings { forget: Some(Forget::Window(300)), ..usual.clone() }),
-        ("hold 300", SessionSettings { stream: Some(StreamSettings { hold: 300, error: 0.05 }), ..usual }),
+        ("half-life 300", SessionSettings { retention: Retention::half_life(300.0), ..usual.clone() }),
+        ("window 300", SessionSettings { retention: Retention::Window(300), ..usual.clone() }),
+        ("hold 300", SessionSettings { retention: Retention::Capped(Cap { hold: 300, error: 0.05 }), ..usual }),
     ];
     for (name, settings) in kinds {
         let mut cells = Vec::new();
@@ -111,9 +111,9 @@ fn sessions() -> Result<(), Box<dyn Error>> {
             let start = Instant::now();
             for _ in 0..1000 {
                 let pull = session.ask()?;
-                let row = next[pull.arm] % 250;
-                next[pull.arm] += 1;
-                session.tell(pull.id, &arms[pull.arm].features.select(row..row + 1)?)?;
+                let row = next[pull.index] % 250;
+                next[pull.index] += 1;
+                session.tell(pull.id, &arms[pull.index].features.select(row..row + 1)?)?;
             }
             let round = 1e3 * start.elapsed().as_secs_f64();
             cells.push(format!("{round:.0} µs | {:.1} ms", milliseconds(3, || session.report())?));

@@ -409,6 +409,9 @@ pub struct SimulateDocument {
     /// Which samples were kept, where some were discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub select: Option<Selection>,
+    /// Recorded samples of every arm that were known before the first round; absent if none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<usize>,
     /// What everyone who is handed the kept samples must know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -502,6 +505,7 @@ impl SimulateDocument {
             gain: report.gain,
             until: report.until,
             select: select.then_some(report.select),
+            known: (report.known > 0).then_some(report.known),
             note: select.then(|| SELECTION_NOTE.into()),
             order: report.policies.iter().map(|policy| policy.policy.clone()).collect(),
             policies: report.policies.iter().map(|report| (report.policy.clone(), policy(report))).collect(),

@@ -150,6 +150,31 @@ pub enum Error {
         problem: String,
     },
 
+    /// Recorded samples that were given as known do not fit; the session is as it was before.
+    #[error("known samples of arm {arm}: {problem}")]
+    Known {
+        /// The arm's name.
+        arm: String,
+        /// What does not fit, and what would.
+        problem: String,
+    },
+
+    /// An event does not follow from the state of the session it was applied to, or from a check of it.
+    #[error("the {event} event {problem}")]
+    Event {
+        /// What kind of event, and which.
+        event: String,
+        /// What does not fit, and what to do.
+        problem: String,
+    },
+
+    /// A journal cannot be read: it is damaged, or of another form.
+    #[error("the journal {problem}")]
+    Journal {
+        /// Why, where, and what to do.
+        problem: String,
+    },
+
     /// A recorded arm has no sample left, and samples are drawn without replacement.
     #[error(
         "arm {arm} ran dry: policy {policy} asked for sample {asked} of {held} at round {round} (seed {seed}); record more samples, simulate fewer rounds, or draw with replacement"

@@ -64,7 +64,7 @@ pub use mixture::{Mixture, solve};
 pub use objective::Objective;
 pub use policy::{Policy, PolicySpec};
 pub use quadratic::Quadratic;
-pub use session::{Pull, Selection, Session, SessionSettings, Values};
+pub use session::{Event, Pull, Retention, Selection, Session, SessionSettings, Values};
 pub use simulate::{Simulation, simulate, simulate_watched};
 pub use statistics::Statistics;
 pub use text::nearest as nearest_word;

@@ -6,7 +6,46 @@ use serde::{Deserialize, Serialize};
 
 /// A ChaCha8 stream. The draws are defined here, bit for bit, so that a seed means the same run in every release.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Place", into = "Place")]
 pub struct Random(ChaCha8Rng);
+
+/// A generator as data: its key, which of the key's streams it is, and how many 32-bit words of it were drawn.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    /// In hexadecimal digits.
+    key: String,
+    stream: u64,
+    position: u64,
+}
+
+impl From<Random> for Place {
+    fn from(random: Random) -> Self {
+        let key = random.0.get_seed().iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { key, stream: random.0.get_stream(), position: random.position() }
+    }
+}
+
+impl TryFrom<Place> for Random {
+    type Error = &'static str;
+
+    fn try_from(place: Place) -> Result<Self, Self::Error> {
+        let mut key = [0; 32];
+        let digits = place.key.as_bytes();
+        if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Err("the key of a generator has 64 hexadecimal digits");
+        }
+        for (byte, pair) in key.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
+            *byte = 16 * digit(pair[0]) + digit(pair[1]);
+        }
+        let mut generator = ChaCha8Rng::from_seed(key);
+        generator.set_stream(place.stream);
+        let mut random = Self(generator);
+        random.seek(place.position);
+        Ok(random)
+    }
+}
 
 impl Random {
     /// The generator of a seed.
@@ -19,6 +58,16 @@ impl Random {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         generator.set_stream(stream);
         Self(generator)
+    }
+
+    /// How many words of the stream were drawn. No run lives long enough to draw 2⁶⁴.
+    pub(crate) fn position(&self) -> u64 {
+        self.0.get_word_pos() as u64
+    }
+
+    /// The same stream, after so many words.
+    pub(crate) fn seek(&mut self, position: u64) {
+        self.0.set_word_pos(u128::from(position));
     }
 
     /// Uniform in [0, 1), on the grid of 2⁻⁵³.
@@ -119,6 +168,22 @@ mod tests {
         // chi-square with 4 degrees of freedom: 18.47 is the 0.1% point
         let chi: f64 = counts.iter().map(|&count| (count as f64 - 10_000.0).powi(2) / 10_000.0).sum();
         assert!(chi < 18.47, "{counts:?}");
+    }
+
+    #[test]
+    fn a_generator_is_its_key_stream_and_position() {
+        let mut random = Random::stream(9, 3);
+        for draws in 0..70 {
+            let mut sought = Random::stream(9, 3);
+            sought.seek(random.position());
+            assert_eq!(sought, random, "after {draws} draws");
+            let text = serde_json::to_string(&random).expect("it serialises");
+            assert_eq!(serde_json::from_str::<Random>(&text).expect("it comes back"), random, "{text}");
+            random.unit();
+        }
+        for text in [r#"{"key":"00","stream":0,"position":0}"#, r#"{"key":"","stream":0,"position":0,"x":1}"#] {
+            assert!(serde_json::from_str::<Random>(text).is_err(), "{text}");
+        }
     }
 
     #[test]

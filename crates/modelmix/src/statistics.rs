@@ -11,12 +11,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 use ageing::Ageing;
+pub(crate) use ageing::whole;
 pub(crate) use forget::retain;
 
 /// Sums over the samples held, of m arms.
 ///
 /// One new sample costs one pass over the samples held. Features are not needed: the caller gives κ and f.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Statistics {
     counts: Vec<usize>,
     /// Σκ over pairs of different samples, by arm and arm: both (a, b) and (b, a) count.
@@ -234,6 +236,11 @@ impl Statistics {
     /// κ(x, x) of each sample, in the order of arrival.
     pub fn self_terms(&self) -> &[f64] {
         &self.self_terms
+    }
+
+    /// Σκ over pairs of different samples by arm and arm, Σκ(x, x) by arm, and Σf by arm.
+    pub(crate) fn sums(&self) -> (&[f64], &[f64], &[f64]) {
+        (&self.pair_sums, &self.self_sums, &self.linear_sums)
     }
 
     /// For each sample, Σκ over the other samples of `arm`.

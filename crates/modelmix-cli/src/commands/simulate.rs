@@ -2,7 +2,7 @@
 
 use modelmix::certainty;
 use modelmix::document::{Document, SimulateDocument, brief};
-use modelmix::session::StreamSettings;
+use modelmix::session::{Cap, Retention};
 use modelmix::{Gap, Loss, Objective, PolicySpec, Simulation, Until, simulate_watched};
 
 use super::output::{self, Section};
@@ -36,8 +36,8 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         checkpoints: args.checkpoints,
         threads: args.common.threads,
         until: until(args)?,
-        stream: stream(args),
-        forget: args.forget.as_deref().map(str::parse).transpose()?,
+        retention: retention(args)?,
+        known: args.known,
         ..Simulation::default()
     };
     let section = output::section("simulate", &args.output, &recorded)?;
@@ -56,13 +56,13 @@ fn until(args: &SimulateArgs) -> Result<Option<Until>> {
     Ok(Some(Until { gap: gap.parse()?, confidence, of: args.certify.parse()? }))
 }
 
-/// How much sessions hold, where not all.
-fn stream(args: &SimulateArgs) -> Option<StreamSettings> {
-    let usual = StreamSettings::default();
-    (args.hold.is_some() || args.feature_error.is_some()).then(|| StreamSettings {
-        hold: args.hold.unwrap_or(usual.hold),
-        error: args.feature_error.unwrap_or(usual.error),
-    })
+/// Which samples count in a session, and how many it holds.
+fn retention(args: &SimulateArgs) -> Result<Retention> {
+    let usual = Cap::default();
+    let cap = (args.hold.is_some() || args.feature_error.is_some())
+        .then(|| Cap { hold: args.hold.unwrap_or(usual.hold), error: args.feature_error.unwrap_or(usual.error) });
+    let forget = args.forget.as_deref().map_or(Ok(Retention::All), str::parse)?;
+    Ok(forget.with_cap(cap)?)
 }
 
 /// The document of a simulation.
@@ -126,6 +126,12 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
         document.best_single.name,
         brief(document.best_single.loss)
     )))?;
+    if let Some(known) = document.known {
+        terminal.say(dim(&format!(
+            "warm start: {} recorded samples per arm were known before the first round; they count in no figure above",
+            count(known)
+        )))?;
+    }
     if let Some(Until { gap, confidence, of }) = document.until {
         terminal.say(dim(&format!(
             "\"sure at\" is the median round after which the {of} were known to be within {gap}{} of the optimum with {}% confidence, \"sure\" the share of seeds that got there, \"wrong\" the share that were sure and should not have been",

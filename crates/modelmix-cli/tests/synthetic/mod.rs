@@ -290,6 +290,7 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument 
         best_single: SimulatedSingle { name: names[0].clone(), loss: single },
         gain: single - optimum,
         until: Some(Until { confidence: 0.95, ..Until::new(Gap::Share(0.05)) }),
+        known: None,
         select: None,
         note: None,
         order: policies.iter().map(|name| name.to_string()).collect(),

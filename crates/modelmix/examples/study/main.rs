@@ -82,7 +82,7 @@ fn run_policy(problem: &Problem, policy: &PolicySpec, seed: u64) -> modelmix::Re
     let (mut tapes, mut samples, mut watch) = (tapes(problem, seed), Vec::new(), Watch([Some(1); 3]));
     for round in 1..=ROUNDS {
         let pull = session.ask()?;
-        let sample = problem.draw(pull.arm, &mut tapes[pull.arm]);
+        let sample = problem.draw(pull.index, &mut tapes[pull.index]);
         let (kappa, own, linear) = problem.values(sample, &samples);
         session.tell_values(pull.id, &[Values { kappa: &kappa, own, linear }])?;
         samples.push(sample);

@@ -15,7 +15,7 @@ use centre::Centre;
 use draws::{ALL_DRAWS, DRAWS, Draws, FEW_DRAWS};
 
 pub use until::{Certified, Gap, LEAST_SAMPLES, Until, Verdict, parse_confidence};
-pub(crate) use until::{Looks, bound};
+pub(crate) use until::{Judgement, bound};
 
 /// The share of draws beyond each end of an interval.
 const TAIL: f64 = 0.025;

@@ -1,4 +1,4 @@
-//! When a session may stop: what is asked for, and whether samples warrant it.
+//! When a session may stop: what is asked for, and whether samples warrant it. When to look is left to `session`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,9 +18,6 @@ pub const LEAST_SAMPLES: usize = 10;
 const LITTLE: f64 = 0.02;
 /// The part of a chance of error that the gain's lower bound takes.
 const FOR_GAIN: f64 = 0.2;
-/// Samples an arm before the first look, and how many times as many there are at each look than at the one before.
-const FIRST: usize = 20;
-const GROWTH: f64 = 1.4;
 
 /// How far from the optimum is near enough.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,7 +87,7 @@ impl Until {
     }
 
     /// Whether the samples held warrant it, with a chance of error of `miss`; f of an arm's samples is known to range so far.
-    fn judge(&self, statistics: &Statistics, mixture: &[f64], range: f64, miss: f64) -> Result<Judgement> {
+    pub(crate) fn judge(&self, statistics: &Statistics, mixture: &[f64], range: f64, miss: f64) -> Result<Judgement> {
         let Some(influences) = enough(statistics, range) else { return Ok(Judgement::default()) };
         if mixture.len() == 1 {
             let verdict = Verdict { samples: statistics.len(), mixture: mixture.to_vec(), within: 0.0 };
@@ -149,10 +146,10 @@ impl Until {
 
 /// What a look finds.
 #[derive(Default)]
-struct Judgement {
-    verdict: Option<Verdict>,
+pub(crate) struct Judgement {
+    pub(crate) verdict: Option<Verdict>,
     /// Arms of which more samples would say more.
-    in_the_way: Vec<bool>,
+    pub(crate) in_the_way: Vec<bool>,
 }
 
 /// How far above the least loss a mixture can be, all but a share `miss` of the time; nothing while an arm has few samples, or
@@ -167,87 +164,6 @@ fn enough(statistics: &Statistics, range: f64) -> Option<Influences> {
     let is_enough =
         statistics.counts().iter().all(|&count| count >= LEAST_SAMPLES) && Influences::is_telling(statistics);
     if is_enough { Influences::ranging(statistics, range) } else { None }
-}
-
-/// The looks of a session: at fixed numbers of samples, each with its part of the chance of error, δ/(k(k + 1)) at look k,
-/// which add up to δ.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Looks {
-    until: Until,
-    looks: u32,
-    next: usize,
-    /// How many samples of each arm there should be before the next look.
-    wanted: Vec<usize>,
-    verdict: Option<Verdict>,
-    /// How far f of an arm's samples is known to range; 0 where only samples can tell.
-    range: f64,
-}
-
-impl Looks {
-    pub(crate) fn new(until: Until, arms: usize) -> Self {
-        Self { until, looks: 0, next: FIRST * arms, wanted: vec![LEAST_SAMPLES; arms], verdict: None, range: 0.0 }
-    }
-
-    /// Says how far f of an arm's samples is known to range.
-    pub(crate) fn set_range(&mut self, range: f64) {
-        self.range = range;
-    }
-
-    pub(crate) fn range(&self) -> f64 {
-        self.range
-    }
-
-    pub(crate) fn until(&self) -> &Until {
-        &self.until
-    }
-
-    pub(crate) fn verdict(&self) -> Option<&Verdict> {
-        self.verdict.as_ref()
-    }
-
-    /// Whether it is time for a look.
-    pub(crate) fn is_due(&self, samples: usize) -> bool {
-        self.verdict.is_none() && samples >= self.next
-    }
-
-    /// Looks; `mixture` is what is to be near the optimum, nothing where it cannot be found; a program that cannot be solved proves
-    /// nothing.
-    pub(crate) fn look(&mut self, statistics: &Statistics, mixture: Option<&[f64]>) {
-        while self.next <= statistics.len() {
-            self.looks += 1;
-            self.next = self.next.saturating_add(((self.next as f64 * (GROWTH - 1.0)) as usize).max(1));
-        }
-        let look = f64::from(self.looks);
-        let miss = (1.0 - self.until.confidence) / (look * (look + 1.0));
-        let judged = mixture.map(|mixture| self.until.judge(statistics, mixture, self.range, miss).unwrap_or_default());
-        let Judgement { verdict, in_the_way } = judged.unwrap_or_default();
-        self.verdict = verdict;
-        for (arm, _) in in_the_way.iter().enumerate().filter(|(_, is_in_the_way)| **is_in_the_way) {
-            self.wanted[arm] = self.wanted[arm].max(2 * statistics.counts()[arm]);
-        }
-    }
-
-    /// The arm that is to be asked before any other with pull number `pull`, given how many samples of each there are or will be: a
-    /// policy has no eyes for arms that it does not want, of which little is known, and nothing is certain without.
-    pub(crate) fn wants(&self, counts: &[usize], candidates: &[usize], pull: u64) -> Option<usize> {
-        let total: usize = counts.iter().sum();
-        if self.verdict.is_some() || total < LEAST_SAMPLES * counts.len() {
-            return None;
-        }
-        // Beyond the least, every other pull is the policy's.
-        let wanted = |arm: usize| if pull.is_multiple_of(2) { self.wanted[arm] } else { LEAST_SAMPLES };
-        candidates.iter().copied().filter(|&arm| counts[arm] < wanted(arm)).min_by_key(|&arm| counts[arm])
-    }
-
-    /// A snapshot comes from outside and is not trusted.
-    pub(crate) fn is_sound(&self, arms: usize) -> bool {
-        self.until.check().is_ok()
-            && self.next > 0
-            && self.range.is_finite()
-            && self.range >= 0.0
-            && self.wanted.len() == arms
-            && self.verdict.as_ref().is_none_or(|verdict| verdict.mixture.len() == arms)
-    }
 }
 
 /// Reads `95%` or `0.95`.

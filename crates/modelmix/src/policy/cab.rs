@@ -2,22 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Policy, Widths, draw};
+use super::{Choice, Evidence, Policy, Widths, WorkingSet, draw};
 use crate::error::Result;
 use crate::random::Random;
-use crate::simplex::{Bounds, Solver};
+use crate::simplex::Bounds;
 
-/// α = argmin L̂(α) − εᵀα, then an arm at random with probabilities α. One pull an arm first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// α = argmin L̂(α) − εᵀα, then an arm at random with probabilities α. One pull per arm first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cab {
     widths: Widths,
-    solver: Solver,
+    start: WorkingSet,
 }
 
 impl Cab {
     /// With these constants.
     pub fn new(widths: Widths) -> Self {
-        Self { widths, solver: Solver::default() }
+        Self { widths, start: WorkingSet::default() }
     }
 }
 
@@ -26,20 +27,21 @@ impl Policy for Cab {
         "cab"
     }
 
-    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
+    fn choose(&self, evidence: &Evidence, random: &mut Random) -> Result<Choice<Self>> {
         if let Some(arm) = evidence.first_pulls(1, random) {
-            return Ok(arm);
+            return Ok(Choice::of(arm));
         }
-        let support = evidence.choices(evidence.candidates());
-        let mut form = evidence.statistics().biased();
+        let support = evidence.choices(&evidence.candidates);
+        let mut form = evidence.form.clone();
         for &arm in &support {
             form.linear_mut()[arm] -= self.widths.of(evidence, arm);
         }
-        let solution = self.solver.solve(&form, &Bounds::support(evidence.arms(), &support))?;
-        Ok(draw(&solution.weights, &form, &support, random))
+        let (solution, next) = self.start.solve(&form, &Bounds::support(evidence.arms(), &support))?;
+        let arm = draw(&solution.weights, &form, &support, random);
+        Ok(Choice { arm, next: next.map(|start| Self { start, ..self.clone() }) })
     }
 
-    fn fits(&self, _: usize) -> bool {
-        self.widths.are_valid()
+    fn fits(&self, arms: usize) -> bool {
+        self.widths.are_valid() && self.start.fits(arms)
     }
 }

@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Policy};
+use super::{Choice, Evidence, Policy};
 use crate::error::{Error, Result};
 use crate::random::Random;
 
 /// Arms in given proportions: drawn at random, or tracked, which keeps n/t as near to them as whole samples allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fixed {
     name: FixedName,
     weights: Vec<f64>,
@@ -63,21 +64,22 @@ impl Policy for Fixed {
         }
     }
 
-    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
-        let open: Vec<usize> = self.support.iter().copied().filter(|arm| evidence.candidates().contains(arm)).collect();
+    fn choose(&self, evidence: &Evidence, random: &mut Random) -> Result<Choice<Self>> {
+        let open: Vec<usize> = self.support.iter().copied().filter(|arm| evidence.candidates.contains(arm)).collect();
         let open = if open.is_empty() { &self.support } else { &open };
         if self.tracked {
-            let total: usize = (0..evidence.arms()).map(|arm| evidence.count(arm)).sum();
+            let total: usize = (0..evidence.arms()).map(|arm| evidence.pooled(arm)).sum();
             // Of the arms that one more sample does not put ahead of its share, the one that would be a whole sample
             // behind first (the quota method of Balinski and Young): no arm is ever as much as one sample off.
-            let behind = |arm: &usize| (evidence.count(*arm) as f64) < self.weights[*arm] * (total + 1) as f64;
+            let behind = |arm: &usize| (evidence.pooled(*arm) as f64) < self.weights[*arm] * (total + 1) as f64;
             let due: Vec<usize> = open.iter().copied().filter(behind).collect();
             let due = if due.is_empty() { open } else { &due };
-            return Ok(random.smallest(due, |arm| (evidence.count(arm) + 1) as f64 / self.weights[arm]));
+            let arm = random.smallest(due, |arm| (evidence.pooled(arm) + 1) as f64 / self.weights[arm]);
+            return Ok(Choice::of(arm));
         }
         let weights: Vec<f64> =
             (0..self.weights.len()).map(|arm| if open.contains(&arm) { self.weights[arm] } else { 0.0 }).collect();
-        Ok(random.pick(&weights))
+        Ok(Choice::of(random.pick(&weights)))
     }
 
     fn fits(&self, arms: usize) -> bool {

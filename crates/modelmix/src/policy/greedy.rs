@@ -2,15 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Policy, draw};
+use super::{Choice, Evidence, Policy, WorkingSet, draw};
 use crate::error::Result;
 use crate::random::Random;
-use crate::simplex::{Bounds, Solver};
+use crate::simplex::Bounds;
 
-/// α = argmin L̂(α), then an arm at random with probabilities α. One pull an arm first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// α = argmin L̂(α), then an arm at random with probabilities α. One pull per arm first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Greedy {
-    solver: Solver,
+    start: WorkingSet,
 }
 
 impl Policy for Greedy {
@@ -18,13 +19,18 @@ impl Policy for Greedy {
         "greedy"
     }
 
-    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
+    fn choose(&self, evidence: &Evidence, random: &mut Random) -> Result<Choice<Self>> {
         if let Some(arm) = evidence.first_pulls(1, random) {
-            return Ok(arm);
+            return Ok(Choice::of(arm));
         }
-        let support = evidence.choices(evidence.candidates());
-        let form = evidence.statistics().biased();
-        let solution = self.solver.solve(&form, &Bounds::support(evidence.arms(), &support))?;
-        Ok(draw(&solution.weights, &form, &support, random))
+        let support = evidence.choices(&evidence.candidates);
+        let form = &evidence.form;
+        let (solution, next) = self.start.solve(form, &Bounds::support(evidence.arms(), &support))?;
+        let arm = draw(&solution.weights, form, &support, random);
+        Ok(Choice { arm, next: next.map(|start| Self { start }) })
+    }
+
+    fn fits(&self, arms: usize) -> bool {
+        self.start.fits(arms)
     }
 }

@@ -2,18 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Policy, is_subset};
+use super::{Choice, Evidence, Policy, is_subset};
 use crate::error::Result;
 use crate::random::Random;
 
 /// ⌈log₂ m⌉ phases share the budget of T samples equally; in each, all arms left get the same number of samples, and the
-/// better half by K̂_ii + f̂_i goes on. What is left of the budget, and all after it, goes to the winner.
+/// better half by K̂_ii + f̂_i goes on. What is left of the budget, and all after it, goes to the winner. A phase ends when the
+/// samples have been answered; recorded samples known beforehand come on top of the budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Halving {
     budget: usize,
     phases: usize,
     arms: Vec<usize>,
-    /// Samples that every arm left must have been asked for before the present phase ends.
+    /// Samples that every arm left must have answered before the present phase ends.
     quota: usize,
 }
 
@@ -24,6 +26,54 @@ impl Halving {
         let mut policy = Self { budget, phases, arms: (0..arms).collect(), quota: 0 };
         policy.raise_quota();
         policy
+    }
+
+    /// Ends the phases that can end, and says which arm to ask.
+    fn advance(&mut self, evidence: &Evidence, random: &mut Random) -> usize {
+        loop {
+            if self.arms.len() == 1 {
+                return self.arms[0];
+            }
+            let may_be_asked = |arm: &usize| evidence.candidates.contains(arm);
+            let fewest = |arms: &[usize], random: &mut Random| {
+                let open: Vec<usize> = arms.iter().copied().filter(may_be_asked).collect();
+                (!open.is_empty()).then(|| random.smallest(&open, |arm| evidence.pooled(arm) as f64))
+            };
+            let due: Vec<usize> = self.arms.iter().copied().filter(|&arm| evidence.pooled(arm) < self.quota).collect();
+            if let Some(arm) = fewest(&due, random) {
+                return arm;
+            }
+            // All that could be asked has been. The phase is judged on answers, so those in flight are waited for, and the
+            // arms that do answer are asked meanwhile; until these have answered twice the quota.
+            let of = |test: &dyn Fn(usize) -> bool| -> Vec<usize> {
+                self.arms.iter().copied().filter(|&arm| test(arm)).collect()
+            };
+            let answering = of(&|arm| evidence.collected[arm] >= self.quota);
+            let waiting = of(&|arm| evidence.collected[arm] < self.quota && evidence.pending[arm] > 0);
+            let patient = answering.iter().any(|&arm| evidence.collected[arm] / 2 < self.quota);
+            if !waiting.is_empty() && (patient || answering.is_empty()) {
+                let open = if answering.is_empty() { &waiting } else { &answering };
+                if let Some(arm) = fewest(open, random).or_else(|| fewest(&self.arms, random)) {
+                    return arm;
+                }
+            }
+            // Arms without any answer are judged last, since nothing is known of them.
+            let keep = self.arms.len().div_ceil(2);
+            let mut left: Vec<usize> = self.arms.iter().copied().filter(|&arm| evidence.is_known(arm)).collect();
+            if left.len() < keep {
+                let open = evidence.choices(&self.arms);
+                return random.smallest(&open, |arm| evidence.pooled(arm) as f64);
+            }
+            let mut best = Vec::with_capacity(keep);
+            while best.len() < keep {
+                let arm = random.smallest(&left, |arm| evidence.form.single(arm));
+                left.retain(|&other| other != arm);
+                best.push(arm);
+            }
+            best.sort_unstable();
+            self.arms = best;
+            self.raise_quota();
+        }
     }
 
     /// ⌊T / (|S|·⌈log₂ m⌉)⌋ more samples for every arm left, at least one.
@@ -37,35 +87,10 @@ impl Policy for Halving {
         "halving"
     }
 
-    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
-        loop {
-            let due: Vec<usize> = self.arms.iter().copied().filter(|&arm| evidence.count(arm) < self.quota).collect();
-            let open: Vec<usize> = due.iter().copied().filter(|arm| evidence.candidates().contains(arm)).collect();
-            if self.arms.len() == 1 {
-                return Ok(self.arms[0]);
-            }
-            if !open.is_empty() {
-                return Ok(random.smallest(&open, |arm| evidence.count(arm) as f64));
-            }
-            // All that could be asked has been. Arms without any answer are judged last, since nothing is known of them.
-            let keep = self.arms.len().div_ceil(2);
-            let known: Vec<usize> = self.arms.iter().copied().filter(|&arm| evidence.is_known(arm)).collect();
-            if known.len() < keep {
-                let open = evidence.choices(&self.arms);
-                return Ok(random.smallest(&open, |arm| evidence.count(arm) as f64));
-            }
-            let form = evidence.statistics().biased();
-            let mut left = known;
-            let mut best = Vec::with_capacity(keep);
-            while best.len() < keep {
-                let arm = random.smallest(&left, |arm| form.single(arm));
-                left.retain(|&other| other != arm);
-                best.push(arm);
-            }
-            best.sort_unstable();
-            self.arms = best;
-            self.raise_quota();
-        }
+    fn choose(&self, evidence: &Evidence, random: &mut Random) -> Result<Choice<Self>> {
+        let mut next = self.clone();
+        let arm = next.advance(evidence, random);
+        Ok(Choice { arm, next: (next != *self).then_some(next) })
     }
 
     fn support(&self) -> Option<&[usize]> {

@@ -1,8 +1,9 @@
-//! Policies: which arm to ask next. Each sees evidence (sums, pulls in flight) and a seeded generator, and nothing else:
-//! no samples, no clock, no storage. One file an algorithm.
+//! Policies: which arm to ask next. Each sees evidence (estimates, counts) and a seeded generator, and nothing else:
+//! no samples, no clock, no storage. One file per algorithm.
 
 mod adaptive;
 mod cab;
+mod evidence;
 mod fixed;
 mod greedy;
 mod halving;
@@ -17,10 +18,11 @@ use crate::confidence::{self, Sensitivity};
 use crate::error::Result;
 use crate::quadratic::Quadratic;
 use crate::random::Random;
-use crate::statistics::Statistics;
+use crate::simplex::{Bounds, Solution, Solver};
 
 pub use adaptive::Adaptive;
 pub use cab::Cab;
+pub use evidence::Evidence;
 pub use fixed::Fixed;
 pub use greedy::Greedy;
 pub use halving::Halving;
@@ -34,11 +36,13 @@ pub trait Policy {
     /// Its name, as users write it.
     fn name(&self) -> &'static str;
 
-    /// The arm to ask next. Equal choices must be made with equal probability.
+    /// The arm to ask next, and what becomes of the policy. Equal choices must be made with equal probability.
     ///
     /// # Errors
-    /// When the evidence admits no choice, such as κ that is not positive semidefinite.
-    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize>;
+    /// If the evidence admits no choice, such as κ that is not positive semidefinite.
+    fn choose(&self, evidence: &Evidence, random: &mut Random) -> Result<Choice<Self>>
+    where
+        Self: Sized;
 
     /// The arms that may still get weight; all, unless the policy has dropped some for good.
     fn support(&self) -> Option<&[usize]> {
@@ -51,81 +55,28 @@ pub trait Policy {
     }
 }
 
-/// What a policy sees.
-#[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
-    statistics: &'a Statistics,
-    pending: &'a [usize],
-    candidates: &'a [usize],
+/// What a policy chose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice<P> {
+    /// The arm to ask.
+    pub arm: usize,
+    /// The policy after the choice; `None` if it did not change.
+    pub next: Option<P>,
 }
 
-impl<'a> Evidence<'a> {
-    /// Evidence from sums, the number of samples asked for and not yet answered by arm, and the arms that may be asked
-    /// now, which must not be empty.
-    pub fn new(statistics: &'a Statistics, pending: &'a [usize], candidates: &'a [usize]) -> Self {
-        debug_assert!(pending.len() == statistics.arms() && !candidates.is_empty());
-        Self { statistics, pending, candidates }
+impl<P> Choice<P> {
+    /// A choice that leaves the policy as it is.
+    pub fn of(arm: usize) -> Self {
+        Self { arm, next: None }
     }
 
-    /// m.
-    pub fn arms(&self) -> usize {
-        self.statistics.arms()
+    /// A choice after which the policy is another one.
+    pub fn and(arm: usize, next: P) -> Self {
+        Self { arm, next: Some(next) }
     }
 
-    /// Sums over the samples that were answered.
-    pub fn statistics(&self) -> &'a Statistics {
-        self.statistics
-    }
-
-    /// The arms that may be asked now.
-    pub fn candidates(&self) -> &'a [usize] {
-        self.candidates
-    }
-
-    /// n_i, the samples of an arm, those in flight included: they will have been paid for.
-    pub fn count(&self, arm: usize) -> usize {
-        self.statistics.counts()[arm] + self.pending[arm]
-    }
-
-    /// Whether any sample of the arm was answered, so that K̂ and f̂ know it.
-    pub fn is_known(&self, arm: usize) -> bool {
-        self.statistics.counts()[arm] > 0
-    }
-
-    /// The arms that K̂ and f̂ know.
-    pub fn known(&self) -> Vec<usize> {
-        (0..self.arms()).filter(|&arm| self.is_known(arm)).collect()
-    }
-
-    /// t, the samples of all known arms, those in flight included.
-    pub fn total(&self) -> usize {
-        (0..self.arms()).filter(|&arm| self.is_known(arm)).map(|arm| self.count(arm)).sum()
-    }
-
-    /// Those of the given arms that may be asked now and are known; any of them where none is.
-    pub fn choices(&self, arms: &[usize]) -> Vec<usize> {
-        let may: Vec<usize> =
-            arms.iter().copied().filter(|&arm| self.is_known(arm) && self.candidates.contains(&arm)).collect();
-        if may.is_empty() { arms.to_vec() } else { may }
-    }
-
-    /// The rounds before a rule can begin: the arm to ask until each has `pulls` samples asked for, fewest first; also
-    /// while no arm that may be asked has answered. A single arm is no choice at all.
-    pub fn first_pulls(&self, pulls: usize, random: &mut Random) -> Option<usize> {
-        if self.arms() == 1 {
-            return Some(0);
-        }
-        let waiting = self.candidates.iter().any(|&arm| self.count(arm) < pulls);
-        let unknown = !self.candidates.iter().any(|&arm| self.is_known(arm));
-        (waiting || unknown).then(|| random.smallest(self.candidates, |arm| self.count(arm) as f64))
-    }
-
-    /// K̂·n of one arm: Σ_j K̂_ij n_j over the known arms.
-    fn weighted_row(&self, form: &Quadratic, arm: usize) -> f64 {
-        (0..self.arms())
-            .filter(|&other| self.is_known(other))
-            .map(|other| form.at(arm, other) * self.count(other) as f64)
-            .sum()
+    fn map<Q>(self, wrap: impl FnOnce(P) -> Q) -> Choice<Q> {
+        Choice { arm: self.arm, next: self.next.map(wrap) }
     }
 }
 
@@ -145,15 +96,52 @@ impl Widths {
         self.beta.is_finite() && self.beta > 1.0 && is_size(self.sensitivity.loss) && is_size(self.sensitivity.kappa)
     }
 
-    /// ε_i at the present counts.
-    pub fn of(&self, evidence: &Evidence<'_>, arm: usize) -> f64 {
+    /// ε_i at the present counts, pulls in flight included.
+    pub fn of(&self, evidence: &Evidence, arm: usize) -> f64 {
         confidence::mixture_ucb_width(self.sensitivity, self.beta, evidence.total(), evidence.count(arm))
+    }
+
+    /// ε_i at the counts of answered samples alone: what is known now. Decisions that cannot be taken back use it.
+    pub fn answered(&self, evidence: &Evidence, arm: usize) -> f64 {
+        let total = evidence.answered.iter().sum();
+        confidence::mixture_ucb_width(self.sensitivity, self.beta, total, evidence.answered[arm])
     }
 }
 
 /// Whether these are some of so many arms, in ascending order and none twice.
 fn is_subset(subset: &[usize], arms: usize) -> bool {
     !subset.is_empty() && subset.windows(2).all(|pair| pair[0] < pair[1]) && subset[subset.len() - 1] < arms
+}
+
+/// The arms with weight in the last answer of a policy's program, where the next search starts. It is the whole memory of a
+/// solver: small, seldom changed, and the same on every processor unless the answer itself differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct WorkingSet(Vec<usize>);
+
+impl WorkingSet {
+    /// The answer, and the working set that it leaves; `None` if that is still the same.
+    fn solve(&self, form: &Quadratic, bounds: &Bounds) -> Result<(Solution, Option<WorkingSet>)> {
+        let mut solver = Solver::default();
+        if self.is_subset_of(form.arms()) {
+            let mut start = vec![0.0; form.arms()];
+            self.0.iter().for_each(|&arm| start[arm] = 1.0 / self.0.len() as f64);
+            solver.start_from(&start);
+        }
+        let solution = solver.solve(form, bounds)?;
+        let found = WorkingSet((0..form.arms()).filter(|&arm| solution.weights[arm] > 0.0).collect());
+        let next = (found != *self).then_some(found);
+        Ok((solution, next))
+    }
+
+    /// A snapshot is not trusted; nothing to start from is fine.
+    fn fits(&self, arms: usize) -> bool {
+        self.0.is_empty() || self.is_subset_of(arms)
+    }
+
+    fn is_subset_of(&self, arms: usize) -> bool {
+        is_subset(&self.0, arms)
+    }
 }
 
 /// An arm drawn from the weights of a solved program. Arms that the program cannot tell apart share their chances, since
@@ -176,8 +164,9 @@ fn are_twins(form: &Quadratic, arm: usize, other: usize, support: &[usize]) -> b
 }
 
 /// Any of the policies that come with the crate, as data that can be stored and restored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "policy", rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum AnyPolicy {
     /// [`Adaptive`].
     Adaptive(Adaptive),
@@ -210,19 +199,6 @@ impl AnyPolicy {
             AnyPolicy::Fixed(policy) => policy,
         }
     }
-
-    fn inner_mut(&mut self) -> &mut dyn Policy {
-        match self {
-            AnyPolicy::Adaptive(policy) => policy,
-            AnyPolicy::Cab(policy) => policy,
-            AnyPolicy::Ogd(policy) => policy,
-            AnyPolicy::Sparse(policy) => policy,
-            AnyPolicy::Greedy(policy) => policy,
-            AnyPolicy::Vanilla(policy) => policy,
-            AnyPolicy::Halving(policy) => policy,
-            AnyPolicy::Fixed(policy) => policy,
-        }
-    }
 }
 
 impl Policy for AnyPolicy {
@@ -230,8 +206,17 @@ impl Policy for AnyPolicy {
         self.inner().name()
     }
 
-    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
-        self.inner_mut().choose(evidence, random)
+    fn choose(&self, evidence: &Evidence, random: &mut Random) -> Result<Choice<Self>> {
+        Ok(match self {
+            AnyPolicy::Adaptive(policy) => policy.choose(evidence, random)?.map(AnyPolicy::Adaptive),
+            AnyPolicy::Cab(policy) => policy.choose(evidence, random)?.map(AnyPolicy::Cab),
+            AnyPolicy::Ogd(policy) => policy.choose(evidence, random)?.map(AnyPolicy::Ogd),
+            AnyPolicy::Sparse(policy) => policy.choose(evidence, random)?.map(AnyPolicy::Sparse),
+            AnyPolicy::Greedy(policy) => policy.choose(evidence, random)?.map(AnyPolicy::Greedy),
+            AnyPolicy::Vanilla(policy) => policy.choose(evidence, random)?.map(AnyPolicy::Vanilla),
+            AnyPolicy::Halving(policy) => policy.choose(evidence, random)?.map(AnyPolicy::Halving),
+            AnyPolicy::Fixed(policy) => policy.choose(evidence, random)?.map(AnyPolicy::Fixed),
+        })
     }
 
     fn support(&self) -> Option<&[usize]> {

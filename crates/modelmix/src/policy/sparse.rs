@@ -1,18 +1,19 @@
-//! Sparse-Mixture-UCB-CAB, Algorithm 3 of the paper: every arm costs a fee a round until it is unsubscribed for good.
+//! Sparse-Mixture-UCB-CAB, Algorithm 3 of the paper: every arm costs a fee per round until it is unsubscribed for good.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Policy, Widths, draw, is_subset};
+use super::{Choice, Evidence, Policy, Widths, WorkingSet, draw, is_subset};
 use crate::error::Result;
 use crate::quadratic::Quadratic;
 use crate::random::Random;
-use crate::simplex::{Bounds, Solver, minimize};
+use crate::simplex::{Bounds, minimize};
 
 /// Mixture-UCB-CAB on the subscribed arms S. Before every pull, while the cost without some arm, C′, is at most the cost
-/// with it, C, both at the unfavourable end of their widths, the arm whose loss hurts least is unsubscribed:
+/// with it, C, both at the unfavourable end of their widths (of answered samples), the arm whose loss hurts least is unsubscribed:
 ///
 /// C = min over S of L̂(α) − εᵀα + λ|S|, C′ = min over i of min over S∖{i} of L̂(α) + εᵀα + λ(|S| − 1).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sparse {
     widths: Widths,
     /// λ.
@@ -22,13 +23,13 @@ pub struct Sparse {
     /// Never fewer arms than this.
     keep: usize,
     subscribed: Vec<usize>,
-    solver: Solver,
+    start: WorkingSet,
 }
 
 impl Sparse {
     /// With a fixed fee λ a round and arm.
     pub fn with_fee(arms: usize, widths: Widths, fee: f64) -> Self {
-        Self { widths, fee, fee_step: 0.0, keep: 1, subscribed: (0..arms).collect(), solver: Solver::default() }
+        Self { widths, fee, fee_step: 0.0, keep: 1, subscribed: (0..arms).collect(), start: WorkingSet::default() }
     }
 
     /// Down to `keep` arms: λ starts at 0 and grows by `fee_step` a round until so many are left.
@@ -41,15 +42,25 @@ impl Sparse {
         self.fee
     }
 
-    /// The forms L̂ − εᵀα and L̂ + εᵀα.
-    fn bounds_of_loss(&self, evidence: &Evidence<'_>, arms: &[usize]) -> (Quadratic, Quadratic) {
-        let (mut lower, mut upper) = (evidence.statistics().biased(), evidence.statistics().biased());
-        for &arm in arms {
-            let width = self.widths.of(evidence, arm);
-            lower.linear_mut()[arm] -= width;
-            upper.linear_mut()[arm] += width;
+    /// The form L̂ + s·εᵀα, with these widths.
+    fn shifted(evidence: &Evidence, arms: &[usize], sign: f64, width: impl Fn(usize) -> f64) -> Quadratic {
+        let mut form = evidence.form.clone();
+        arms.iter().for_each(|&arm| form.linear_mut()[arm] += sign * width(arm));
+        form
+    }
+
+    /// The arm to unsubscribe, if one can be spared. Nothing is learned of an arm that is gone, so the widths are those of
+    /// answered samples: pulls in flight may bring anything, or nothing.
+    fn spared(&self, evidence: &Evidence, arms: &[usize], random: &mut Random) -> Result<Option<usize>> {
+        if arms.len() < 2 || self.subscribed.len() <= self.keep {
+            return Ok(None);
         }
-        (lower, upper)
+        let width = |arm: usize| self.widths.answered(evidence, arm);
+        let lower = Self::shifted(evidence, arms, -1.0, width);
+        let upper = Self::shifted(evidence, arms, 1.0, width);
+        let with = minimize(&lower, &Bounds::support(evidence.arms(), arms))?.value + self.fee;
+        let (arm, without) = Self::worst(&upper, arms, random)?;
+        Ok((without <= with).then_some(arm))
     }
 
     /// The arm that can be spared best, and min L̂ + εᵀα without it.
@@ -79,28 +90,27 @@ impl Policy for Sparse {
         "sparse"
     }
 
-    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
+    fn choose(&self, evidence: &Evidence, random: &mut Random) -> Result<Choice<Self>> {
         if let Some(arm) = evidence.first_pulls(1, random).filter(|arm| self.subscribed.contains(arm)) {
-            return Ok(arm);
+            return Ok(Choice::of(arm));
         }
-        if self.subscribed.len() > self.keep {
-            self.fee += self.fee_step;
+        let mut next = self.clone();
+        if next.subscribed.len() > next.keep {
+            next.fee += next.fee_step;
         }
         loop {
-            let known: Vec<usize> = self.subscribed.iter().copied().filter(|&arm| evidence.is_known(arm)).collect();
-            let arms = if known.is_empty() { &self.subscribed } else { &known };
-            let (lower, upper) = self.bounds_of_loss(evidence, arms);
-            let open = evidence.choices(arms);
-            if arms.len() > 1 && self.subscribed.len() > self.keep {
-                let with = minimize(&lower, &Bounds::support(evidence.arms(), arms))?.value + self.fee;
-                let (arm, without) = Self::worst(&upper, arms, random)?;
-                if without <= with {
-                    self.subscribed.retain(|&other| other != arm);
-                    continue;
-                }
+            let known: Vec<usize> = next.subscribed.iter().copied().filter(|&arm| evidence.is_known(arm)).collect();
+            let arms = if known.is_empty() { next.subscribed.clone() } else { known };
+            if let Some(arm) = next.spared(evidence, &arms, random)? {
+                next.subscribed.retain(|&other| other != arm);
+                continue;
             }
-            let solution = self.solver.solve(&lower, &Bounds::support(evidence.arms(), &open))?;
-            return Ok(draw(&solution.weights, &lower, &open, random));
+            let open = evidence.choices(&arms);
+            let lower = Self::shifted(evidence, &arms, -1.0, |arm| next.widths.of(evidence, arm));
+            let (solution, start) = next.start.solve(&lower, &Bounds::support(evidence.arms(), &open))?;
+            next.start = start.unwrap_or(next.start);
+            let arm = draw(&solution.weights, &lower, &open, random);
+            return Ok(Choice { arm, next: (next != *self).then_some(next) });
         }
     }
 
@@ -110,6 +120,6 @@ impl Policy for Sparse {
 
     fn fits(&self, arms: usize) -> bool {
         let fees = self.fee.is_finite() && self.fee >= 0.0 && self.fee_step.is_finite() && self.fee_step >= 0.0;
-        self.widths.are_valid() && fees && self.keep > 0 && is_subset(&self.subscribed, arms)
+        self.widths.are_valid() && fees && self.keep > 0 && is_subset(&self.subscribed, arms) && self.start.fits(arms)
     }
 }

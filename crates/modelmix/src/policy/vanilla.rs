@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Policy, Widths};
+use super::{Choice, Evidence, Policy, Widths};
 use crate::error::Result;
 use crate::random::Random;
 
-/// The arm with the smallest L̂(e_i) − ε_i = K̂_ii + f̂_i − ε_i. One pull an arm first.
+/// The arm with the smallest L̂(e_i) − ε_i = K̂_ii + f̂_i − ε_i. One pull per arm first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Vanilla {
     widths: Widths,
 }
@@ -24,13 +25,12 @@ impl Policy for Vanilla {
         "vanilla"
     }
 
-    fn choose(&mut self, evidence: &Evidence<'_>, random: &mut Random) -> Result<usize> {
+    fn choose(&self, evidence: &Evidence, random: &mut Random) -> Result<Choice<Self>> {
         if let Some(arm) = evidence.first_pulls(1, random) {
-            return Ok(arm);
+            return Ok(Choice::of(arm));
         }
-        let form = evidence.statistics().biased();
-        let index = |arm: usize| form.single(arm) - self.widths.of(evidence, arm);
-        Ok(random.smallest(&evidence.choices(evidence.candidates()), index))
+        let index = |arm: usize| evidence.form.single(arm) - self.widths.of(evidence, arm);
+        Ok(Choice::of(random.smallest(&evidence.choices(&evidence.candidates), index)))
     }
 
     fn fits(&self, _: usize) -> bool {

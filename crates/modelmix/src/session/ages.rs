@@ -6,6 +6,7 @@ use crate::statistics::retain;
 
 /// When each row held was told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Ages {
     /// Samples told.
     told: u64,
@@ -35,6 +36,11 @@ impl Ages {
     /// Keeps the rows that stay, in their order.
     pub(super) fn retain(&mut self, keep: &[bool]) {
         retain(&mut self.arrived, keep);
+    }
+
+    /// When each row held was told, and after them so many new ones.
+    pub(super) fn arrivals(&self, new: usize) -> Vec<u64> {
+        self.arrived.iter().copied().chain(self.told..self.told + new as u64).collect()
     }
 
     /// The oldest of the rows that are asked for.

@@ -1,9 +1,14 @@
-//! An alarm for each arm: whether its later samples still come from where its first ones came from. Models behind an
-//! interface are replaced without a word.
+//! Drift detection, one detector per arm: whether its later samples still come from where its first ones came from. An
+//! observer of the samples told; recorded ones that were known beforehand are not shown to it.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::samples::Batch;
 use crate::error::{Error, Result};
+use crate::features::Rows;
+use crate::loss::{Linear, Loss, PreparedTerm};
 use crate::random::Random;
 
 /// Samples of an arm that later ones are compared with.
@@ -22,6 +27,7 @@ const STREAM: u64 = 1 << 61;
 /// ties broken at random, is then uniform and independent of all others (a smoothed conformal p-value), and a capital that is bet on
 /// ranks being high or low is a fair game: it ever becomes 1/δ with probability δ at most (Ville).
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Alarm {
     /// δ, the chance of a false alarm of an arm, ever.
     chance: f64,
@@ -40,7 +46,16 @@ pub(super) enum Score {
     Linear,
 }
 
+/// What a watch learns of a sample.
+pub(super) enum Finding {
+    /// It is one of the first ones; the scores of all of them, if it is the last.
+    First(Option<Vec<f64>>),
+    /// Its score.
+    Score(f64),
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Watch {
     random: Random,
     /// The first samples, row after row, or f of them.
@@ -65,7 +80,16 @@ fn reserve(scored: u64) -> f64 {
 }
 
 impl Alarm {
-    pub(super) fn new(chance: f64, arms: usize, seed: u64, scores: Vec<Score>) -> Result<Self> {
+    pub(super) fn new(chance: f64, arms: usize, seed: u64, loss: Option<&Loss>) -> Result<Self> {
+        let needs = "features, and one on values holds none; leave it out, or tell the session features";
+        let loss = loss.ok_or_else(|| Error::missing("a session with an alarm", needs))?;
+        let kappa = loss.terms().iter().any(|term| term.kappa.is_some()).then_some(Score::Kappa);
+        let varies = |term: &PreparedTerm| !matches!(term.linear, None | Some(Linear::Cost(_)));
+        let linear = loss.terms().iter().any(varies).then_some(Score::Linear);
+        let scores: Vec<Score> = kappa.into_iter().chain(linear).collect();
+        if scores.is_empty() {
+            return Err(Error::setting("alarm", chance, "left out: nothing of a sample is in this objective"));
+        }
         if !(chance > 0.0 && chance < 1.0) {
             return Err(Error::setting(
                 "alarm",
@@ -78,41 +102,81 @@ impl Alarm {
         Ok(Self { chance, scores, watches })
     }
 
-    /// Shows a sample of an arm, told in this round; `kappa` are the values of κ between two lists of rows.
-    pub(super) fn show(
-        &mut self,
-        arm: usize,
-        round: u64,
-        row: &[f32],
-        linear: f64,
-        kappa: impl Fn(&[f32], &[f32]) -> Vec<f64>,
-    ) {
-        let chance = self.chance / self.scores.len() as f64;
-        for (watch, score) in self.watches[arm].iter_mut().zip(&self.scores) {
-            if watch.seen < FIRST {
-                let mut first = watch.first.clone();
-                match score {
-                    Score::Kappa => first.extend_from_slice(row),
-                    Score::Linear => first.push(linear as f32),
+    /// What is watched of the samples of a batch, evaluated; nothing changes yet.
+    pub(super) fn evaluate(&self, batch: &Batch<'_>, loss: &Loss) -> Vec<Vec<Finding>> {
+        let kappa = |x: &[f32], y: &[f32]| {
+            let mut values = Vec::new();
+            loss.kappa_rows(Rows::new(batch.width, x), Rows::new(batch.width, y), &mut values);
+            values
+        };
+        let of = |(watch, score): (&Watch, &Score)| {
+            let (mut first, mut seen) = (Cow::Borrowed(&watch.first), watch.seen);
+            let mut findings = Vec::with_capacity(batch.len());
+            for index in 0..batch.len() {
+                if seen == FIRST {
+                    findings.push(Finding::Score(match score {
+                        Score::Kappa => kappa(batch.row(index), &first).iter().sum::<f64>() / FIRST as f64,
+                        Score::Linear => batch.linear[index],
+                    }));
+                    continue;
                 }
-                let scores = (watch.seen + 1 == FIRST).then(|| match score {
+                match score {
+                    Score::Kappa => first.to_mut().extend_from_slice(batch.row(index)),
+                    Score::Linear => first.to_mut().push(batch.linear[index] as f32),
+                }
+                seen += 1;
+                let scores = (seen == FIRST).then(|| match score {
                     Score::Kappa => among(&kappa(&first, &first), FIRST),
                     Score::Linear => first.iter().map(|&value| f64::from(value)).collect(),
                 });
-                // Nothing can stop the work from here on.
-                watch.first = first;
-                watch.seen += 1;
-                if let Some(scores) = scores {
-                    watch.begin(&scores);
+                findings.push(Finding::First(scores));
+            }
+            findings
+        };
+        self.watches[batch.arm].iter().zip(&self.scores).map(of).collect()
+    }
+
+    /// Takes what was evaluated of a batch that was told in this round, and says which of the arm's watches ring. If that was
+    /// decided before, the decision stands.
+    pub(super) fn commit(
+        &mut self,
+        batch: &Batch<'_>,
+        round: u64,
+        findings: &[Vec<Finding>],
+        decided: Option<&[usize]>,
+    ) -> Vec<usize> {
+        let chance = self.chance / self.scores.len() as f64;
+        let mut rang = Vec::new();
+        for (at, (watch, findings)) in self.watches[batch.arm].iter_mut().zip(findings).enumerate() {
+            let was_ringing = watch.changed.is_some();
+            let rings = decided.map(|decided| decided.contains(&at));
+            for (index, finding) in findings.iter().enumerate() {
+                match finding {
+                    Finding::First(scores) => {
+                        match self.scores[at] {
+                            Score::Kappa => watch.first.extend_from_slice(batch.row(index)),
+                            Score::Linear => watch.first.push(batch.linear[index] as f32),
+                        }
+                        watch.seen += 1;
+                        if let Some(scores) = scores {
+                            watch.begin(scores);
+                        }
+                    }
+                    Finding::Score(value) => {
+                        if watch.score(*value, chance) && rings != Some(false) {
+                            watch.changed = Some(round);
+                        }
+                    }
                 }
-            } else if watch.is_watching() {
-                let value = match score {
-                    Score::Kappa => kappa(row, &watch.first).iter().sum::<f64>() / FIRST as f64,
-                    Score::Linear => linear,
-                };
-                watch.score(value, round, chance);
+            }
+            if rings == Some(true) {
+                watch.changed = watch.changed.or(Some(round));
+            }
+            if !was_ringing && watch.changed.is_some() {
+                rang.push(at);
             }
         }
+        rang
     }
 
     /// The round in which an arm's alarm rang.
@@ -189,9 +253,10 @@ impl Watch {
         self.bins = vec![0; BINS];
     }
 
-    fn score(&mut self, score: f64, round: u64, chance: f64) {
+    /// Bets on a score; whether the capital is then so large that the arm has changed.
+    fn score(&mut self, score: f64, chance: f64) -> bool {
         if !self.is_watching() {
-            return;
+            return false;
         }
         // A cast takes what is below to 0.
         let bin = (((score - self.low) / self.step) as usize).min(BINS - 1);
@@ -211,8 +276,6 @@ impl Watch {
             *capital = (*capital + started) * a * rank.powf(a - 1.0);
         }
         let capital = reserve(self.scored) + self.capitals.iter().sum::<f64>();
-        if capital >= 1.0 / chance {
-            self.changed = Some(round);
-        }
+        capital >= 1.0 / chance
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::state::State;
+use super::samples::Samples;
 use super::stream::Stream;
 use crate::features::Rows;
 use crate::loss::Loss;
@@ -39,15 +39,15 @@ const ROWS: usize = 1024;
 
 impl FeatureError {
     /// `loss_of_mixture` is that of `weights`, without the constant.
-    pub(super) fn new<P>(
-        state: &State<P>,
+    pub(super) fn new(
+        samples: &Samples,
         stream: &Stream,
         loss: &Loss,
         weights: &[f64],
         loss_of_mixture: f64,
     ) -> Option<Self> {
-        let width = state.width.filter(|_| stream.has_begun())?;
-        let (statistics, arms) = (&state.statistics, state.names.len());
+        let width = samples.width.filter(|_| stream.has_begun())?;
+        let (statistics, arms) = (&samples.statistics, samples.statistics.arms());
         let share = ROWS_OF_ARM.min(ROWS / arms).max(2);
         let mut taken = vec![0; arms];
         let rows: Vec<usize> = (0..statistics.rows())
@@ -58,7 +58,7 @@ impl FeatureError {
             .collect();
         let group_of: Vec<usize> = rows.iter().map(|&row| statistics.arm_of()[row]).collect();
         let mut values = Vec::with_capacity(rows.len() * width);
-        rows.iter().for_each(|&row| values.extend(state.held.row(row, width)));
+        rows.iter().for_each(|&row| values.extend(samples.held.row(row, width)));
         let view = Rows::new(width, &values);
         let mut exact = Vec::new();
         loss.kappa_rows(view, view, &mut exact);
@@ -118,7 +118,7 @@ impl FeatureError {
         let slope = score_slope(loss, loss_of_mixture);
         Some(Self {
             features: stream.features(),
-            stated: stream.settings.error,
+            stated: stream.cap.error,
             held: statistics.rows(),
             estimated,
             entry,

@@ -1,33 +1,50 @@
-//! A live session: ask which arm to pull, tell what came back, report the weights. The only mutable owner of evidence.
+//! A live session: ask which arm to pull, tell what came back, report the weights. The only mutable owner of evidence, and the
+//! fold of its events (`fold.rs`).
 
 mod ages;
 mod alarm;
+mod encode;
+mod event;
 mod feature_error;
-mod forget;
-mod keeping;
+mod fold;
+mod journal;
+mod looks;
+mod observers;
+mod pool;
+mod pulls;
 mod report;
+mod retention;
+mod samples;
 mod select;
+mod snapshot;
 mod state;
-mod stop;
 mod store;
 mod stream;
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
-use crate::certainty::Until;
+use crate::certainty::{Until, Verdict};
 use crate::error::{Error, Result};
-use crate::features::{Features, Rows};
+use crate::features::Features;
 use crate::loss::{Loss, Ranges, Scores};
-use crate::policy::{AnyPolicy, Evidence, Policy, PolicySpec};
+use crate::policy::{AnyPolicy, Policy, PolicySpec};
 use crate::statistics::Statistics;
-use state::{PendingPull, State};
+use fold::{Given, Origin};
+use pulls::PendingPull;
+use state::State;
 
+pub use event::{Answer, Asked, Decisions, Event, Known, KnownAs, SampleValues, Told};
 pub use feature_error::FeatureError;
-pub use forget::Forget;
-pub use report::{SessionArm, SessionReport};
+pub use journal::{Entry, Header, JournalReader, JournalWriter};
+pub use looks::Looked;
+pub use pulls::Pull;
+pub use report::{SessionArm, SessionReport, SuboptimalityBounds};
+pub use retention::{Cap, Retention};
 pub use select::{NOTE as SELECTION_NOTE, Selection};
+pub use snapshot::Snapshot;
 pub use store::Storage;
-pub use stream::StreamSettings;
 
 /// How a session is run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +54,7 @@ pub struct SessionSettings {
     pub policy: PolicySpec,
     /// The seed of every random choice.
     pub seed: u64,
-    /// How many samples a pull asks for.
+    /// Samples per pull.
     pub batch: usize,
     /// How many pulls there will be, where that is known; Successive Halving plans by it.
     pub rounds: Option<usize>,
@@ -45,13 +62,9 @@ pub struct SessionSettings {
     pub storage: Storage,
     /// When it may stop; it then sees to it that every arm has samples enough to tell ([`Session::is_done`]).
     pub until: Option<Until>,
-    /// How many samples are held, where not all are: the session then runs without end in the same memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream: Option<StreamSettings>,
-    /// What is forgotten, where models may change.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forget: Option<Forget>,
-    /// The chance of a false alarm of an arm, ever, where arms are watched for changes; nothing where they are not.
+    /// Which samples count, and how many are held.
+    pub retention: Retention,
+    /// The chance of a false alarm of an arm, ever, if arms are watched for drift; `None` if they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alarm: Option<f64>,
     /// Which samples are kept, where some may be discarded; the policy learns from all.
@@ -68,24 +81,10 @@ impl Default for SessionSettings {
             storage: Storage::Single,
             select: Selection::All,
             until: None,
-            stream: None,
-            forget: None,
+            retention: Retention::All,
             alarm: None,
         }
     }
-}
-
-/// A request to an arm: give `count` samples.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pull {
-    /// What to tell or abandon.
-    pub id: u64,
-    /// The arm, as an index.
-    pub arm: usize,
-    /// The arm's name.
-    pub name: String,
-    /// How many samples are asked for.
-    pub count: usize,
 }
 
 /// One sample as numbers, for callers who have neither features nor a kernel of ours.
@@ -108,7 +107,20 @@ enum Source {
     Values,
 }
 
+impl Source {
+    fn loss(&self) -> Option<&Loss> {
+        match self {
+            Source::Features(loss) => Some(loss),
+            Source::Values => None,
+        }
+    }
+}
+
 /// Chooses arms by a policy and keeps the evidence.
+///
+/// Everything that changes a session is an [`Event`]. [`Session::ask`], [`Session::tell`] and the others make an event and
+/// apply it; [`Session::decide`] and [`Session::perform`] do the same in steps, for a caller who keeps the events, and
+/// [`Session::apply`] brings a session back from them.
 ///
 /// ```
 /// use modelmix::{Features, Inputs, Objective, Session, SessionSettings};
@@ -116,7 +128,7 @@ enum Source {
 /// let mut session = Session::new(["left", "right"], loss, &SessionSettings::default())?;
 /// for round in 0..40 {
 ///     let pull = session.ask()?;
-///     let sample = if pull.name == "left" { [0.0, round as f32] } else { [9.0, round as f32] };
+///     let sample = if pull.arm == "left" { [0.0, round as f32] } else { [9.0, round as f32] };
 ///     session.tell(pull.id, &Features::new(2, sample.to_vec())?)?;
 /// }
 /// assert_eq!(session.report()?.samples, 40);
@@ -126,23 +138,18 @@ enum Source {
 pub struct Session<P = AnyPolicy> {
     source: Source,
     state: State<P>,
+    /// Hashing a reference takes a while, so it is done once, when it is first asked for.
+    fingerprint: OnceLock<Option<u64>>,
 }
 
-/// A session as data: serialise it as you like, and [`Session::restore`] it with the same loss.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Snapshot<P = AnyPolicy> {
-    version: u32,
-    /// Of the loss; nothing where the caller gives values.
-    fingerprint: Option<u64>,
-    state: State<P>,
-}
+impl<P> Session<P> {
+    fn of(source: Source, state: State<P>) -> Self {
+        Self { source, state, fingerprint: OnceLock::new() }
+    }
 
-const SNAPSHOT_VERSION: u32 = 1;
-
-impl<P> Snapshot<P> {
-    /// The arms' names.
-    pub fn arms(&self) -> &[String] {
-        &self.state.names
+    /// That of the loss ([`Loss::fingerprint`]); `None` if the caller gives values.
+    pub fn fingerprint(&self) -> Option<u64> {
+        *self.fingerprint.get_or_init(|| self.source.loss().map(Loss::fingerprint))
     }
 }
 
@@ -180,7 +187,7 @@ impl Session<AnyPolicy> {
         });
         let policy = Self::policy_for(&names, &ranges, settings)?;
         let mut session = Self::on_values_with_policy(names, policy, settings)?;
-        if let (Some(looks), Ok(ranges)) = (&mut session.state.looks, ranges) {
+        if let (Some(looks), Ok(ranges)) = (&mut session.state.observers.looks, ranges) {
             looks.set_range(ranges.linear.1 - ranges.linear.0);
         }
         Ok(session)
@@ -205,15 +212,10 @@ impl<P: Policy> Session<P> {
     ) -> Result<Self> {
         loss.check_means()?;
         loss.check_direction()?;
-        let width = loss.width();
         let names: Vec<String> = arms.into_iter().map(Into::into).collect();
         loss.check_arms(names.len())?;
-        let mut state = State::new(names, policy, width, settings)?;
-        state.keep(settings, Some(&loss))?;
-        if let Some(looks) = &mut state.looks {
-            looks.set_range(loss.linear_spread());
-        }
-        Ok(Self { state, source: Source::Features(Box::new(loss)) })
+        let state = State::new(names, policy, Some(&loss), settings)?;
+        Ok(Self::of(Source::Features(Box::new(loss)), state))
     }
 
     /// A session over values with a policy of one's own; `settings.policy` is not looked at.
@@ -225,38 +227,18 @@ impl<P: Policy> Session<P> {
         policy: P,
         settings: &SessionSettings,
     ) -> Result<Self> {
-        let mut state = State::new(arms.into_iter().map(Into::into).collect(), policy, None, settings)?;
-        state.keep(settings, None)?;
-        Ok(Self { state, source: Source::Values })
+        let state = State::new(arms.into_iter().map(Into::into).collect(), policy, None, settings)?;
+        Ok(Self::of(Source::Values, state))
     }
 
     /// Which arm to pull next. May be called again before earlier pulls are answered: those in flight are reckoned with.
     ///
     /// # Errors
-    /// When the policy finds no choice, such as with values of a κ that is not positive semidefinite.
+    /// If the policy finds no choice, such as with values of a κ that is not positive semidefinite.
     pub fn ask(&mut self) -> Result<Pull> {
-        let state = &mut self.state;
-        let pending = state.pending_samples();
-        let mut candidates: Vec<usize> =
-            (0..state.names.len()).filter(|&arm| state.rests[arm].until <= state.asked).collect();
-        if candidates.is_empty() {
-            candidates.extend(0..state.names.len());
-        }
-        let arm = match state.wanted(&pending, &candidates) {
-            Some(arm) => arm,
-            None => state.policy.choose(&Evidence::new(&state.statistics, &pending, &candidates), &mut state.random)?,
-        };
-        if arm >= state.names.len() {
-            return Err(Error::setting(
-                &format!("the choice of policy {}", state.policy.name()),
-                arm,
-                format!("an arm, less than {}", state.names.len()),
-            ));
-        }
-        let pull = Pull { id: state.asked, arm, name: state.names[arm].clone(), count: state.batch };
-        state.pending.push(PendingPull { id: pull.id, arm, count: pull.count });
-        state.asked += 1;
-        Ok(pull)
+        let (asked, random) = self.choose()?;
+        self.state.random = random;
+        Ok(self.commit_asked(asked))
     }
 
     /// What came back of a pull: the features of its samples, at least one and at most as many as were asked for.
@@ -267,67 +249,15 @@ impl<P: Policy> Session<P> {
         self.tell_scored(pull, features, &Scores::new())
     }
 
-    /// The same with the scores that the objective asks for, one value a sample.
+    /// The same with the scores that the objective asks for, one value per sample.
     ///
     /// # Errors
     /// As [`Session::tell`], and scores that are missing.
     pub fn tell_scored(&mut self, pull: u64, features: &Features, scores: &Scores) -> Result<()> {
-        let state = &mut self.state;
-        let pending = state.pending_pull(pull)?;
-        let Source::Features(loss) = &self.source else {
-            return Err(
-                state.answer(pending, "this session is on values and cannot evaluate features; tell it values".into())
-            );
-        };
-        state.check_count(pending, features.len())?;
-        if let Some(width) = state.width.filter(|&width| width != features.width()) {
-            let found = features.width();
-            let problem = format!(
-                "its features have {found} columns where {width} are expected; use the same encoder throughout"
-            );
-            return Err(state.answer(pending, problem));
-        }
-        // What will be held is what is evaluated, in half precision too.
-        let rounded = state.held.rounded(features.view());
-        if rounded.as_ref().is_some_and(|values| values.iter().any(|value| !value.is_finite())) {
-            let problem = "a feature is too large for half precision, which ends at 65,504; scale them down, or store them in single precision";
-            return Err(state.answer(pending, problem.into()));
-        }
-        let rows = rounded.as_ref().map_or(features.view(), |values| Rows::new(features.width(), values));
-        loss.check(rows).map_err(|error| state.answer(pending, error.to_string()))?;
-        let linear =
-            loss.linear(pending.arm, rows, scores).map_err(|error| state.answer(pending, error.to_string()))?;
-        // All against those held at once, and then among themselves: tiles do for a batch what rows do for one sample.
-        let (mut against_held, mut among) = (Vec::new(), Vec::new());
-        state.held.kappa(loss, rows, &mut against_held);
-        if rows.len() > 1 {
-            loss.kappa_rows(rows, rows, &mut among);
-        }
-        let own: Vec<f64> = rows.iter().map(|row| loss.kappa_self(row)).collect();
-        if !against_held.iter().chain(&among).chain(&own).chain(&linear).all(|value| value.is_finite()) {
-            let problem =
-                "κ or f of its features is not finite; they are too large for this kernel, so scale them down";
-            return Err(state.answer(pending, problem.into()));
-        }
-        let mapped = state.stream.as_ref().filter(|stream| stream.has_begun()).map(|stream| stream.map(loss, rows));
-        state.width = Some(rows.width());
-        let (held, arms) = (state.statistics.rows(), state.names.len());
-        for (index, (row, &f)) in rows.iter().zip(&linear).enumerate() {
-            let mut kappa = against_held[index * held..(index + 1) * held].to_vec();
-            kappa.extend(among.chunks(rows.len()).nth(index).into_iter().flat_map(|row| &row[..index]));
-            state.fade();
-            let beyond = mapped.as_ref().zip(state.stream.as_ref());
-            let beyond = beyond.map(|(mapped, stream)| stream.beyond(loss, mapped, index, arms));
-            state.take(pending.arm, row, &kappa, beyond.as_deref(), own[index], f);
-        }
-        state.settle(pending);
-        state.look();
-        // The answer is taken: should the work be stopped here, the next answer lets go what is too much, and the alarm has not
-        // seen these samples.
-        state.trim(loss);
-        for (row, &f) in rows.iter().zip(&linear) {
-            state.watch(loss, pending.arm, row, f);
-        }
+        let origin = Origin::Pull(self.state.pulls.find(pull)?);
+        let given = Given::Features(features.width(), features.values(), scores);
+        let update = self.evaluate(origin, given, &Decisions::default())?;
+        self.commit(update);
         Ok(())
     }
 
@@ -336,37 +266,39 @@ impl<P: Policy> Session<P> {
     /// # Errors
     /// A pull that is not in flight, lists of other lengths, values that are not finite. The session is then as it was.
     pub fn tell_values(&mut self, pull: u64, samples: &[Values<'_>]) -> Result<()> {
-        let state = &mut self.state;
-        let pending = state.pending_pull(pull)?;
-        if matches!(self.source, Source::Features(_)) {
-            return Err(state
-                .answer(pending, "this session evaluates features; tell it features, or start it on values".into()));
-        }
-        state.check_count(pending, samples.len())?;
-        for (index, Values { kappa, own, linear }) in samples.iter().enumerate() {
-            let expected = state.statistics.rows() + index;
-            if kappa.len() != expected {
-                return Err(state.answer(
-                    pending,
-                    format!(
-                        "sample {index} has {} values of κ for {expected} earlier samples; give one for each",
-                        kappa.len()
-                    ),
-                ));
-            }
-            if !kappa.iter().chain([own, linear]).all(|value| value.is_finite()) {
-                return Err(state.answer(
-                    pending,
-                    format!("sample {index} has a value that is not finite; κ and f must be numbers"),
-                ));
-            }
-        }
-        for Values { kappa, own, linear } in samples {
-            state.fade();
-            state.record(pending.arm, kappa, None, *own, *linear);
-        }
-        state.settle(pending);
-        state.look();
+        let origin = Origin::Pull(self.state.pulls.find(pull)?);
+        let update = self.evaluate(origin, Given::Values(samples.to_vec()), &Decisions::default())?;
+        self.commit(update);
+        Ok(())
+    }
+
+    /// Samples of an arm that were recorded before, or elsewhere, and not asked for (a warm start). They count as evidence: in
+    /// K̂, f̂, widths and bounds, and for [`SessionSettings::until`], so that an arm with known samples needs no first pull.
+    /// Unless they are [`KnownAs::Collected`], they are no part of the pool whose shares, loss and number are reported.
+    ///
+    /// They must be draws of what the arm will give: no selection, no earlier version of the model. A session that keeps only
+    /// some samples never keeps them, and its drift detectors do not see them. They do not make other samples older, but are
+    /// evicted, leave a window and fade as others do.
+    ///
+    /// # Errors
+    /// An arm that is not there, features or scores that do not fit. The session is then as it was before.
+    pub fn known(&mut self, arm: usize, features: &Features, scores: &Scores, known_as: KnownAs) -> Result<()> {
+        self.check_arm("the arm of known samples", arm)?;
+        let given = Given::Features(features.width(), features.values(), scores);
+        let update = self.evaluate(Origin::Known(arm, known_as), given, &Decisions::default())?;
+        self.commit(update);
+        Ok(())
+    }
+
+    /// The same as numbers: κ against all samples before it, known ones included.
+    ///
+    /// # Errors
+    /// An arm that is not there, lists of other lengths, values that are not finite. The session is then as it was before.
+    pub fn known_values(&mut self, arm: usize, samples: &[Values<'_>], known_as: KnownAs) -> Result<()> {
+        self.check_arm("the arm of known samples", arm)?;
+        let given = Given::Values(samples.to_vec());
+        let update = self.evaluate(Origin::Known(arm, known_as), given, &Decisions::default())?;
+        self.commit(update);
         Ok(())
     }
 
@@ -375,17 +307,8 @@ impl<P: Policy> Session<P> {
     /// # Errors
     /// A pull that is not in flight.
     pub fn abandon(&mut self, pull: u64) -> Result<()> {
-        let state = &mut self.state;
-        let PendingPull { id, arm, .. } = state.pending_pull(pull)?;
-        state.pending.retain(|pending| pending.id != id);
-        state.abandoned[arm] += 1;
-        let rest = &mut state.rests[arm];
-        // Failures without an answer between them count once: pulls in flight that fail together, or an outage of all.
-        if rest.failures == 0 || state.answered > rest.answered {
-            rest.failures += 1;
-        }
-        rest.answered = state.answered;
-        rest.until = state.asked + (1 << rest.failures.min(10)) - 1;
+        let pending = self.state.pulls.find(pull)?;
+        self.state.pulls.abandon(pending);
         Ok(())
     }
 
@@ -395,18 +318,18 @@ impl<P: Policy> Session<P> {
     /// # Errors
     /// An arm that is not there; a session that is to stop, or that keeps the better half of its samples.
     pub fn forget(&mut self, arm: usize) -> Result<()> {
-        let arms = self.state.names.len();
-        if arm >= arms {
-            return Err(Error::setting("the arm to forget", arm, format!("an arm, less than {arms}")));
+        self.check_forget(arm)?;
+        let terms =
+            self.source.loss().map_or(0, |loss| loss.terms().iter().filter(|term| term.kappa.is_some()).count());
+        self.state.samples.forget(arm, terms);
+        if let Some(alarm) = &mut self.state.observers.alarm {
+            alarm.forget(arm);
         }
-        if self.state.needs_all() {
-            return Err(self.state.refuse_to_lose("a session that forgets an arm"));
-        }
-        self.state.forget_arm(arm);
         Ok(())
     }
 
-    /// The weights as far as they are known, and how the samples held do.
+    /// The weights as far as they are known, and how the samples collected do. Bounds are left out, since they take a while
+    /// ([`Session::report_with_bounds`]).
     ///
     /// # Errors
     /// Values of a κ that is not positive semidefinite.
@@ -414,29 +337,76 @@ impl<P: Policy> Session<P> {
         SessionReport::new(self)
     }
 
-    /// The sums over all samples told.
-    pub fn statistics(&self) -> &Statistics {
-        &self.state.statistics
+    /// The report with both bounds: what the session is sure of now.
+    ///
+    /// # Errors
+    /// As [`Session::report`].
+    pub fn report_with_bounds(&self) -> Result<SessionReport> {
+        let SuboptimalityBounds { weights, shares } = self.bounds()?;
+        Ok(SessionReport { bound_on_weights: weights, bound_on_shares: shares, ..self.report()? })
     }
 
-    /// Whether each sample held is kept, in the order told; all are, unless `select` says otherwise.
+    /// How far from the optimum the weights and the shares can be.
+    ///
+    /// # Errors
+    /// As [`Session::report`].
+    pub fn bounds(&self) -> Result<SuboptimalityBounds> {
+        SuboptimalityBounds::new(self)
+    }
+
+    /// Whether what [`SessionSettings::until`] asks for is reached. Once it is, it stays so: what is near the optimum is the
+    /// mixture of [`Session::verdict`].
+    pub fn is_done(&self) -> bool {
+        self.verdict().is_some()
+    }
+
+    /// What the session may be stopped by: which mixture is how near the optimum; `None` if that is not known yet, or was not
+    /// asked for.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.state.observers.looks.as_ref()?.verdict()
+    }
+
+    /// The sums over all samples that count, known ones included.
+    pub fn statistics(&self) -> &Statistics {
+        &self.state.samples.statistics
+    }
+
+    /// The proportions of the samples collected, n/t; all zero before the first.
+    pub fn shares(&self) -> Vec<f64> {
+        self.state.samples.shares()
+    }
+
+    /// L(P̂), the loss of the samples collected, the constant included; `None` before the first.
+    pub fn empirical_loss(&self) -> Option<f64> {
+        self.pool_loss().map(|loss| loss + self.constant())
+    }
+
+    /// The same without the constant, which a session on values does not know.
+    pub(crate) fn pool_loss(&self) -> Option<f64> {
+        self.state.samples.empirical_loss()
+    }
+
+    /// Whether each sample held is kept, in the order told; all are, unless `select` says otherwise. Known ones never are.
     pub fn kept(&self) -> Vec<bool> {
-        let book = self.state.book.as_ref();
-        book.map_or_else(|| vec![true; self.state.statistics.rows()], |book| book.is_kept().to_vec())
+        let samples = &self.state.samples;
+        let rows = 0..samples.statistics.rows();
+        let book = self.state.observers.book.as_ref();
+        book.map_or_else(|| rows.map(|row| samples.is_collected(row)).collect(), |book| book.is_kept().to_vec())
     }
 
     /// How many samples are kept.
     pub(crate) fn kept_count(&self) -> usize {
-        self.state.book.as_ref().map_or(self.state.statistics.len(), select::Book::count)
+        let book = self.state.observers.book.as_ref();
+        book.map_or_else(|| self.state.samples.collected().iter().sum(), select::Book::count)
     }
 
-    /// L of the kept samples, the constant included; nothing where all are kept, or before the first.
+    /// L of the kept samples, the constant included; `None` if all are kept, or before the first.
     pub fn kept_loss(&self) -> Option<f64> {
-        let constant = match &self.source {
-            Source::Features(loss) => loss.constant(),
-            Source::Values => 0.0,
-        };
-        self.state.book.as_ref()?.loss().map(|loss| loss + constant)
+        self.state.observers.book.as_ref()?.loss().map(|loss| loss + self.constant())
+    }
+
+    fn constant(&self) -> f64 {
+        self.source.loss().map_or(0.0, Loss::constant)
     }
 
     /// The policy.
@@ -449,66 +419,20 @@ impl<P: Policy> Session<P> {
         &self.state.names
     }
 
-    /// The features of the samples held, in the order told: all, unless there is a cap. Nothing where values were told, or
-    /// nothing yet.
+    /// The features of the samples held, in the order told: all, unless there is a cap or some were forgotten. `None` if
+    /// values were told, or nothing yet.
     pub fn samples(&self) -> Option<Features> {
-        let features = self.state.width.and_then(|width| self.state.held.features(width).ok())?;
-        match &self.state.ages {
-            Some(ages) => features.select(ages.order()).ok(),
-            None => Some(features),
-        }
+        self.state.samples.features()
     }
 
     /// The pulls in flight, oldest first.
     pub fn in_flight(&self) -> Vec<Pull> {
         let pull = |pending: &PendingPull| Pull {
             id: pending.id,
-            arm: pending.arm,
-            name: self.state.names[pending.arm].clone(),
+            index: pending.arm,
+            arm: self.state.names[pending.arm].clone(),
             count: pending.count,
         };
-        self.state.pending.iter().map(pull).collect()
-    }
-}
-
-impl<P: Clone> Session<P> {
-    /// All of the session but its loss, as data.
-    pub fn snapshot(&self) -> Snapshot<P> {
-        Snapshot { version: SNAPSHOT_VERSION, fingerprint: self.fingerprint(), state: self.state.clone() }
-    }
-}
-
-impl<P> Session<P> {
-    /// That of the loss ([`Loss::fingerprint`]); nothing where the caller gives values.
-    pub fn fingerprint(&self) -> Option<u64> {
-        match &self.source {
-            Source::Features(loss) => Some(loss.fingerprint()),
-            Source::Values => None,
-        }
-    }
-}
-
-impl<P: Policy> Session<P> {
-    /// The session as it was, to the last bit: every later choice is the one that it would have made. `loss` is the one
-    /// that it was started with, or nothing for a session on values.
-    ///
-    /// # Errors
-    /// Another loss, a snapshot of a later version, or one that is damaged.
-    pub fn restore(snapshot: Snapshot<P>, loss: Option<Loss>) -> Result<Self> {
-        let Snapshot { version, fingerprint, state } = snapshot;
-        let refuse = |problem: &str| Err(Error::Snapshot { problem: problem.into() });
-        if version != SNAPSHOT_VERSION {
-            return refuse(&format!(
-                "it has version {version} and this release reads {SNAPSHOT_VERSION}; use the release that wrote it"
-            ));
-        }
-        if fingerprint != loss.as_ref().map(Loss::fingerprint) {
-            return refuse("it belongs to another objective, kernel or reference; prepare the loss as it was");
-        }
-        state.check(loss.as_ref())?;
-        if !state.policy.fits(state.names.len()) {
-            return refuse("its policy does not fit its arms; it is damaged, so start from an earlier one");
-        }
-        Ok(Self { source: loss.map_or(Source::Values, |loss| Source::Features(Box::new(loss))), state })
+        self.state.pulls.pending.iter().map(pull).collect()
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::select::{Book, NOTE};
+use super::state::State;
 use super::{FeatureError, Session, Source};
 use crate::certainty::{self, Verdict};
 use crate::error::Result;
@@ -22,11 +23,14 @@ pub struct SessionReport {
     pub kernels: Vec<Kernel>,
     /// Pulls that were answered.
     pub rounds: u64,
-    /// Samples told, t, so far as they are remembered; those let go by a session that holds only so many count.
+    /// Samples collected, t, so far as they are remembered; those evicted by a session with a cap count.
     pub samples: usize,
+    /// Recorded samples that are known beside those collected; they count in everything but shares and loss.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub known: usize,
     /// The arms in the order given.
     pub arms: Vec<SessionArm>,
-    /// L(P̂), the loss of the samples held, the constant included; nothing before the first.
+    /// L(P̂), the loss of the samples collected, the constant included; `None` before the first.
     pub loss: Option<f64>,
     /// L̂(α) of the weights below, the constant included; nothing before the first sample.
     pub mixture_loss: Option<f64>,
@@ -41,12 +45,10 @@ pub struct SessionReport {
     pub note: Option<String>,
     /// How far from the optimum of K̂ and f̂ the weights can be.
     pub gap: Option<f64>,
-    /// How far above the least loss of any mixture of the models the weights are at most, with the confidence of
-    /// [`Until`](crate::Until) (95% where there is none), at this moment; nothing while an arm has fewer than
-    /// [`LEAST_SAMPLES`](certainty::LEAST_SAMPLES).
+    /// [`SuboptimalityBounds::weights`]; `None` unless the report was asked for with bounds.
     #[serde(default)]
     pub bound_on_weights: Option<f64>,
-    /// The same of the proportions of the samples held.
+    /// [`SuboptimalityBounds::shares`]; `None` unless the report was asked for with bounds.
     #[serde(default)]
     pub bound_on_shares: Option<f64>,
     /// Whether the session may stop ([`Session::is_done`]).
@@ -64,13 +66,52 @@ pub struct SessionReport {
     pub feature_error: Option<FeatureError>,
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// How far above the least loss of any mixture of the models a mixture is at most, with the confidence of
+/// [`Until`](crate::Until) (95% if there is none), at this moment. Known samples count, so that a session can be sure of its
+/// weights before it has asked for anything.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SuboptimalityBounds {
+    /// Of the weights that a report gives; `None` while an arm has fewer than
+    /// [`LEAST_SAMPLES`](certainty::LEAST_SAMPLES).
+    pub weights: Option<f64>,
+    /// Of the proportions of the samples collected; also `None` before the first.
+    pub shares: Option<f64>,
+}
+
+impl SuboptimalityBounds {
+    pub(super) fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
+        let statistics = &session.state.samples.statistics;
+        let looks = session.state.observers.looks.as_ref();
+        let miss = 1.0 - looks.map_or(USUAL, |looks| looks.until().confidence);
+        let spread = match (looks, &session.source) {
+            (Some(looks), _) => looks.range(),
+            (None, Source::Features(loss)) => loss.linear_spread(),
+            (None, Source::Values) => 0.0,
+        };
+        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, spread, miss);
+        let shares = session.shares();
+        let best = session.state.best(statistics)?;
+        Ok(Self {
+            weights: best.map_or(Ok(None), |best| bound(&best.weights))?,
+            shares: if shares.iter().any(|&share| share > 0.0) { bound(&shares)? } else { None },
+        })
+    }
+}
+
 /// One arm of a [`SessionReport`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionArm {
     /// Its name.
     pub name: String,
-    /// Samples held.
+    /// Samples collected.
     pub samples: usize,
+    /// Recorded samples that are known beside those collected.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub known: usize,
     /// Of these, samples kept, where some are discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<usize>,
@@ -91,62 +132,57 @@ pub struct SessionArm {
 
 impl SessionReport {
     pub(super) fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
-        let state = &session.state;
-        let statistics = &state.statistics;
-        let arms = state.names.len();
+        let State { names, policy, pulls, samples, observers, .. } = &session.state;
+        let (statistics, arms) = (&samples.statistics, names.len());
         let (constant, kernels) = match &session.source {
             Source::Features(loss) => (loss.constant(), loss.kernels()),
             Source::Values => (0.0, Vec::new()),
         };
         let form = statistics.biased();
         let is_known = |arm: &usize| statistics.counts()[*arm] > 0;
-        let known: Vec<usize> = (0..arms).filter(is_known).collect();
-        let best = state.best()?;
-        let miss = 1.0 - state.looks.as_ref().map_or(USUAL, |looks| looks.until().confidence);
-        let spread = match (&state.looks, &session.source) {
-            (Some(looks), _) => looks.range(),
-            (None, Source::Features(loss)) => loss.linear_spread(),
-            (None, Source::Values) => 0.0,
-        };
-        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, spread, miss);
-        let (pending, shares) = (state.pending_samples(), statistics.proportions());
+        let best = session.state.best(statistics)?;
+        let (pending, shares, collected) = (pulls.samples(), samples.shares(), samples.collected());
+        let known = |arm: usize| statistics.counts()[arm].saturating_sub(collected[arm]);
+        let book = observers.book.as_ref();
         let arm = |arm: usize| SessionArm {
-            name: state.names[arm].clone(),
-            samples: statistics.counts()[arm],
-            kept: state.book.as_ref().map(|book| {
+            name: names[arm].clone(),
+            samples: collected[arm],
+            known: known(arm),
+            kept: book.map(|book| {
                 let told = book.is_kept().iter().zip(statistics.arm_of());
                 told.filter(|(kept, other)| **kept && **other == arm).count()
             }),
             pending: pending[arm],
-            abandoned: state.abandoned[arm],
+            abandoned: pulls.abandoned[arm],
             share: shares[arm],
             weight: best.as_ref().map_or(0.0, |best| best.weights[arm]),
             loss: is_known(&arm).then(|| form.single(arm) + constant),
-            changed: state.alarm.as_ref().and_then(|alarm| alarm.changed(arm)),
+            changed: observers.alarm.as_ref().and_then(|alarm| alarm.changed(arm)),
         };
-        let feature_error = match (&session.source, &state.stream, &best) {
+        let feature_error = match (&session.source, samples.keeper.stream(), &best) {
             (Source::Features(loss), Some(stream), Some(best)) => {
-                FeatureError::new(state, stream, loss, &best.weights, best.value)
+                FeatureError::new(samples, stream, loss, &best.weights, best.value)
             }
             _ => None,
         };
         Ok(Self {
-            policy: state.policy.name().into(),
+            policy: policy.name().into(),
             kernels,
-            rounds: state.answered,
-            samples: statistics.len(),
+            rounds: pulls.answered,
+            samples: collected.iter().sum(),
+            known: (0..arms).map(known).sum(),
             arms: (0..arms).map(arm).collect(),
-            loss: statistics.realised().map(|loss| loss + constant),
+            loss: samples.empirical_loss().map(|loss| loss + constant),
             mixture_loss: best.as_ref().map(|best| best.value + constant),
-            kept: state.book.as_ref().map(Book::count),
+            kept: book.map(Book::count),
             kept_loss: session.kept_loss(),
-            note: state.book.as_ref().map(|_| NOTE.into()),
+            note: book.map(|_| NOTE.into()),
             gap: best.as_ref().map(|best| best.gap),
-            bound_on_weights: best.as_ref().map_or(Ok(None), |best| bound(&best.weights))?,
-            bound_on_shares: bound(&shares)?,
+            bound_on_weights: None,
+            bound_on_shares: None,
             is_done: session.is_done(),
             verdict: session.verdict().cloned(),
-            best_single: known.into_iter().min_by(|&a, &b| form.single(a).total_cmp(&form.single(b))),
+            best_single: (0..arms).filter(is_known).min_by(|&a, &b| form.single(a).total_cmp(&form.single(b))),
             form,
             feature_error,
         })

@@ -1,8 +1,9 @@
-//! Which of the samples told are kept, for callers who may discard some: a book of its own beside the evidence, which is always of
-//! all samples, since estimates from samples that were selected would be biased.
+//! Which of the samples told are kept, for callers who may discard some: an observer with a book of its own beside the evidence,
+//! which is always of all samples, since estimates from samples that were selected would be biased.
 
 use serde::{Deserialize, Serialize};
 
+use super::samples::{Batch, Samples};
 use crate::error::{Error, Result};
 use crate::statistics::Statistics;
 use crate::text::nearest;
@@ -60,9 +61,12 @@ impl std::str::FromStr for Selection {
 /// lowers it more than y does where c(x) = (2·s(x) + κ(x, x))/(m+1) + f(x) is less. s is kept for every sample told, so that all
 /// of them can be asked what they would change *now*: what they changed when they came was the loss of a smaller set, and by more.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Book {
-    /// By sample told, in that order.
+    /// By sample, in the order told.
     is_kept: Vec<bool>,
+    /// Whether it was known beforehand.
+    is_known: Vec<bool>,
     /// Σκ(x, y) over the kept samples y ≠ x.
     toward: Vec<f64>,
     count: usize,
@@ -72,27 +76,53 @@ pub(super) struct Book {
 }
 
 impl Book {
-    /// Decides about a sample, whose κ against all samples of `told` is known; those do not have it yet.
-    pub(super) fn consider(&mut self, told: &Statistics, kappa: &[f64], own: f64, linear: f64) {
+    /// The book after a batch. If it was decided before which of its samples are kept, the decision stands; recorded samples
+    /// that were known beforehand are never kept, and are no measure for others.
+    pub(super) fn after(&self, samples: &Samples, batch: &Batch<'_>, is_known: bool, decided: Option<&[bool]>) -> Self {
+        let mut book = self.clone();
+        for index in 0..batch.len() {
+            let decided = if is_known { Some(false) } else { decided.and_then(|flags| flags.get(index).copied()) };
+            book.consider(samples, batch, index, is_known, decided);
+        }
+        book
+    }
+
+    fn consider(&mut self, samples: &Samples, batch: &Batch<'_>, index: usize, is_known: bool, decided: Option<bool>) {
+        let (kappa, own, linear) = (&batch.kappa[index], batch.own[index], batch.linear[index]);
         let toward: f64 = kappa.iter().zip(&self.is_kept).filter(|(_, kept)| **kept).map(|(value, _)| value).sum();
         let after = (self.count + 1) as f64;
         let change = |toward: f64, own: f64, linear: f64| (2.0 * toward + own) / after + linear;
-        let is_kept = told.len() < FIRST || {
-            let others = self.toward.iter().zip(told.self_terms()).zip(told.linear_terms());
-            let mut changes: Vec<f64> = others.map(|((&toward, &own), &linear)| change(toward, own, linear)).collect();
+        let told = &samples.statistics;
+        let is_kept = decided.unwrap_or_else(|| {
+            let own_terms = told.self_terms().iter().chain(&batch.own[..index]);
+            let linear_terms = told.linear_terms().iter().chain(&batch.linear[..index]);
+            let others = self.toward.iter().zip(own_terms).zip(linear_terms).zip(&self.is_known);
+            let mut changes: Vec<f64> = others
+                .filter(|(_, is_known)| !**is_known)
+                .map(|(((&toward, &own), &linear), _)| change(toward, own, linear))
+                .collect();
+            if changes.len() < FIRST {
+                return true;
+            }
             // Of an even number the higher of the two middle ones; one that is as good as it is kept.
             let middle = changes.len() / 2;
             let (_, median, _) = changes.select_nth_unstable_by(middle, f64::total_cmp);
             change(toward, own, linear) <= *median
-        };
+        });
         self.toward.push(toward);
+        self.is_known.push(is_known);
         if is_kept {
-            self.toward.iter_mut().zip(kappa).for_each(|(sum, value)| *sum += value);
+            self.toward.iter_mut().zip(kappa.iter()).for_each(|(sum, value)| *sum += value);
             self.pair_sum += 2.0 * toward + own;
             self.linear_sum += linear;
             self.count += 1;
         }
         self.is_kept.push(is_kept);
+    }
+
+    /// Which of the last so many samples are kept.
+    pub(super) fn last(&self, samples: usize) -> &[bool] {
+        &self.is_kept[self.is_kept.len() - samples..]
     }
 
     /// Whether each sample told is kept.
@@ -114,6 +144,7 @@ impl Book {
     pub(super) fn fits(&self, told: &Statistics) -> bool {
         self.is_kept.len() == told.len()
             && self.toward.len() == told.len()
+            && self.is_known.len() == told.len()
             && self.is_kept.iter().filter(|kept| **kept).count() == self.count
             && self.toward.iter().chain([&self.pair_sum, &self.linear_sum]).all(|value| value.is_finite())
     }

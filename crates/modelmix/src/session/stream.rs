@@ -1,10 +1,11 @@
-//! Sessions without end: so many samples are held, and of those let go only sums of random features are kept, so that memory
-//! and the time of a round stay constant.
+//! Evicted samples: of those that a session with a cap no longer holds, sums of random features are kept, so that memory and
+//! the time of a round stay constant.
 
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::retention::Cap;
 use crate::error::{Error, Result};
 use crate::features::Rows;
 use crate::fourier::{GaussianFeatures, MOST_FEATURES, dot, features_for};
@@ -12,42 +13,34 @@ use crate::kernel::Kernel;
 use crate::loss::Loss;
 use crate::random::Random;
 
-/// How much a session holds.
-///
-/// Until `hold` samples were told, all is exact. From then on the oldest sample of the arm that holds most is let go for each
-/// new one. κ between samples that were held together is exact; κ between a new sample and those let go is estimated by
-/// random features, of which there are so many that no entry of K̂ has a larger standard error than `error` for it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct StreamSettings {
-    /// Samples held one by one.
-    pub hold: usize,
-    /// The largest standard error of an entry of K̂ that features may cause.
-    pub error: f64,
-}
-
-impl Default for StreamSettings {
-    fn default() -> Self {
-        Self { hold: 1000, error: 0.02 }
-    }
-}
-
 /// Streams of the session's seed that the maps are drawn from; the policy has stream 0, simulated arms the next.
 const STREAM: u64 = 1 << 62;
 
-/// What is kept of samples that were let go.
+/// What is kept of evicted samples.
+///
+/// Their features are summed by group: a group is the collected samples of an arm, and, if some were evicted, those of an arm
+/// that were known without being collected.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Stream {
-    pub(super) settings: StreamSettings,
+    pub(super) cap: Cap,
     seed: u64,
     /// D, of every quadratic term.
     features: usize,
-    /// What features are measured from, so that large values do not round: the first sample let go; empty before.
+    /// What features are measured from, so that large values do not round: the first sample evicted; empty before.
     centre: Vec<f32>,
-    /// Σφ over the samples let go: term after term, arm after arm, D values each. Empty before the first.
+    /// Σφ over the evicted samples: group after group, term after term, D values each. The first groups are the arms'
+    /// collected samples, the others those that were known. Empty before the first.
     sums: Vec<f64>,
     #[serde(skip)]
     maps: OnceLock<Vec<GaussianFeatures>>,
+}
+
+/// Σκ̂ between a row and the evicted samples, by arm.
+pub(super) struct Beyond {
+    pub(super) all: Vec<f64>,
+    /// Of the samples that were collected.
+    pub(super) collected: Vec<f64>,
 }
 
 /// Features of some rows: term after term, row after row.
@@ -72,8 +65,8 @@ fn gaussians(loss: &Loss) -> Result<Vec<(f64, f64)>> {
 }
 
 impl Stream {
-    pub(super) fn new(settings: StreamSettings, seed: u64, arms: usize, batch: usize, loss: &Loss) -> Result<Self> {
-        let StreamSettings { hold, error } = settings;
+    pub(super) fn new(cap: Cap, seed: u64, arms: usize, batch: usize, loss: &Loss) -> Result<Self> {
+        let Cap { hold, error } = cap;
         let least = (4 * arms).max(2 * batch);
         if hold < least {
             let must = format!("at least {least}: 4 samples for each of {arms} arms, and 2 pulls of {batch}");
@@ -87,7 +80,7 @@ impl Stream {
             let must = format!("a number of at least {least:.4}, which takes {MOST_FEATURES} features");
             return Err(Error::setting("feature_error", error, must));
         }
-        Ok(Self { settings, seed, features, centre: Vec::new(), sums: Vec::new(), maps: OnceLock::new() })
+        Ok(Self { cap, seed, features, centre: Vec::new(), sums: Vec::new(), maps: OnceLock::new() })
     }
 
     /// D.
@@ -95,7 +88,7 @@ impl Stream {
         self.features
     }
 
-    /// Whether any sample was let go.
+    /// Whether any sample was evicted.
     pub(super) fn has_begun(&self) -> bool {
         !self.centre.is_empty()
     }
@@ -120,42 +113,51 @@ impl Stream {
         Mapped { rows: rows.len(), values }
     }
 
-    /// Σκ̂ between one of the mapped rows and the samples let go, by arm.
-    pub(super) fn beyond(&self, loss: &Loss, mapped: &Mapped, row: usize, arms: usize) -> Vec<f64> {
-        let mut sums = vec![0.0; arms];
-        if self.sums.is_empty() {
-            return sums;
-        }
+    /// Σκ̂ between one of the mapped rows and the evicted samples, which count `scale` times what they do now.
+    pub(super) fn beyond(&self, loss: &Loss, mapped: &Mapped, row: usize, arms: usize, scale: f64) -> Beyond {
+        let mut collected = vec![0.0; arms];
+        let mut known = vec![0.0; arms];
+        let terms = mapped.values.len();
         for (term, (weight, values)) in mapped.weighted(loss).enumerate() {
             let phi = &values[row * self.features..][..self.features];
-            for (arm, sum) in sums.iter_mut().enumerate() {
-                *sum += weight * dot(phi, &self.sums[(term * arms + arm) * self.features..][..self.features]);
+            for (place, sums) in self.sums.chunks_exact(self.features.max(1)).enumerate() {
+                if place % terms == term {
+                    let group = place / terms;
+                    let sum = if group < arms { &mut collected[group] } else { &mut known[group - arms] };
+                    *sum += scale * weight * dot(phi, sums);
+                }
             }
         }
-        sums
+        Beyond { all: collected.iter().zip(&known).map(|(sum, more)| sum + more).collect(), collected }
     }
 
-    /// Takes a mapped row that is let go and counts so much.
-    pub(super) fn absorb(&mut self, row: &[f32], mapped: &Mapped, weight: f64, arm: usize, arms: usize) {
+    /// Takes the features of a mapped row that is evicted and counts so much.
+    pub(super) fn absorb(&mut self, row: &[f32], mapped: (&Mapped, usize), weight: f64, group: usize, arms: usize) {
+        let (mapped, at) = mapped;
         if self.centre.is_empty() {
             self.centre = row.to_vec();
-            self.sums = vec![0.0; mapped.values.len() * arms * self.features];
         }
-        for (term, phi) in mapped.values.iter().enumerate() {
-            let sums = &mut self.sums[(term * arms + arm) * self.features..][..self.features];
+        let (terms, features) = (mapped.values.len(), self.features);
+        let groups = if group < arms { arms } else { 2 * arms };
+        if self.sums.len() < groups * terms * features {
+            self.sums.resize(groups * terms * features, 0.0);
+        }
+        for (term, values) in mapped.values.iter().enumerate() {
+            let sums = &mut self.sums[(group * terms + term) * features..][..features];
+            let phi = &values[at * features..][..features];
             sums.iter_mut().zip(phi).for_each(|(sum, value)| *sum += weight * value);
         }
     }
 
-    /// All that was let go counts `factor` times what it did.
+    /// All evicted samples count `factor` times what they did.
     pub(super) fn fade(&mut self, factor: f64) {
         self.sums.iter_mut().for_each(|sum| *sum *= factor);
     }
 
-    /// Forgets what was let go of an arm.
-    pub(super) fn forget(&mut self, arm: usize, arms: usize) {
+    /// Forgets the evicted samples of an arm.
+    pub(super) fn forget(&mut self, arm: usize, arms: usize, terms: usize) {
         for (place, sums) in self.sums.chunks_exact_mut(self.features.max(1)).enumerate() {
-            if place % arms == arm {
+            if place / terms.max(1) % arms == arm {
                 sums.fill(0.0);
             }
         }
@@ -163,14 +165,16 @@ impl Stream {
 
     /// A snapshot comes from outside and is not trusted.
     pub(super) fn fits(&self, arms: usize, batch: usize, width: Option<usize>, loss: Option<&Loss>) -> bool {
-        let Some(expected) = loss.and_then(|loss| Self::new(self.settings, self.seed, arms, batch, loss).ok()) else {
+        let Some(expected) = loss.and_then(|loss| Self::new(self.cap, self.seed, arms, batch, loss).ok()) else {
             return false;
         };
         let terms = loss.map_or(0, |loss| loss.terms().iter().filter(|term| term.kappa.is_some()).count());
         let begun = self.has_begun();
+        let set = terms * arms * self.features;
+        let sets = if set == 0 { 1 } else { self.sums.len() / set };
         self.features == expected.features
             && (!begun || Some(self.centre.len()) == width)
-            && self.sums.len() == if begun { terms * arms * self.features } else { 0 }
+            && if begun { [1, 2].contains(&sets) && self.sums.len() == sets * set } else { self.sums.is_empty() }
             && self.centre.iter().all(|value| value.is_finite())
             && self.sums.iter().all(|value| value.is_finite())
     }

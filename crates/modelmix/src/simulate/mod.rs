@@ -1,24 +1,24 @@
 //! Policies × seeds over recorded arms, in parallel: how quickly each finds the mixture, compared with what is possible.
 
 mod report;
+mod run;
 mod source;
 mod stop;
-
-use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
 use crate::arms::RecordedArms;
 use crate::certainty::Until;
-use crate::compute::{available_threads, check_stopped, parallel};
+use crate::compute::{available_threads, parallel};
 use crate::error::{Error, Result};
-use crate::loss::{Loss, Scores};
+use crate::loss::Loss;
 use crate::mixture;
 use crate::policy::PolicySpec;
 use crate::quadratic::Quadratic;
-use crate::session::{Forget, Selection, Session, SessionSettings, StreamSettings, Values};
+use crate::session::{Retention, Selection};
 use crate::simplex::{self, Bounds};
-use source::{Pool, Source, Tape};
+use run::{KeptTrace, Trace, run};
+use source::Pool;
 
 pub use report::{KeptReport, PolicyReport, Reached, SimulatedFeatures, SimulationReport, Spread};
 pub use stop::Stopped;
@@ -29,15 +29,15 @@ pub use stop::Stopped;
 pub struct Simulation {
     /// The policies to compare; no two the same.
     pub policies: Vec<PolicySpec>,
-    /// Pulls a run.
+    /// Pulls per run.
     pub rounds: usize,
-    /// Runs a policy, with the seeds `seed`, `seed + 1`, ….
+    /// Runs per policy, with the seeds `seed`, `seed + 1`, ….
     pub seeds: usize,
     /// The first seed.
     pub seed: u64,
     /// Whether a recorded sample may come again. Without, an arm that runs dry is an error.
     pub replacement: bool,
-    /// Samples a pull.
+    /// Samples per pull.
     pub batch: usize,
     /// Pulls in flight at once; 1 answers each before the next is asked for.
     pub in_flight: usize,
@@ -52,12 +52,12 @@ pub struct Simulation {
     pub memory: usize,
     /// When runs may stop: each goes on, but notes when it might have stopped, and whether it would have been wrong.
     pub until: Option<Until>,
-    /// How many samples a session holds, where not all are; runs then evaluate features round by round.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream: Option<StreamSettings>,
-    /// What sessions forget. Losses, shares and regret are then of what is remembered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forget: Option<Forget>,
+    /// Which samples count in a session, and how many it holds; unless all, runs evaluate features round by round. Losses,
+    /// shares and regret are of the samples that count.
+    pub retention: Retention,
+    /// Recorded samples of every arm that sessions know before the first round (a warm start). They are drawn like those that
+    /// are asked for, and count as evidence alone: not in rounds, losses, shares and regret.
+    pub known: usize,
 }
 
 impl Default for Simulation {
@@ -80,8 +80,8 @@ impl Default for Simulation {
             threads: None,
             memory: 1 << 30,
             until: None,
-            stream: None,
-            forget: None,
+            retention: Retention::All,
+            known: 0,
         }
     }
 }
@@ -150,6 +150,7 @@ pub fn simulate_watched(
         gain: truth.gain,
         optimum: truth.weights,
         select: simulation.select,
+        known: simulation.known,
         policies,
         until: simulation.until,
     })
@@ -181,13 +182,14 @@ impl Simulation {
 
     /// Whether sessions evaluate features themselves, since samples leave them.
     fn is_on_features(&self) -> bool {
-        self.stream.is_some() || self.forget.is_some()
+        self.retention != Retention::All
     }
 
     /// Whether all pairs of recorded samples are fewer than the pairs that all runs will meet, and fit.
     fn wants_pool(&self, arms: &RecordedArms) -> bool {
         let samples: f64 = arms.iter().map(|arm| arm.features.len() as f64).sum();
-        let met = (self.policies.len() * self.seeds) as f64 * (self.rounds as f64 * self.batch as f64).powi(2) / 2.0;
+        let met_by_run = self.rounds as f64 * self.batch as f64 + self.known as f64 * arms.len() as f64;
+        let met = (self.policies.len() * self.seeds) as f64 * met_by_run.powi(2) / 2.0;
         samples * samples <= met && Pool::bytes(arms) <= self.memory
     }
 
@@ -226,149 +228,6 @@ struct Recorded<'a> {
     own: Vec<Vec<f64>>,
     /// κ between all of them, where it is worth having.
     pool: Option<Pool>,
-}
-
-/// One run.
-struct Trace {
-    loss: Vec<f64>,
-    regret: Vec<f64>,
-    shares: Vec<Vec<f64>>,
-    reached: [Option<usize>; 3],
-    /// The round after which it might have stopped, and whether that would have been wrong.
-    stopped: Option<(usize, bool)>,
-    features: Option<SimulatedFeatures>,
-    kept: Option<KeptTrace>,
-}
-
-/// The kept samples of one run.
-struct KeptTrace {
-    loss: Vec<f64>,
-    samples: Vec<f64>,
-    reached: Option<usize>,
-}
-
-fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &PolicySpec, seed: u64) -> Result<Trace> {
-    let arms = recorded.arms.len();
-    let budget = simulation.rounds.saturating_mul(simulation.batch);
-    let oracle = (truth.weights.as_slice(), truth.best_single);
-    let policy = spec.build(arms, &recorded.loss.ranges(), Some(budget), Some(oracle))?;
-    let settings = SessionSettings {
-        seed,
-        batch: simulation.batch,
-        select: simulation.select,
-        until: simulation.until,
-        stream: simulation.stream,
-        forget: simulation.forget,
-        ..SessionSettings::default()
-    };
-    let on_features = simulation.is_on_features();
-    let mut session = if on_features {
-        Session::with_policy(recorded.arms.names(), recorded.loss.clone(), policy, &settings)?
-    } else {
-        Session::on_values_with_policy(recorded.arms.names(), policy, &settings)?
-    };
-    let tape = |arm: usize| Tape::new(seed, arm, recorded.arms[arm].features.len(), simulation.replacement);
-    let mut source = Source::new(recorded.arms, recorded.loss, (0..arms).map(tape).collect(), recorded.pool.as_ref());
-    let checkpoints = simulation.kept_rounds();
-    let kept = KeptTrace { loss: Vec::new(), samples: Vec::new(), reached: Some(1) };
-    let mut trace = Trace {
-        loss: Vec::new(),
-        regret: Vec::new(),
-        shares: Vec::new(),
-        reached: [Some(1); 3],
-        stopped: None,
-        features: None,
-        kept: (simulation.select != Selection::All).then_some(kept),
-    };
-    let mut in_flight = VecDeque::new();
-    for round in 1..=simulation.rounds {
-        check_stopped();
-        while in_flight.len() < simulation.in_flight && round + in_flight.len() <= simulation.rounds {
-            in_flight.push_back(session.ask()?);
-        }
-        let pull = in_flight.pop_front().expect("a round always has a pull in flight");
-        let mut samples = Vec::with_capacity(pull.count);
-        for _ in 0..pull.count {
-            let next = if on_features { source.next_row(pull.arm) } else { source.next(pull.arm) };
-            let Some((row, kappa)) = next else {
-                let held = recorded.arms[pull.arm].features.len();
-                return Err(Error::RanDry {
-                    arm: pull.name,
-                    policy: spec.to_string(),
-                    asked: held + 1,
-                    held,
-                    round,
-                    seed,
-                });
-            };
-            samples.push((row, kappa.to_vec()));
-        }
-        if on_features {
-            let rows: Vec<usize> = samples.iter().map(|(row, _)| *row).collect();
-            let arm = &recorded.arms[pull.arm];
-            let scores: Scores = arm
-                .scores
-                .iter()
-                .map(|(name, all)| (name.clone(), rows.iter().map(|&row| all[row]).collect()))
-                .collect();
-            session.tell_scored(pull.id, &arm.features.select(rows)?, &scores)?;
-            trace.look(&session, truth, round, checkpoints.get(trace.loss.len()) == Some(&round));
-            continue;
-        }
-        let values: Vec<Values<'_>> = samples
-            .iter()
-            .map(|(row, kappa)| Values {
-                kappa,
-                own: recorded.own[pull.arm][*row],
-                linear: recorded.linear[pull.arm][*row],
-            })
-            .collect();
-        session.tell_values(pull.id, &values)?;
-        trace.look(&session, truth, round, checkpoints.get(trace.loss.len()) == Some(&round));
-        if trace.stopped.is_none() {
-            trace.stopped = stop::of(&session, truth, simulation.until).map(|is_wrong| (round, is_wrong));
-        }
-    }
-    for reached in trace.reached.iter_mut().chain(trace.kept.as_mut().map(|kept| &mut kept.reached)) {
-        *reached = reached.filter(|&round| round <= simulation.rounds);
-    }
-    if on_features {
-        trace.features = session.report()?.feature_error.map(|error| SimulatedFeatures {
-            features: error.features,
-            estimated: error.estimated,
-            entry: error.entry.abs(),
-            loss_bias: error.loss_bias,
-        });
-    }
-    Ok(trace)
-}
-
-impl Trace {
-    fn look(&mut self, session: &Session, truth: &Truth, round: usize, keep: bool) {
-        let shares = session.statistics().proportions();
-        let regret = truth.form.value(&shares) - truth.optimal;
-        for (reached, share) in self.reached.iter_mut().zip(SHARES_OF_GAIN) {
-            // Not yet, or not any more: the round after this one is the earliest that can count. A gain of nothing is
-            // never reached.
-            if regret > (1.0 - share) * truth.gain || truth.gain <= 0.0 {
-                *reached = Some(round + 1);
-            }
-        }
-        if let (Some(kept), Some(loss)) = (&mut self.kept, session.kept_loss()) {
-            if loss > truth.optimal {
-                kept.reached = Some(round + 1);
-            }
-            if keep {
-                kept.loss.push(loss + truth.constant);
-                kept.samples.push(session.kept_count() as f64);
-            }
-        }
-        if keep {
-            self.loss.extend(session.statistics().realised().map(|loss| loss + truth.constant));
-            self.regret.push(regret);
-            self.shares.push(shares);
-        }
-    }
 }
 
 fn summarise(policy: &PolicySpec, simulation: &Simulation, traces: &[Trace]) -> PolicyReport {

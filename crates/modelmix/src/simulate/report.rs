@@ -29,6 +29,9 @@ pub struct SimulationReport {
     /// Which samples were kept.
     #[serde(default)]
     pub select: Selection,
+    /// Recorded samples of every arm that sessions knew before the first round.
+    #[serde(default)]
+    pub known: usize,
     /// One for each policy, in the order given.
     pub policies: Vec<PolicyReport>,
     /// When runs might have stopped, where that was asked for.

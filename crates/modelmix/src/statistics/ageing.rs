@@ -11,6 +11,7 @@ use crate::quadratic::Quadratic;
 ///
 /// With weights w all sums are weighted: those over pairs with w_a·w_b, f and `toward` with w, self-terms with w².
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Ageing {
     /// What each row held counts, 1 when it is new.
     pub(super) weights: Vec<f64>,
@@ -60,7 +61,7 @@ impl Ageing {
 }
 
 /// As many samples as a mass stands for.
-fn whole(mass: f64) -> usize {
+pub(crate) fn whole(mass: f64) -> usize {
     mass.round() as usize
 }
 
@@ -76,7 +77,7 @@ impl Statistics {
     }
 
     /// Σw of an arm, n where samples do not fade.
-    pub(super) fn mass(&self, arm: usize) -> f64 {
+    pub(crate) fn mass(&self, arm: usize) -> f64 {
         self.ageing.as_ref().map_or(self.counts[arm] as f64, |ageing| ageing.mass[arm])
     }
 

@@ -1,7 +1,7 @@
 //! Models that change: windows and half-lives against double loops, arms that are forgotten, and alarms against chance.
 
 use modelmix::random::Random;
-use modelmix::session::{Forget, Snapshot, StreamSettings};
+use modelmix::session::{Cap, Retention, Snapshot};
 use modelmix::{Features, Inputs, Loss, Objective, Session, SessionSettings, Statistics, Values};
 
 mod alarms;
@@ -18,8 +18,8 @@ fn kappa(x: &[f32], y: &[f32]) -> f64 {
     (-x.iter().zip(y).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>() / (SIGMA * SIGMA)).exp()
 }
 
-fn settings(forget: Forget) -> SessionSettings {
-    SessionSettings { seed: 3, forget: Some(forget), ..SessionSettings::default() }
+fn settings(retention: Retention) -> SessionSettings {
+    SessionSettings { seed: 3, retention, ..SessionSettings::default() }
 }
 
 /// Runs a session; arm and features of all that it was told. `place` says where an arm's samples are in a round.
@@ -30,12 +30,12 @@ fn run(session: &mut Session, rounds: usize, seed: u64, place: impl Fn(usize, us
         let pull = session.ask().unwrap();
         let rows: Vec<Vec<f32>> = (0..pull.count)
             .map(|_| {
-                let mean = |column: usize| if column == pull.arm { place(pull.arm, round) } else { 0.0 };
+                let mean = |column: usize| if column == pull.index { place(pull.index, round) } else { 0.0 };
                 (0..WIDTH).map(|column| (mean(column) + random.normal()) as f32).collect()
             })
             .collect();
         session.tell(pull.id, &Features::from_rows(&rows).unwrap()).unwrap();
-        told.extend(rows.into_iter().map(|row| (pull.arm, row)));
+        told.extend(rows.into_iter().map(|row| (pull.index, row)));
     }
     told
 }
@@ -61,7 +61,7 @@ fn worst(session: &Session, expected: &[f64]) -> f64 {
 fn a_window_is_what_the_last_samples_alone_would_give() {
     for batch in [1, 5] {
         let mut session =
-            Session::new(NAMES, rke(), &SessionSettings { batch, ..settings(Forget::Window(90)) }).unwrap();
+            Session::new(NAMES, rke(), &SessionSettings { batch, ..settings(Retention::Window(90)) }).unwrap();
         let told = run(&mut session, 1000 / batch, 1, |_, _| 2.0);
         let last = &told[told.len() - 90..];
         assert!(worst(&session, &form(last, |_| 1.0)) < 1e-6);
@@ -86,7 +86,7 @@ fn a_window_is_what_the_last_samples_alone_would_give() {
 /// What has faded to nothing is not held, and was not missed: thirty half-lives are.
 #[test]
 fn a_half_life_bounds_memory() {
-    let mut session = Session::new(NAMES, rke(), &settings(Forget::HalfLife(20.0))).unwrap();
+    let mut session = Session::new(NAMES, rke(), &settings(Retention::half_life(20.0))).unwrap();
     let told = run(&mut session, 2000, 4, |_, _| 2.0);
     assert_eq!(session.statistics().rows(), 598, "the weight of a sample is below 1e-9 after 29.9 half-lives");
     assert!(worst(&session, &form(&told, |age| 0.5f64.powf(age as f64 / 20.0))) < 1e-6);
@@ -96,7 +96,7 @@ fn a_half_life_bounds_memory() {
 #[test]
 fn a_half_life_weighs_samples_by_their_age() {
     let weight = |age: usize| 0.5f64.powf(age as f64 / 60.0);
-    let mut session = Session::new(NAMES, rke(), &settings(Forget::HalfLife(60.0))).unwrap();
+    let mut session = Session::new(NAMES, rke(), &settings(Retention::half_life(60.0))).unwrap();
     let told = run(&mut session, 400, 2, |_, _| 2.0);
     assert!(worst(&session, &form(&told, weight)) < 1e-6);
     // Shares and counts are of what samples count.
@@ -119,8 +119,8 @@ fn a_half_life_weighs_samples_by_their_age() {
         .sum();
     assert!((session.statistics().realised().unwrap() - realised / (all * all)).abs() < 1e-6);
     // With a cap, the same within the features' error; weights of what is let go fade on.
-    let stream = Some(StreamSettings { hold: 100, error: 0.03 });
-    let capped = SessionSettings { stream, ..settings(Forget::HalfLife(60.0)) };
+    let cap = Some(Cap { hold: 100, error: 0.03 });
+    let capped = settings(Retention::HalfLife { samples: 60.0, cap });
     let mut session = Session::new(NAMES, rke(), &capped).unwrap();
     let told = run(&mut session, 400, 2, |_, _| 2.0);
     assert_eq!(session.statistics().rows(), 100);
@@ -131,7 +131,7 @@ fn a_half_life_weighs_samples_by_their_age() {
 
 #[test]
 fn values_fade_too() {
-    let mut session = Session::on_values(["a", "b"], None, &settings(Forget::HalfLife(40.0))).unwrap();
+    let mut session = Session::on_values(["a", "b"], None, &settings(Retention::half_life(40.0))).unwrap();
     for round in 0..50 {
         let pull = session.ask().unwrap();
         session.tell_values(pull.id, &[Values { kappa: &vec![0.25; round], own: 1.0, linear: 0.5 }]).unwrap();
@@ -150,15 +150,15 @@ fn a_session_that_forgets_follows_a_model_that_changes() {
         (1, false) => 6.0,
         _ => 0.0,
     };
-    let loss = |forget: Option<Forget>| {
-        let settings = SessionSettings { seed: 3, forget, ..SessionSettings::default() };
+    let loss = |retention: Retention| {
+        let settings = SessionSettings { seed: 3, retention, ..SessionSettings::default() };
         let mut session = Session::new(NAMES, rke(), &settings).unwrap();
         run(&mut session, 1200, 5, place);
         session.report().unwrap().arms[1].loss.unwrap()
     };
-    let remembers_all = loss(None);
-    for forget in [Forget::Window(200), Forget::HalfLife(60.0)] {
-        let forgets = loss(Some(forget));
+    let remembers_all = loss(Retention::All);
+    for forget in [Retention::Window(200), Retention::half_life(60.0)] {
+        let forgets = loss(forget);
         // E k² within one place: (σ²/2 / (σ²/2 + 2))^{d/2} = 0.332.
         assert!((forgets - 0.332).abs() < 0.06, "{forget}: {forgets}");
         assert!(forgets > 1.5 * remembers_all, "{forget}: {forgets} {remembers_all}");
@@ -167,15 +167,15 @@ fn a_session_that_forgets_follows_a_model_that_changes() {
 
 #[test]
 fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
-    for stream in [None, Some(StreamSettings { hold: 60, error: 0.05 })] {
-        let settings = SessionSettings { seed: 3, stream, ..SessionSettings::default() };
+    for cap in [None, Some(Cap { hold: 60, error: 0.05 })] {
+        let settings = settings(Retention::All.with_cap(cap).unwrap());
         let mut session = Session::new(NAMES, rke(), &settings).unwrap();
         run(&mut session, 150, 6, |_, _| 2.0);
         let before = session.statistics().biased();
         session.forget(1).unwrap();
         let (after, report) = (session.statistics().biased(), session.report().unwrap());
         for (i, j) in [(0, 0), (0, 2), (2, 2)] {
-            assert!((before.at(i, j) - after.at(i, j)).abs() < if stream.is_some() { 0.01 } else { 1e-12 });
+            assert!((before.at(i, j) - after.at(i, j)).abs() < if cap.is_some() { 0.01 } else { 1e-12 });
         }
         assert_eq!((report.arms[1].samples, report.arms[1].loss, report.arms[1].weight), (0, None, 0.0));
         assert_eq!(report.samples, session.statistics().counts().iter().sum::<usize>());
@@ -183,12 +183,12 @@ fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
         for _ in 0..2 {
             let pull = session.ask().unwrap();
             session.tell(pull.id, &Features::new(WIDTH, vec![9.0; WIDTH]).unwrap()).unwrap();
-            next.push(pull.arm);
+            next.push(pull.index);
         }
         assert_eq!(next, [1, 1], "nothing is known of it");
         // What it was before has left no trace: two equal samples, and κ of 1 between them.
         assert!((session.statistics().biased().at(1, 1) - 1.0).abs() < 1e-6);
-        assert!(session.statistics().biased().at(0, 1).abs() < stream.map_or(1e-3, |stream| 4.0 * stream.error));
+        assert!(session.statistics().biased().at(0, 1).abs() < cap.map_or(1e-3, |cap| 4.0 * cap.error));
     }
     let mut session = Session::on_values(NAMES, None, &SessionSettings::default()).unwrap();
     for round in 0..9 {
@@ -198,7 +198,7 @@ fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
     let left = 9 - session.statistics().counts()[0];
     session.forget(0).unwrap();
     let pull = session.ask().unwrap();
-    assert_eq!(pull.arm, 0);
+    assert_eq!(pull.index, 0);
     let error = session.tell_values(pull.id, &[Values { kappa: &[0.25; 9], own: 1.0, linear: 0.0 }]).unwrap_err();
     assert!(error.to_string().contains(&format!("{left} earlier samples")), "{error}");
     session.tell_values(pull.id, &[Values { kappa: &vec![0.5; left], own: 1.0, linear: 0.0 }]).unwrap();
@@ -209,11 +209,10 @@ fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
 
 #[test]
 fn sessions_that_forget_are_restored_to_the_last_bit() {
-    let stream = Some(StreamSettings { hold: 40, error: 0.1 });
-    for (forget, stream) in
-        [(Forget::Window(40), None), (Forget::HalfLife(30.0), None), (Forget::HalfLife(30.0), stream)]
+    let cap = Some(Cap { hold: 40, error: 0.1 });
+    for forget in [Retention::Window(40), Retention::half_life(30.0), Retention::half_life(30.0).with_cap(cap).unwrap()]
     {
-        let settings = SessionSettings { batch: 2, stream, alarm: Some(0.5), ..settings(forget) };
+        let settings = SessionSettings { batch: 2, alarm: Some(0.5), ..settings(forget) };
         let mut one = Session::new(NAMES, rke(), &settings).unwrap();
         run(&mut one, 120, 7, |_, _| 2.0);
         let text = serde_json::to_string(&one.snapshot()).unwrap();
@@ -227,10 +226,12 @@ fn sessions_that_forget_are_restored_to_the_last_bit() {
         assert_eq!(serde_json::to_string(&one.snapshot()).unwrap(), serde_json::to_string(&two.snapshot()).unwrap());
         // Damaged.
         let mut value = serde_json::to_value(one.snapshot()).unwrap();
-        value["state"]["alarm"]["watches"][0][0]["bins"] = serde_json::json!([1, 2]);
+        value["state"]["observers"]["alarm"]["watches"][0][0]["bins"] = serde_json::json!([1, 2]);
         assert!(Session::restore(serde_json::from_value::<Snapshot>(value).unwrap(), Some(rke())).is_err());
         let mut value = serde_json::to_value(one.snapshot()).unwrap();
-        value["state"]["forget"] = serde_json::json!({ "half-life": 0.0 });
+        let keeper = value["state"]["samples"]["keeper"].as_object_mut().unwrap();
+        let kept = keeper.values_mut().next().unwrap();
+        kept["samples"] = 0.into();
         assert!(Session::restore(serde_json::from_value::<Snapshot>(value).unwrap(), Some(rke())).is_err());
     }
 }
@@ -241,26 +242,23 @@ fn what_cannot_be_forgotten_is_refused() {
         let error = Session::new(NAMES, rke(), settings).unwrap_err().to_string();
         words.iter().for_each(|word| assert!(error.contains(word), "{error}"));
     };
-    let stream = Some(StreamSettings::default());
-    refuse(
-        &SessionSettings { stream, ..settings(Forget::Window(100)) },
-        &["forget is window=100", "hold", "half-life"],
-    );
-    refuse(&settings(Forget::Window(11)), &["forget is window=11", "at least 12"]);
-    refuse(&settings(Forget::HalfLife(f64::NAN)), &["forget is half-life=NaN", "at least 12"]);
+    let error = Retention::Window(100).with_cap(Some(Cap::default())).unwrap_err().to_string();
+    ["forget is window=100", "hold", "half-life"].iter().for_each(|word| assert!(error.contains(word), "{error}"));
+    refuse(&settings(Retention::Window(11)), &["forget is window=11", "at least 12"]);
+    refuse(&settings(Retention::half_life(f64::NAN)), &["forget is half-life=NaN", "at least 12"]);
     let halving =
-        SessionSettings { policy: "halving".parse().unwrap(), rounds: Some(99), ..settings(Forget::Window(50)) };
+        SessionSettings { policy: "halving".parse().unwrap(), rounds: Some(99), ..settings(Retention::Window(50)) };
     refuse(&halving, &["halving"]);
     refuse(&SessionSettings { alarm: Some(1.5), ..SessionSettings::default() }, &["alarm is 1.5", "between 0 and 1"]);
     let on_values = |settings: &SessionSettings| Session::on_values(NAMES, None, settings).unwrap_err().to_string();
-    assert!(on_values(&settings(Forget::Window(50))).contains("half-life"));
+    assert!(on_values(&settings(Retention::Window(50))).contains("half-life"));
     assert!(on_values(&SessionSettings { alarm: Some(0.1), ..SessionSettings::default() }).contains("alarm"));
-    for (text, forget) in [("window=500", Forget::Window(500)), ("half-life=12.5", Forget::HalfLife(12.5))] {
-        assert_eq!(text.parse::<Forget>().unwrap(), forget);
+    for (text, forget) in [("window=500", Retention::Window(500)), ("half-life=12.5", Retention::half_life(12.5))] {
+        assert_eq!(text.parse::<Retention>().unwrap(), forget);
         assert_eq!(forget.to_string(), text);
     }
     for text in ["window", "window=-1", "half=3", "half-life=x"] {
-        let error = text.parse::<Forget>().unwrap_err().to_string();
+        let error = text.parse::<Retention>().unwrap_err().to_string();
         assert!(error.contains(text) && error.contains("window=N or half-life=N"), "{error}");
     }
 }

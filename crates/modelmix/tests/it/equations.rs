@@ -82,7 +82,7 @@ fn widths_count_pulls_in_flight() {
     let constants = Constants::of(&world);
     let widths = Widths { beta: 4.0, sensitivity: Sensitivity { loss: constants.loss, kappa: constants.kappa } };
     let pending = play.pending();
-    let evidence = Evidence::new(play.session.statistics(), &pending, &[0, 1, 2]);
+    let evidence = Evidence::of(play.session.statistics(), &pending, &[0, 1, 2]);
     for (arm, epsilon) in constants.epsilon(&play.counts()).into_iter().enumerate() {
         assert!((widths.of(&evidence, arm) - epsilon).abs() < 1e-15);
     }
@@ -191,8 +191,8 @@ fn adaptive_by_hand() {
     statistics.add(1, &[0.0, 0.0, 1.0], 1.0, 0.3);
     for (in_flight, expected) in [(0, 0), (3, 0), (8, 1)] {
         let pending = [in_flight, 0];
-        let evidence = Evidence::new(&statistics, &pending, &[0, 1]);
-        let arm = modelmix::policy::Adaptive::default().choose(&evidence, &mut Random::seeded(0)).unwrap();
+        let evidence = Evidence::of(&statistics, &pending, &[0, 1]);
+        let arm = modelmix::policy::Adaptive::default().choose(&evidence, &mut Random::seeded(0)).unwrap().arm;
         assert_eq!(arm, expected, "{in_flight} in flight");
     }
 }
@@ -235,9 +235,9 @@ fn draws(play: &Play<'_>, times: u64) -> Vec<usize> {
     let arms: Vec<usize> = (0..pending.len()).collect();
     let mut counts = vec![0; arms.len()];
     for seed in 0..times {
-        let mut policy: AnyPolicy = play.session.policy().clone();
-        let evidence = Evidence::new(play.session.statistics(), &pending, &arms);
-        counts[policy.choose(&evidence, &mut Random::seeded(1000 + seed)).unwrap()] += 1;
+        let policy: AnyPolicy = play.session.policy().clone();
+        let evidence = Evidence::of(play.session.statistics(), &pending, &arms);
+        counts[policy.choose(&evidence, &mut Random::seeded(1000 + seed)).unwrap().arm] += 1;
     }
     counts
 }

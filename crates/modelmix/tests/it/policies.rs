@@ -225,8 +225,8 @@ fn impossible_values_are_an_error_or_a_choice() {
                 let mut session = Session::on_values(["a", "b", "c"], Some(ranges), &settings).unwrap();
                 for told in 0..30 {
                     let Ok(pull) = session.ask() else { break };
-                    assert!(pull.arm < 3);
-                    let sample = Values { kappa: &vec![kappa; told], own, linear: linear * (1.0 - pull.arm as f64) };
+                    assert!(pull.index < 3);
+                    let sample = Values { kappa: &vec![kappa; told], own, linear: linear * (1.0 - pull.index as f64) };
                     if session.tell_values(pull.id, &[sample]).is_err() {
                         break;
                     }

@@ -50,12 +50,12 @@ fn is_ucb(
     let mut asked = [0; ARMS];
     for round in 0..rounds {
         let pull = session.ask().unwrap();
-        assert_eq!(pull.arm, ucb.choose(), "{spec}, seed {seed}, round {round}, asked {asked:?}");
-        let linear = loss(pull.arm, &mut world);
+        assert_eq!(pull.index, ucb.choose(), "{spec}, seed {seed}, round {round}, asked {asked:?}");
+        let linear = loss(pull.index, &mut world);
         session.tell_values(pull.id, &[Values { kappa: &vec![0.0; round], own: 0.0, linear }]).unwrap();
-        ucb.counts[pull.arm] += 1;
-        ucb.sums[pull.arm] += linear;
-        asked[pull.arm] += 1;
+        ucb.counts[pull.index] += 1;
+        ucb.sums[pull.index] += linear;
+        asked[pull.index] += 1;
     }
     assert!(asked.iter().all(|&asks| asks > 1), "{spec}: {asked:?}");
 }
@@ -107,16 +107,16 @@ fn one_arm_is_no_choice() {
         assert!(before.is_object() || before.is_array() || before.is_string(), "{before}");
         for round in 0..50 {
             let pull = session.ask().unwrap();
-            assert_eq!(pull.arm, 0, "{spec}");
+            assert_eq!(pull.index, 0, "{spec}");
             session.tell_values(pull.id, &[Values { kappa: &vec![0.5; round], own: 1.0, linear: 0.2 }]).unwrap();
         }
         assert_eq!(random(&session), before, "{spec} drew a random number");
         assert_eq!(session.report().unwrap().weights(), [1.0], "{spec}");
         // the same of the policy itself, before and after the first sample
         let mut generator = Random::seeded(1);
-        let mut policy = session.policy().clone();
+        let policy = session.policy().clone();
         for statistics in [&modelmix::Statistics::new(1), session.statistics()] {
-            assert_eq!(policy.choose(&Evidence::new(statistics, &[0], &[0]), &mut generator).unwrap(), 0);
+            assert_eq!(policy.choose(&Evidence::of(statistics, &[0], &[0]), &mut generator).unwrap().arm, 0);
         }
         assert_eq!(generator, Random::seeded(1), "{spec} drew a random number");
     }

@@ -84,8 +84,8 @@ fn told(select: Selection, spec: &PolicySpec, batch: usize) -> (Vec<usize>, Sess
     let mut asked = Vec::new();
     for _ in 0..80 {
         let pull = session.ask().unwrap();
-        asked.push(pull.arm);
-        session.tell(pull.id, &clusters(pull.arm, batch, &mut random)).unwrap();
+        asked.push(pull.index);
+        session.tell(pull.id, &clusters(pull.index, batch, &mut random)).unwrap();
     }
     (asked, session)
 }
@@ -145,7 +145,7 @@ fn a_snapshot_keeps_what_is_kept() {
     for _ in 0..20 {
         for (session, random) in [(&mut session, &mut random), (&mut again, &mut same)] {
             let pull = session.ask().unwrap();
-            session.tell(pull.id, &clusters(pull.arm, 2, random)).unwrap();
+            session.tell(pull.id, &clusters(pull.index, 2, random)).unwrap();
         }
     }
     assert_eq!(serde_json::to_value(session.snapshot()).unwrap(), serde_json::to_value(again.snapshot()).unwrap());

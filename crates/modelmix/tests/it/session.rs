@@ -31,7 +31,7 @@ fn on_features() -> (Session, Vec<Pull>) {
     let mut random = Random::seeded(2);
     for _ in 0..8 {
         let pull = session.ask().unwrap();
-        session.tell(pull.id, &clusters(pull.arm, 2, &mut random)).unwrap();
+        session.tell(pull.id, &clusters(pull.index, 2, &mut random)).unwrap();
     }
     let pulls = (0..3).map(|_| session.ask().unwrap()).collect();
     (session, pulls)
@@ -70,7 +70,7 @@ fn refuses(
 }
 
 fn is_answer(of: &Pull) -> impl FnOnce(&Error) -> bool {
-    let (expected, name) = (of.id, of.name.clone());
+    let (expected, name) = (of.id, of.arm.clone());
     move |error| matches!(error, Error::Answer { id, arm, .. } if *id == expected && *arm == name)
 }
 
@@ -111,7 +111,7 @@ fn features_that_do_not_fit_are_refused() {
     let (mut session, pulls) = on_features();
     let pull = &pulls[1];
     let wide = Features::new(3, vec![0.5; 6]).unwrap();
-    refuses(&mut session, |session| session.tell(pull.id, &wide), is_answer(pull), &[&pull.name, "3 columns", "2"]);
+    refuses(&mut session, |session| session.tell(pull.id, &wide), is_answer(pull), &[&pull.arm, "3 columns", "2"]);
     let many = clusters(0, 3, &mut Random::seeded(1));
     let words = ["3 samples were told where 2 were asked for"];
     refuses(&mut session, |session| session.tell(pull.id, &many), is_answer(pull), &words);

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use modelmix::session::{Forget, StreamSettings};
+use modelmix::session::{Cap, Retention};
 use modelmix::simulate::{PolicyReport, SimulationReport};
 use modelmix::{Error, Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, Simulation, load, simulate};
 
@@ -195,10 +195,10 @@ fn sessions_with_a_cap_or_a_window_find_the_same_mixture() {
     let (arms, loss) = scenario("categories", "rke", 20.0);
     let policies: Vec<_> = ["adaptive", "ogd(sensitivity=0.03)"].map(|policy| policy.parse().unwrap()).to_vec();
     let usual = Simulation { policies, rounds: 480, seeds: 4, ..Simulation::default() };
-    let stream = Some(StreamSettings { hold: 120, error: 0.03 });
+    let retention = Retention::Capped(Cap { hold: 120, error: 0.03 });
     let exact = simulate(&arms, &loss, &usual).unwrap();
-    let capped = simulate(&arms, &loss, &Simulation { stream, ..usual.clone() }).unwrap();
-    let one_thread = simulate(&arms, &loss, &Simulation { stream, threads: Some(1), ..usual.clone() }).unwrap();
+    let capped = simulate(&arms, &loss, &Simulation { retention, ..usual.clone() }).unwrap();
+    let one_thread = simulate(&arms, &loss, &Simulation { retention, threads: Some(1), ..usual.clone() }).unwrap();
     assert_eq!(capped, one_thread, "to the last bit");
     for (exact, capped) in exact.policies.iter().zip(&capped.policies) {
         assert!(capped.reached.percent_90.is_some(), "{}", capped.policy);
@@ -208,8 +208,8 @@ fn sessions_with_a_cap_or_a_window_find_the_same_mixture() {
         assert!(features.features == 1112 && features.estimated > 0.3 && features.entry < 0.06, "{features:?}");
         assert_eq!(exact.features, None);
     }
-    let forget = Some(Forget::Window(240));
-    for policy in simulate(&arms, &loss, &Simulation { forget, ..usual }).unwrap().policies {
+    let retention = Retention::Window(240);
+    for policy in simulate(&arms, &loss, &Simulation { retention, ..usual }).unwrap().policies {
         assert!(policy.reached.percent_90.is_some(), "{}", policy.policy);
     }
 }

@@ -3,7 +3,7 @@
 use modelmix::compute::{Cpu, Reference};
 use modelmix::fourier::{GaussianFeatures, features_for};
 use modelmix::random::Random;
-use modelmix::session::{Snapshot, StreamSettings};
+use modelmix::session::{Cap, Retention, Snapshot};
 use modelmix::{Features, Inputs, Loss, Objective, Rows, Session, SessionSettings};
 
 mod features;
@@ -39,7 +39,7 @@ fn rke() -> Loss {
 }
 
 fn streaming(hold: usize, error: f64) -> SessionSettings {
-    SessionSettings { seed: 9, stream: Some(StreamSettings { hold, error }), ..SessionSettings::default() }
+    SessionSettings { seed: 9, retention: Retention::Capped(Cap { hold, error }), ..SessionSettings::default() }
 }
 
 /// Runs a session on; the arms that it chose.
@@ -47,10 +47,10 @@ fn run(session: &mut Session, told: &mut [usize; 3], rounds: usize) -> Vec<usize
     (0..rounds)
         .map(|_| {
             let pull = session.ask().unwrap();
-            let rows: Vec<Vec<f32>> = (0..pull.count).map(|more| sample(pull.arm, told[pull.arm] + more)).collect();
-            told[pull.arm] += pull.count;
+            let rows: Vec<Vec<f32>> = (0..pull.count).map(|more| sample(pull.index, told[pull.index] + more)).collect();
+            told[pull.index] += pull.count;
             session.tell(pull.id, &Features::from_rows(rows).unwrap()).unwrap();
-            pull.arm
+            pull.index
         })
         .collect()
 }
@@ -188,7 +188,7 @@ fn memory_does_not_grow_and_weights_converge() {
 #[test]
 fn what_policies_read_is_near_that_of_an_exact_session() {
     let settings = SessionSettings { policy: "uniform".parse().unwrap(), ..SessionSettings::default() };
-    let capped = SessionSettings { stream: Some(StreamSettings { hold: 300, error: 0.02 }), ..settings.clone() };
+    let capped = SessionSettings { retention: Retention::Capped(Cap { hold: 300, error: 0.02 }), ..settings.clone() };
     let mut sessions = [&settings, &capped].map(|settings| Session::new(NAMES, rke(), settings).unwrap());
     for session in &mut sessions {
         run(session, &mut [0; 3], 3000);
@@ -235,10 +235,10 @@ fn snapshots_of_streams_that_do_not_fit_are_refused() {
         assert!(error.contains("start from an earlier one"), "{pointer}: {error}");
     };
     for (pointer, value) in [
-        ("/state/stream/features", 4_000_000_000u64.into()),
-        ("/state/stream/sums", serde_json::json!([1.0])),
-        ("/state/stream/centre", serde_json::json!([0.0])),
-        ("/state/stream/settings/hold", 1.into()),
+        ("/state/samples/keeper/capped/stream/features", 4_000_000_000u64.into()),
+        ("/state/samples/keeper/capped/stream/sums", serde_json::json!([1.0])),
+        ("/state/samples/keeper/capped/stream/centre", serde_json::json!([0.0])),
+        ("/state/samples/keeper/capped/stream/cap/hold", 1.into()),
         ("/state/ages/arrived", serde_json::json!([0, 1])),
         ("/state/ages/told", 3.into()),
         ("/state/ages", serde_json::Value::Null),
@@ -294,7 +294,7 @@ fn an_objective_without_pairs_needs_no_features() {
     let mut session = Session::new(NAMES, loss, &streaming(20, 0.1)).unwrap();
     for round in 0..100 {
         let pull = session.ask().unwrap();
-        let scores = [("quality".to_string(), vec![pull.arm as f64 / 10.0 + f64::from(round % 7) / 70.0])].into();
+        let scores = [("quality".to_string(), vec![pull.index as f64 / 10.0 + f64::from(round % 7) / 70.0])].into();
         session.tell_scored(pull.id, &Features::new(1, vec![0.0]).unwrap(), &scores).unwrap();
     }
     let report = session.report().unwrap();

@@ -165,7 +165,7 @@ fn regret(world: &World, policy: &PolicySpec, rounds: usize, seeds: u64) -> f64 
             let mut kappa = Vec::new();
             for _ in 0..rounds {
                 let pull = session.ask().unwrap();
-                let outcome = random.pick(&world.chances[pull.arm]);
+                let outcome = random.pick(&world.chances[pull.index]);
                 kappa.clear();
                 kappa.extend(outcomes.iter().map(|&other| if other == outcome { world.kappa } else { 0.0 }));
                 session

@@ -189,8 +189,8 @@ impl<'a> Play<'a> {
 
     pub(crate) fn ask(&mut self) -> usize {
         let pull = self.session.ask().unwrap();
-        assert!(pull.arm < self.world.len(), "{pull:?}");
-        self.asked.push(pull.arm);
+        assert!(pull.index < self.world.len(), "{pull:?}");
+        self.asked.push(pull.index);
         self.flight.push(pull);
         self.asked[self.asked.len() - 1]
     }
@@ -204,7 +204,7 @@ impl<'a> Play<'a> {
         let pull = self.flight.remove(position);
         let before = self.told.len();
         for _ in 0..samples {
-            self.told.push((pull.arm, self.world.draw(pull.arm, &mut self.random)));
+            self.told.push((pull.index, self.world.draw(pull.index, &mut self.random)));
         }
         let rows: Vec<Vec<f64>> = (before..self.told.len()).map(|at| self.kappa_row(at)).collect();
         let values: Vec<Values<'_>> = rows
@@ -263,7 +263,7 @@ impl<'a> Play<'a> {
 
     /// Samples in flight, by arm.
     pub(crate) fn pending(&self) -> Vec<usize> {
-        let of = |arm: usize| self.flight.iter().filter(|pull| pull.arm == arm).map(|pull| pull.count).sum();
+        let of = |arm: usize| self.flight.iter().filter(|pull| pull.index == arm).map(|pull| pull.count).sum();
         (0..self.world.len()).map(of).collect()
     }
 

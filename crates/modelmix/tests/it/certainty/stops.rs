@@ -25,12 +25,12 @@ impl<'a> Play<'a> {
 
     fn round(&mut self) -> usize {
         let pull = self.session.ask().unwrap();
-        let x = self.world.draw(pull.arm, &mut self.random);
+        let x = self.world.draw(pull.index, &mut self.random);
         let kappa: Vec<f64> = self.told.iter().map(|&y| self.world.kappa(x, y)).collect();
-        let values = Values { kappa: &kappa, own: self.world.kappa(x, x), linear: self.world.linear(pull.arm, x) };
+        let values = Values { kappa: &kappa, own: self.world.kappa(x, x), linear: self.world.linear(pull.index, x) };
         self.session.tell_values(pull.id, &[values]).unwrap();
         self.told.push(x);
-        pull.arm
+        pull.index
     }
 }
 
@@ -125,7 +125,7 @@ fn bernoulli(chances: &[f64], settings: &SessionSettings, ranges: Option<Ranges>
             let pull = session.ask().unwrap();
             let held = session.statistics().len();
             let goods: Vec<f64> =
-                (0..pull.count).map(|_| f64::from(u8::from(random.unit() < chances[pull.arm]))).collect();
+                (0..pull.count).map(|_| f64::from(u8::from(random.unit() < chances[pull.index]))).collect();
             let told: Vec<Values<'_>> = goods
                 .iter()
                 .enumerate()
@@ -171,7 +171,7 @@ fn batches_leave_the_policy_half_of_the_pulls() {
     for _ in 0..500 {
         let pull = session.ask().unwrap();
         let zeros = vec![0.0; session.statistics().len() + 1];
-        let linear = [0.0, 1.0, 1.5][pull.arm];
+        let linear = [0.0, 1.0, 1.5][pull.index];
         let told = [0, 1].map(|more| Values {
             kappa: &zeros[..zeros.len() - 1 + more],
             own: 0.0,
@@ -223,7 +223,7 @@ fn many_arms_have_bounds_too() {
     while !session.is_done() {
         let pull = session.ask().unwrap();
         let zeros = vec![0.0; session.statistics().len()];
-        let linear = 0.02 * pull.arm as f64 + 0.3 * random.normal();
+        let linear = 0.02 * pull.index as f64 + 0.3 * random.normal();
         session.tell_values(pull.id, &[Values { kappa: &zeros, own: 0.0, linear }]).unwrap();
         assert!(zeros.len() < 20_000);
     }

@@ -8,7 +8,7 @@ const DIMENSIONS: usize = 16;
 fn watched(chance: f64, seed: u64) -> Session {
     let loss = Objective::parse("rke(bandwidth=8)").unwrap().prepare(Inputs::new()).unwrap();
     let settings =
-        SessionSettings { seed, alarm: Some(chance), forget: Some(Forget::Window(8)), ..SessionSettings::default() };
+        SessionSettings { seed, alarm: Some(chance), retention: Retention::Window(8), ..SessionSettings::default() };
     Session::new(["arm"], loss, &settings).unwrap()
 }
 
@@ -119,7 +119,7 @@ fn quality_alarms(later: f64, seeds: u64) -> usize {
     let loss = Objective::parse("rke(bandwidth=8) - good").unwrap().prepare(Inputs::new()).unwrap();
     let rings = |seed: u64| {
         let settings =
-            SessionSettings { seed, alarm: Some(0.05), forget: Some(Forget::Window(8)), ..SessionSettings::default() };
+            SessionSettings { seed, alarm: Some(0.05), retention: Retention::Window(8), ..SessionSettings::default() };
         let mut session = Session::new(["arm"], loss.clone(), &settings).unwrap();
         let mut random = Random::stream(seed, 7);
         for sample in 0..400 {

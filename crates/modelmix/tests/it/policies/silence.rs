@@ -100,7 +100,7 @@ fn failures_in_flight_are_survived() {
                     play.ask();
                 }
                 let position = play.random.below(in_flight);
-                let fails = play.flight[position].arm == 1;
+                let fails = play.flight[position].index == 1;
                 if fails { play.abandon(position) } else { play.answer(position) }
             }
             check_report(&play, &what);

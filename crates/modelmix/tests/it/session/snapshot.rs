@@ -14,14 +14,14 @@ fn go_on(session: &mut Session, random: &mut Random, rounds: usize) -> Vec<usize
     let mut asked = Vec::new();
     for _ in 0..rounds {
         while session.in_flight().len() < 4 {
-            asked.push(session.ask().unwrap().arm);
+            asked.push(session.ask().unwrap().index);
         }
         let pull = session.in_flight().swap_remove(random.below(4));
         if random.below(10) == 0 {
             session.abandon(pull.id).unwrap();
         } else {
             let samples = 1 + random.below(2);
-            session.tell(pull.id, &clusters(pull.arm, samples, random)).unwrap();
+            session.tell(pull.id, &clusters(pull.index, samples, random)).unwrap();
         }
     }
     asked
@@ -81,7 +81,9 @@ fn a_restored_session_on_values_goes_on_as_well() {
             // the oldest stays in flight
             let pull = session.in_flight().swap_remove(1);
             let kappa = vec![1.0 / (3.0 + round as f64); session.statistics().len()];
-            session.tell_values(pull.id, &[Values { kappa: &kappa, own: 1.0, linear: 0.1 * pull.arm as f64 }]).unwrap();
+            session
+                .tell_values(pull.id, &[Values { kappa: &kappa, own: 1.0, linear: 0.1 * pull.index as f64 }])
+                .unwrap();
         }
         assert_eq!(state(&session), state(&again), "round {round}");
     }
@@ -146,35 +148,35 @@ fn damaged_lengths_and_places_are_refused() {
     all_refused(
         "adaptive",
         &[
-            &[("/version", json!(2))],
+            &[("/version", json!(1))],
             &[("/version", json!(0))],
             &[("/fingerprint", json!(7))],
             &[("/fingerprint", Value::Null)],
             &[("/state/names", json!(["red", "green"]))],
             &[("/state/names", json!([]))],
             &[("/state/batch", json!(0))],
-            &[("/state/width", json!(0))],
-            &[("/state/width", json!(3))],
-            &[("/state/width", Value::Null)],
-            &[("/state/held/single", json!([0.5, 0.5]))],
-            &[("/state/abandoned", json!([0, 0]))],
-            &[("/state/rests", json!([]))],
-            &[("/state/pending/0/arm", json!(3))],
-            &[("/state/pending/0/arm", json!(-1))],
-            &[("/state/pending/0/id", json!(1_000_000))],
-            &[("/state/asked", json!(1))],
-            &[("/state/statistics/arm_of/0", json!(3))],
-            &[("/state/statistics/arm_of", json!([0, 1, 2]))],
-            &[("/state/statistics/counts", json!([1, 1, 1]))],
-            &[("/state/statistics/counts", json!([1, 1]))],
-            &[("/state/statistics/pair_sums", json!([0.0]))],
-            &[("/state/statistics/self_sums", json!([0.0, 0.0]))],
-            &[("/state/statistics/linear_sums", json!([]))],
-            &[("/state/statistics/self_terms", json!([1.0]))],
-            &[("/state/statistics/linear", json!([1.0]))],
-            &[("/state/statistics/totals", json!([1.0]))],
-            &[("/state/statistics/toward", json!([[], [], []]))],
-            &[("/state/statistics/toward/1", json!([0.5]))],
+            &[("/state/samples/width", json!(0))],
+            &[("/state/samples/width", json!(3))],
+            &[("/state/samples/width", Value::Null)],
+            &[("/state/samples/held/single", json!([0.5, 0.5]))],
+            &[("/state/pulls/abandoned", json!([0, 0]))],
+            &[("/state/pulls/rests", json!([]))],
+            &[("/state/pulls/pending/0/arm", json!(3))],
+            &[("/state/pulls/pending/0/arm", json!(-1))],
+            &[("/state/pulls/pending/0/id", json!(1_000_000))],
+            &[("/state/pulls/asked", json!(1))],
+            &[("/state/samples/statistics/arm_of/0", json!(3))],
+            &[("/state/samples/statistics/arm_of", json!([0, 1, 2]))],
+            &[("/state/samples/statistics/counts", json!([1, 1, 1]))],
+            &[("/state/samples/statistics/counts", json!([1, 1]))],
+            &[("/state/samples/statistics/pair_sums", json!([0.0]))],
+            &[("/state/samples/statistics/self_sums", json!([0.0, 0.0]))],
+            &[("/state/samples/statistics/linear_sums", json!([]))],
+            &[("/state/samples/statistics/self_terms", json!([1.0]))],
+            &[("/state/samples/statistics/linear", json!([1.0]))],
+            &[("/state/samples/statistics/totals", json!([1.0]))],
+            &[("/state/samples/statistics/toward", json!([[], [], []]))],
+            &[("/state/samples/statistics/toward/1", json!([0.5]))],
             &[("/state/policy/policy", json!("unheard of"))],
             &[("/state/random", json!({}))],
         ],
@@ -188,23 +190,23 @@ fn damage_that_would_show_later_is_refused() {
         "adaptive",
         &[
             // features that are gone, while the sums know of samples
-            &[("/state/held/single", json!([]))],
+            &[("/state/samples/held/single", json!([]))],
             // names that are not told apart
             &[("/state/names", json!(["red", "red", "blue"]))],
             // two pulls with one id: the second could never be told
-            &[("/state/pending/0/id", json!(0)), ("/state/pending/1/id", json!(0))],
+            &[("/state/pulls/pending/0/id", json!(0)), ("/state/pulls/pending/1/id", json!(0))],
             // counts that overflow when they are added up
-            &[("/state/pending/0/count", json!(u64::MAX)), ("/state/pending/1/count", json!(u64::MAX))],
-            &[("/state/pending/0/count", json!(0))],
-            &[("/state/asked", json!(u64::MAX))],
-            &[("/state/answered", json!(u64::MAX))],
-            &[("/state/abandoned/0", json!(u64::MAX))],
-            &[("/state/rests/0/failures", json!(u32::MAX))],
+            &[("/state/pulls/pending/0/count", json!(u64::MAX)), ("/state/pulls/pending/1/count", json!(u64::MAX))],
+            &[("/state/pulls/pending/0/count", json!(0))],
+            &[("/state/pulls/asked", json!(u64::MAX))],
+            &[("/state/pulls/answered", json!(u64::MAX))],
+            &[("/state/pulls/abandoned/0", json!(u64::MAX))],
+            &[("/state/pulls/rests/0/failures", json!(u32::MAX))],
         ],
     );
     // half a row too many
     let mut ragged = document("adaptive");
-    ragged.pointer_mut("/state/held/single").unwrap().as_array_mut().unwrap().push(json!(0.5));
+    ragged.pointer_mut("/state/samples/held/single").unwrap().as_array_mut().unwrap().push(json!(0.5));
     assert!(!accepts(ragged, &[]), "half a row too many is accepted");
 }
 
@@ -246,9 +248,9 @@ fn a_damaged_warm_start_changes_nothing() {
             Some(go_on(&mut session, &mut Random::seeded(8), 20))
         };
         let expected = next(document.clone());
-        for weights in [json!([0.0, 0.0, 0.0]), json!([1.0, 1.0, 1.0]), json!([0.2, 0.2, 0.2]), json!([])] {
+        for weights in [json!([0]), json!([1, 2]), json!([2, 1]), json!([0, 0]), json!([7]), json!([])] {
             let mut changed = document.clone();
-            *changed.pointer_mut("/state/policy/solver/weights").unwrap() = weights.clone();
+            *changed.pointer_mut("/state/policy/start").unwrap() = weights.clone();
             let found = next(changed);
             assert!(found.is_none() || found == expected, "{policy}: {weights} leads to {found:?}, not {expected:?}");
         }
@@ -298,7 +300,7 @@ fn run(document: Value) {
         let _ = if round == 2 {
             session.abandon(pull.id)
         } else {
-            session.tell(pull.id, &clusters(pull.arm, 1, &mut random))
+            session.tell(pull.id, &clusters(pull.index, 1, &mut random))
         };
     }
     while let Some(pull) = session.in_flight().first() {

@@ -1,0 +1,213 @@
+//! Events: everything that ever changes a session, as data. A session is the fold of its events, so a list of them is a
+//! record that brings it back, on any processor and in any later release.
+
+use serde::{Deserialize, Serialize};
+
+use super::looks::Looked;
+use super::{Values, encode};
+use crate::error::{Error, Result};
+use crate::features::Features;
+use crate::loss::Scores;
+use crate::policy::AnyPolicy;
+
+/// Something that happened to a session.
+///
+/// Events carry what was decided beside what came from outside. Applying them takes those decisions, and computes only sums:
+/// another processor, or another release whose arithmetic rounds otherwise, still brings back the same choices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Event<P = AnyPolicy> {
+    /// An arm was asked for samples.
+    Asked(Asked<P>),
+    /// An arm answered.
+    Told(Told),
+    /// A pull was given up.
+    Abandoned {
+        /// The pull's id.
+        pull: u64,
+    },
+    /// All samples of an arm were forgotten.
+    Forgotten {
+        /// The arm, as an index.
+        arm: usize,
+    },
+    /// Recorded samples became known, which the session had not asked for.
+    Known(Known),
+}
+
+/// What was asked, and what it made of the policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked<P = AnyPolicy> {
+    /// The pull's id: pulls are numbered from 0.
+    pub pull: u64,
+    /// The arm, as an index.
+    pub arm: usize,
+    /// How many samples are asked for.
+    pub count: usize,
+    /// The policy after the choice; `None` if it did not change.
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub policy: Option<P>,
+    /// How many words the session's generator has drawn after the choice; `None` if the choice drew nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<u64>,
+}
+
+fn none<P>() -> Option<P> {
+    None
+}
+
+/// What an arm answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// The pull's id.
+    pub pull: u64,
+    /// The samples.
+    pub answer: Answer,
+    /// What was decided on them; what is not there is decided when the event is applied.
+    #[serde(default, skip_serializing_if = "Decisions::is_empty")]
+    pub decisions: Decisions,
+}
+
+/// Recorded samples of an arm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// The arm, as an index.
+    pub arm: usize,
+    /// The samples.
+    pub answer: Answer,
+    /// Whether they belong to the collected pool.
+    #[serde(default, skip_serializing_if = "KnownAs::is_evidence")]
+    pub known_as: KnownAs,
+    /// What was decided on them; what is not there is decided when the event is applied.
+    #[serde(default, skip_serializing_if = "Decisions::is_empty")]
+    pub decisions: Decisions,
+}
+
+/// What recorded samples count for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KnownAs {
+    /// They are evidence for K̂, f̂ and their widths alone.
+    #[default]
+    Evidence,
+    /// They also belong to the collected pool: its shares, its loss and its number of samples.
+    Collected,
+}
+
+impl KnownAs {
+    fn is_evidence(&self) -> bool {
+        *self == Self::Evidence
+    }
+}
+
+/// Samples, as a session was told them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Answer {
+    /// As features.
+    Features {
+        /// Columns.
+        width: usize,
+        /// Row after row.
+        #[serde(with = "encode")]
+        values: Vec<f32>,
+        /// The scores that the objective asks for, one value per sample.
+        #[serde(default, skip_serializing_if = "Scores::is_empty")]
+        scores: Scores,
+    },
+    /// As values of κ and f, for sessions on values.
+    Values(Vec<SampleValues>),
+}
+
+/// One sample of [`Answer::Values`]; see [`Values`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleValues {
+    /// κ(new, each earlier sample), in the order in which samples were told.
+    #[serde(with = "encode")]
+    pub kappa: Vec<f64>,
+    /// κ(new, new).
+    pub own: f64,
+    /// f(new).
+    pub linear: f64,
+}
+
+/// What a session decided on samples that came in. Each depends on floating-point numbers, so it is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Decisions {
+    /// Whether each sample is kept, if the session keeps only some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Vec<bool>>,
+    /// Which of the arm's drift detectors rang, if arms are watched: 0 and 1, by their order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rang: Option<Vec<usize>>,
+    /// What a look found, if it was time to look whether the session may stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looked: Option<Looked>,
+}
+
+impl Decisions {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether they can be about so many samples of a session with so many arms.
+    pub(super) fn fit(&self, samples: usize, arms: usize) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept.len() == samples)
+            && self.looked.as_ref().is_none_or(|looked| {
+                looked.unsure.iter().all(|&arm| arm < arms)
+                    && looked.verdict.as_ref().is_none_or(|verdict| verdict.mixture.len() == arms)
+            })
+    }
+}
+
+impl Answer {
+    /// Features without scores.
+    pub fn features(features: &Features) -> Self {
+        Self::scored(features, &Scores::new())
+    }
+
+    /// Features with the scores that the objective asks for.
+    pub fn scored(features: &Features, scores: &Scores) -> Self {
+        Self::Features { width: features.width(), values: features.values().to_vec(), scores: scores.clone() }
+    }
+
+    /// Values of κ and f.
+    pub fn values(samples: &[Values<'_>]) -> Self {
+        let sample =
+            |values: &Values<'_>| SampleValues { kappa: values.kappa.to_vec(), own: values.own, linear: values.linear };
+        Self::Values(samples.iter().map(sample).collect())
+    }
+}
+
+impl<P> Event<P> {
+    /// An answer to a pull; what it decides is found when it is performed.
+    pub fn told(pull: u64, answer: Answer) -> Self {
+        Self::Told(Told { pull, answer, decisions: Decisions::default() })
+    }
+
+    /// Recorded samples of an arm; what they decide is found when it is performed.
+    pub fn known(arm: usize, answer: Answer, known_as: KnownAs) -> Self {
+        Self::Known(Known { arm, answer, known_as, decisions: Decisions::default() })
+    }
+
+    /// What it is, in a word or two.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Asked(asked) => format!("asked (pull {})", asked.pull),
+            Self::Told(told) => format!("told (pull {})", told.pull),
+            Self::Abandoned { pull } => format!("abandoned (pull {pull})"),
+            Self::Forgotten { arm } => format!("forgotten (arm {arm})"),
+            Self::Known(known) => format!("known (arm {})", known.arm),
+        }
+    }
+
+    pub(super) fn error<T>(&self, problem: impl Into<String>) -> Result<T> {
+        Err(Error::Event { event: self.name(), problem: problem.into() })
+    }
+}

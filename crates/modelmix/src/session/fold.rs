@@ -1,0 +1,354 @@
+//! A session as the fold of its events: what to ask is decided, and what came in is evaluated, by shared reference; only then
+//! is anything changed, by steps that cannot fail. So an event is applied whole or not at all.
+
+use std::borrow::Cow;
+
+use super::event::{Answer, Asked, Decisions, Event, Known, Told};
+use super::observers::{Observed, counts_with};
+use super::pulls::PendingPull;
+use super::samples::Batch;
+use super::{KnownAs, Pull, Session, Values};
+use crate::error::{Error, Result};
+use crate::features::{Features, Rows};
+use crate::loss::Scores;
+use crate::policy::Policy;
+use crate::random::Random;
+
+/// Where samples come from.
+#[derive(Clone, Copy)]
+pub(super) enum Origin {
+    Pull(PendingPull),
+    Known(usize, KnownAs),
+}
+
+impl Origin {
+    fn arm(self) -> usize {
+        match self {
+            Origin::Pull(pull) => pull.arm,
+            Origin::Known(arm, _) => arm,
+        }
+    }
+
+    fn is_known(self) -> bool {
+        matches!(self, Origin::Known(..))
+    }
+
+    fn is_collected(self) -> bool {
+        !matches!(self, Origin::Known(_, KnownAs::Evidence))
+    }
+}
+
+/// Samples as they are given.
+pub(super) enum Given<'a> {
+    /// Rows of this width, and scores.
+    Features(usize, &'a [f32], &'a Scores),
+    Values(Vec<Values<'a>>),
+}
+
+/// What samples do to a session, evaluated.
+pub(super) struct Update<'a> {
+    origin: Origin,
+    batch: Batch<'a>,
+    observed: Observed,
+}
+
+impl<P: Policy> Session<P> {
+    /// What to ask next, as an event that has not happened yet. Deciding changes nothing, so the answer stays the same until
+    /// something happens.
+    ///
+    /// # Errors
+    /// As [`Session::ask`].
+    pub fn decide(&self) -> Result<Event<P>> {
+        self.choose().map(|(asked, _)| Event::Asked(asked))
+    }
+
+    /// The next pull, and the generator after it was chosen.
+    pub(super) fn choose(&self) -> Result<(Asked<P>, Random)> {
+        let state = &self.state;
+        let mut random = state.random.clone();
+        let (arm, policy) = match state.wanted() {
+            Some(arm) => (arm, None),
+            None => {
+                let choice = state.policy.choose(&state.evidence(), &mut random)?;
+                (choice.arm, choice.next)
+            }
+        };
+        if arm >= state.names.len() {
+            return Err(Error::setting(
+                &format!("the choice of policy {}", state.policy.name()),
+                arm,
+                format!("an arm, less than {}", state.names.len()),
+            ));
+        }
+        let drawn = Some(random.position()).filter(|&position| position != state.random.position());
+        Ok((Asked { pull: state.pulls.asked, arm, count: state.batch, policy, drawn }, random))
+    }
+
+    pub(super) fn commit_asked(&mut self, asked: Asked<P>) -> Pull {
+        let state = &mut self.state;
+        if let Some(policy) = asked.policy {
+            state.policy = policy;
+        }
+        if let Some(drawn) = asked.drawn.filter(|&drawn| drawn != state.random.position()) {
+            state.random.seek(drawn);
+        }
+        state.pulls.ask(asked.arm, asked.count);
+        Pull { id: asked.pull, index: asked.arm, arm: state.names[asked.arm].clone(), count: asked.count }
+    }
+
+    /// Applies an event: the session is then as it was after the event had happened. The decisions that the event carries are
+    /// taken, not computed again.
+    ///
+    /// # Errors
+    /// An event that cannot have happened now. The session is then as it was before.
+    pub fn apply(&mut self, event: &Event<P>) -> Result<()>
+    where
+        P: Clone,
+    {
+        self.fold(event).map(drop)
+    }
+
+    /// Applies an event that happens now, and returns it with all that was decided on it: what a journal should hold.
+    ///
+    /// # Errors
+    /// As [`Session::apply`].
+    pub fn perform(&mut self, mut event: Event<P>) -> Result<Event<P>>
+    where
+        P: Clone,
+    {
+        let decided = self.fold(&event)?;
+        match &mut event {
+            Event::Told(Told { decisions, .. }) | Event::Known(Known { decisions, .. }) => *decisions = decided,
+            _ => {}
+        }
+        Ok(event)
+    }
+
+    /// Computes the decisions of an event again, and compares. That is a check of the record, or of this processor and
+    /// release; replaying does not need it.
+    ///
+    /// # Errors
+    /// The first difference; an event that cannot have happened now.
+    pub fn verify(&self, event: &Event<P>) -> Result<()>
+    where
+        P: PartialEq,
+    {
+        match event {
+            Event::Asked(asked) => {
+                let found = self.choose()?.0;
+                let name = |arm: usize| self.state.names.get(arm).map_or("none", String::as_str);
+                if (found.pull, found.arm, found.count) != (asked.pull, asked.arm, asked.count) {
+                    return event.error(format!(
+                        "asks {} for {} samples, and computed again it is pull {} that asks {} for {}",
+                        name(asked.arm),
+                        asked.count,
+                        found.pull,
+                        name(found.arm),
+                        found.count
+                    ));
+                }
+                if found.policy != asked.policy || found.drawn != asked.drawn {
+                    return event.error("leaves another policy or generator behind than it does computed again");
+                }
+                Ok(())
+            }
+            Event::Told(Told { answer, decisions, .. }) | Event::Known(Known { answer, decisions, .. }) => {
+                let update = self.evaluate_answer(event, self.origin(event)?, answer, &Decisions::default())?;
+                let (mut observers, batch) = (self.state.observers.clone(), &update.batch);
+                let round = self.state.pulls.answered + 1;
+                let counts = counts_with(&self.state.samples, batch);
+                let found = observers.commit(update.observed, batch, round, &counts);
+                if found == *decisions {
+                    Ok(())
+                } else {
+                    event.error(format!("has the decisions {decisions:?}, and computed again they are {found:?}"))
+                }
+            }
+            Event::Abandoned { pull } => self.state.pulls.find(*pull).map(drop),
+            Event::Forgotten { arm } => self.check_forget(*arm),
+        }
+    }
+
+    fn origin(&self, event: &Event<P>) -> Result<Origin> {
+        match event {
+            Event::Known(known) => {
+                self.check_arm("the arm of known samples", known.arm)?;
+                Ok(Origin::Known(known.arm, known.known_as))
+            }
+            Event::Told(told) => self.state.pulls.find(told.pull).map(Origin::Pull),
+            _ => event.error("brings no samples"),
+        }
+    }
+
+    fn fold(&mut self, event: &Event<P>) -> Result<Decisions>
+    where
+        P: Clone,
+    {
+        match event {
+            Event::Asked(asked) => {
+                let (arms, expected) = (self.state.names.len(), self.state.pulls.asked);
+                if asked.pull != expected {
+                    return event.error(format!("does not follow: the next pull is {expected}"));
+                }
+                if asked.arm >= arms || asked.count != self.state.batch {
+                    return event.error(format!(
+                        "asks arm {} for {} samples, in a session of {arms} arms that asks for {}",
+                        asked.arm, asked.count, self.state.batch
+                    ));
+                }
+                if asked.policy.as_ref().is_some_and(|policy| !policy.fits(arms)) {
+                    return event.error("leaves a policy behind that does not fit the session");
+                }
+                self.commit_asked(asked.clone());
+                Ok(Decisions::default())
+            }
+            Event::Told(Told { answer, decisions, .. }) | Event::Known(Known { answer, decisions, .. }) => {
+                let update = self.evaluate_answer(event, self.origin(event)?, answer, decisions)?;
+                Ok(self.commit(update))
+            }
+            Event::Abandoned { pull } => self.abandon(*pull).map(|()| Decisions::default()),
+            Event::Forgotten { arm } => self.forget(*arm).map(|()| Decisions::default()),
+        }
+    }
+
+    /// Evaluates the samples of an event.
+    fn evaluate_answer<'a>(
+        &self,
+        event: &Event<P>,
+        origin: Origin,
+        answer: &'a Answer,
+        decided: &Decisions,
+    ) -> Result<Update<'a>> {
+        match answer {
+            Answer::Features { width, values, scores } => {
+                // The features come from a file, perhaps, and are not trusted.
+                if let Err(error) = Features::new(*width, values.clone()) {
+                    return event.error(format!("has features that cannot be: {error}"));
+                }
+                let samples = values.len() / width;
+                if !decided.fit(samples, self.state.names.len()) {
+                    return event.error("has decisions that do not fit its samples");
+                }
+                self.evaluate(origin, Given::Features(*width, values, scores), decided)
+            }
+            Answer::Values(samples) => {
+                if !decided.fit(samples.len(), self.state.names.len()) {
+                    return event.error("has decisions that do not fit its samples");
+                }
+                let values = samples
+                    .iter()
+                    .map(|sample| Values { kappa: &sample.kappa, own: sample.own, linear: sample.linear })
+                    .collect();
+                self.evaluate(origin, Given::Values(values), decided)
+            }
+        }
+    }
+
+    /// All that can fail, be stopped or take long when samples come in: checks, κ and f, and what observers find.
+    pub(super) fn evaluate<'a>(&self, origin: Origin, given: Given<'a>, decided: &Decisions) -> Result<Update<'a>> {
+        let state = &self.state;
+        let arm = origin.arm();
+        let refuse = |problem: String| match origin {
+            Origin::Pull(pull) => Error::Answer { id: pull.id, arm: state.names[arm].clone(), problem },
+            Origin::Known(..) => Error::Known { arm: state.names[arm].clone(), problem },
+        };
+        let samples = match &given {
+            Given::Features(width, values, _) => values.len() / width,
+            Given::Values(values) => values.len(),
+        };
+        match origin {
+            Origin::Pull(_) if samples == 0 => {
+                return Err(refuse("no samples were told; abandon the pull if nothing came back".into()));
+            }
+            Origin::Pull(pull) if samples > pull.count => {
+                let asked = pull.count;
+                return Err(refuse(format!(
+                    "{samples} samples were told where {asked} were asked for; tell at most so many"
+                )));
+            }
+            Origin::Known(..) if samples == 0 => return Err(refuse("there are none; give at least one".into())),
+            _ => {}
+        }
+        let batch = match (given, self.source.loss()) {
+            (Given::Features(width, values, scores), Some(_)) => {
+                self.evaluate_features(origin, (width, values), scores).map_err(refuse)?
+            }
+            (Given::Values(values), None) => self.evaluate_values(origin, values).map_err(refuse)?,
+            (Given::Features(..), None) => {
+                return Err(refuse("this session is on values and cannot evaluate features; tell it values".into()));
+            }
+            (Given::Values(_), Some(_)) => {
+                return Err(refuse("this session evaluates features; tell it features, or start it on values".into()));
+            }
+        };
+        let look = |_: &_| state.look(&batch);
+        let (known, loss) = (origin.is_known(), self.source.loss());
+        let observed = state.observers.evaluate(&state.samples, &batch, known, loss, decided, look);
+        Ok(Update { origin, batch, observed })
+    }
+
+    fn evaluate_features<'a>(
+        &self,
+        origin: Origin,
+        (found, values): (usize, &'a [f32]),
+        scores: &Scores,
+    ) -> Result<Batch<'a>, String> {
+        let Some(loss) = self.source.loss() else { return Err("this session is on values".into()) };
+        let state = &self.state;
+        if let Some(width) = state.samples.width.filter(|&width| width != found) {
+            return Err(format!(
+                "its features have {found} columns where {width} are expected; use the same encoder throughout"
+            ));
+        }
+        // What will be held is what is evaluated, in half precision too.
+        let values = match state.samples.held.rounded(Rows::new(found, values)) {
+            Some(rounded) if rounded.iter().any(|value| !value.is_finite()) => {
+                return Err("a feature is too large for half precision, which ends at 65,504; scale them down, or store them in single precision".into());
+            }
+            Some(rounded) => Cow::Owned(rounded),
+            None => Cow::Borrowed(values),
+        };
+        let rounded = Rows::new(found, &values);
+        loss.check(rounded).map_err(|error| error.to_string())?;
+        let linear = loss.linear(origin.arm(), rounded, scores).map_err(|error| error.to_string())?;
+        state.samples.evaluate(loss, origin.arm(), origin.is_collected(), (found, values), linear)
+    }
+
+    fn evaluate_values<'a>(&self, origin: Origin, samples: Vec<Values<'a>>) -> Result<Batch<'a>, String> {
+        for (index, Values { kappa, own, linear }) in samples.iter().enumerate() {
+            let expected = self.state.samples.statistics.rows() + index;
+            if kappa.len() != expected {
+                let found = kappa.len();
+                return Err(format!(
+                    "sample {index} has {found} values of κ for {expected} earlier samples; give one for each"
+                ));
+            }
+            if !kappa.iter().chain([own, linear]).all(|value| value.is_finite()) {
+                return Err(format!("sample {index} has a value that is not finite; κ and f must be numbers"));
+            }
+        }
+        Ok(Batch::of_values(origin.arm(), origin.is_collected(), samples))
+    }
+
+    /// Takes what was evaluated, and says what was decided on it. Nothing can stop or fail here.
+    pub(super) fn commit(&mut self, update: Update<'_>) -> Decisions {
+        let Update { origin, batch, observed } = update;
+        let state = &mut self.state;
+        let counts = counts_with(&state.samples, &batch);
+        state.samples.commit(&batch);
+        if let Origin::Pull(pull) = origin {
+            state.pulls.answer(pull);
+        }
+        state.observers.commit(observed, &batch, state.pulls.answered, &counts)
+    }
+
+    pub(super) fn check_arm(&self, what: &str, arm: usize) -> Result<()> {
+        let arms = self.state.names.len();
+        if arm < arms { Ok(()) } else { Err(Error::setting(what, arm, format!("an arm, less than {arms}"))) }
+    }
+
+    pub(super) fn check_forget(&self, arm: usize) -> Result<()> {
+        self.check_arm("the arm to forget", arm)?;
+        self.state.observers.allow_loss("a session that forgets an arm")
+    }
+}

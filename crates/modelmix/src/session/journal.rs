@@ -1,0 +1,272 @@
+//! The journal of a run: its events as lines of JSON with chained checksums. This is the form of the lines alone; which file
+//! they are in, when it is flushed and who may write it is left to others.
+
+use std::io::{BufRead, Write};
+use std::marker::PhantomData;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Event;
+use crate::error::{Error, Result};
+use crate::policy::AnyPolicy;
+
+/// The form that this release writes and reads. The checkpoints of modelmix 0.1 had form 1.
+const VERSION: u32 = 2;
+
+/// The first line of a journal: what the run is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// The form of the journal.
+    journal: u32,
+    /// The release that started it.
+    pub modelmix: String,
+    /// The run, as its caller describes it; a run goes on only with the same description.
+    pub run: String,
+}
+
+/// A later line: an event, and what its caller wants to remember with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, bound(serialize = "P: Serialize", deserialize = "P: DeserializeOwned"))]
+pub struct Entry<P = AnyPolicy> {
+    /// What happened.
+    pub event: Event<P>,
+    /// Any text of the caller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Header {
+    /// That of a new journal.
+    pub fn new(run: impl Into<String>) -> Self {
+        Self { journal: VERSION, modelmix: env!("CARGO_PKG_VERSION").into(), run: run.into() }
+    }
+}
+
+/// Writes a journal, a line at a time.
+///
+/// ```
+/// use modelmix::session::{Event, Header, JournalReader, JournalWriter};
+/// let mut lines = Vec::new();
+/// let mut writer = JournalWriter::start(&mut lines, &Header::new("a run"))?;
+/// writer.append(&Event::<modelmix::policy::AnyPolicy>::Abandoned { pull: 0 }, Some("timed out"))?;
+/// let mut reader = JournalReader::new(lines.as_slice())?;
+/// assert_eq!(reader.header().map(|header| header.run.as_str()), Some("a run"));
+/// let entry = reader.next().expect("there is one")?;
+/// assert_eq!(entry.note.as_deref(), Some("timed out"));
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct JournalWriter<W> {
+    writer: W,
+    checksum: u32,
+}
+
+impl<W: Write> JournalWriter<W> {
+    /// Starts a journal with its first line.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn start(writer: W, header: &Header) -> Result<Self> {
+        let mut journal = Self { writer, checksum: 0 };
+        journal.line(header)?;
+        Ok(journal)
+    }
+
+    /// Goes on with a journal whose whole lines were read: the writer must stand behind the last of them
+    /// ([`JournalReader::whole`] bytes), and `checksum` is that of the reader.
+    pub fn resume(writer: W, checksum: u32) -> Self {
+        Self { writer, checksum }
+    }
+
+    /// Appends a line, and flushes it to the writer. Whether it is on disk then is the writer's business.
+    ///
+    /// # Errors
+    /// What the writer says; the journal may then end in the middle of a line, which reading drops.
+    pub fn append<P: Serialize>(&mut self, event: &Event<P>, note: Option<&str>) -> Result<()> {
+        #[derive(Serialize)]
+        struct Line<'a, P> {
+            event: &'a Event<P>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            note: Option<&'a str>,
+        }
+        self.line(&Line { event, note })
+    }
+
+    fn line(&mut self, record: &impl Serialize) -> Result<()> {
+        let failed = |error: &dyn std::fmt::Display| Error::Journal { problem: format!("cannot be written: {error}") };
+        let text = serde_json::to_string(record).map_err(|error| failed(&error))?;
+        let checksum = crc32(self.checksum, text.as_bytes());
+        // The checksum of this line and all before it is its last field.
+        let line = format!("{},\"crc\":{checksum}}}\n", &text[..text.len() - 1]);
+        self.writer.write_all(line.as_bytes()).and_then(|()| self.writer.flush()).map_err(|error| failed(&error))?;
+        self.checksum = checksum;
+        Ok(())
+    }
+
+    /// What was written to.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.writer
+    }
+}
+
+/// Reads a journal, a line at a time. A last line that a crash cut off is dropped; any other damage is named.
+#[derive(Debug)]
+pub struct JournalReader<R, P = AnyPolicy> {
+    reader: R,
+    header: Option<Header>,
+    number: usize,
+    whole: u64,
+    checksum: u32,
+    failed: bool,
+    policy: PhantomData<P>,
+}
+
+impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
+    /// Reads the first line.
+    ///
+    /// # Errors
+    /// A file that is no journal, one of another form, or a first line that is damaged.
+    pub fn new(reader: R) -> Result<Self> {
+        let (number, whole, checksum, failed) = (0, 0, 0, false);
+        let mut journal = Self { reader, header: None, number, whole, checksum, failed, policy: PhantomData };
+        let Some(line) = journal.whole_line()? else { return Ok(journal) };
+        let refuse = |problem: String| Err(Error::Journal { problem });
+        if let Ok(old) = serde_json::from_str::<OldHeader>(&line) {
+            let Some(version) = old.journal.or(old.checkpoint) else {
+                return refuse("is none: its first line does not say so; name another file".into());
+            };
+            if version != VERSION {
+                let release = old.modelmix.unwrap_or_else(|| "another release".into());
+                return refuse(format!(
+                    "was written by modelmix {release} in form {version} and this release reads {VERSION}; go on with that release"
+                ));
+            }
+        }
+        match journal.read::<Header>(&line) {
+            Ok(header) => journal.header = Some(header),
+            Err(problem) => {
+                return refuse(format!("is none, or its first line is damaged ({problem}); name another file"));
+            }
+        }
+        Ok(journal)
+    }
+
+    /// The first line; `None` if there is none, or only a part of it: a run that ended before it began.
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
+    /// Bytes of the whole lines read so far. Once all are read, what is behind them is a torn line, to be cut off.
+    pub fn whole(&self) -> u64 {
+        self.whole
+    }
+
+    /// The checksum of the lines read so far, for [`JournalWriter::resume`].
+    pub fn checksum(&self) -> u32 {
+        self.checksum
+    }
+
+    /// The number of the last line read, counted from 1.
+    pub fn line(&self) -> usize {
+        self.number
+    }
+
+    fn whole_line(&mut self) -> Result<Option<String>> {
+        let mut line = Vec::new();
+        let read = self.reader.read_until(b'\n', &mut line);
+        read.map_err(|error| Error::Journal { problem: format!("cannot be read: {error}") })?;
+        if line.pop() != Some(b'\n') {
+            return Ok(None);
+        }
+        self.number += 1;
+        let number = self.number;
+        String::from_utf8(line).map(Some).map_err(|_| damaged(number, "it is no text"))
+    }
+
+    /// Reads a line, and counts it as read if it is whole.
+    fn read<T: DeserializeOwned>(&mut self, line: &str) -> Result<T, String> {
+        let Some((record, checksum)) = line.strip_suffix('}').and_then(|line| line.rsplit_once(",\"crc\":")) else {
+            return Err("it has no checksum".into());
+        };
+        let record = format!("{record}}}");
+        let expected = crc32(self.checksum, record.as_bytes());
+        if checksum.parse() != Ok(expected) {
+            return Err("its checksum is not that of this line and all before it".into());
+        }
+        let value = serde_json::from_str(&record).map_err(|error| error.to_string())?;
+        self.checksum = expected;
+        self.whole += line.len() as u64 + 1;
+        Ok(value)
+    }
+}
+
+/// What first lines have had in common.
+#[derive(Deserialize)]
+struct OldHeader {
+    journal: Option<u32>,
+    checkpoint: Option<u32>,
+    modelmix: Option<String>,
+}
+
+fn damaged(number: usize, problem: &str) -> Error {
+    Error::Journal {
+        problem: format!(
+            "is damaged at line {number} ({problem}); cut it off before that line to go on from there, or name another file"
+        ),
+    }
+}
+
+impl<R: BufRead, P: DeserializeOwned> Iterator for JournalReader<R, P> {
+    type Item = Result<Entry<P>>;
+
+    /// The next event; after an error there is none.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.header.is_none() {
+            return None;
+        }
+        let result = match self.whole_line() {
+            Ok(None) => return None,
+            Ok(Some(line)) => self.read(&line).map_err(|problem| damaged(self.number, &problem)),
+            Err(error) => Err(error),
+        };
+        self.failed = result.is_err();
+        Some(result)
+    }
+}
+
+/// CRC-32 (IEEE 802.3) of these bytes behind others, as zlib has it.
+fn crc32(before: u32, bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let mut value = byte as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                value = if value & 1 == 1 { 0xedb8_8320 ^ (value >> 1) } else { value >> 1 };
+                bit += 1;
+            }
+            table[byte] = value;
+            byte += 1;
+        }
+        table
+    };
+    let step = |crc: u32, byte: &u8| TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8);
+    !bytes.iter().fold(!before, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::crc32;
+
+    /// Values of Python's `zlib.crc32`.
+    #[test]
+    fn checksums_are_those_of_zlib() {
+        assert_eq!(crc32(0, b""), 0);
+        assert_eq!(crc32(0, b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(crc32(0, b"1234"), b"56789"), 0xcbf4_3926);
+        assert_eq!(crc32(7, b"modelmix"), 1_079_956_303);
+    }
+}

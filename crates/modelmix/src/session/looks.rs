@@ -1,0 +1,117 @@
+//! When a session looks whether it may stop, and which arms it then needs to know better: an observer of the samples told.
+//! What a look finds is left to `certainty`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::certainty::{Judgement, LEAST_SAMPLES, Until, Verdict};
+use crate::statistics::Statistics;
+
+/// Samples per arm before the first look, and how many times as many there are at each look than at the one before.
+const FIRST: usize = 20;
+const GROWTH: f64 = 1.4;
+
+/// What a look found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Looked {
+    /// What the session may be stopped by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Arms of which more samples would say more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsure: Vec<usize>,
+}
+
+/// The looks of a session: at fixed numbers of samples, each with its part of the chance of error, δ/(k(k + 1)) at look k,
+/// which add up to δ.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Looks {
+    until: Until,
+    looks: u32,
+    next: usize,
+    /// How many samples of each arm there should be before the next look.
+    wanted: Vec<usize>,
+    verdict: Option<Verdict>,
+    /// How far f of an arm's samples is known to range; 0 where only samples can tell.
+    range: f64,
+}
+
+impl Looks {
+    pub(super) fn new(until: Until, arms: usize) -> Self {
+        Self { until, looks: 0, next: FIRST * arms, wanted: vec![LEAST_SAMPLES; arms], verdict: None, range: 0.0 }
+    }
+
+    /// Says how far f of an arm's samples is known to range.
+    pub(super) fn set_range(&mut self, range: f64) {
+        self.range = range;
+    }
+
+    pub(super) fn range(&self) -> f64 {
+        self.range
+    }
+
+    pub(super) fn until(&self) -> &Until {
+        &self.until
+    }
+
+    pub(super) fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
+    /// Whether a look can find anything, with these counts of samples.
+    pub(super) fn can_tell(counts: &[usize]) -> bool {
+        counts.iter().all(|&count| count >= LEAST_SAMPLES)
+    }
+
+    /// Whether it is time for a look, with these counts of samples.
+    pub(super) fn is_due(&self, counts: &[usize]) -> bool {
+        self.verdict.is_none() && counts.iter().sum::<usize>() >= self.next
+    }
+
+    /// What a look finds; `mixture` is what is to be near the optimum, `None` if it cannot be found. A program that cannot be
+    /// solved proves nothing.
+    pub(super) fn look(&self, statistics: &Statistics, mixture: Option<&[f64]>) -> Looked {
+        let look = f64::from(self.looks) + 1.0;
+        let miss = (1.0 - self.until.confidence) / (look * (look + 1.0));
+        let judged = mixture.map(|mixture| self.until.judge(statistics, mixture, self.range, miss).unwrap_or_default());
+        let Judgement { verdict, in_the_way } = judged.unwrap_or_default();
+        let unsure = (0..in_the_way.len()).filter(|&arm| in_the_way[arm]).collect();
+        Looked { verdict, unsure }
+    }
+
+    /// Takes what a look found, with these counts of samples.
+    pub(super) fn commit(&mut self, looked: Looked, counts: &[usize]) {
+        self.looks += 1;
+        let samples: usize = counts.iter().sum();
+        while self.next <= samples {
+            self.next = self.next.saturating_add(((self.next as f64 * (GROWTH - 1.0)) as usize).max(1));
+        }
+        for arm in looked.unsure {
+            self.wanted[arm] = self.wanted[arm].max(counts[arm].saturating_mul(2));
+        }
+        self.verdict = looked.verdict;
+    }
+
+    /// The arm that is to be asked before any other with pull number `pull`, given how many samples of each there are or will be: a
+    /// policy has no eyes for arms that it does not want, of which little is known, and nothing is certain without.
+    pub(super) fn wants(&self, counts: &[usize], candidates: &[usize], pull: u64) -> Option<usize> {
+        let total: usize = counts.iter().sum();
+        if self.verdict.is_some() || total < LEAST_SAMPLES * counts.len() {
+            return None;
+        }
+        // Beyond the least, every other pull is the policy's.
+        let wanted = |arm: usize| if pull.is_multiple_of(2) { self.wanted[arm] } else { LEAST_SAMPLES };
+        candidates.iter().copied().filter(|&arm| counts[arm] < wanted(arm)).min_by_key(|&arm| counts[arm])
+    }
+
+    /// A snapshot comes from outside and is not trusted.
+    pub(super) fn fits(&self, arms: usize) -> bool {
+        self.until.check().is_ok()
+            && self.next > 0
+            && self.range.is_finite()
+            && self.range >= 0.0
+            && self.wanted.len() == arms
+            && self.verdict.as_ref().is_none_or(|verdict| verdict.mixture.len() == arms)
+    }
+}

@@ -1,0 +1,126 @@
+//! Pulls: which are in flight, how many were answered, and which arms rest because they failed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A request to an arm: give `count` samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pull {
+    /// What to tell or abandon.
+    pub id: u64,
+    /// The arm, as an index.
+    pub index: usize,
+    /// The arm's name.
+    pub arm: String,
+    /// How many samples are asked for.
+    pub count: usize,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PendingPull {
+    pub(super) id: u64,
+    pub(super) arm: usize,
+    pub(super) count: usize,
+}
+
+/// An arm that fails is left alone for a while: 1, 3, 7, … asks, at most 1,023, until it answers again.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rest {
+    failures: u32,
+    until: u64,
+    /// Pulls of any arm that had been answered at the last failure.
+    answered: u64,
+}
+
+/// The longest rest of an arm, in asks.
+const LONGEST_REST: u64 = 1023;
+
+/// All pulls of a session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pulls {
+    /// Those in flight, oldest first.
+    pub(super) pending: Vec<PendingPull>,
+    /// How many there were; the next one's id.
+    pub(super) asked: u64,
+    pub(super) answered: u64,
+    /// By arm.
+    pub(super) abandoned: Vec<u64>,
+    rests: Vec<Rest>,
+}
+
+impl Pulls {
+    pub(super) fn new(arms: usize) -> Self {
+        Self {
+            pending: Vec::new(),
+            asked: 0,
+            answered: 0,
+            abandoned: vec![0; arms],
+            rests: vec![Rest::default(); arms],
+        }
+    }
+
+    /// The pull in flight with this id.
+    pub(super) fn find(&self, id: u64) -> Result<PendingPull> {
+        match self.pending.iter().find(|pending| pending.id == id) {
+            Some(pending) => Ok(*pending),
+            None if id < self.asked => Err(Error::RepeatedPull { id }),
+            None => Err(Error::UnknownPull { id }),
+        }
+    }
+
+    /// Samples in flight, by arm.
+    pub(super) fn samples(&self) -> Vec<usize> {
+        let mut samples = vec![0; self.abandoned.len()];
+        self.pending.iter().for_each(|pending| samples[pending.arm] += pending.count);
+        samples
+    }
+
+    /// The arms that do not rest; all if all do.
+    pub(super) fn candidates(&self) -> Vec<usize> {
+        let awake: Vec<usize> = (0..self.rests.len()).filter(|&arm| self.rests[arm].until <= self.asked).collect();
+        if awake.is_empty() { (0..self.rests.len()).collect() } else { awake }
+    }
+
+    pub(super) fn ask(&mut self, arm: usize, count: usize) {
+        self.pending.push(PendingPull { id: self.asked, arm, count });
+        self.asked += 1;
+    }
+
+    pub(super) fn answer(&mut self, pull: PendingPull) {
+        self.pending.retain(|pending| pending.id != pull.id);
+        self.answered += 1;
+        self.rests[pull.arm] = Rest::default();
+    }
+
+    pub(super) fn abandon(&mut self, PendingPull { id, arm, .. }: PendingPull) {
+        self.pending.retain(|pending| pending.id != id);
+        self.abandoned[arm] += 1;
+        let rest = &mut self.rests[arm];
+        // Failures without an answer between them count once: pulls in flight that fail together, or an outage of all.
+        if rest.failures == 0 || self.answered > rest.answered {
+            rest.failures += 1;
+        }
+        rest.answered = self.answered;
+        rest.until = self.asked + ((1 << rest.failures.min(10)) - 1).min(LONGEST_REST);
+    }
+
+    /// A snapshot comes from outside and is not trusted.
+    pub(super) fn fits(&self, arms: usize, batch: usize) -> bool {
+        let settled = self.abandoned.iter().map(|&pulls| u128::from(pulls)).sum::<u128>() + u128::from(self.answered);
+        let rest_fits = |(rest, &abandoned): (&Rest, &u64)| {
+            u64::from(rest.failures) <= abandoned
+                && rest.answered <= self.answered
+                && rest.until <= self.asked.saturating_add(LONGEST_REST)
+        };
+        self.abandoned.len() == arms
+            && self.rests.len() == arms
+            && settled + self.pending.len() as u128 == u128::from(self.asked)
+            && self.pending.windows(2).all(|pair| pair[0].id < pair[1].id)
+            && self.pending.iter().all(|pull| pull.arm < arms && pull.id < self.asked && pull.count == batch)
+            && self.rests.iter().zip(&self.abandoned).all(rest_fits)
+    }
+}

@@ -1,0 +1,411 @@
+//! The samples of a session: their sums, features and ages, and what becomes of all that when new ones come. What a batch of
+//! new samples does is evaluated first, by shared reference; taking it is arithmetic that cannot fail.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::Values;
+use super::pool::Pool;
+use super::retention::Keeper;
+use super::store::Store;
+use super::stream::{Beyond, Mapped};
+use crate::error::{Error, Result};
+use crate::features::{Features, Rows};
+use crate::loss::Loss;
+use crate::statistics::Statistics;
+
+/// A sample that counts less than this beside a new one is dropped.
+const FADED: f64 = 1e-9;
+
+/// All that is known of the samples that count.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Samples {
+    pub(super) statistics: Statistics,
+    /// The features of the samples held; empty if the caller gives values.
+    pub(super) held: Store,
+    pub(super) width: Option<usize>,
+    pub(super) keeper: Keeper,
+    /// What of all this is collected; `None` if all is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pool: Option<Box<Pool>>,
+}
+
+/// New samples of one arm, with everything that takes work evaluated.
+pub(super) struct Batch<'a> {
+    pub(super) arm: usize,
+    /// Whether they belong to the collected pool.
+    pub(super) is_collected: bool,
+    /// Their features as they will be held; empty if the caller gives values.
+    pub(super) rows: Cow<'a, [f32]>,
+    pub(super) width: usize,
+    /// κ of each against the rows held and those of the batch before it, κ(x, x) and f.
+    pub(super) kappa: Vec<Cow<'a, [f64]>>,
+    pub(super) own: Vec<f64>,
+    pub(super) linear: Vec<f64>,
+    beyond: Vec<Beyond>,
+    fades: bool,
+    departures: Departures,
+}
+
+/// Rows that leave once the batch was taken, each by its place at that time: the last row takes the place of one that left.
+enum Departures {
+    None,
+    /// Places and features, which `mapped` has row by row.
+    Evicted {
+        rows: Vec<(usize, Vec<f32>)>,
+        mapped: Mapped,
+    },
+    /// Places and κ against all rows.
+    Removed(Vec<(usize, Vec<f64>)>),
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn len(&self) -> usize {
+        self.own.len()
+    }
+
+    /// The features of a sample; empty if the caller gives values.
+    pub(super) fn row(&self, index: usize) -> &[f32] {
+        &self.rows[index * self.width..(index + 1) * self.width]
+    }
+
+    /// Samples as numbers, checked by the caller.
+    pub(super) fn of_values(arm: usize, is_collected: bool, samples: impl IntoIterator<Item = Values<'a>>) -> Self {
+        let mut batch = Self {
+            arm,
+            is_collected,
+            rows: Cow::default(),
+            width: 0,
+            kappa: Vec::new(),
+            own: Vec::new(),
+            linear: Vec::new(),
+            beyond: Vec::new(),
+            fades: is_collected,
+            departures: Departures::None,
+        };
+        for Values { kappa, own, linear } in samples {
+            batch.kappa.push(Cow::Borrowed(kappa));
+            batch.own.push(own);
+            batch.linear.push(linear);
+        }
+        batch
+    }
+
+    /// κ between two of all rows, the batch's after the `held` ones; nothing for a pair of held ones.
+    fn kappa_between(&self, held: usize, a: usize, b: usize) -> Option<f64> {
+        let (first, last) = (a.min(b), a.max(b));
+        (last >= held && first != last).then(|| self.kappa[last - held][first])
+    }
+}
+
+impl Samples {
+    pub(super) fn new(arms: usize, held: Store, width: Option<usize>, keeper: Keeper) -> Self {
+        Self { statistics: Statistics::new(arms), held, width, keeper, pool: None }
+    }
+
+    /// Evaluates samples by their features, as they will be held; f was evaluated before.
+    ///
+    /// # Errors
+    /// κ that is not finite, as a sentence.
+    pub(super) fn evaluate<'a>(
+        &self,
+        loss: &Loss,
+        arm: usize,
+        is_collected: bool,
+        (width, values): (usize, Cow<'a, [f32]>),
+        linear: Vec<f64>,
+    ) -> Result<Batch<'a>, String> {
+        let rows = Rows::new(width, &values);
+        // All against those held at once, and then among themselves: tiles do for a batch what rows do for one sample.
+        let (mut against_held, mut among) = (Vec::new(), Vec::new());
+        self.held.kappa(loss, rows, &mut against_held);
+        if rows.len() > 1 {
+            loss.kappa_rows(rows, rows, &mut among);
+        }
+        let own: Vec<f64> = rows.iter().map(|row| loss.kappa_self(row)).collect();
+        if !against_held.iter().chain(&among).chain(&own).chain(&linear).all(|value| value.is_finite()) {
+            return Err(
+                "κ or f of its features is not finite; they are too large for this kernel, so scale them down".into()
+            );
+        }
+        let (held, arms) = (self.statistics.rows(), self.statistics.arms());
+        let kappa = if rows.len() == 1 {
+            vec![Cow::Owned(against_held)]
+        } else {
+            let of = |index: usize| {
+                let mut kappa = against_held[index * held..(index + 1) * held].to_vec();
+                kappa.extend_from_slice(&among[index * rows.len()..][..index]);
+                Cow::Owned(kappa)
+            };
+            (0..rows.len()).map(of).collect()
+        };
+        // Recorded samples are of no time, so they do not make others older.
+        let fades = is_collected && self.keeper.factor().is_some();
+        let mut beyond = Vec::new();
+        if let Some(stream) = self.keeper.stream().filter(|stream| stream.has_begun()) {
+            let mapped = stream.map(loss, rows);
+            let factor = self.keeper.factor().filter(|_| fades).unwrap_or(1.0);
+            let mut scale = 1.0;
+            for index in 0..rows.len() {
+                scale *= factor;
+                beyond.push(stream.beyond(loss, &mapped, index, arms, scale));
+            }
+        }
+        let mut batch = Batch {
+            arm,
+            is_collected,
+            rows: values,
+            width,
+            kappa,
+            own,
+            linear,
+            beyond,
+            fades,
+            departures: Departures::None,
+        };
+        batch.departures = self.departures(loss, &batch);
+        Ok(batch)
+    }
+
+    /// Which rows leave when a batch is taken, with what must be evaluated for that.
+    fn departures(&self, loss: &Loss, batch: &Batch<'_>) -> Departures {
+        let (held, all) = (self.statistics.rows(), self.statistics.rows() + batch.len());
+        let Some(ages) = self.keeper.ages() else { return Departures::None };
+        let arrivals = ages.arrivals(batch.len());
+        let arm_of = |row: usize| if row < held { self.statistics.arm_of()[row] } else { batch.arm };
+        let mut places: Vec<usize> = (0..all).collect();
+        let oldest = |places: &[usize], which: &dyn Fn(usize) -> bool| {
+            let eligible = (0..places.len()).filter(|&place| which(places[place]));
+            eligible.min_by_key(|&place| arrivals[places[place]])
+        };
+        match (&self.keeper, self.keeper.stream()) {
+            (_, Some(stream)) => {
+                let mut rows_of: Vec<usize> =
+                    (0..self.statistics.arms()).map(|arm| self.statistics.rows_of(arm)).collect();
+                rows_of[batch.arm] += batch.len();
+                let mut evicted = Vec::new();
+                while places.len() > stream.cap.hold {
+                    // The oldest row of whichever arm holds most.
+                    let most = (0..rows_of.len()).rev().max_by_key(|&arm| rows_of[arm]);
+                    let Some(place) = oldest(&places, &|row| Some(arm_of(row)) == most) else { break };
+                    let row = places.swap_remove(place);
+                    rows_of[arm_of(row)] -= 1;
+                    evicted.push((place, self.row(batch, row)));
+                }
+                if evicted.is_empty() {
+                    return Departures::None;
+                }
+                let values: Vec<f32> = evicted.iter().flat_map(|(_, row)| row.iter().copied()).collect();
+                let mapped = stream.map(loss, Rows::new(batch.width, &values));
+                Departures::Evicted { rows: evicted, mapped }
+            }
+            (Keeper::Window { samples, .. }, _) => {
+                let mut leaving = Vec::new();
+                while places.len() > *samples {
+                    let Some(place) = oldest(&places, &|_| true) else { break };
+                    let before = places.clone();
+                    leaving.push((place, places.swap_remove(place), before));
+                }
+                if leaving.is_empty() {
+                    return Departures::None;
+                }
+                // κ between rows held is evaluated again, for all that leave at once.
+                let of_held: Vec<usize> = leaving.iter().map(|(_, row, _)| *row).filter(|row| *row < held).collect();
+                let values: Vec<f32> = of_held.iter().flat_map(|&row| self.held.row(row, batch.width)).collect();
+                let mut kappa = Vec::new();
+                self.held.kappa(loss, Rows::new(batch.width, &values), &mut kappa);
+                let between = |row: usize, other: usize| {
+                    batch.kappa_between(held, row, other).unwrap_or_else(|| {
+                        let at = of_held.iter().position(|&of| of == row);
+                        at.map_or(0.0, |at| kappa[at * held + other])
+                    })
+                };
+                let removed = |(place, row, before): (usize, usize, Vec<usize>)| {
+                    let own = |other: usize| if other == row { 0.0 } else { between(row, other) };
+                    (place, before.into_iter().map(own).collect())
+                };
+                Departures::Removed(leaving.into_iter().map(removed).collect())
+            }
+            _ => Departures::None,
+        }
+    }
+
+    /// A row held or of the batch, counted behind them.
+    fn row(&self, batch: &Batch<'_>, row: usize) -> Vec<f32> {
+        let held = self.statistics.rows();
+        if row < held { self.held.row(row, batch.width) } else { batch.row(row - held).to_vec() }
+    }
+
+    /// Takes what was evaluated. Nothing can stop or fail here.
+    pub(super) fn commit(&mut self, batch: &Batch<'_>) {
+        if !batch.rows.is_empty() {
+            self.width = Some(batch.width);
+        }
+        if !batch.is_collected && self.pool.is_none() {
+            self.pool = Some(Box::new(Pool::of(&self.statistics)));
+        }
+        for (index, kappa) in batch.kappa.iter().enumerate() {
+            self.push(batch, index, kappa);
+        }
+        match &batch.departures {
+            Departures::None => self.drop_faded(),
+            Departures::Evicted { rows, mapped } => {
+                for (at, (place, row)) in rows.iter().enumerate() {
+                    self.evict(*place, row, (mapped, at));
+                }
+            }
+            Departures::Removed(rows) => rows.iter().for_each(|(place, kappa)| self.remove(*place, kappa)),
+        }
+    }
+
+    fn push(&mut self, batch: &Batch<'_>, index: usize, kappa: &[f64]) {
+        if let Some(factor) = self.keeper.factor().filter(|_| batch.fades) {
+            self.statistics.fade(factor);
+            if let Some(pool) = &mut self.pool {
+                pool.fade(factor);
+            }
+            if let Some(stream) = self.keeper.stream_mut() {
+                stream.fade(factor);
+            }
+        }
+        let (arm, own, linear) = (batch.arm, batch.own[index], batch.linear[index]);
+        let beyond = batch.beyond.get(index);
+        if let Some(pool) = &mut self.pool {
+            let collected = beyond.map(|beyond| beyond.collected.as_slice());
+            pool.push(&self.statistics, arm, batch.is_collected, kappa, collected, (own, linear));
+        }
+        match beyond {
+            Some(beyond) => self.statistics.add_beside(arm, kappa, &beyond.all, own, linear),
+            None => self.statistics.add(arm, kappa, own, linear),
+        }
+        if !batch.rows.is_empty() {
+            self.held.push(batch.row(index));
+            if let Some(ages) = self.keeper.ages_mut() {
+                ages.push();
+            }
+        }
+    }
+
+    fn evict(&mut self, place: usize, row: &[f32], mapped: (&Mapped, usize)) {
+        let arms = self.statistics.arms();
+        let is_collected = self.pool.as_ref().is_none_or(|pool| pool.is_collected(place));
+        let arm = self.statistics.arm_of()[place];
+        let group = if is_collected { arm } else { arms + arm };
+        let weight = self.statistics.weight(place);
+        if let Some(stream) = self.keeper.stream_mut() {
+            stream.absorb(row, mapped, weight, group, arms);
+        }
+        self.statistics.let_go(place);
+        if let Some(pool) = &mut self.pool {
+            pool.evict(place);
+        }
+        self.drop_features(place, row.len());
+    }
+
+    fn remove(&mut self, place: usize, kappa: &[f64]) {
+        let Keeper::Window { samples, .. } = self.keeper else { return };
+        if let Some(pool) = &mut self.pool {
+            pool.remove(&self.statistics, place, kappa);
+        }
+        self.statistics.remove(place, kappa);
+        self.drop_features(place, self.width.unwrap_or(0));
+        // Once the known samples have left the window, the pool is all samples again.
+        if self.pool.as_ref().is_some_and(|pool| pool.is_all()) {
+            self.pool = None;
+        }
+        if self.keeper.ages().is_some_and(|ages| ages.left().is_multiple_of(samples as u64)) {
+            self.statistics.refresh();
+        }
+    }
+
+    /// Rows that have faded to nothing leave, so that memory is that of some thirty half-lives.
+    fn drop_faded(&mut self) {
+        if !matches!(self.keeper, Keeper::HalfLife { stream: None, .. }) {
+            return;
+        }
+        loop {
+            let oldest = self.keeper.ages().and_then(|ages| ages.oldest(|_| true));
+            let Some(row) = oldest.filter(|&row| self.statistics.weight(row) < FADED) else { return };
+            if let Some(pool) = &mut self.pool {
+                pool.drop_faded(&self.statistics, row);
+            }
+            self.statistics.drop_faded(row);
+            self.drop_features(row, self.width.unwrap_or(0));
+        }
+    }
+
+    fn drop_features(&mut self, row: usize, width: usize) {
+        self.held.swap_remove(row, width);
+        if let Some(ages) = self.keeper.ages_mut() {
+            ages.swap_remove(row);
+        }
+    }
+
+    /// Forgets all samples of an arm; the objective has so many quadratic terms.
+    pub(super) fn forget(&mut self, arm: usize, terms: usize) {
+        let arms = self.statistics.arms();
+        let keep = self.statistics.forget(arm);
+        if let Some(width) = self.width.filter(|_| self.held.len() > 0) {
+            self.held.retain(&keep, width);
+        }
+        if let Some(pool) = &mut self.pool {
+            pool.forget(arm, &keep);
+        }
+        if let Some(ages) = self.keeper.ages_mut() {
+            ages.retain(&keep);
+        }
+        if let Some(stream) = self.keeper.stream_mut() {
+            stream.forget(arm, arms, terms);
+        }
+    }
+
+    /// Whether a row held belongs to the collected pool.
+    pub(super) fn is_collected(&self, row: usize) -> bool {
+        self.pool.as_ref().is_none_or(|pool| pool.is_collected(row))
+    }
+
+    /// Collected samples, by arm.
+    pub(super) fn collected(&self) -> Vec<usize> {
+        self.pool.as_ref().map_or_else(|| self.statistics.counts().to_vec(), |pool| pool.counts())
+    }
+
+    /// Their proportions; all zero while there are none.
+    pub(super) fn shares(&self) -> Vec<f64> {
+        self.pool.as_ref().map_or_else(|| self.statistics.proportions(), |pool| pool.shares())
+    }
+
+    /// Their loss without the constant; `None` while there are none.
+    pub(super) fn empirical_loss(&self) -> Option<f64> {
+        self.pool.as_ref().map_or_else(|| self.statistics.realised(), |pool| pool.loss())
+    }
+
+    /// The features of the samples held, in the order told.
+    pub(super) fn features(&self) -> Option<Features> {
+        let features = self.width.and_then(|width| self.held.features(width).ok())?;
+        match self.keeper.ages() {
+            Some(ages) => features.select(ages.order()).ok(),
+            None => Some(features),
+        }
+    }
+
+    /// A snapshot comes from outside and is not trusted.
+    pub(super) fn check(&self, arms: usize, batch: usize, loss: Option<&Loss>) -> Result<()> {
+        self.statistics.check()?;
+        let rows = if loss.is_some() { self.statistics.rows() } else { 0 };
+        let values = self.width.unwrap_or(0).checked_mul(rows);
+        let fits = self.statistics.arms() == arms
+            && values == Some(self.held.len())
+            && self.width != Some(0)
+            && self.held.is_finite()
+            && self.keeper.fits(arms, batch, self.width, rows, loss)
+            && self.pool.as_ref().is_none_or(|pool| pool.fits(&self.statistics));
+        if fits { Ok(()) } else { Err(damaged("its samples do not fit each other")) }
+    }
+}
+
+/// A snapshot whose parts do not fit.
+pub(super) fn damaged(problem: &str) -> Error {
+    Error::Snapshot { problem: format!("{problem}; it is damaged, so start from an earlier one") }
+}
