@@ -80,7 +80,7 @@ impl Program {
         let Some(statistics) = &self.statistics else { return Ok(None) };
         let Some(influences) = Influences::ranging(statistics, range) else { return Ok(None) };
         let influences = influences.with_reference(&self.by_row)?;
-        certainty(statistics, &influences, bounds, weights).map(Some)
+        certainty(&influences, bounds, weights).map(Some)
     }
 
     /// αᵀKα + fᵀα of the terms that are quadratic or linear.
