@@ -5,6 +5,7 @@
 mod ageing;
 mod convex;
 mod forget;
+mod totals;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ use crate::quadratic::Quadratic;
 use ageing::Ageing;
 pub(crate) use ageing::whole;
 pub(crate) use forget::retain;
+pub(crate) use totals::Totals;
 
 /// Sums over the samples held, of m arms.
 ///
@@ -38,15 +40,6 @@ pub struct Statistics {
     /// What is known of samples that were let go, and what samples count; nothing where all are held and count the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ageing: Option<Box<Ageing>>,
-}
-
-/// Sums between two disjoint sets of samples, for merging them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CrossSums {
-    /// `left[j][a]`: Σκ(x_a, x_b) of the first set's sample a over the second set's samples of arm j.
-    pub left: Vec<Vec<f64>>,
-    /// `right[j][b]`: the same of the second set's sample b over the first set's samples of arm j.
-    pub right: Vec<Vec<f64>>,
 }
 
 impl Statistics {
@@ -92,11 +85,7 @@ impl Statistics {
                 && toward.iter().all(|sums| sums[sample].is_finite())
         };
         if let Some(sample) = (0..samples).find(|&sample| !is_finite(sample)) {
-            let problem = format!(
-                "κ or f of a sample of arm {} is not finite; features are too large for this kernel, so scale them down",
-                arm_of[sample]
-            );
-            return Err(Error::Program { problem });
+            return Err(totals::not_finite(arm_of[sample]));
         }
         let mut statistics = Self { arm_of, self_terms, linear, toward, ..Self::new(arms) };
         statistics.add_up();
@@ -126,14 +115,7 @@ impl Statistics {
                 *total += sum;
             }
         }
-        // κ is symmetric; the two sums differ by rounding only, and the solver wants them equal.
-        for i in 0..arms {
-            for j in 0..i {
-                let mean = (self.pair_sums[i * arms + j] + self.pair_sums[j * arms + i]) / 2.0;
-                self.pair_sums[i * arms + j] = mean;
-                self.pair_sums[j * arms + i] = mean;
-            }
-        }
+        totals::make_symmetric(&mut self.pair_sums, arms);
     }
 
     /// Adds a sample of `arm`: `kappa[a]` is κ(new, sample a) in the order of arrival, `own` is κ(new, new), `linear` is
@@ -167,35 +149,6 @@ impl Statistics {
         self.arm_of.push(arm);
         self.self_terms.push(own);
         self.linear.push(linear);
-    }
-
-    /// Puts another set's samples behind these, given the sums between the two: the result is that of one pass over all.
-    ///
-    /// # Errors
-    /// Sums between the two that do not fit them.
-    pub fn merge(&mut self, other: &Statistics, cross: &CrossSums) -> Result<()> {
-        let fits = |sums: &[Vec<f64>], samples: usize| {
-            sums.len() == self.arms()
-                && sums.iter().all(|sums| sums.len() == samples && sums.iter().all(|value| value.is_finite()))
-        };
-        if self.ageing.is_some() || other.ageing.is_some() {
-            let problem = "sums whose samples fade or were let go cannot be merged; merge before they age";
-            return Err(Error::Program { problem: problem.into() });
-        }
-        if other.arms() != self.arms() || !fits(&cross.left, self.len()) || !fits(&cross.right, other.len()) {
-            return Err(Error::Program { problem: "the sums between two sets of samples do not fit the sets".into() });
-        }
-        for (arm, toward) in self.toward.iter_mut().enumerate() {
-            for (sum, more) in toward.iter_mut().zip(&cross.left[arm]) {
-                *sum += more;
-            }
-            toward.extend(other.toward[arm].iter().zip(&cross.right[arm]).map(|(sum, more)| sum + more));
-        }
-        self.arm_of.extend_from_slice(&other.arm_of);
-        self.self_terms.extend_from_slice(&other.self_terms);
-        self.linear.extend_from_slice(&other.linear);
-        self.add_up();
-        Ok(())
     }
 
     /// m.

@@ -2,11 +2,10 @@
 
 use crate::compute::Matrix;
 use crate::error::Result;
-use crate::influence::{Functional, Influences};
+use crate::influence::Influences;
 use crate::normal;
 use crate::quadratic::Quadratic;
 use crate::simplex::{Bounds, Solver};
-use crate::statistics::Statistics;
 
 /// A direction bends up where its curvature is so many standard errors above zero.
 const CLEARLY: f64 = 3.0;
@@ -15,15 +14,28 @@ const ROUNDING: f64 = 1e-9;
 /// Steps toward the unbiased optimum where its program is not convex.
 const STEPS: usize = 50;
 
-/// The best weights by U-statistics, and the program near them.
-///
-/// V-statistics have κ(x, x) in them, which makes K̂ᵢᵢ too large by (κ̄ − Kᵢᵢ)/n and draws weights toward arms of many samples;
-/// U-statistics do not. They need not be convex, so directions in which they bend down are taken for flat, with the
-/// gradient as it is: a step then never raises the unbiased loss, and steps end where its gradient says so. For draws, so
-/// are directions that do not clearly bend up: along those the samples say little about where the optimum is.
+/// What the curvature of a loss is taken for. V-statistics have κ(x, x) in them, which makes K̂ᵢᵢ too large by (κ̄ − Kᵢᵢ)/n and
+/// draws weights toward arms of many samples; U-statistics do not. They need not be convex, so directions in which they bend down are
+/// taken for flat.
+pub(super) struct Shape {
+    /// Flat where the unbiased loss bends down.
+    convex: Quadratic,
+    /// Flat also where it does not clearly bend up: along such directions the samples say little about where the optimum is.
+    clear: Quadratic,
+}
+
+impl Shape {
+    pub(super) fn new(influences: &Influences) -> Self {
+        let axes = Axes::new(influences.form(), influences.counts());
+        let errors = axes.errors(influences);
+        let clear = |index: usize, curvature: f64| if curvature > CLEARLY * errors[index] { curvature } else { 0.0 };
+        Self { convex: axes.form(|_, curvature| curvature.max(0.0)), clear: axes.form(clear) }
+    }
+}
+
+/// The best weights by U-statistics, and the program near them: a step with the convex shape and the unbiased gradient never raises
+/// the unbiased loss, and steps end where its gradient says so.
 pub(super) struct Centre {
-    /// K̂ and f̂ as U-statistics.
-    pub(super) unbiased: Quadratic,
     /// The weights that they lead to.
     pub(super) weights: Vec<f64>,
     /// The loss of these, without its constant.
@@ -33,64 +45,31 @@ pub(super) struct Centre {
 }
 
 impl Centre {
-    pub(super) fn new(
-        statistics: &Statistics,
-        influences: &Influences,
-        bounds: &Bounds,
-        start: &[f64],
-    ) -> Result<Self> {
-        let unbiased = statistics.unbiased();
-        let axes = Axes::new(&unbiased, statistics.counts());
-        let convex = axes.form(|_, curvature| curvature.max(0.0));
+    pub(super) fn new(influences: &Influences, shape: &Shape, bounds: &Bounds, start: &[f64]) -> Result<Self> {
+        let unbiased = influences.form();
         let mut weights = start.to_vec();
         let mut solver = Solver::default();
         for _ in 0..STEPS {
-            let next = solver.solve(&with_gradient(&convex, &unbiased, &weights), bounds)?.weights;
+            let next = solver.solve(&with_gradient(&shape.convex, unbiased, &weights), bounds)?.weights;
             let moved = weights.iter().zip(&next).map(|(old, new)| (old - new).abs()).fold(0.0, f64::max);
             weights = next;
             if moved < 1e-9 {
                 break;
             }
         }
-        let clear = |index: usize, curvature: f64| {
-            if curvature > CLEARLY * axes.error(index, influences) { curvature } else { 0.0 }
-        };
-        let form = with_gradient(&axes.form(clear), &unbiased, &weights);
-        Ok(Self { value: unbiased.value(&weights), unbiased, weights, form })
+        let form = with_gradient(&shape.clear, unbiased, &weights);
+        Ok(Self { value: unbiased.value(&weights), weights, form })
     }
 
     /// Whether these weights, the best of fewer arms, may be the best of all: no other arm's gradient is
     /// below the mixture's by more than errors explain, all but so large a share of the time.
     pub(super) fn may_be_best(&self, influences: &Influences, bounds: &Bounds, tail: f64) -> bool {
         let weights = &self.weights;
-        let arms = weights.len();
-        let gradient = self.unbiased.gradient(weights);
-        let covariance = influences.gradient_covariance(weights);
-        let limit = normal::quantile(tail / arms as f64);
-        bounds.usable().into_iter().all(|arm| {
-            let direction: Vec<f64> =
-                (0..arms).map(|other| f64::from(u8::from(other == arm)) - weights[other]).collect();
-            let slope: f64 = gradient.iter().zip(&direction).map(|(g, v)| g * v).sum();
-            let variance: f64 =
-                (0..arms * arms).map(|at| direction[at / arms] * direction[at % arms] * covariance[at]).sum();
-            slope >= limit * variance.max(0.0).sqrt()
-        })
-    }
-
-    /// The arms that nothing tells from this one, itself among them: exchanging one for the other changes no loss, to rounding.
-    pub(super) fn alike(&self, arm: usize, weights: &[f64]) -> Vec<usize> {
-        let arms = weights.len();
-        let gradient = self.unbiased.gradient(weights);
-        let size =
-            self.unbiased.quadratic().iter().chain(&gradient).fold(0.0, |size: f64, value| size.max(value.abs()));
-        let curvature = |other: usize| {
-            let at = |i: usize, j: usize| self.unbiased.at(i, j);
-            at(arm, arm) + at(other, other) - 2.0 * at(arm, other)
-        };
-        let is_alike = |other: &usize| {
-            (gradient[*other] - gradient[arm]).abs() <= ROUNDING * size && curvature(*other).abs() <= ROUNDING * size
-        };
-        (0..arms).filter(is_alike).collect()
+        let gradient = influences.form().gradient(weights);
+        let mean: f64 = gradient.iter().zip(weights).map(|(g, weight)| g * weight).sum();
+        let variances = influences.toward_variances(weights);
+        let limit = normal::quantile(tail / weights.len() as f64);
+        bounds.usable().into_iter().all(|arm| gradient[arm] - mean >= limit * variances[arm].max(0.0).sqrt())
     }
 
     /// With noise added to the gradient: the best weights, and how far below the present ones' loss they get.
@@ -143,9 +122,9 @@ impl Axes {
         Self { directions: columns(&|u, s| u * s), forms: columns(&|u, s| u / s), curvatures: eigen.values }
     }
 
-    /// The standard error of the curvature along a direction.
-    pub(super) fn error(&self, index: usize, influences: &Influences) -> f64 {
-        influences.covariance(&[Functional::curvature(&self.directions[index])])[0].max(0.0).sqrt()
+    /// The standard error of the curvature along each direction.
+    pub(super) fn errors(&self, influences: &Influences) -> Vec<f64> {
+        influences.curvature_variances(&self.directions).into_iter().map(|variance| variance.max(0.0).sqrt()).collect()
     }
 
     /// A form with other curvatures, and no linear part.
@@ -164,7 +143,14 @@ impl Axes {
     }
 }
 
-/// All weight on one arm.
-pub(super) fn only(arm: usize, arms: usize) -> Vec<f64> {
-    (0..arms).map(|other| f64::from(u8::from(other == arm))).collect()
+/// By arm: the arms that nothing tells from it, itself among them. Exchanging one for the other changes no loss, to rounding.
+pub(super) fn alike(form: &Quadratic, weights: &[f64]) -> Vec<Vec<usize>> {
+    let arms = weights.len();
+    let gradient = form.gradient(weights);
+    let size = form.quadratic().iter().chain(&gradient).fold(0.0, |size: f64, value| size.max(value.abs()));
+    let curvature = |i: usize, j: usize| form.at(i, i) + form.at(j, j) - 2.0 * form.at(i, j);
+    let is_alike = |i: usize, j: usize| {
+        (gradient[j] - gradient[i]).abs() <= ROUNDING * size && curvature(i, j).abs() <= ROUNDING * size
+    };
+    (0..arms).map(|arm| (0..arms).filter(|&other| is_alike(arm, other)).collect()).collect()
 }

@@ -1,9 +1,9 @@
 //! Other samples that might have been: draws of the gradient, and the weights and gains that they would have led to.
 
-use super::centre::{Centre, only};
+use super::centre::Centre;
 use crate::compute::{Matrix, check_stopped};
 use crate::error::Result;
-use crate::influence::{Functional, Influences};
+use crate::influence::{Influences, Slant};
 use crate::random::Random;
 use crate::simplex::{Bounds, Solver};
 
@@ -22,19 +22,18 @@ pub(super) struct Draws {
     gains: Vec<Vec<f64>>,
     /// How much better the best mixture of the samples looks on them than it is, on average.
     pub(super) optimism: f64,
-    /// The covariance of the arms' losses less the mixture's.
-    covariance: Vec<f64>,
+    /// By arm: its unbiased loss alone.
+    singles: Vec<f64>,
+    /// The covariance of the gradient and, below it, of the arms' losses less the mixture's.
+    covariance: Matrix,
 }
 
 impl Draws {
     /// So many around the unbiased optimum within the bounds.
     pub(super) fn new(centre: Centre, influences: &Influences, bounds: &Bounds, count: usize) -> Result<Self> {
         let arms = centre.weights.len();
-        let gradient = (0..arms).map(|arm| Functional::gradient(arm, &centre.weights));
-        let gains = (0..arms).map(|arm| Functional::difference(&only(arm, arms), &centre.weights));
-        let covariance = influences.covariance(&gradient.chain(gains).collect::<Vec<_>>());
-        let size = 2 * arms;
-        let factor = Matrix::from_fn(size, size, |i, j| covariance[i * size + j]).factor();
+        let covariance = influences.joint_covariance(&centre.weights, Slant::Gradient);
+        let factor = covariance.factor();
         // The same numbers for the same samples: an interval is no more random than the weights.
         let mut random = Random::seeded(0);
         let mut solver = Solver::default();
@@ -50,8 +49,8 @@ impl Draws {
             optimism += below / count as f64;
         }
         weights.iter_mut().chain(&mut gains).for_each(|drawn| drawn.sort_by(f64::total_cmp));
-        let covariance = (0..arms * arms).map(|at| covariance[(arms + at / arms) * size + arms + at % arms]).collect();
-        Ok(Self { centre, weights, gains, optimism, covariance })
+        let singles = (0..arms).map(|arm| influences.form().single(arm)).collect();
+        Ok(Self { centre, singles, weights, gains, optimism, covariance })
     }
 
     /// The weight of an arm below which so large a share of the draws lies.
@@ -73,7 +72,7 @@ impl Draws {
 
     /// Its unbiased loss less the mixture's, which was optimised on the same samples.
     pub(super) fn estimate(&self, arm: usize) -> f64 {
-        self.centre.unbiased.single(arm) - self.centre.value
+        self.singles[arm] - self.centre.value
     }
 
     /// The standard error of an arm's loss less the mixture's.
@@ -88,7 +87,7 @@ impl Draws {
     }
 
     fn between(&self, i: usize, j: usize) -> f64 {
-        self.covariance[i * self.weights.len() + j]
+        self.covariance.at(self.weights.len() + i, self.weights.len() + j)
     }
 }
 

@@ -2,16 +2,15 @@
 //! optimum a mixture can be. All of it from the influence of each sample; what it rests on is in `docs/certainty.md`.
 
 mod centre;
-mod distance;
 mod draws;
 mod singles;
+mod suboptimality;
 mod until;
 
 use crate::error::Result;
 use crate::influence::Influences;
 use crate::simplex::Bounds;
-use crate::statistics::Statistics;
-use centre::Centre;
+use centre::{Centre, Shape, alike};
 use draws::{ALL_DRAWS, DRAWS, Draws, FEW_DRAWS};
 
 pub use until::{Certified, Gap, LEAST_SAMPLES, Until, Verdict, parse_confidence};
@@ -47,21 +46,17 @@ pub struct Certainty {
 ///
 /// # Errors
 /// Bounds that no mixture fits.
-pub fn certainty(
-    statistics: &Statistics,
-    influences: &Influences,
-    bounds: &Bounds,
-    weights: &[f64],
-) -> Result<Certainty> {
+pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64]) -> Result<Certainty> {
     let arms = weights.len();
-    let draws = Draws::new(Centre::new(statistics, influences, bounds, weights)?, influences, bounds, DRAWS)?;
+    let shape = Shape::new(influences);
+    let draws = Draws::new(Centre::new(influences, &shape, bounds, weights)?, influences, bounds, DRAWS)?;
     let mut intervals: Vec<[f64; 2]> = (0..arms).map(|arm| interval(&draws, bounds, arm)).collect();
     let mut widen = |arm: usize, [low, high]: [f64; 2]| {
         intervals[arm] = [intervals[arm][0].min(low), intervals[arm][1].max(high)];
     };
     let mut faces = faces(&draws, bounds)
         .into_iter()
-        .map(|face| Ok((Centre::new(statistics, influences, &face, weights)?, face)))
+        .map(|face| Ok((Centre::new(influences, &shape, &face, weights)?, face)))
         .collect::<Result<Vec<_>>>()?;
     faces.retain(|(centre, _)| centre.may_be_best(influences, bounds, SURELY));
     let count = (ALL_DRAWS / faces.len().max(1)).clamp(FEW_DRAWS, DRAWS);
@@ -69,8 +64,7 @@ pub fn certainty(
         let draws = Draws::new(centre, influences, &face, count)?;
         (0..arms).for_each(|arm| widen(arm, interval(&draws, &face, arm)));
     }
-    for (arm, &weight) in weights.iter().enumerate() {
-        let alike = draws.centre.alike(arm, weights);
+    for (arm, (&weight, alike)) in weights.iter().zip(alike(influences.form(), weights)).enumerate() {
         widen(arm, [weight, weight]);
         if alike.len() > 1 {
             let together = alike.iter().map(|&other| weights[other]).sum();
@@ -82,7 +76,7 @@ pub fn certainty(
     }
     let apart: Vec<f64> = (0..arms).map(|arm| draws.estimate(arm) - draws.optimism).collect();
     let errors: Vec<f64> = (0..arms).map(|arm| draws.error(arm)).collect();
-    let p_value = singles::p_value(statistics, &draws.centre.unbiased, influences, bounds, &apart, &errors);
+    let p_value = singles::p_value(influences, bounds, &apart, &errors);
     let gain = gain(&draws, bounds, p_value);
     Ok(Certainty { weights: intervals, gain: Some(gain), p_value: Some(p_value) })
 }

@@ -1,13 +1,11 @@
 //! Whether a single arm is as good as the best mixture: a test an arm.
 
-use super::centre::only;
-use crate::compute::Matrix;
-use crate::influence::{Functional, Influences};
+use crate::compute::{Matrix, check_stopped};
+use crate::influence::Influences;
 use crate::normal;
 use crate::quadratic::Quadratic;
 use crate::random::Random;
 use crate::simplex::Bounds;
-use crate::statistics::Statistics;
 
 /// How many draws of the least of several normal numbers are made.
 const DRAWS: usize = 2000;
@@ -21,22 +19,27 @@ const ROUNDING: f64 = 1e-9;
 /// test statistic is the least d̂ᵢ/s.e.; its law is that of the least of correlated normal numbers of mean 0, which all dᵢ = 0
 /// gives and every other optimal arm makes less likely. An arm that the bounds do not allow alone is compared by its loss,
 /// `apart` being how much worse it is, with standard error `errors`.
-pub(super) fn p_value(
-    statistics: &Statistics,
-    form: &Quadratic,
-    influences: &Influences,
-    bounds: &Bounds,
-    apart: &[f64],
-    errors: &[f64],
-) -> f64 {
-    let p_of = |arm: usize| {
+pub(super) fn p_value(influences: &Influences, bounds: &Bounds, apart: &[f64], errors: &[f64]) -> f64 {
+    let form = influences.form();
+    let size = size(form);
+    let mut tests = Vec::new();
+    let mut greatest = 0.0f64;
+    for arm in 0..form.arms() {
         if bounds.allows_only(arm) {
-            best_p(statistics, form, influences, bounds, arm)
+            tests.push(Test::new(influences, bounds, arm, size));
         } else {
-            normal::probability(-ratio(apart[arm], errors[arm], size(form)))
+            greatest = greatest.max(normal::probability(-ratio(apart[arm], errors[arm], size)));
         }
-    };
-    (0..form.arms()).map(p_of).fold(0.0, f64::max)
+    }
+    // Only the greatest counts, and the sum of probabilities bounds each; so few of them are drawn for.
+    tests.sort_by(|a, b| b.bound.total_cmp(&a.bound));
+    for test in tests {
+        if test.bound <= greatest {
+            break;
+        }
+        greatest = greatest.max(test.p_value(influences));
+    }
+    greatest
 }
 
 /// How large the values are that differences are of.
@@ -49,42 +52,57 @@ fn ratio(difference: f64, error: f64, size: f64) -> f64 {
     if difference.abs() <= ROUNDING * size { 0.0 } else { difference / error }
 }
 
-fn best_p(statistics: &Statistics, form: &Quadratic, influences: &Influences, bounds: &Bounds, arm: usize) -> f64 {
-    let arms = form.arms();
-    let single = only(arm, arms);
-    let gradient = form.gradient(&single);
-    let others: Vec<usize> = bounds.usable().into_iter().filter(|&other| other != arm).collect();
-    let slopes: Vec<Functional> = others.iter().map(|&other| Functional::slope(arm, other, arms)).collect();
-    let covariance = influences.covariance(&slopes);
-    let count = others.len();
-    let errors: Vec<f64> = (0..count).map(|at| covariance[at * count + at].max(0.0).sqrt()).collect();
-    let least = others
-        .iter()
-        .zip(&errors)
-        .zip(&slopes)
-        .map(|((&other, &error), slope)| {
-            let ratio = ratio(gradient[other] - gradient[arm], error, size(form));
-            let skewness = influences.third_moment(statistics, slope) / error.powi(3);
+/// The test that one arm alone is as good as the best mixture.
+struct Test {
+    arm: usize,
+    /// The other arms that may have weight, and the standard errors of the slopes toward them.
+    others: Vec<usize>,
+    errors: Vec<f64>,
+    /// The least slope in standard errors.
+    least: f64,
+    /// The sum of the probabilities that a slope is so small: no p-value is greater.
+    bound: f64,
+}
+
+impl Test {
+    fn new(influences: &Influences, bounds: &Bounds, arm: usize, size: f64) -> Self {
+        let form = influences.form();
+        // 2Kⱼ_b + fⱼ, the gradient at the arm alone
+        let gradient = |other: usize| 2.0 * form.at(other, arm) + form.linear()[other];
+        let others: Vec<usize> = bounds.usable().into_iter().filter(|&other| other != arm).collect();
+        let slopes = influences.slopes(arm);
+        let errors: Vec<f64> = others.iter().map(|&other| slopes.variances[other].max(0.0).sqrt()).collect();
+        let least = others.iter().zip(&errors).map(|(&other, &error)| {
+            let ratio = ratio(gradient(other) - gradient(arm), error, size);
+            let skewness = slopes.third_moments[other] / error.powi(3);
             if skewness.is_finite() && ratio < 0.0 { straightened(ratio, skewness) } else { ratio }
+        });
+        let least = least.fold(f64::INFINITY, f64::min);
+        let bound = if least >= 0.0 { 1.0 } else { (others.len() as f64 * normal::probability(least)).min(1.0) };
+        Self { arm, others, errors, least, bound }
+    }
+
+    fn p_value(&self, influences: &Influences) -> f64 {
+        // In the tail the sum of the probabilities is the better of two bounds.
+        if self.least >= 0.0 || self.bound <= 1.0 / (DRAWS + 1) as f64 {
+            return self.bound;
+        }
+        let moving: Vec<usize> = (0..self.others.len()).filter(|&at| self.errors[at] > 0.0).collect();
+        let arms: Vec<usize> = moving.iter().map(|&at| self.others[at]).collect();
+        let covariance = influences.slope_covariance(self.arm, &arms);
+        let factor = Matrix::from_fn(moving.len(), moving.len(), |i, j| {
+            covariance.at(i, j) / (self.errors[moving[i]] * self.errors[moving[j]])
         })
-        .fold(f64::INFINITY, f64::min);
-    if least >= 0.0 {
-        return 1.0;
+        .factor();
+        let mut random = Random::seeded(1);
+        let mut below = 1;
+        for _ in 0..DRAWS {
+            check_stopped();
+            let normal: Vec<f64> = (0..factor.columns()).map(|_| random.normal()).collect();
+            below += usize::from(factor.apply(&normal).into_iter().fold(f64::INFINITY, f64::min) <= self.least);
+        }
+        self.bound.min(below as f64 / (DRAWS + 1) as f64)
     }
-    // In the tail the sum of the probabilities is the better of two bounds.
-    let sum = count as f64 * normal::probability(least);
-    let moving: Vec<usize> = (0..count).filter(|&at| errors[at] > 0.0).collect();
-    let factor = Matrix::from_fn(moving.len(), moving.len(), |i, j| {
-        covariance[moving[i] * count + moving[j]] / (errors[moving[i]] * errors[moving[j]])
-    })
-    .factor();
-    let mut random = Random::seeded(1);
-    let mut below = 1;
-    for _ in 0..DRAWS {
-        let normal: Vec<f64> = (0..factor.columns()).map(|_| random.normal()).collect();
-        below += usize::from(factor.apply(&normal).into_iter().fold(f64::INFINITY, f64::min) <= least);
-    }
-    sum.min(below as f64 / (DRAWS + 1) as f64).min(1.0)
 }
 
 /// A ratio of an estimate and its standard error as normal as that of an estimate without skewness λ (Hall's transformation):

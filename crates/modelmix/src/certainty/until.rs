@@ -5,10 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::centre::only;
-use super::distance::Distance;
+use super::suboptimality::SuboptimalityBound;
 use crate::error::{Error, Result};
-use crate::influence::{Functional, Influences};
+use crate::influence::Influences;
 use crate::normal;
 use crate::statistics::Statistics;
 
@@ -88,20 +87,20 @@ impl Until {
 
     /// Whether the samples held warrant it, with a chance of error of `miss`; f of an arm's samples is known to range so far.
     pub(crate) fn judge(&self, statistics: &Statistics, mixture: &[f64], range: f64, miss: f64) -> Result<Judgement> {
-        let Some(influences) = enough(statistics, range) else { return Ok(Judgement::default()) };
-        if mixture.len() == 1 {
+        let arms = mixture.len();
+        if arms == 1 && has_enough(statistics) {
             let verdict = Verdict { samples: statistics.len(), mixture: mixture.to_vec(), within: 0.0 };
             return Ok(Judgement { verdict: Some(verdict), in_the_way: vec![false] });
         }
-        let unbiased = statistics.unbiased();
-        let arms = mixture.len();
+        let Some(influences) = enough(statistics, range) else { return Ok(Judgement::default()) };
+        let unbiased = influences.form();
         let z = normal::quantile(1.0 - FOR_GAIN * miss);
         let strict = normal::quantile(1.0 - FOR_GAIN * miss / arms as f64);
-        let surely = influences.clone().at_chance(FOR_GAIN * miss / arms as f64);
+        let (of_slopes, of_gains) = influences.at_chance(FOR_GAIN * miss / arms as f64).variances_by_arm(mixture);
         let mut in_the_way = vec![false; arms];
-        // An arm whose own samples are most of what is uncertain.
-        let mut blame = |arm: usize, functional: &Functional, least: f64, estimate: f64| {
-            let parts = surely.variance_by_arm(functional);
+        // An arm whose own samples are most of what is uncertain stands in the way.
+        let mut lower_bound = |arm: usize, variances: &[f64], least: f64, estimate: f64| {
+            let parts = &variances[arm * arms..(arm + 1) * arms];
             let variance: f64 = parts.iter().sum();
             let is_unsure = estimate - strict * variance.sqrt() < least && estimate > least;
             in_the_way[arm] |= is_unsure && parts[arm] > 0.5 * variance;
@@ -115,11 +114,14 @@ impl Until {
         let within = match gap {
             Gap::Loss(loss) => loss,
             Gap::Share(share) => {
-                let ahead: Vec<f64> = (0..arms).map(|arm| unbiased.single(arm) - unbiased.value(mixture)).collect();
+                let ahead: Vec<f64> = {
+                    let value = unbiased.value(mixture);
+                    (0..arms).map(|arm| unbiased.single(arm) - value).collect()
+                };
                 let half = 0.5 * ahead.iter().copied().fold(f64::INFINITY, f64::min);
                 let mut gain = f64::INFINITY;
                 for (arm, &ahead) in ahead.iter().enumerate() {
-                    gain = gain.min(blame(arm, &Functional::difference(&only(arm, arms), mixture), half, ahead));
+                    gain = gain.min(lower_bound(arm, &of_gains, half, ahead));
                 }
                 share * gain
             }
@@ -127,13 +129,13 @@ impl Until {
         let gradient = unbiased.gradient(mixture);
         let mean: f64 = gradient.iter().zip(mixture).map(|(g, weight)| g * weight).sum();
         for arm in (0..arms).filter(|&arm| mixture[arm] < LITTLE) {
-            blame(arm, &Functional::toward(&only(arm, arms), mixture), -within.max(0.0), gradient[arm] - mean);
+            lower_bound(arm, &of_slopes, -within.max(0.0), gradient[arm] - mean);
         }
-        let distance = Distance::new(statistics, &influences, mixture, miss);
+        let distance = SuboptimalityBound::new(&influences, mixture, miss);
         // With many arms a share of the gain is one of its lower bound, for which a part of the chance of error was set aside.
         let is_near = match gap {
             Gap::Share(_) if distance.is_many() => {
-                let rest = Distance::new(statistics, &influences, mixture, (1.0 - FOR_GAIN) * miss);
+                let rest = SuboptimalityBound::new(&influences, mixture, (1.0 - FOR_GAIN) * miss);
                 within > 0.0 && rest.is_within(Gap::Loss(within))?
             }
             gap => distance.is_within(gap)?,
@@ -156,14 +158,21 @@ pub(crate) struct Judgement {
 /// κ between all of them is zero. f of an arm's samples is known to range so far.
 pub(crate) fn bound(statistics: &Statistics, mixture: &[f64], range: f64, miss: f64) -> Result<Option<f64>> {
     let Some(influences) = enough(statistics, range) else { return Ok(None) };
-    Distance::new(statistics, &influences, mixture, miss).bound().map(Some)
+    SuboptimalityBound::new(&influences, mixture, miss).bound().map(Some)
 }
 
-/// The samples' influences, where there are enough of them.
-fn enough(statistics: &Statistics, range: f64) -> Option<Influences> {
-    let is_enough =
-        statistics.counts().iter().all(|&count| count >= LEAST_SAMPLES) && Influences::is_telling(statistics);
-    if is_enough { Influences::ranging(statistics, range) } else { None }
+/// Whether every arm has the least number of samples, and they have told anything of κ.
+fn has_enough(statistics: &Statistics) -> bool {
+    statistics.counts().iter().all(|&count| count >= LEAST_SAMPLES) && Influences::is_telling(statistics)
+}
+
+/// The samples' influences, if there are enough of them and they differ in anything. Samples that are all the same, in every
+/// arm, leave unknown how far a rare one is from them; so nothing is certain unless the range is known.
+fn enough(statistics: &Statistics, range: f64) -> Option<Influences<'_>> {
+    if !has_enough(statistics) {
+        return None;
+    }
+    Influences::ranging(statistics, range).filter(Influences::has_varied)
 }
 
 /// Reads `95%` or `0.95`.

@@ -2,12 +2,12 @@
 
 use super::TermValue;
 use crate::arms::{RecordedArm, RecordedArms};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::features::Rows;
 use crate::loss::{Loss, PreparedTerm};
 use crate::objective::Measure;
 use crate::quadratic::Quadratic;
-use crate::statistics::{CrossSums, Statistics};
+use crate::statistics::{Statistics, Totals};
 
 /// One term of the objective as quadratic forms over the arms.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,21 +25,16 @@ pub struct TermForm {
 }
 
 impl TermForm {
-    pub(super) fn new(arms: &RecordedArms, loss: &Loss, term: &PreparedTerm) -> Result<Self> {
-        Self::of(arms, term, Sums::of(arms, loss, term)?)
-    }
-
-    /// From sums that are known.
-    pub(super) fn of(arms: &RecordedArms, term: &PreparedTerm, sums: Sums) -> Result<Self> {
-        let statistics = sums.into_statistics(arms)?;
-        Ok(Self {
+    fn new(term: &PreparedTerm, totals: &Totals) -> Self {
+        let (biased, unbiased) = totals.forms();
+        Self {
             term: term.measure.to_string(),
             weight: term.weight,
-            biased: statistics.biased(),
-            unbiased: statistics.unbiased(),
+            biased,
+            unbiased,
             measure: term.measure.clone(),
             constant: term.constant,
-        })
+        }
     }
 
     pub(super) fn at(&self, weights: &[f64]) -> TermValue {
@@ -75,7 +70,8 @@ impl TermValue {
 /// that has no forms since it is not a mean over pairs.
 pub fn forms(arms: &RecordedArms, loss: &Loss) -> Result<Vec<TermForm>> {
     check_means(arms, loss)?;
-    loss.terms().iter().map(|term| TermForm::new(arms, loss, term)).collect()
+    let mut sums = Sums::totals_only(arms);
+    loss.terms().iter().map(|term| sums.add(arms, loss, term)).collect()
 }
 
 /// All sums over all samples of the arms, arm after arm, the terms weighted and added.
@@ -84,64 +80,11 @@ pub fn forms(arms: &RecordedArms, loss: &Loss) -> Result<Vec<TermForm>> {
 /// As [`forms`].
 pub fn statistics(arms: &RecordedArms, loss: &Loss) -> Result<Statistics> {
     check_means(arms, loss)?;
-    let mut all: Option<Sums> = None;
+    let mut sums = Sums::zeros(arms);
     for term in loss.terms() {
-        let sums = Sums::of(arms, loss, term)?;
-        match &mut all {
-            None => all = Some(sums.scaled(term.weight)),
-            Some(all) => all.add(term.weight, &sums),
-        }
+        sums.add(arms, loss, term)?;
     }
-    all.unwrap_or_else(|| Sums::zeros(arms)).into_statistics(arms)
-}
-
-/// The sums of κ between two recordings of the same arms, for [`Statistics::merge`].
-///
-/// # Errors
-/// Recordings of different numbers of arms or widths, a term that is not a mean over pairs.
-pub fn cross_sums(left: &RecordedArms, right: &RecordedArms, loss: &Loss) -> Result<CrossSums> {
-    check_means(left, loss)?;
-    check_means(right, loss)?;
-    if left.len() != right.len() {
-        return Err(Error::Program {
-            problem: format!(
-                "recordings of {} and of {} arms cannot be merged; record the same arms",
-                left.len(),
-                right.len()
-            ),
-        });
-    }
-    if left.width() != right.width() {
-        return Err(Error::Width {
-            origin: "the second recording".into(),
-            found: right.width(),
-            other: "the first".into(),
-            expected: left.width(),
-        });
-    }
-    let samples = |arms: &RecordedArms| arms.iter().map(|arm| arm.features.len()).sum::<usize>();
-    let mut cross = CrossSums {
-        left: vec![vec![0.0; samples(left)]; right.len()],
-        right: vec![vec![0.0; samples(right)]; left.len()],
-    };
-    let add = |sums: &mut [f64], weight: f64, more: &[f64]| {
-        sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += weight * more)
-    };
-    for term in loss.terms() {
-        let Some(kernel) = &term.kappa else { continue };
-        let mut row = 0;
-        for (i, x) in left.iter().enumerate() {
-            let mut column = 0;
-            for (j, y) in right.iter().enumerate() {
-                let sums = loss.backend().kernel_sums(kernel, x.features.view(), y.features.view());
-                add(&mut cross.left[j][row..], term.weight, &sums.rows);
-                add(&mut cross.right[i][column..], term.weight, &sums.columns);
-                column += y.features.len();
-            }
-            row += x.features.len();
-        }
-    }
-    Ok(cross)
+    sums.into_statistics(arms)
 }
 
 fn check_means(arms: &RecordedArms, loss: &Loss) -> Result<()> {
@@ -156,39 +99,54 @@ pub(super) fn check(arms: &RecordedArms, loss: &Loss) -> Result<()> {
         .try_for_each(|arm| loss.check(arm.features.view()).map_err(|error| error.of(format!("arm {}", arm.name))))
 }
 
-/// Sums of one term by sample, arm after arm.
-#[derive(Clone)]
+/// Sums of all terms by sample, arm after arm, weighted and added.
 pub(super) struct Sums {
+    /// Empty if only the forms of terms are wanted.
     toward: Vec<Vec<f64>>,
     self_terms: Vec<f64>,
     linear: Vec<f64>,
-    /// By arm, what each row of the reference makes of its f̂; empty where f does not come from a reference's mean.
+    /// By arm, what each row of the reference makes of its f̂; empty if f does not come from a reference's mean.
     by_row: Vec<Vec<f64>>,
 }
 
 impl Sums {
     pub(super) fn zeros(arms: &RecordedArms) -> Self {
         let samples = arms.iter().map(|arm| arm.features.len()).sum();
+        Self { toward: vec![vec![0.0; samples]; arms.len()], ..Self::totals_only(arms) }
+    }
+
+    /// Without the sums of each sample toward every arm, which take the most memory.
+    pub(super) fn totals_only(arms: &RecordedArms) -> Self {
+        let samples = arms.iter().map(|arm| arm.features.len()).sum();
         Self {
-            toward: vec![vec![0.0; samples]; arms.len()],
+            toward: Vec::new(),
             self_terms: vec![0.0; samples],
             linear: vec![0.0; samples],
             by_row: vec![Vec::new(); arms.len()],
         }
     }
 
-    pub(super) fn of(arms: &RecordedArms, loss: &Loss, term: &PreparedTerm) -> Result<Self> {
-        let mut sums = Self::zeros(arms);
+    /// Adds a term with its weight, and returns its forms.
+    pub(super) fn add(&mut self, arms: &RecordedArms, loss: &Loss, term: &PreparedTerm) -> Result<TermForm> {
         let starts = starts(arms);
         let place = |arm: usize| starts[arm]..starts[arm + 1];
+        let mut totals = Totals::new(arms.iter().map(|arm| arm.features.len()).collect());
+        let add_to = |sums: &mut [f64], values: &[f64]| {
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += term.weight * value);
+        };
         if let Some(kernel) = &term.kappa {
             let sets: Vec<Rows<'_>> = arms.iter().map(|arm| arm.features.view()).collect();
-            for (i, row) in loss.backend().kernel_sums_among(kernel, &sets).iter().enumerate() {
-                for (j, part) in row.iter().enumerate() {
-                    sums.toward[j][place(i)].copy_from_slice(part);
+            // Each arm's sums are dropped as soon as they are added, so that they are not held twice.
+            for (i, row) in loss.backend().kernel_sums_among(kernel, &sets).into_iter().enumerate() {
+                for (j, part) in row.into_iter().enumerate() {
+                    totals.add_pairs(i, j, &part);
+                    if let Some(toward) = self.toward.get_mut(j) {
+                        add_to(&mut toward[place(i)], &part);
+                    }
                 }
-                let own = sets[i].iter().map(|row| kernel.of_self(row));
-                sums.self_terms[place(i)].iter_mut().zip(own).for_each(|(term, own)| *term = own);
+                let own: Vec<f64> = sets[i].iter().map(|row| kernel.of_self(row)).collect();
+                totals.add_own(i, &own);
+                add_to(&mut self.self_terms[place(i)], &own);
             }
         }
         for (i, RecordedArm { name, features, scores }) in arms.iter().enumerate() {
@@ -197,35 +155,20 @@ impl Sums {
                 .term_linear_by_row(term, i, features.view(), scores, &mut by_row)
                 .map_err(|error| error.of(format!("arm {name}")))?;
             if let Some(values) = values {
-                sums.linear[place(i)].copy_from_slice(&values);
+                totals.add_linear(i, &values);
+                add_to(&mut self.linear[place(i)], &values);
             }
-            sums.by_row[i] = by_row.unwrap_or_default();
-        }
-        Ok(sums)
-    }
-
-    fn scaled(mut self, weight: f64) -> Self {
-        self.values_mut().for_each(|value| *value *= weight);
-        self.by_row.iter_mut().flatten().for_each(|value| *value *= weight);
-        self
-    }
-
-    pub(super) fn add(&mut self, weight: f64, other: &Sums) {
-        let more = other.toward.iter().flatten().chain(&other.self_terms).chain(&other.linear);
-        self.values_mut().zip(more).for_each(|(value, more)| *value += weight * more);
-        for (rows, more) in self.by_row.iter_mut().zip(&other.by_row) {
+            let (rows, more) = (&mut self.by_row[i], by_row.unwrap_or_default());
             rows.resize(rows.len().max(more.len()), 0.0);
-            rows.iter_mut().zip(more).for_each(|(value, more)| *value += weight * more);
+            add_to(rows, &more);
         }
+        totals.check()?;
+        Ok(TermForm::new(term, &totals))
     }
 
     /// What each row of the reference makes of every arm's f̂.
     pub(super) fn take_by_row(&mut self) -> Vec<Vec<f64>> {
         std::mem::take(&mut self.by_row)
-    }
-
-    fn values_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        self.toward.iter_mut().flatten().chain(&mut self.self_terms).chain(&mut self.linear)
     }
 
     pub(super) fn into_statistics(self, arms: &RecordedArms) -> Result<Statistics> {

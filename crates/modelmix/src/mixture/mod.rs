@@ -16,7 +16,7 @@ use crate::quadratic::Quadratic;
 use crate::simplex::Bounds;
 use program::Program;
 
-pub use forms::{TermForm, cross_sums, forms, statistics};
+pub use forms::{TermForm, forms, statistics};
 pub use front::{FrontDocument, FrontPoint, traded};
 pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
 pub use worth::{Allowance, Budget, CheapestDocument, Questions, SubsetDocument, Worth, solve_asking};
@@ -49,10 +49,65 @@ pub struct Mixture {
     /// nothing as above.
     #[serde(default)]
     pub p_value: Option<f64>,
+    /// Whether there are intervals and a p-value, and why not if there are none.
+    #[serde(default)]
+    pub intervals: Intervals,
     /// K̂ and f̂ (V-statistics) of the quadratic and linear terms; smooth terms have no part in them.
     pub form: Quadratic,
     /// What is added to αᵀKα + fᵀα to make a loss of the quadratic and linear terms.
     pub constant: f64,
+}
+
+/// Whether a [`Mixture`] has confidence intervals and a p-value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Intervals {
+    /// It has.
+    #[default]
+    Computed,
+    /// They were left out, as [`SolveSettings::intervals`] asked for.
+    LeftOut,
+    /// There are none: with `fid` or `vendi` in the objective, or if an arm has fewer than two samples.
+    Unavailable,
+}
+
+/// How [`solve_with`] solves.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SolveSettings {
+    /// What the weights of each arm may be; any mixture if `None`.
+    pub bounds: Option<Bounds>,
+    /// Whether confidence intervals and the p-value are computed. Without them each sample's sums toward every arm need not be held,
+    /// and no programs are solved beside the one.
+    pub intervals: bool,
+}
+
+impl SolveSettings {
+    /// Any mixture, with intervals.
+    pub fn new() -> Self {
+        Self { bounds: None, intervals: true }
+    }
+
+    /// With a smallest and a largest weight for each arm.
+    #[must_use]
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = Some(bounds);
+        self
+    }
+
+    /// With or without confidence intervals.
+    #[must_use]
+    pub fn intervals(mut self, intervals: bool) -> Self {
+        self.intervals = intervals;
+        self
+    }
+}
+
+impl Default for SolveSettings {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// One arm of a [`Mixture`].
@@ -134,7 +189,7 @@ pub fn pairs(arms: &RecordedArms, loss: &Loss) -> u64 {
 /// that is not convex, precision or density alone with a positive weight, and more samples than a Vendi score's kernel matrix may
 /// have.
 pub fn solve(arms: &RecordedArms, loss: &Loss) -> Result<Mixture> {
-    solve_within(arms, loss, &Bounds::simplex(arms.len()))
+    solve_with(arms, loss, &SolveSettings::new())
 }
 
 /// The same with a smallest and a largest weight for each arm.
@@ -142,22 +197,39 @@ pub fn solve(arms: &RecordedArms, loss: &Loss) -> Result<Mixture> {
 /// # Errors
 /// As [`solve`], and bounds for another number of arms.
 pub fn solve_within(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
-    solve_surely(arms, loss, bounds, &Program::new(arms, loss)?)
+    solve_with(arms, loss, &SolveSettings::new().bounds(bounds.clone()))
 }
 
-/// With how sure it is.
-fn solve_surely(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
+/// The same with settings.
+///
+/// # Errors
+/// As [`solve_within`].
+pub fn solve_with(arms: &RecordedArms, loss: &Loss, settings: &SolveSettings) -> Result<Mixture> {
+    let simplex = Bounds::simplex(arms.len());
+    let bounds = settings.bounds.as_ref().unwrap_or(&simplex);
+    let program = Program::new(arms, loss, settings.intervals)?;
+    if settings.intervals {
+        with_intervals(arms, loss, bounds, &program)
+    } else {
+        solve_program(arms, loss, bounds, &program)
+    }
+}
+
+/// The best mixture, with intervals if the objective and the arms allow any.
+fn with_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
     let mut mixture = solve_program(arms, loss, bounds, program)?;
+    mixture.intervals = Intervals::Unavailable;
     if let Some(certainty) = program.certainty(bounds, &mixture.weights(), loss.linear_spread())? {
         mixture.arms.iter_mut().zip(certainty.weights).for_each(|(arm, interval)| arm.interval = Some(interval));
         (mixture.gain_interval, mixture.p_value) = (certainty.gain, certainty.p_value);
+        mixture.intervals = Intervals::Computed;
     }
     Ok(mixture)
 }
 
-/// Without, for callers who do not look at that.
+/// Without intervals, for callers who do not look at them.
 pub(crate) fn solve_plainly(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
-    solve_program(arms, loss, bounds, &Program::new(arms, loss)?)
+    solve_program(arms, loss, bounds, &Program::new(arms, loss, false)?)
 }
 
 fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
@@ -197,6 +269,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
         gain: alone[best_single] - best.value,
         gain_interval: None,
         p_value: None,
+        intervals: Intervals::LeftOut,
         form: program.form().clone(),
         constant: loss.constant(),
     })

@@ -19,7 +19,7 @@ pub(super) struct Program {
     terms: Vec<Term>,
     form: Quadratic,
     constant: f64,
-    /// All sums, the terms weighted and added; nothing where a term is smooth and has none.
+    /// All sums, the terms weighted and added; `None` if a term is smooth and has none, or if they are not wanted.
     statistics: Option<Statistics>,
     /// What each row of the reference makes of every arm's f̂.
     by_row: Vec<Vec<f64>>,
@@ -37,16 +37,15 @@ struct TermSpectral {
 }
 
 impl Program {
-    pub(super) fn new(arms: &RecordedArms, loss: &Loss) -> Result<Self> {
+    /// `for_intervals` keeps the sums of every sample, which [`Program::certainty`] needs.
+    pub(super) fn new(arms: &RecordedArms, loss: &Loss, for_intervals: bool) -> Result<Self> {
         check(arms, loss)?;
-        let mut all = Sums::zeros(arms);
+        let is_smooth = loss.terms().iter().any(|term| term.smooth.is_some());
+        let keeps_sums = for_intervals && !is_smooth;
+        let mut all = if keeps_sums { Sums::zeros(arms) } else { Sums::totals_only(arms) };
         let term = |term: &PreparedTerm| {
             Ok(match &term.smooth {
-                None => {
-                    let sums = Sums::of(arms, loss, term)?;
-                    all.add(term.weight, &sums);
-                    Term::Form(TermForm::of(arms, term, sums)?)
-                }
+                None => Term::Form(all.add(arms, loss, term)?),
                 Some(smooth) => Term::Smooth(TermSpectral {
                     term: term.measure.to_string(),
                     weight: term.weight,
@@ -63,9 +62,8 @@ impl Program {
                 Term::Smooth(term) => constant += term.weight * term.spectral.constant(),
             }
         }
-        let is_smooth = terms.iter().any(|term| matches!(term, Term::Smooth(_)));
         let by_row = all.take_by_row();
-        let statistics = if is_smooth { None } else { Some(all.into_statistics(arms)?) };
+        let statistics = if keeps_sums { Some(all.into_statistics(arms)?) } else { None };
         Ok(Self { terms, form, constant, statistics, by_row })
     }
 
@@ -80,7 +78,7 @@ impl Program {
         let Some(statistics) = &self.statistics else { return Ok(None) };
         let Some(influences) = Influences::ranging(statistics, range) else { return Ok(None) };
         let influences = influences.with_reference(&self.by_row)?;
-        certainty(statistics, &influences, bounds, weights).map(Some)
+        certainty(&influences, bounds, weights).map(Some)
     }
 
     /// αᵀKα + fᵀα of the terms that are quadratic or linear.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::front::{FrontDocument, front};
 use super::program::Program;
 use super::sensitivity::{Bandwidths, SensitivityDocument, sensitivity};
-use super::{Mixture, TermValue, pairs, solve_surely};
+use super::{Mixture, TermValue, pairs, solve_program, with_intervals};
 use crate::arms::{RecordedArms, by_arm};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
@@ -29,6 +29,8 @@ pub struct Questions {
     pub front: Option<Loss>,
     /// The best mixture with other bandwidths.
     pub bandwidths: Option<Bandwidths>,
+    /// Leaves confidence intervals and the p-value out.
+    pub without_intervals: bool,
 }
 
 impl Questions {
@@ -231,8 +233,12 @@ pub fn solve_asking(
     if questions.bandwidths.is_some() {
         loss.bandwidth()?;
     }
-    let program = Program::new(arms, loss)?;
-    let best = solve_surely(arms, loss, bounds, &program)?;
+    let program = Program::new(arms, loss, !questions.without_intervals)?;
+    let best = if questions.without_intervals {
+        solve_program(arms, loss, bounds, &program)?
+    } else {
+        with_intervals(arms, loss, bounds, &program)?
+    };
     let answer = Answer { program: &program, best: &best, bounds };
     let worth = Worth {
         subsets: questions.subsets.then(|| answer.subsets()).transpose()?,
@@ -341,7 +347,7 @@ impl Answer<'_> {
     }
 
     fn front(&self, arms: &RecordedArms, second: &Loss) -> Result<FrontDocument> {
-        front(self.program, &Program::new(arms, second)?, second.objective(), self.bounds)
+        front(self.program, &Program::new(arms, second, false)?, second.objective(), self.bounds)
     }
 
     fn cheapest(&self, budget: &Budget) -> Result<CheapestDocument> {

@@ -1,6 +1,7 @@
 //! Intervals and p-values of `solve`: how often they are right. Chances of a false alarm are below 0.5% a count; seeds are fixed.
 
 use modelmix::certainty::{Certainty, certainty};
+use modelmix::influence::Influences;
 use modelmix::random::Random;
 use modelmix::simplex::{self, Bounds};
 
@@ -33,10 +34,11 @@ fn repeat(world: &Places, count: usize, repeats: usize, seed: u64) -> Tally {
     let holds = |[low, high]: [f64; 2], value: f64| usize::from(low - 1e-9 <= value && value <= high + 1e-9);
     let halved = |[low, high]: [f64; 2]| [0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high];
     for _ in 0..repeats {
-        let (statistics, influences) = world.sample(&vec![count; world.len()], &mut random);
+        let (statistics, by_row) = world.sample(&vec![count; world.len()], &mut random);
         let form = statistics.biased();
         let best = simplex::minimize(&form, &bounds).unwrap();
-        let found = certainty(&statistics, &influences, &bounds, &best.weights).unwrap();
+        let influences = Influences::new(&statistics).unwrap().with_reference(&by_row).unwrap();
+        let found = certainty(&influences, &bounds, &best.weights).unwrap();
         let Certainty { weights, gain: Some(interval), p_value: Some(p) } = found else { panic!("{found:?}") };
         for (arm, &interval) in weights.iter().enumerate() {
             assert!(holds(interval, best.weights[arm]) == 1, "the answer itself is within");

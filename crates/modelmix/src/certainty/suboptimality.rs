@@ -1,15 +1,14 @@
 //! How far above the least loss a mixture can be, as far as samples tell.
 
-use super::centre::{Axes, only, with_gradient};
+use super::centre::{Axes, with_gradient};
 use super::until::Gap;
 use crate::compute::{Matrix, check_stopped};
 use crate::error::Result;
-use crate::influence::{Functional, Influences};
+use crate::influence::{Influences, Slant};
 use crate::normal;
 use crate::quadratic::Quadratic;
 use crate::random::Random;
 use crate::simplex::{Bounds, Solver};
-use crate::statistics::Statistics;
 
 /// Curvature counts as far as it is so many standard errors above zero. Where it is less in truth, the bound is too small by a
 /// share of what curvature takes off it: an error of second order, which no part of the chance of error is set aside for.
@@ -33,7 +32,7 @@ const MANY: usize = 48;
 ///
 /// The same is true of φ less a share of the gain over the best single arm b, φ(h) − s·min over b of (L(b) − L(w)): it is convex in
 /// the gradient and the differences of losses together, whose noise is normal too.
-pub(crate) struct Distance {
+pub(crate) struct SuboptimalityBound {
     weights: Vec<f64>,
     /// Not more curved than the loss, with the unbiased gradient at the weights.
     form: Quadratic,
@@ -48,32 +47,34 @@ pub(crate) struct Distance {
     miss: f64,
 }
 
-impl Distance {
+impl SuboptimalityBound {
     /// A bound that holds all but a share `miss` of the time.
-    pub(crate) fn new(statistics: &Statistics, influences: &Influences, weights: &[f64], miss: f64) -> Self {
-        let influences = influences.clone().at_chance(miss);
-        let unbiased = statistics.unbiased();
+    pub(crate) fn new(influences: &Influences, weights: &[f64], miss: f64) -> Self {
+        let influences = &influences.at_chance(miss);
+        let unbiased = influences.form();
         let arms = weights.len();
-        let toward = (0..arms).map(|arm| Functional::toward(&only(arm, arms), weights));
-        let ahead = (0..arms).map(|arm| Functional::difference(&only(arm, arms), weights));
-        let is_many = arms > MANY;
-        let size = if is_many { arms } else { 2 * arms };
-        let covariance = influences.covariance(&toward.chain(ahead).take(size).collect::<Vec<_>>());
-        // What rounding leaves of a variance of nothing may be negative.
-        let entry = |i: usize, j: usize| {
-            let value = covariance[i * size + j];
-            if i == j { value.max(0.0) } else { value }
+        // With many arms only the variances of the slopes are needed.
+        let (variances, factor, form) = if arms > MANY {
+            (influences.toward_variances(weights), Matrix::zeros(2 * arms, 0), Quadratic::zeros(arms))
+        } else {
+            let mut covariance = influences.joint_covariance(weights, Slant::Toward);
+            // What rounding leaves of a variance of nothing may be negative.
+            (0..2 * arms).for_each(|at| *covariance.at_mut(at, at) = covariance.at(at, at).max(0.0));
+            let axes = Axes::new(unbiased, influences.counts());
+            let errors = axes.errors(influences);
+            let curved = axes.form(|index, curvature| (curvature - CURVED * errors[index]).max(0.0));
+            let variances = (0..arms).map(|arm| covariance.at(arm, arm)).collect();
+            (variances, covariance.factor(), with_gradient(&curved, unbiased, weights))
         };
         let gradient = unbiased.gradient(weights);
         let level: f64 = gradient.iter().zip(weights).map(|(slope, weight)| slope * weight).sum();
-        let axes = Axes::new(&unbiased, statistics.counts());
-        let curved = axes.form(|index, curvature| (curvature - CURVED * axes.error(index, &influences)).max(0.0));
+        let value = unbiased.value(weights);
         Self {
-            form: with_gradient(&curved, &unbiased, weights),
+            form,
             weights: weights.to_vec(),
-            slopes: (0..arms).map(|arm| (gradient[arm] - level, entry(arm, arm).sqrt())).collect(),
-            ahead: (0..arms).map(|arm| unbiased.single(arm) - unbiased.value(weights)).collect(),
-            factor: if is_many { Matrix::zeros(size, 0) } else { Matrix::from_fn(size, size, entry).factor() },
+            slopes: (0..arms).map(|arm| (gradient[arm] - level, variances[arm].max(0.0).sqrt())).collect(),
+            ahead: (0..arms).map(|arm| unbiased.single(arm) - value).collect(),
+            factor,
             bounds: Bounds::simplex(arms),
             miss,
         }
