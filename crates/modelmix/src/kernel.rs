@@ -13,6 +13,7 @@ use crate::text::{Call, Reader, nearest};
 /// A positive semidefinite kernel with all its numbers known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Kernel {
     /// exp(−‖x−y‖² / 2σ²).
     Gaussian {

@@ -24,6 +24,7 @@ const GROWTH: f64 = 1.4;
 
 /// How far from the optimum is near enough.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub enum Gap {
     /// So large a share of the gain, the best single arm's loss less that of the best mixture: `5%`.
@@ -34,6 +35,7 @@ pub enum Gap {
 
 /// What is to be near the optimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Certified {
     /// The weights that a report gives.
@@ -45,6 +47,7 @@ pub enum Certified {
 
 /// When a session may stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Until {
     /// How near.

@@ -14,13 +14,16 @@ use crate::compute::{available_threads, check_stopped, parallel};
 use crate::error::{Error, Result};
 use crate::loss::{Loss, Scores};
 use crate::mixture;
+use crate::objective::ScoreMeaning;
 use crate::policy::PolicySpec;
 use crate::quadratic::Quadratic;
-use crate::session::{Forget, Selection, Session, SessionSettings, StreamSettings, Values};
+use crate::session::{Forget, SELECTION_NOTE, Selection, Session, SessionSettings, StreamSettings, Values};
 use crate::simplex::{self, Bounds};
 use source::{Pool, Source, Tape};
 
-pub use report::{KeptReport, PolicyReport, Reached, SimulatedFeatures, SimulationReport, Spread};
+pub use report::{
+    KeptReport, Optimum, PolicyReport, Reached, SimulatedFeatures, SimulatedSingle, SimulationReport, Spread,
+};
 pub use stop::Stopped;
 
 /// What to simulate.
@@ -134,24 +137,31 @@ pub fn simulate_watched(
     })
     .into_iter()
     .collect::<Result<Vec<Trace>>>()?;
-    let policies = simulation
+    let reports = simulation
         .policies
         .iter()
         .zip(traces.chunks(simulation.seeds))
-        .map(|(policy, traces)| summarise(policy, simulation, traces))
-        .collect();
+        .map(|(policy, traces)| (policy.to_string(), summarise(simulation, traces)));
+    let is_selective = simulation.select != Selection::All;
     Ok(SimulationReport {
+        version: crate::VERSION.into(),
         objective: loss.objective().to_string(),
-        kernels: loss.kernels(),
+        kernel: loss.kernels().first().copied(),
+        score: ScoreMeaning::of(loss.objective()),
         arms: arms.names(),
-        optimal_loss: truth.optimal + truth.constant,
-        best_single: truth.best_single,
-        best_single_loss: truth.form.single(truth.best_single) + truth.constant,
+        seeds: simulation.seeds,
+        seed: simulation.seed,
+        best_single: SimulatedSingle {
+            name: arms[truth.best_single].name.clone(),
+            loss: truth.form.single(truth.best_single) + truth.constant,
+        },
+        optimum: Optimum { weights: truth.weights, loss: truth.optimal + truth.constant },
         gain: truth.gain,
-        optimum: truth.weights,
-        select: simulation.select,
-        policies,
         until: simulation.until,
+        select: is_selective.then_some(simulation.select),
+        note: is_selective.then(|| SELECTION_NOTE.into()),
+        order: simulation.policies.iter().map(ToString::to_string).collect(),
+        policies: reports.collect(),
     })
 }
 
@@ -371,7 +381,7 @@ impl Trace {
     }
 }
 
-fn summarise(policy: &PolicySpec, simulation: &Simulation, traces: &[Trace]) -> PolicyReport {
+fn summarise(simulation: &Simulation, traces: &[Trace]) -> PolicyReport {
     let rounds = simulation.kept_rounds();
     let seeds = traces.len() as f64;
     let shares: Vec<Vec<f64>> = (0..rounds.len())
@@ -382,7 +392,6 @@ fn summarise(policy: &PolicySpec, simulation: &Simulation, traces: &[Trace]) -> 
         .collect();
     let median = |which: usize| median(traces.iter().map(|trace| trace.reached[which]).collect());
     PolicyReport {
-        policy: policy.to_string(),
         loss: Spread::over(rounds.len(), traces, |trace| &trace.loss),
         regret: Spread::over(rounds.len(), traces, |trace| &trace.regret),
         weights: shares.last().cloned().unwrap_or_default(),
