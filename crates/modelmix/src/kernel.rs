@@ -18,11 +18,13 @@ pub enum Kernel {
     /// exp(−‖x−y‖² / 2σ²).
     Gaussian {
         /// σ.
+        #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)))]
         bandwidth: f64,
     },
     /// exp(−‖x−y‖ / σ) with the Euclidean norm (scikit-learn's `laplacian_kernel` has the sum of absolute differences).
     Laplacian {
         /// σ.
+        #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)))]
         bandwidth: f64,
     },
     /// (γ x·y + c)^p.

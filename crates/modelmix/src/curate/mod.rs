@@ -189,11 +189,7 @@ pub fn curate_within(
             score: score(&found.terms, found.loss),
             terms: found.terms,
         },
-        mixture: CuratedMixture {
-            loss: mixture.mixture.loss,
-            score: mixture.mixture.score,
-            gap: mixture.mixture.gap,
-        },
+        mixture: CuratedMixture { loss: mixture.mixture.loss, score: mixture.mixture.score, gap: mixture.mixture.gap },
         random: random_draws(arms, &terms, &quotas.least, settings),
         tried,
         rows: rows.iter().map(row).collect(),
@@ -244,9 +240,5 @@ fn random_draws(arms: &RecordedArms, terms: &Terms<'_>, quotas: &[usize], settin
         let squares: f64 = drawn.iter().map(|one| (value(one) - mean).powi(2)).sum();
         [mean, (squares / (drawn.len() - 1) as f64).sqrt()]
     };
-    RandomDraws {
-        draws: drawn.len(),
-        loss: spread(&|one| one.loss),
-        score: spread(&|one| score(&one.terms, one.loss)),
-    }
+    RandomDraws { draws: drawn.len(), loss: spread(&|one| one.loss), score: spread(&|one| score(&one.terms, one.loss)) }
 }

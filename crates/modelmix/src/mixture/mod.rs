@@ -147,7 +147,10 @@ impl Mixture {
 
     /// Which arm that is, as an index into `arms`.
     pub(crate) fn best_index(&self) -> usize {
-        self.arms.iter().position(|arm| arm.name == self.best_single.name).expect("the best single arm is one of the arms")
+        self.arms
+            .iter()
+            .position(|arm| arm.name == self.best_single.name)
+            .expect("the best single arm is one of the arms")
     }
 }
 

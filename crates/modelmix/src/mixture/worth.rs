@@ -221,12 +221,7 @@ fn money(amount: f64) -> String {
 ///
 /// # Errors
 /// As [`super::solve_within`], and questions that the objective or the arms do not fit.
-pub fn solve_asking(
-    arms: &RecordedArms,
-    loss: &Loss,
-    bounds: &Bounds,
-    questions: &Questions,
-) -> Result<Mixture> {
+pub fn solve_asking(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, questions: &Questions) -> Result<Mixture> {
     // Said before the work, which may be long.
     if questions.budget.is_some() {
         loss.check_quadratic("the cheapest mixture")?;
