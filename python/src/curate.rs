@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use modelmix::Curation;
 use modelmix::arms::by_arm;
 use modelmix::curate::curate_within;
-use modelmix::document::{CurateDocument, Document};
+use modelmix::document::Document;
 use modelmix::simplex::Bounds;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -64,8 +64,7 @@ pub(crate) fn curate<'py>(
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        let curated = curate_within(&arms, &loss, &bounds, &curation, &done)?;
-        Ok(CurateDocument::new(&curated, &prepared.objective, curation.seed))
+        curate_within(&arms, &loss, &bounds, &curation, &done)
     })?;
     let (sentence, how) = (document.sentence(), document.how());
     Ok((dictionary(py, &Document::Curate(document))?, sentence, how))

@@ -1,6 +1,5 @@
 //! The library's documents as Python's dictionaries, and the library's ways of writing numbers and guessing words.
 
-use modelmix::document;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -14,7 +13,7 @@ pub(crate) fn dictionary<'py>(py: Python<'py>, document: &impl serde::Serialize)
 /// A number as tables have it: three digits that count.
 #[pyfunction]
 pub(crate) fn brief(value: f64) -> String {
-    document::brief(value)
+    modelmix::numbers::brief(value)
 }
 
 /// The word that was probably meant.

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 
 use modelmix::arms::by_arm;
 use modelmix::compute::available_threads;
-use modelmix::document::{Document, ScoreDocument};
+use modelmix::document::Document;
 use modelmix::kernel::KernelSpec;
-use modelmix::metrics::{Estimate, Metric, Pool, Preset, ScoreSettings, Scorer};
+use modelmix::metrics::{Estimate, Metric, Pool, Preset, ScoreSettings, Scorer, score_watched};
 use modelmix::{Features, Objective, solve};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -104,7 +104,7 @@ pub(crate) fn score<'py>(
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        ScoreDocument::score(&arms, prepared.reference.as_deref(), settings, weights.as_deref(), threads, &done)
+        score_watched(&arms, prepared.reference.as_deref(), &settings, weights.as_deref(), threads, &done)
     })?;
     dictionary(py, &Document::Score(document))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use modelmix::document::{Document, SimulateDocument};
+use modelmix::document::Document;
 use modelmix::{PolicySpec, Simulation, simulate_watched};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -78,8 +78,7 @@ pub(crate) fn simulate<'py>(
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        let report = simulate_watched(&arms, &loss, &simulation, &done)?;
-        Ok(SimulateDocument::new(&report, &prepared.objective, simulation.seeds, simulation.seed))
+        simulate_watched(&arms, &loss, &simulation, &done)
     })?;
     dictionary(py, &Document::Simulate(document))
 }

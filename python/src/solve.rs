@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use modelmix::Objective;
 use modelmix::arms::by_arm;
-use modelmix::document::{Document, SolveDocument};
+use modelmix::document::Document;
 use modelmix::mixture::{self, Allowance, Bandwidths, Budget, traded};
 use modelmix::simplex::Bounds;
 use pyo3::prelude::*;
@@ -40,7 +40,7 @@ impl Questions {
             (None, Some(text)) => Some(text.parse()?),
             (None, None) => None,
         };
-        Ok(mixture::Questions { subsets: self.subsets, budget, front: None, bandwidths })
+        Ok(mixture::Questions { subsets: self.subsets, budget, front: None, bandwidths, without_intervals: false })
     }
 }
 
@@ -84,9 +84,8 @@ pub(crate) fn solve<'py>(
             counter.fetch_add(pairs, Ordering::Relaxed);
         });
         questions.front = questions.front.map(|second| second.on(engine.clone()));
-        let (best, worth) = mixture::solve_asking(&arms, &loss.on(engine), &bounds, &questions)?;
-        Ok(SolveDocument::new(&best, &prepared.objective).with_worth(worth))
+        mixture::solve_asking(&arms, &loss.on(engine), &bounds, &questions)
     })?;
-    let (sentence, certainty) = (document.sentence(), document.certainty());
-    Ok((dictionary(py, &Document::Solve(document))?, sentence, certainty))
+    let headline = document.headline();
+    Ok((dictionary(py, &Document::Solve(document))?, headline.answer, headline.certainty))
 }

@@ -10,9 +10,8 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use modelmix::document::{self, ScoreDocument, ScoredArm, ScoredMixture, SimulateDocument, SolveDocument};
-use modelmix::metrics::{Metric, Pool, ScoreSettings, Scorer};
-use modelmix::{Inputs, Objective, Simulation, load, simulate, solve};
+use modelmix::metrics::{Metric, ScoreSettings};
+use modelmix::{Inputs, Objective, Simulation, load, score, simulate, solve};
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Report, Section};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -113,20 +112,8 @@ fn fashion(name: &str, objective: &str, rounds: usize, note: &str, images: Optio
         Metric::Density,
         Metric::Coverage,
     ];
-    let sets: Vec<_> = arms.iter().map(|arm| &arm.features).collect();
-    let scorer = Scorer::new(ScoreSettings { metrics, ..ScoreSettings::default() }, &sets, Some(&reference), 2)?;
-    let mut scored = Vec::new();
-    for arm in arms.iter() {
-        let (scores, errors) = document::scores(&scorer.score(&Pool::of(&arm.features))?);
-        scored.push(ScoredArm { name: arm.name.clone(), samples: arm.features.len(), scores, errors });
-    }
-    let pool = Pool::arms(&arms, &best.weights())?;
-    let (scores, errors) = document::scores(&scorer.score(&pool)?);
-    let weights = arms.names().into_iter().zip(best.weights()).collect();
-    let mixture = ScoredMixture { weights, effective_samples: pool.effective_len(), scores, errors };
-    let settings = [("kernel".to_string(), serde_json::to_value(scorer.kernel())?)].into();
-    let score =
-        ScoreDocument { version: env!("CARGO_PKG_VERSION").into(), arms: scored, mixture: Some(mixture), settings };
+    let settings = ScoreSettings { metrics, ..ScoreSettings::default() };
+    let score = score(&arms, Some(&reference), &settings, Some(&best.weights()))?;
 
     let policies = POLICIES.into_iter().map(str::parse).collect::<modelmix::Result<_>>()?;
     let simulation = Simulation { policies, rounds, seeds: 5, ..Simulation::default() };
@@ -135,9 +122,9 @@ fn fashion(name: &str, objective: &str, rounds: usize, note: &str, images: Optio
         name: name.into(),
         note: Some(note.into()),
         gallery: images.map(|folder| gallery(folder, &arms.names(), &best.weights())).transpose()?.flatten(),
-        solve: Some(SolveDocument::new(&best, &objective)),
+        solve: Some(best),
         score: Some(score),
-        simulate: Some(SimulateDocument::new(&report, &objective, simulation.seeds, simulation.seed)),
+        simulate: Some(report),
         curate: None,
     })
 }

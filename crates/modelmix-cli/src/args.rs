@@ -1,8 +1,16 @@
-//! The words of the command line. What they mean is checked in `inputs` and by the library.
+//! The arguments of the command line, typed. What they mean together is checked in `inputs` and by the library.
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use modelmix::certainty::Certified;
+use modelmix::curate::Proportions;
+use modelmix::metrics::{Metric, Preset};
+use modelmix::mixture::{Allowance, Bandwidths};
+use modelmix::Retention;
+use modelmix::{Gap, Objective, Selection};
+
+use crate::values::{self, ArmNumber, Confidence, Policies};
 
 /// Finds the mixture of generative models that beats every single one of them.
 #[derive(Debug, Parser)]
@@ -31,8 +39,12 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// A report from documents that other commands printed with --json
     Report(ReportArgs),
-    /// Completions for a shell, or man pages
+    /// The JSON Schema of what a command prints with --json
+    Schema(SchemaArgs),
+    /// A completion script for a shell
     Completions(CompletionsArgs),
+    /// Man pages, one per command
+    Man(ManArgs),
 }
 
 /// What every command knows.
@@ -47,7 +59,7 @@ pub(crate) struct Common {
     /// No progress and no remarks
     #[arg(long, short, help_heading = "Everywhere")]
     pub(crate) quiet: bool,
-    /// A TOML file of options, named as here; what is typed goes before it
+    /// A TOML file of options, named as here; command-line flags override it
     #[arg(long, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -69,13 +81,14 @@ pub(crate) struct ObjectiveArgs {
     /// A sum of terms: rke, kid, mmd, fid, vendi, precision, density, cost, or a score of your own, as in "rke - 0.2*precision";
     /// kid where there is a reference, else rke
     #[arg(long, short, value_name = "TERMS", allow_hyphen_values = true)]
-    pub(crate) objective: Option<String>,
+    pub(crate) objective: Option<Objective>,
     /// The kernel's bandwidth σ, for terms that name none; the median distance where it is left out
     #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true)]
     pub(crate) bandwidth: Option<f64>,
     /// What a sample of an arm costs, for `cost`
     #[arg(long, value_name = "ARM=COST", value_delimiter = ',', allow_hyphen_values = true)]
-    pub(crate) costs: Vec<String>,
+    #[arg(value_parser = values::arm_number("cost"))]
+    pub(crate) costs: Vec<ArmNumber>,
     /// Scores of your own: a JSON file {"score": {"arm": [one value a sample]}}
     #[arg(long, value_name = "FILE")]
     pub(crate) scores: Option<PathBuf>,
@@ -122,19 +135,20 @@ pub(crate) struct WorthArgs {
     pub(crate) subsets: bool,
     /// The cheapest mixture that is nearly as good: what an arm costs a period once it is used at all, beside --costs
     #[arg(long, value_name = "ARM=FEE", value_delimiter = ',', help_heading = "Worth")]
-    pub(crate) fees: Vec<String>,
+    #[arg(value_parser = values::arm_number("fee"))]
+    pub(crate) fees: Vec<ArmNumber>,
     /// How many samples are bought a period, for --costs
     #[arg(long, value_name = "N", help_heading = "Worth")]
     pub(crate) samples: Option<f64>,
     /// How much worse than the best the cheapest mixture may be: a share of the gain or a loss [default: 5%]
     #[arg(long, value_name = "LOSS", help_heading = "Worth")]
-    pub(crate) within: Option<String>,
+    pub(crate) within: Option<Allowance>,
     /// All mixtures between the best for the objective and the best for these terms, as in "precision"
     #[arg(long, value_name = "TERMS", allow_hyphen_values = true, help_heading = "Worth")]
-    pub(crate) front: Option<String>,
+    pub(crate) front: Option<Objective>,
     /// The best mixture with other bandwidths: auto for a quarter to four times that in use, or a list
     #[arg(long, value_name = "SIGMAS", help_heading = "Worth")]
-    pub(crate) bandwidths: Option<String>,
+    pub(crate) bandwidths: Option<Bandwidths>,
 }
 
 /// `modelmix solve`.
@@ -149,11 +163,11 @@ pub(crate) struct SolveArgs {
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
     /// The smallest share that an arm may have
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
-    pub(crate) floor: Vec<String>,
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("floor"))]
+    pub(crate) floor: Vec<ArmNumber>,
     /// The largest share that an arm may have
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
-    pub(crate) cap: Vec<String>,
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
+    pub(crate) cap: Vec<ArmNumber>,
     #[command(flatten)]
     pub(crate) worth: WorthArgs,
     #[command(flatten)]
@@ -172,19 +186,19 @@ pub(crate) struct ScoreArgs {
     #[command(flatten)]
     pub(crate) arms: ArmsArgs,
     /// The mixture to score beside the arms; the optimum of the objective where it is left out
-    #[arg(long, value_name = "ARM=WEIGHT", value_delimiter = ',')]
-    pub(crate) weights: Vec<String>,
+    #[arg(long, value_name = "ARM=WEIGHT", value_delimiter = ',', value_parser = values::arm_number("weight"))]
+    pub(crate) weights: Vec<ArmNumber>,
     /// No mixture
     #[arg(long, conflicts_with = "weights")]
     pub(crate) no_mixture: bool,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
-    /// Which: rke, vendi, kid, kid_full, mmd, cmmd, fid, fid_infinity, precision, recall, density, coverage
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) metrics: Vec<String>,
-    /// The definitions of another tool: torch-fidelity, clean-fid, prdc, vendi-score
-    #[arg(long, value_name = "TOOL")]
-    pub(crate) preset: Option<String>,
+    /// The metrics, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::metric())]
+    pub(crate) metrics: Vec<Metric>,
+    /// The definitions of another tool
+    #[arg(long, value_name = "TOOL", value_parser = values::preset())]
+    pub(crate) preset: Option<Preset>,
     /// The order of vendi; inf for the largest eigenvalue alone [default: 1]
     #[arg(long, value_name = "Q")]
     pub(crate) order: Option<f64>,
@@ -219,7 +233,8 @@ pub(crate) struct SimulateArgs {
     pub(crate) objective: ObjectiveArgs,
     /// Policies, with settings in parentheses: adaptive,"cab(sensitivity=0.03)",ogd,sparse,greedy,vanilla,halving,uniform,mixture-oracle,one-arm-oracle
     #[arg(long, value_name = "NAMES", num_args = 1.., default_value = "adaptive,greedy,one-arm-oracle,mixture-oracle")]
-    pub(crate) policy: Vec<String>,
+    #[arg(value_parser = values::policies(), hide_possible_values = true)]
+    pub(crate) policy: Vec<Policies>,
     /// Pulls a run
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) rounds: usize,
@@ -232,9 +247,9 @@ pub(crate) struct SimulateArgs {
     /// Pulls that are out at the same time
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) in_flight: usize,
-    /// Which samples are kept: all, or better-half (those that lower the loss more than half of the samples so far would)
-    #[arg(long, value_name = "WHICH", default_value = "all")]
-    pub(crate) select: String,
+    /// Which samples are kept; better-half: those that lower the loss more than half of the samples so far would
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = values::selection())]
+    pub(crate) select: Selection,
     /// A recorded sample comes once only; an arm that runs dry is an error
     #[arg(long)]
     pub(crate) no_replacement: bool,
@@ -249,19 +264,19 @@ pub(crate) struct SimulateArgs {
     pub(crate) feature_error: Option<f64>,
     /// What sessions forget: window=N counts the last N samples only, half-life=N counts a sample half as much after N later ones
     #[arg(long, value_name = "HOW")]
-    pub(crate) forget: Option<String>,
+    pub(crate) forget: Option<Retention>,
     /// At how many rounds, evenly spaced, results are kept
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) checkpoints: usize,
     /// When sessions may stop: as near the optimum as 5% of the gain, or 0.001 of the loss
     #[arg(long, value_name = "GAP")]
-    pub(crate) until: Option<String>,
+    pub(crate) until: Option<Gap>,
     /// With what confidence they may
     #[arg(long, value_name = "SHARE", default_value = "95%", requires = "until")]
-    pub(crate) confidence: String,
+    pub(crate) confidence: Confidence,
     /// What is to be so near: the weights found, or the shares of the samples
-    #[arg(long, value_name = "WHAT", default_value = "weights", requires = "until")]
-    pub(crate) certify: String,
+    #[arg(long, value_name = "WHAT", default_value = "weights", requires = "until", value_parser = values::certified())]
+    pub(crate) certify: Certified,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -286,15 +301,15 @@ pub(crate) struct CurateArgs {
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
-    /// The arms' shares in the set: mixture (those of the best mixture), free, or best (both are tried)
-    #[arg(long, value_name = "WHICH", default_value = "best")]
-    pub(crate) proportions: String,
+    /// The arms' shares in the set: those of the best mixture, free ones, or the better of both
+    #[arg(long, value_name = "WHICH", default_value = "best", value_parser = values::proportions())]
+    pub(crate) proportions: Proportions,
     /// The smallest share that an arm may have
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
-    pub(crate) floor: Vec<String>,
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("floor"))]
+    pub(crate) floor: Vec<ArmNumber>,
     /// The largest share that an arm may have
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
-    pub(crate) cap: Vec<String>,
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
+    pub(crate) cap: Vec<ArmNumber>,
     /// How often, at most, every chosen row is looked at for an exchange
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) sweeps: usize,
@@ -353,31 +368,45 @@ pub(crate) struct ReportArgs {
     pub(crate) common: Common,
 }
 
-/// `modelmix completions`.
+/// `modelmix schema`.
 #[derive(Args, Debug)]
-pub(crate) struct CompletionsArgs {
-    /// The shell, or man for man pages
-    pub(crate) shell: Shell,
-    /// Where man pages go: one a command
-    #[arg(long, value_name = "FOLDER", default_value = ".")]
-    pub(crate) folder: PathBuf,
+#[command(after_help = "Example: modelmix schema solve > solve.schema.json")]
+pub(crate) struct SchemaArgs {
+    /// The command whose document it describes
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: Documented,
 }
 
-/// What completions are made for.
+/// A command whose document has a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    /// Bash
-    Bash,
-    /// Elvish
-    Elvish,
-    /// Fish
-    Fish,
-    /// PowerShell
-    Powershell,
-    /// Zsh
-    Zsh,
-    /// Man pages, into --folder
-    Man,
+pub(crate) enum Documented {
+    /// The best mixture
+    Solve,
+    /// Scores of arms and of a mixture
+    Score,
+    /// How policies did
+    Simulate,
+    /// A curated set
+    Curate,
+    /// Experiments, expected against measured
+    Reproduce,
+}
+
+/// `modelmix completions`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: modelmix completions bash > ~/.local/share/bash-completion/completions/modelmix")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `modelmix man`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: modelmix man --folder ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// The folder that the pages are written into
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) folder: PathBuf,
 }
 
 impl Command {
@@ -391,7 +420,7 @@ impl Command {
             Command::Curate(args) => Some(&args.common),
             Command::Reproduce(args) => Some(&args.common),
             Command::Report(args) => Some(&args.common),
-            Command::Completions(_) => None,
+            Command::Schema(_) | Command::Completions(_) | Command::Man(_) => None,
         }
     }
 }

@@ -1,42 +1,64 @@
-//! Options from a TOML file: they become words of the command line, before those that were typed, so that there is one
-//! meaning of each and what was typed wins.
+//! Options from a TOML file. Each key is an option of the command, its value is read as the type that the option has, and it
+//! becomes the option's default: so it means what it means on the command line, and command-line flags override it.
 
+use std::any::TypeId;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::{ArgAction, CommandFactory};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, ArgAction, CommandFactory};
+use modelmix::mixture::Bandwidths;
 
 use crate::args::Cli;
 use crate::error::{Failure, Result};
+use crate::values::ArmNumber;
 
-/// The words typed, with those of the file that `--config` names put in before them.
-pub(crate) fn expand(words: Vec<OsString>) -> Result<Vec<OsString>> {
-    let Some((file, command)) = named(&words) else { return Ok(words) };
-    let options = read(Path::new(&file), &command, &words)?;
-    // Behind the program and the command.
-    let mut expanded = words;
-    expanded.splice(2..2, options);
-    Ok(expanded)
+/// The whole command line, with the values of a file as defaults.
+pub(crate) struct Configured {
+    pub(crate) command: clap::Command,
+    file: Option<PathBuf>,
+    /// The options that the file gives, as the parser writes them.
+    given: Vec<String>,
 }
 
-/// The file and the command, where both are there; what is wrong otherwise is said by the parser.
-fn named(words: &[OsString]) -> Option<(OsString, clap::Command)> {
-    let name = words.get(1)?.to_str()?;
-    let command = Cli::command().get_subcommands().find(|command| command.get_name() == name)?.clone();
-    let mut words = words[2..].iter();
-    while let Some(word) = words.next() {
-        let text = word.to_string_lossy();
-        if text == "--config" {
-            return words.next().map(|file| (file.clone(), command));
-        }
-        if let Some(file) = text.strip_prefix("--config=") {
-            return Some((file.into(), command));
+impl Configured {
+    /// Whether the parser refused a value that the file gave, and which file that is.
+    pub(crate) fn source_of(&self, error: &clap::Error) -> Option<&Path> {
+        match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::String(option)) if self.given.contains(option) => self.file.as_deref(),
+            _ => None,
         }
     }
-    None
 }
 
-fn read(path: &Path, command: &clap::Command, typed: &[OsString]) -> Result<Vec<OsString>> {
+/// The command line, with the file that `--config` names put in; an unknown command or option is left to the parser.
+pub(crate) fn configure(words: &[OsString]) -> Result<Configured> {
+    let command = Cli::command();
+    let parsed = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
+    let named = parsed.as_ref().and_then(|matches| matches.subcommand()).and_then(|(name, matches)| {
+        let file = matches.try_get_one::<PathBuf>("config").ok().flatten()?;
+        Some((name.to_string(), file.clone()))
+    });
+    let Some((name, file)) = named else { return Ok(Configured { command, file: None, given: Vec::new() }) };
+    let mut given = Vec::new();
+    let mut values = match command.find_subcommand(&name) {
+        Some(subcommand) => read(&file, subcommand)?,
+        None => Vec::new(),
+    };
+    let command = command.mut_subcommand(name, |mut subcommand| {
+        for (id, values) in values.drain(..) {
+            subcommand = subcommand.mut_arg(id, |argument| {
+                given.push(argument.to_string());
+                argument.default_values(values).required(false)
+            });
+        }
+        subcommand
+    });
+    Ok(Configured { command, file: Some(file), given })
+}
+
+/// By the id of the option, what the file gives.
+fn read(path: &Path, command: &clap::Command) -> Result<Vec<(String, Vec<String>)>> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
@@ -48,18 +70,16 @@ fn read(path: &Path, command: &clap::Command, typed: &[OsString]) -> Result<Vec<
             error.message()
         ))
     })?;
-    let known: Vec<String> = command
+    let known: Vec<(&str, &Arg)> = command
         .get_arguments()
-        .map(|argument| argument.get_long().unwrap_or(argument.get_id().as_str()).to_string())
-        .filter(|name| !["config", "help", "version"].contains(&name.as_str()))
+        .map(|argument| (argument.get_long().unwrap_or(argument.get_id().as_str()), argument))
+        .filter(|(name, _)| !["config", "help", "version"].contains(name))
         .collect();
-    let mut words = Vec::new();
+    let mut given: Vec<(String, Vec<String>)> = Vec::new();
     for (key, value) in table {
         let option = key.replace('_', "-");
-        let Some(argument) = command.get_arguments().find(|argument| {
-            known.contains(&option) && argument.get_long().unwrap_or(argument.get_id().as_str()) == option
-        }) else {
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let Some((_, argument)) = known.iter().find(|(name, _)| *name == option) else {
+            let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
             let hint = modelmix::nearest_word(&option, &known)
                 .map_or(format!("; there are {}", known.join(", ")), |near| format!(" (did you mean {near}?)"));
             return Err(Failure::input(format!(
@@ -68,61 +88,55 @@ fn read(path: &Path, command: &clap::Command, typed: &[OsString]) -> Result<Vec<
                 command.get_name()
             )));
         };
-        // An option that was typed is not taken from the file, nor arms where arms were typed.
-        if is_typed(argument, typed, command) {
-            continue;
+        let values = texts(argument, &value)
+            .map_err(|must| Failure::input(format!("{}: {key} is {value}, but it must be {must}", path.display())))?;
+        let id = argument.get_id().to_string();
+        if given.iter().any(|(other, _)| *other == id) {
+            return Err(Failure::input(format!("{}: {option} is given twice; give it once", path.display())));
         }
-        words.extend(option_words(path, &key, argument, &value)?);
+        given.push((id, values));
     }
-    Ok(words)
+    Ok(given)
 }
 
-fn is_typed(argument: &clap::Arg, typed: &[OsString], command: &clap::Command) -> bool {
-    if argument.is_positional() {
-        // Whatever the parser takes as positional when the file says nothing.
-        let parsed = command.clone().ignore_errors(true).try_get_matches_from(&typed[1..]);
-        return parsed
-            .is_ok_and(|matches| matches.get_raw(argument.get_id().as_str()).is_some_and(|raw| raw.len() > 0));
-    }
-    typed.iter().any(|word| {
-        let word = word.to_string_lossy();
-        let long = argument.get_long().is_some_and(|long| {
-            word.strip_prefix("--").is_some_and(|rest| rest == long || rest.starts_with(&format!("{long}=")))
-        });
-        long || argument
-            .get_short()
-            .is_some_and(|short| word.strip_prefix('-').is_some_and(|rest| rest.starts_with(short)))
-    })
-}
-
-/// An option and its value as they would be typed.
-fn option_words(path: &Path, key: &str, argument: &clap::Arg, value: &toml::Value) -> Result<Vec<OsString>> {
-    let refuse = |must: &str| Failure::input(format!("{}: {key} is {value}, but it must be {must}", path.display()));
-    let scalar = |value: &toml::Value| match value {
-        toml::Value::String(text) => Ok(text.clone()),
-        toml::Value::Integer(number) => Ok(number.to_string()),
-        toml::Value::Float(number) => Ok(number.to_string()),
-        _ => Err(refuse("a number, a text or a list of them")),
-    };
-    if matches!(argument.get_action(), ArgAction::SetTrue) {
-        return match value {
-            toml::Value::Boolean(true) => Ok(vec![format!("--{}", key.replace('_', "-")).into()]),
-            toml::Value::Boolean(false) => Ok(Vec::new()),
-            _ => Err(refuse("true or false")),
-        };
-    }
-    let values = match value {
-        toml::Value::Array(values) => values.iter().map(scalar).collect::<Result<Vec<String>>>()?,
+/// The values that an option is given, as its parser reads them; or what they must be.
+fn texts(argument: &Arg, value: &toml::Value) -> Result<Vec<String>, &'static str> {
+    let kind = argument.get_value_parser().type_id();
+    let scalar = |value: &toml::Value| scalar(argument, value);
+    match value {
+        toml::Value::Boolean(value) if matches!(argument.get_action(), ArgAction::SetTrue) => {
+            Ok(vec![value.to_string()])
+        }
+        _ if matches!(argument.get_action(), ArgAction::SetTrue) => Err("true or false"),
+        toml::Value::Array(values) if matches!(argument.get_action(), ArgAction::Append) => {
+            values.iter().map(scalar).collect()
+        }
+        toml::Value::Array(values) if kind == TypeId::of::<Bandwidths>() => {
+            Ok(vec![values.iter().map(scalar).collect::<Result<Vec<_>, _>>()?.join(",")])
+        }
         // Tables read well for what is given by arm: [costs] flux = 3
-        toml::Value::Table(table) => table
+        toml::Value::Table(table) if kind == TypeId::of::<ArmNumber>() => table
             .iter()
-            .map(|(name, value)| Ok(format!("{name}={}", scalar(value)?)))
-            .collect::<Result<Vec<String>>>()?,
-        value => vec![scalar(value)?],
-    };
-    if argument.is_positional() {
-        return Ok(values.into_iter().map(OsString::from).collect());
+            .map(|(arm, value)| {
+                let number = value.as_float().or(value.as_integer().map(|whole| whole as f64));
+                number.map(|number| format!("{arm}={number}")).ok_or("a table of numbers by arm")
+            })
+            .collect(),
+        value => Ok(vec![scalar(value)?]),
     }
-    let long = key.replace('_', "-");
-    Ok(values.into_iter().map(|value| OsString::from(format!("--{long}={value}"))).collect())
+}
+
+/// One value.
+fn scalar(argument: &Arg, value: &toml::Value) -> Result<String, &'static str> {
+    let kind = argument.get_value_parser().type_id();
+    let is_whole = [TypeId::of::<usize>(), TypeId::of::<u64>(), TypeId::of::<u32>()].iter().any(|id| kind == *id);
+    match value {
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Float(number) if !is_whole => Ok(number.to_string()),
+        _ if is_whole => Err("a whole number"),
+        _ if kind == TypeId::of::<f64>() => Err("a number"),
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Array(_) => Err("one value, not a list"),
+        _ => Err("a number, a text or a list of them"),
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use modelmix::error::Input;
+
 /// Why a command ended.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -58,10 +60,11 @@ impl Failure {
 
 /// The option that gives what the library misses, which knows no options.
 fn option(error: &modelmix::Error) -> &'static str {
-    match error {
-        modelmix::Error::Missing { needs, .. } if needs.starts_with("a reference set") => "; give --reference PATH",
-        modelmix::Error::Missing { what, .. } if what == "cost" => "; give --costs ARM=COST for every arm",
-        modelmix::Error::Missing { what, .. } if what.starts_with("score ") => "; give --scores FILE",
+    let modelmix::Error::Missing { input: Some(input), .. } = error else { return "" };
+    match input {
+        Input::Reference => "; give --reference PATH",
+        Input::Costs => "; give --costs ARM=COST for every arm",
+        Input::Scores => "; give --scores FILE",
         _ => "",
     }
 }

@@ -10,6 +10,7 @@ use modelmix::{Features, Inputs, Loss, Objective, RecordedArms};
 
 use crate::args::{ArmsArgs, Common, ObjectiveArgs};
 use crate::error::{Failure, Result};
+use crate::values::ArmNumber;
 
 /// Recorded samples and the reference.
 pub(crate) struct Recorded {
@@ -47,15 +48,12 @@ fn reference(text: &str) -> Result<Features> {
 }
 
 /// The objective as it was typed, or the usual one.
-pub(crate) fn objective(args: &ObjectiveArgs, has_reference: bool) -> Result<Objective> {
-    let objective = match &args.objective {
-        Some(text) => Objective::parse(text)?,
-        None => Objective::usual(has_reference),
-    };
-    Ok(match args.bandwidth {
+pub(crate) fn objective(args: &ObjectiveArgs, has_reference: bool) -> Objective {
+    let objective = args.objective.clone().unwrap_or_else(|| Objective::usual(has_reference));
+    match args.bandwidth {
         None => objective,
         Some(bandwidth) => objective.with_bandwidth(bandwidth),
-    })
+    }
 }
 
 /// The objective with all it needs.
@@ -73,18 +71,9 @@ pub(crate) fn loss(objective: &Objective, args: &ObjectiveArgs, recorded: &Recor
     Ok(objective.prepare(inputs)?)
 }
 
-/// Numbers given as `arm=number`, in the order of the arms; arms that are not named have `default`, or must be named.
-pub(crate) fn by_arm(what: &str, given: &[String], arms: &RecordedArms, default: Option<f64>) -> Result<Vec<f64>> {
-    let split = |text: &String| {
-        let (name, value) = text.rsplit_once('=').ok_or_else(|| {
-            Failure::input(format!("\"{text}\" is no {what}; write ARM=NUMBER, as in {}=1", arms[0].name))
-        })?;
-        let number: f64 = value.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| {
-            Failure::input(format!("the {what} of {name} is \"{value}\", but it must be a finite number"))
-        })?;
-        Ok((name.to_string(), number))
-    };
-    let given = given.iter().map(split).collect::<Result<Vec<_>>>()?;
+/// Numbers given by arm, in the order of the arms; arms that are not named have `default`, or must be named.
+pub(crate) fn by_arm(what: &str, given: &[ArmNumber], arms: &RecordedArms, default: Option<f64>) -> Result<Vec<f64>> {
+    let given = given.iter().map(|given| (given.arm.clone(), given.number));
     Ok(modelmix::arms::by_arm(what, &arms.names(), given, default)?)
 }
 
@@ -99,37 +88,4 @@ pub(crate) fn with_scores(arms: RecordedArms, file: &Path) -> Result<RecordedArm
         ))
     })?;
     arms.with_scores(&scores).map_err(|error| Failure::input(format!("{}: {error}", file.display())))
-}
-
-/// Texts with commas between them, but not those in parentheses.
-pub(crate) fn split_list(texts: &[String]) -> Vec<String> {
-    let mut parts = Vec::new();
-    for text in texts {
-        let (mut depth, mut part) = (0usize, String::new());
-        for letter in text.chars() {
-            match letter {
-                '(' => depth += 1,
-                ')' => depth = depth.saturating_sub(1),
-                ',' if depth == 0 => {
-                    parts.push(std::mem::take(&mut part));
-                    continue;
-                }
-                _ => {}
-            }
-            part.push(letter);
-        }
-        parts.push(part);
-    }
-    parts.into_iter().map(|part| part.trim().to_string()).filter(|part| !part.is_empty()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::split_list;
-
-    #[test]
-    fn commas_in_parentheses_do_not_split() {
-        let given = ["adaptive,cab(sensitivity=0.1, beta=2)".to_string(), " ogd ,,".to_string()];
-        assert_eq!(split_list(&given), ["adaptive", "cab(sensitivity=0.1, beta=2)", "ogd"]);
-    }
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use console::measure_text_width;
 use modelmix::experiment::{Check, Outcome, Plan, Stage, check_names};
-use modelmix::{Error, Experiment, Result};
+use modelmix::{Error, Experiment, Mixture, Result, Scores, SimulationReport};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -41,6 +43,87 @@ pub(crate) enum Reproduced {
         /// The first file that is missing.
         missing: PathBuf,
     },
+}
+
+/// All experiments as one document: what `reproduce --json` prints.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "command", rename = "reproduce")]
+pub(crate) struct Reproduction {
+    /// The version of modelmix that ran them.
+    version: String,
+    /// Whether everything that ran is as expected.
+    passed: bool,
+    /// In the order that they were run.
+    experiments: Vec<ReproducedDocument>,
+}
+
+/// One experiment of a [`Reproduction`].
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[allow(clippy::large_enum_variant)]
+enum ReproducedDocument {
+    /// It ran.
+    Ran {
+        /// The experiment's name.
+        name: String,
+        /// Whether everything is as expected.
+        passed: bool,
+        /// What was expected, and what was measured.
+        checks: Vec<Check>,
+        /// The best mixture, as `solve` prints it; null if it was not asked for.
+        solve: Option<Solved>,
+        /// The scores, as `score` prints them; null if none were asked for.
+        score: Option<Scored>,
+        /// How the policies did, as `simulate` prints it; null if none was asked for.
+        simulate: Option<Simulated>,
+    },
+    /// Its features are not there.
+    Skipped {
+        /// The experiment's name.
+        name: String,
+        /// The first file that is missing.
+        skipped: PathBuf,
+    },
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "command", rename = "solve")]
+struct Solved {
+    #[serde(flatten)]
+    result: Mixture,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "command", rename = "score")]
+struct Scored {
+    #[serde(flatten)]
+    result: Scores,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "command", rename = "simulate")]
+struct Simulated {
+    #[serde(flatten)]
+    result: SimulationReport,
+}
+
+impl Reproduction {
+    pub(crate) fn new(all: &[Reproduced]) -> Self {
+        let document = |one: &Reproduced| match one {
+            Reproduced::Ran(outcome) => ReproducedDocument::Ran {
+                name: outcome.name.clone(),
+                passed: outcome.passed(),
+                checks: outcome.checks.clone(),
+                solve: outcome.solve.clone().map(|result| Solved { result }),
+                score: outcome.score.clone().map(|result| Scored { result }),
+                simulate: outcome.simulate.clone().map(|result| Simulated { result }),
+            },
+            Reproduced::Skipped { name, missing } => {
+                ReproducedDocument::Skipped { name: name.clone(), skipped: missing.clone() }
+            }
+        };
+        Self { version: modelmix::VERSION.into(), passed: passed(all), experiments: all.iter().map(document).collect() }
+    }
 }
 
 /// Runs all experiments of these files and folders, in order. Everything is read and checked before anything runs.
@@ -144,7 +227,7 @@ pub(crate) fn block(one: &Reproduced) -> String {
     let first_line = outcome.about.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let mut text = format!("{} {}: {}\n", mark(outcome.passed()), outcome.name, plain(first_line.trim()));
     if let Some(solve) = &outcome.solve {
-        text += &format!("  {}\n", solve.sentence());
+        text += &format!("  {}\n", solve.headline().answer);
     }
     let cells: Vec<[String; 3]> = outcome
         .checks

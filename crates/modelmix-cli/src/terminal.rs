@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use console::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-pub(crate) use modelmix::document::count;
+pub(crate) use modelmix::numbers::count;
 
 use crate::args::Common;
 use crate::error::{Failure, Result};

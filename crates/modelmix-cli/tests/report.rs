@@ -2,6 +2,7 @@
 
 mod synthetic;
 
+use modelmix::Quadratic;
 use modelmix::simulate::SimulatedFeatures;
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Report, Section};
 use synthetic::HOSTILE;
@@ -51,7 +52,7 @@ fn numbers(html: &str) -> Vec<(f64, String)> {
 #[test]
 fn report_says_the_answer_first() {
     let section = synthetic::section("Three", &names(3), &["adaptive"]);
-    let answer = section.solve.as_ref().expect("it was given").sentence();
+    let answer = section.solve.as_ref().expect("it was given").headline().answer;
     let text = text(&page(section));
     let (answer, figure) = (text.find(&answer).expect("the answer"), text.find("Figure 1.").expect("a figure"));
     assert!(answer < figure);
@@ -134,7 +135,7 @@ fn report_of_kept_samples_has_their_numbers_and_its_warning() {
     assert!(report.figures().expect("it fits").iter().any(|figure| figure.name == "kept-kept"));
     let mut spoiled = section;
     let policies = &mut spoiled.simulate.as_mut().expect("it was given").policies;
-    policies.get_mut("adaptive").and_then(|policy| policy.kept_loss.as_mut()).expect("it was kept").mean.pop();
+    policies.get_mut("adaptive").and_then(|policy| policy.kept.as_mut()).expect("it was kept").loss.mean.pop();
     assert!(Report { title: String::new(), sections: vec![spoiled] }.html().is_err());
 }
 
@@ -219,7 +220,6 @@ fn report_shows_numbers_that_do_not_exist_as_such() {
     let solve = section.solve.as_mut().expect("it was given");
     solve.arms[1].score = f64::NAN;
     solve.arms[1].interval = Some([f64::NAN, f64::INFINITY]);
-    solve.quadratic[0][1] = f64::NAN;
     let simulate = section.simulate.as_mut().expect("it was given");
     simulate.optimum.loss = f64::NAN;
     let policy = simulate.policies.get_mut("adaptive").expect("it ran");
@@ -255,10 +255,11 @@ fn report_refuses_documents_that_do_not_fit() {
         short,
         "section Odd: policy adaptive has 99 losses for 100 rounds; make the document again with `modelmix simulate --json`"
     );
-    let ragged = refused(|section| {
-        section.solve.as_mut().expect("it was given").quadratic[1].pop();
+    let small = refused(|section| {
+        section.solve.as_mut().expect("it was given").form =
+            Quadratic::new(vec![1.0; 4], vec![0.0; 2]).expect("2 arms");
     });
-    assert!(ragged.contains("a row of K has 2 numbers for 3 arms"), "{ragged}");
+    assert!(small.contains("there are 3 arms, and K and f are of 2"), "{small}");
     let unweighed = refused(|section| {
         let worth = &mut section.solve.as_mut().expect("it was given").worth;
         worth.front.as_mut().expect("it was asked").points[2].weights.pop();

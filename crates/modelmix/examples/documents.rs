@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use modelmix::arms::by_arm;
 use modelmix::curate::curate_within;
-use modelmix::document::{CurateDocument, Document, ScoreDocument, SimulateDocument, SolveDocument};
+use modelmix::document::Document;
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
 use modelmix::mixture::{Allowance, Budget, Questions, solve_asking, traded};
@@ -90,8 +90,8 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
     let loss = objective.prepare(inputs.clone())?;
     let document = match case.command.as_str() {
         "solve" => {
-            let (best, worth) = solve_asking(&arms, &loss, &bounds(case, &names)?, &questions(case, &names, inputs)?)?;
-            Document::Solve(SolveDocument::new(&best, &objective).with_worth(worth))
+            let questions = questions(case, &names, inputs)?;
+            Document::Solve(solve_asking(&arms, &loss, &bounds(case, &names)?, &questions)?)
         }
         "score" => {
             let weights = match &case.weights {
@@ -110,8 +110,7 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
                 select: case.select,
                 ..Simulation::default()
             };
-            let report = simulate(&arms, &loss, &simulation)?;
-            Document::Simulate(SimulateDocument::new(&report, &objective, simulation.seeds, simulation.seed))
+            Document::Simulate(simulate(&arms, &loss, &simulation)?)
         }
         "curate" => {
             let usual = Curation::default();
@@ -122,8 +121,7 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
                 seed: case.seed,
                 ..usual
             };
-            let curated = curate_within(&arms, &loss, &bounds(case, &names)?, &settings, &|| {})?;
-            Document::Curate(CurateDocument::new(&curated, &objective, case.seed))
+            Document::Curate(curate_within(&arms, &loss, &bounds(case, &names)?, &settings, &|| {})?)
         }
         _ => return session(case, &arms, loss),
     };
@@ -158,11 +156,11 @@ fn score(
     arms: &RecordedArms,
     reference: Option<&Features>,
     weights: &[f64],
-) -> Result<ScoreDocument, Box<dyn Error>> {
+) -> Result<modelmix::Scores, Box<dyn Error>> {
     let metrics = case.metrics.iter().map(|name| name.parse()).collect::<modelmix::Result<_>>()?;
     let mut settings = ScoreSettings { metrics, seed: case.seed, ..ScoreSettings::default() };
     settings.extrapolation.seed = case.seed;
-    Ok(ScoreDocument::score(arms, reference, settings, Some(weights), 2, &|| {})?)
+    Ok(modelmix::score(arms, reference, &settings, Some(weights))?)
 }
 
 /// Every pull of an arm is answered by the arm's next recorded row.

@@ -94,6 +94,8 @@ pub enum Error {
         what: String,
         /// What to give, and how.
         needs: String,
+        /// The input that would provide it, if it is one that callers hand over; they know what they call it.
+        input: Option<Input>,
     },
 
     /// What was given by arm does not fit the arms: it names a stranger, names one twice, leaves one out, or is out of range.
@@ -202,6 +204,18 @@ pub enum Error {
     },
 }
 
+/// What an objective or a metric may need beside the samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Input {
+    /// A reference set: features of real samples.
+    Reference,
+    /// The cost of a sample of each arm.
+    Costs,
+    /// Scores of the user's own, one value per sample.
+    Scores,
+}
+
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -223,6 +237,11 @@ impl Error {
     }
 
     pub(crate) fn missing(what: impl Into<String>, needs: impl Into<String>) -> Self {
-        Error::Missing { what: what.into(), needs: needs.into() }
+        Error::Missing { what: what.into(), needs: needs.into(), input: None }
+    }
+
+    /// The same for an input that was not handed over.
+    pub(crate) fn missing_input(input: Input, what: impl Into<String>, needs: impl Into<String>) -> Self {
+        Error::Missing { what: what.into(), needs: needs.into(), input: Some(input) }
     }
 }

@@ -13,15 +13,18 @@ use crate::text::{Call, Reader, nearest};
 /// A positive semidefinite kernel with all its numbers known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Kernel {
     /// exp(−‖x−y‖² / 2σ²).
     Gaussian {
         /// σ.
+        #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)))]
         bandwidth: f64,
     },
     /// exp(−‖x−y‖ / σ) with the Euclidean norm (scikit-learn's `laplacian_kernel` has the sum of absolute differences).
     Laplacian {
         /// σ.
+        #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)))]
         bandwidth: f64,
     },
     /// (γ x·y + c)^p.

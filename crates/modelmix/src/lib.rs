@@ -17,7 +17,7 @@
 //! let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().arms(&arms))?;
 //! let best = solve(&arms, &loss)?;
 //! assert!((best.arms[0].weight - 0.5).abs() < 1e-6); // half of each
-//! assert!(best.terms[0].score > 1.9 * best.best_arm().terms[0].score); // nearly twice the modes of either
+//! assert!(best.mixture.score > 1.9 * best.best_single.score); // nearly twice the modes of either
 //! # Ok::<(), modelmix::Error>(())
 //! ```
 //!
@@ -41,6 +41,7 @@ pub mod loss;
 pub mod metrics;
 pub mod mixture;
 mod normal;
+pub mod numbers;
 pub mod objective;
 pub mod policy;
 pub mod quadratic;
@@ -60,14 +61,18 @@ pub use experiment::Experiment;
 pub use features::{Features, Rows};
 pub use kernel::{Kernel, KernelSpec};
 pub use loss::{Inputs, Loss, Ranges};
+pub use metrics::{Scores, score};
 pub use mixture::{Mixture, solve};
 pub use objective::Objective;
 pub use policy::{Policy, PolicySpec};
 pub use quadratic::Quadratic;
 pub use session::{Event, Pull, Retention, Selection, Session, SessionSettings, Values};
-pub use simulate::{Simulation, simulate, simulate_watched};
+pub use simulate::{Simulation, SimulationReport, simulate, simulate_watched};
 pub use statistics::Statistics;
 pub use text::nearest as nearest_word;
+
+/// The version of this crate, which every result carries.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The examples of the crate's README are tests.
 #[cfg(doctest)]

@@ -6,9 +6,40 @@ use crate::error::{Error, Result};
 
 /// αᵀKα + fᵀα with K symmetric, for m arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(try_from = "Rows", into = "Rows")]
 pub struct Quadratic {
     quadratic: Vec<f64>,
     linear: Vec<f64>,
+}
+
+/// The form as data: K as rows.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Rows {
+    /// K̂ (V-statistics), one row per arm.
+    quadratic: Vec<Vec<f64>>,
+    /// f̂, one value per arm.
+    linear: Vec<f64>,
+}
+
+impl From<Quadratic> for Rows {
+    fn from(form: Quadratic) -> Self {
+        Self { quadratic: form.rows(), linear: form.linear }
+    }
+}
+
+impl TryFrom<Rows> for Quadratic {
+    type Error = Error;
+
+    fn try_from(rows: Rows) -> Result<Self> {
+        let arms = rows.linear.len();
+        if let Some(row) = rows.quadratic.iter().find(|row| row.len() != arms) {
+            let problem = format!("K has a row of {} entries and f has {arms}; K must be {arms} × {arms}", row.len());
+            return Err(Error::Program { problem });
+        }
+        Self::new(rows.quadratic.concat(), rows.linear)
+    }
 }
 
 impl Quadratic {

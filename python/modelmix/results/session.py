@@ -136,7 +136,7 @@ class SessionReport(Result):
     @classmethod
     def _read(cls, document: dict[str, Any], objective: str | None) -> SessionReport:
         arms = tuple(SessionArm(**arm) for arm in document["arms"])
-        best, flat = document["best_single"], document["form"]["quadratic"]
+        best = document["best_single"]
         stopped = document["verdict"]
         if stopped is not None:
             shares = zip((arm.name for arm in arms), stopped["mixture"], strict=True)
@@ -152,7 +152,7 @@ class SessionReport(Result):
             mixture_loss=document["mixture_loss"],
             gap=document["gap"],
             best_single=None if best is None else arms[best].name,
-            quadratic=matrix([flat[at : at + len(arms)] for at in range(0, len(flat), len(arms))]),
+            quadratic=matrix(document["form"]["quadratic"]),
             linear=tuple(document["form"]["linear"]),
             bound_on_weights=document["bound_on_weights"],
             bound_on_shares=document["bound_on_shares"],

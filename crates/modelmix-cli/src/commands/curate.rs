@@ -3,9 +3,11 @@
 pub(crate) mod gallery;
 mod manifest;
 
+use modelmix::Curated;
 use modelmix::Curation;
 use modelmix::curate::curate_within;
-use modelmix::document::{CurateDocument, Document, brief};
+use modelmix::document::Document;
+use modelmix::numbers::brief;
 use modelmix::simplex::Bounds;
 
 use super::output::{self, Section};
@@ -26,7 +28,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     }
     let settings = Curation {
         count: args.count,
-        proportions: args.proportions.parse()?,
+        proportions: args.proportions,
         seed: args.objective.seed,
         sweeps: args.sweeps,
         pool: args.pool,
@@ -36,7 +38,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let (objective, loss) = prepare(&args.objective, &recorded, &args.common)?;
+    let loss = prepare(&args.objective, &recorded, &args.common)?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
@@ -44,7 +46,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let progress = terminal.progress("choosing rows", settings.steps());
     let curated = curate_within(&recorded.arms, &loss, &bounds, &settings, &|| progress.inc(1));
     progress.finish_and_clear();
-    let document = CurateDocument::new(&curated?, &objective, settings.seed);
+    let document = curated?;
     let gallery = gallery::chosen(&args.output, &document)?;
     terminal.document(&Document::Curate(document.clone()))?;
     print(&terminal, &document)?;
@@ -59,7 +61,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
 }
 
 /// The answer in a sentence, then the arms, what the set is compared with, and what it is not.
-fn print(terminal: &Terminal, document: &CurateDocument) -> Result<()> {
+fn print(terminal: &Terminal, document: &Curated) -> Result<()> {
     terminal.say(bold(&document.sentence()))?;
     terminal.say("")?;
     let mut columns = Columns::new(&["arm", "chosen", "share", "", "in the mixture", "samples"]).left(3);

@@ -118,7 +118,7 @@ fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal
     }
     let loss = objective.prepare(inputs)?;
     let bounds = Bounds::simplex(recorded.arms.len());
-    let solved = solve::solve(&recorded, &objective, &loss, &bounds, &Questions::default(), &args.common, terminal)?;
+    let solved = solve::solve(&recorded, &loss, &bounds, &Questions::default(), &args.common, terminal)?;
     solve::print(terminal, &solved)?;
     terminal.say("")?;
 
@@ -126,7 +126,7 @@ fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal
     let weights: Vec<f64> = solved.arms.iter().map(|arm| arm.weight).collect();
     let kernel = KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(*bandwidth) };
     let settings = ScoreSettings { kernel, ..ScoreSettings::default() };
-    let scored = score::score(&recorded, settings, Some(&weights), &args.common, terminal)?;
+    let scored = score::score(&recorded, &settings, Some(&weights), &args.common, terminal)?;
     score::print(terminal, &scored)?;
     terminal.say("")?;
 
@@ -137,7 +137,7 @@ fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal
         threads: args.common.threads,
         ..Simulation::default()
     };
-    let simulated = simulate::run_policies(&recorded, &objective, &loss, &simulation, terminal)?;
+    let simulated = simulate::run_policies(&recorded, &loss, &simulation, terminal)?;
     simulate::print(terminal, &simulated)?;
     terminal.say("")?;
 

@@ -3,9 +3,11 @@
 mod completions;
 mod curate;
 mod demo;
+mod man;
 mod output;
 mod report;
 mod reproduce;
+mod schema;
 mod score;
 mod simulate;
 mod solve;
@@ -23,6 +25,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Curate(args) => curate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

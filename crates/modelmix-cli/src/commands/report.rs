@@ -31,6 +31,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
             Document::Score(_) => section.score.is_some(),
             Document::Simulate(_) => section.simulate.is_some(),
             Document::Curate(_) => section.curate.is_some(),
+            _ => false,
         };
         if sections.last().is_none_or(taken) {
             sections.push(Section { name, ..Section::default() });
@@ -41,6 +42,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
                 Document::Score(document) => section.score = Some(document),
                 Document::Simulate(document) => section.simulate = Some(document),
                 Document::Curate(document) => section.curate = Some(document),
+                _ => {
+                    let sentence = format!("{}: reports show no documents of this kind", path.display());
+                    return Err(Failure::input(sentence));
+                }
             }
         }
     }

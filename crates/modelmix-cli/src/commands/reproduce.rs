@@ -1,13 +1,11 @@
 //! `modelmix reproduce`: experiments, what is expected of them and what is measured.
 
-use modelmix::document::Document;
 use modelmix::experiment::Stage;
-use serde_json::json;
 
 use super::output::{self, Section};
 use crate::args::{OutputArgs, ReproduceArgs};
 use crate::error::{Failure, Result};
-use crate::reproduction::{self, Options, Reproduced};
+use crate::reproduction::{self, Options, Reproduced, Reproduction};
 use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
@@ -37,35 +35,11 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     });
     progress.finish_and_clear();
     let all = all?;
-    terminal.document(&document(&all))?;
+    terminal.document(&Reproduction::new(&all))?;
     terminal.say(reproduction::table(&all).trim_end())?;
     let passed = reproduction::passed(&all);
     output::write(&terminal, "Experiments".into(), all.iter().filter_map(section).collect(), &output)?;
     if passed { Ok(()) } else { Err(Failure::Check) }
-}
-
-/// All experiments as one document.
-fn document(all: &[Reproduced]) -> serde_json::Value {
-    let experiments: Vec<serde_json::Value> = all
-        .iter()
-        .map(|one| match one {
-            Reproduced::Ran(outcome) => json!({
-                "name": outcome.name,
-                "passed": outcome.passed(),
-                "checks": outcome.checks,
-                "solve": outcome.solve.clone().map(Document::Solve),
-                "score": outcome.score.clone().map(Document::Score),
-                "simulate": outcome.simulate.clone().map(Document::Simulate),
-            }),
-            Reproduced::Skipped { name, missing } => json!({"name": name, "skipped": missing}),
-        })
-        .collect();
-    json!({
-        "command": "reproduce",
-        "version": env!("CARGO_PKG_VERSION"),
-        "passed": reproduction::passed(all),
-        "experiments": experiments,
-    })
 }
 
 /// An experiment that ran, as a section of the report.

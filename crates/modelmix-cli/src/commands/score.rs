@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::document::{Document, ScoreDocument, brief, more_is_better};
+use modelmix::document::Document;
 use modelmix::kernel::{Bandwidth, KernelSpec};
-use modelmix::metrics::{Preset, ScoreSettings};
-use modelmix::solve;
+use modelmix::metrics::{Preset, ScoreSettings, more_is_better, score_watched};
+use modelmix::numbers::brief;
+use modelmix::{Scores, solve};
 
 use super::output::{self, Section};
+use super::solve::prepare;
 use crate::args::{Common, ScoreArgs};
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
@@ -16,7 +18,7 @@ use crate::terminal::{Columns, Terminal, bold, dim};
 pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     output::check(&args.output)?;
-    let settings = settings(args)?;
+    let settings = settings(args);
     let mut recorded = Recorded::load(&args.arms)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
@@ -29,14 +31,13 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let weights = if args.no_mixture || recorded.arms.len() == 1 && args.weights.is_empty() {
         None
     } else if args.weights.is_empty() {
-        let objective = inputs::objective(&args.objective, recorded.reference.is_some())?;
-        let loss = inputs::loss(&objective, &args.objective, &recorded, &args.common)?;
+        let loss = prepare(&args.objective, &recorded, &args.common)?;
         Some(solve(&recorded.arms, &loss)?.weights())
     } else {
         Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)
     };
     let section = output::section("score", &args.output, &recorded)?;
-    let document = score(&recorded, settings, weights.as_deref(), &args.common, &terminal)?;
+    let document = score(&recorded, &settings, weights.as_deref(), &args.common, &terminal)?;
     terminal.document(&Document::Score(document.clone()))?;
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());
@@ -44,13 +45,10 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     output::write(&terminal, title, vec![section], &args.output).map(drop)
 }
 
-fn settings(args: &ScoreArgs) -> Result<ScoreSettings> {
-    let mut settings = match &args.preset {
-        Some(preset) => preset.parse::<Preset>()?.settings(),
-        None => ScoreSettings::default(),
-    };
+fn settings(args: &ScoreArgs) -> ScoreSettings {
+    let mut settings = args.preset.map_or_else(ScoreSettings::default, Preset::settings);
     if !args.metrics.is_empty() {
-        settings.metrics = args.metrics.iter().map(|name| name.parse()).collect::<modelmix::Result<_>>()?;
+        settings.metrics = args.metrics.clone();
     }
     if let Some(bandwidth) = args.objective.bandwidth {
         settings.kernel = KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(bandwidth) };
@@ -62,39 +60,29 @@ fn settings(args: &ScoreArgs) -> Result<ScoreSettings> {
     settings.kid.subsets = args.subsets.unwrap_or(settings.kid.subsets);
     settings.kid.size = args.subset_size.or(settings.kid.size);
     settings.kid.seed = args.subset_seed.unwrap_or(settings.kid.seed);
-    Ok(settings)
+    settings
 }
 
-/// The document of all scores.
+/// All scores, with progress.
 pub(crate) fn score(
     recorded: &Recorded,
-    settings: ScoreSettings,
+    settings: &ScoreSettings,
     weights: Option<&[f64]>,
     common: &Common,
     terminal: &Terminal,
-) -> Result<ScoreDocument> {
+) -> Result<Scores> {
     let threads = common.threads.unwrap_or_else(modelmix::compute::available_threads);
     let steps = recorded.arms.len() as u64 + u64::from(weights.is_some()) + 1;
     let progress = terminal.progress("scoring", steps);
     let done = || progress.inc(1);
-    let document =
-        ScoreDocument::score(&recorded.arms, recorded.reference.as_deref(), settings, weights, threads, &done);
+    let scores = score_watched(&recorded.arms, recorded.reference.as_deref(), settings, weights, threads, &done);
     progress.finish_and_clear();
-    Ok(document?)
+    Ok(scores?)
 }
 
 /// A row an arm, the best of every column marked.
-pub(crate) fn print(terminal: &Terminal, document: &ScoreDocument) -> Result<()> {
-    let metrics: Vec<&String> = document
-        .settings
-        .get("metrics")
-        .and_then(|metrics| metrics.as_array())
-        .map(|metrics| metrics.iter().filter_map(|metric| metric.as_str()).collect::<Vec<&str>>())
-        .map(|names| {
-            let first = &document.arms[0].scores;
-            names.iter().filter_map(|name| first.get_key_value(*name).map(|(key, _)| key)).collect()
-        })
-        .unwrap_or_default();
+pub(crate) fn print(terminal: &Terminal, document: &Scores) -> Result<()> {
+    let metrics: Vec<&str> = document.settings.metrics.iter().map(|metric| metric.name()).collect();
     type Row<'a> = (&'a str, &'a BTreeMap<String, f64>, &'a BTreeMap<String, Option<f64>>);
     let mut rows: Vec<Row<'_>> =
         document.arms.iter().map(|arm| (arm.name.as_str(), &arm.scores, &arm.errors)).collect();

@@ -1,9 +1,10 @@
 //! `modelmix simulate`: policies on recorded arms.
 
-use modelmix::certainty;
-use modelmix::document::{Document, SimulateDocument, brief};
+use modelmix::SimulationReport;
+use modelmix::document::Document;
+use modelmix::numbers::brief;
 use modelmix::session::{Cap, Retention};
-use modelmix::{Gap, Loss, Objective, PolicySpec, Simulation, Until, simulate_watched};
+use modelmix::{Gap, Loss, Simulation, Until, simulate_watched};
 
 use super::output::{self, Section};
 use super::solve::prepare;
@@ -15,15 +16,12 @@ use crate::terminal::{Columns, Terminal, bold, count, dim, percent};
 pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     output::check(&args.output)?;
-    let policies = inputs::split_list(&args.policy)
-        .iter()
-        .map(|policy| policy.parse())
-        .collect::<modelmix::Result<Vec<PolicySpec>>>()?;
+    let policies = args.policy.iter().flat_map(|policies| policies.0.clone()).collect();
     let mut recorded = Recorded::load(&args.arms)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let (objective, loss) = prepare(&args.objective, &recorded, &args.common)?;
+    let loss = prepare(&args.objective, &recorded, &args.common)?;
     let simulation = Simulation {
         policies,
         rounds: args.rounds,
@@ -32,16 +30,16 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         replacement: !args.no_replacement,
         batch: args.batch,
         in_flight: args.in_flight,
-        select: args.select.parse()?,
+        select: args.select,
         checkpoints: args.checkpoints,
         threads: args.common.threads,
-        until: until(args)?,
+        until: until(args),
         retention: retention(args)?,
         known: args.known,
         ..Simulation::default()
     };
     let section = output::section("simulate", &args.output, &recorded)?;
-    let document = run_policies(&recorded, &objective, &loss, &simulation, &terminal)?;
+    let document = run_policies(&recorded, &loss, &simulation, &terminal)?;
     terminal.document(&Document::Simulate(document.clone()))?;
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "Policies".into());
@@ -50,10 +48,8 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
 }
 
 /// When sessions may stop.
-fn until(args: &SimulateArgs) -> Result<Option<Until>> {
-    let Some(gap) = &args.until else { return Ok(None) };
-    let confidence = certainty::parse_confidence(&args.confidence)?;
-    Ok(Some(Until { gap: gap.parse()?, confidence, of: args.certify.parse()? }))
+fn until(args: &SimulateArgs) -> Option<Until> {
+    args.until.map(|gap| Until { gap, confidence: args.confidence.0, of: args.certify })
 }
 
 /// Which samples count in a session, and how many it holds.
@@ -61,26 +57,24 @@ fn retention(args: &SimulateArgs) -> Result<Retention> {
     let usual = Cap::default();
     let cap = (args.hold.is_some() || args.feature_error.is_some())
         .then(|| Cap { hold: args.hold.unwrap_or(usual.hold), error: args.feature_error.unwrap_or(usual.error) });
-    let forget = args.forget.as_deref().map_or(Ok(Retention::All), str::parse)?;
-    Ok(forget.with_cap(cap)?)
+    Ok(args.forget.unwrap_or_default().with_cap(cap)?)
 }
 
-/// The document of a simulation.
+/// The simulation, with progress.
 pub(crate) fn run_policies(
     recorded: &Recorded,
-    objective: &Objective,
     loss: &Loss,
     simulation: &Simulation,
     terminal: &Terminal,
-) -> Result<SimulateDocument> {
+) -> Result<SimulationReport> {
     let progress = terminal.progress("simulating", (simulation.policies.len() * simulation.seeds) as u64);
-    let report = simulate_watched(&recorded.arms, loss, simulation, &|| progress.inc(1))?;
+    let report = simulate_watched(&recorded.arms, loss, simulation, &|| progress.inc(1));
     progress.finish_and_clear();
-    Ok(SimulateDocument::new(&report, objective, simulation.seeds, simulation.seed))
+    Ok(report?)
 }
 
 /// Who got where, and when.
-pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<()> {
+pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) -> Result<()> {
     terminal.say(bold(&sentence(document)))?;
     terminal.say("")?;
     let mut header = vec!["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"];
@@ -91,14 +85,13 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
         header.extend(["kept", "their loss", "at optimum"]);
     }
     let mut columns = Columns::new(&header).left(6);
-    for name in &document.order {
-        let policy = &document.policies[name];
+    for (name, policy) in document.in_order() {
         let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
         let round = |round: Option<f64>| round.map_or("–".into(), |round| count(round.round() as usize));
         let most =
             (0..policy.weights.len()).max_by(|&a, &b| policy.weights[a].total_cmp(&policy.weights[b])).unwrap_or(0);
         let mut row = vec![
-            name.clone(),
+            name.to_string(),
             format!("{} ± {}", brief(last(&policy.loss.mean)), brief(last(&policy.loss.std))),
             brief(last(&policy.regret.mean)),
             round(policy.reached.percent_90),
@@ -109,10 +102,10 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
         if let Some(stopped) = policy.stopped {
             row.extend([round(stopped.round), percent(stopped.share), percent(stopped.wrong)]);
         }
-        if let (Some(loss), Some(samples)) = (&policy.kept_loss, &policy.kept_samples) {
-            row.push(count(last(&samples.mean).round() as usize));
-            row.push(format!("{} ± {}", brief(last(&loss.mean)), brief(last(&loss.std))));
-            row.push(round(policy.kept_reached));
+        if let Some(kept) = &policy.kept {
+            row.push(count(last(&kept.samples.mean).round() as usize));
+            row.push(format!("{} ± {}", brief(last(&kept.loss.mean)), brief(last(&kept.loss.std))));
+            row.push(round(kept.reached));
         }
         columns.row(row);
     }
@@ -139,8 +132,8 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
             100.0 * confidence
         )))?;
     }
-    for name in &document.order {
-        if let Some(features) = &document.policies[name].features {
+    for (name, policy) in document.in_order() {
+        if let Some(features) = &policy.features {
             terminal.say(dim(&format!(
                 "{name}: κ of {:.0}% of the pairs was estimated by {} features; K off by {} at most, the mixture's loss by {}",
                 100.0 * features.estimated,
@@ -156,7 +149,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulateDocument) -> Result<
     terminal.say(note)
 }
 
-fn sentence(document: &SimulateDocument) -> String {
+fn sentence(document: &SimulationReport) -> String {
     let first = &document.order[0];
     let rounds = document.policies[first].rounds.last().copied().unwrap_or(0);
     match document.policies[first].reached.percent_95 {

@@ -1,10 +1,12 @@
 //! `modelmix solve`: the best mixture of recorded arms.
 
+use modelmix::Loss;
+use modelmix::Mixture;
 use modelmix::compute::Cpu;
-use modelmix::document::{Document, SolveDocument, brief};
+use modelmix::document::Document;
 use modelmix::mixture::{self, Questions};
+use modelmix::numbers::brief;
 use modelmix::simplex::Bounds;
-use modelmix::{Loss, Objective};
 
 use super::output::{self, Section};
 use super::worth;
@@ -20,13 +22,13 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let (objective, loss) = prepare(&args.objective, &recorded, &args.common)?;
+    let loss = prepare(&args.objective, &recorded, &args.common)?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
     let section = output::section("solve", &args.output, &recorded)?;
     let questions = worth::questions(args, &recorded)?;
-    let document = solve(&recorded, &objective, &loss, &bounds, &questions, &args.common, &terminal)?;
+    let document = solve(&recorded, &loss, &bounds, &questions, &args.common, &terminal)?;
     terminal.document(&Document::Solve(document.clone()))?;
     print(&terminal, &document)?;
     worth::print(&terminal, &document)?;
@@ -35,23 +37,20 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     output::write(&terminal, title, vec![section], &args.output).map(drop)
 }
 
-/// The objective and what it was prepared to.
-pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, common: &Common) -> Result<(Objective, Loss)> {
-    let objective = inputs::objective(args, recorded.reference.is_some())?;
-    let loss = inputs::loss(&objective, args, recorded, common)?;
-    Ok((objective, loss))
+/// The objective with all it needs.
+pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, common: &Common) -> Result<Loss> {
+    inputs::loss(&inputs::objective(args, recorded.reference.is_some()), args, recorded, common)
 }
 
-/// The document of the best mixture.
+/// The best mixture, with progress.
 pub(crate) fn solve(
     recorded: &Recorded,
-    objective: &Objective,
     loss: &Loss,
     bounds: &Bounds,
     questions: &Questions,
     common: &Common,
     terminal: &Terminal,
-) -> Result<SolveDocument> {
+) -> Result<Mixture> {
     let progress = terminal.progress("summing kernels", questions.pairs(&recorded.arms, loss));
     let engine = common.threads.map_or_else(Cpu::new, Cpu::with_threads);
     let bar = progress.clone();
@@ -61,13 +60,13 @@ pub(crate) fn solve(
     let questions = &Questions { front, ..questions.clone() };
     let solved = mixture::solve_asking(&recorded.arms, &watched, bounds, questions);
     progress.finish_and_clear();
-    let (best, worth) = solved?;
-    Ok(SolveDocument::new(&best, objective).with_worth(worth))
+    Ok(solved?)
 }
 
 /// The answer in a sentence, then the arms.
-pub(crate) fn print(terminal: &Terminal, document: &SolveDocument) -> Result<()> {
-    terminal.say(bold(&document.sentence()))?;
+pub(crate) fn print(terminal: &Terminal, document: &Mixture) -> Result<()> {
+    let headline = document.headline();
+    terminal.say(bold(&headline.answer))?;
     terminal.say("")?;
     let has_intervals = document.arms.iter().any(|arm| arm.interval.is_some());
     let mut header = vec!["arm", "weight", ""];
@@ -94,7 +93,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SolveDocument) -> Result<()>
     columns.row(row);
     terminal.say(columns.text())?;
     terminal.say("")?;
-    if let Some(certainty) = document.certainty() {
+    if let Some(certainty) = headline.certainty {
         terminal.say(certainty)?;
         terminal.say("")?;
     }

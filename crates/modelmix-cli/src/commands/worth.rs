@@ -1,10 +1,10 @@
 //! What `solve` is asked beside the best mixture, and how the answers are printed.
 
-use modelmix::Objective;
-use modelmix::document::{SolveDocument, brief};
+use modelmix::Mixture;
 use modelmix::mixture::{
-    Allowance, Budget, CheapestDocument, FrontDocument, Questions, SensitivityDocument, SubsetDocument, traded,
+    Budget, CheapestDocument, FrontDocument, Questions, SensitivityDocument, SubsetDocument, traded,
 };
+use modelmix::numbers::brief;
 
 use crate::args::SolveArgs;
 use crate::error::Result;
@@ -15,8 +15,8 @@ use crate::terminal::{Columns, Terminal, bar, bold, dim, percent};
 const SHOWN: usize = 12;
 
 pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded) -> Result<Questions> {
-    let front = args.worth.front.as_deref().map(|text| -> Result<_> {
-        let second = traded(Objective::parse(text)?);
+    let front = args.worth.front.clone().map(|second| -> Result<_> {
+        let second = traded(second);
         let second = match args.objective.bandwidth {
             Some(bandwidth) => second.with_bandwidth(bandwidth),
             None => second,
@@ -27,7 +27,7 @@ pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded) -> Result<Questio
         subsets: args.worth.subsets,
         budget: budget(args, recorded)?,
         front: front.transpose()?,
-        bandwidths: args.worth.bandwidths.as_deref().map(str::parse).transpose()?,
+        bandwidths: args.worth.bandwidths.clone(),
     })
 }
 
@@ -36,7 +36,7 @@ fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
     if worth.fees.is_empty() && worth.samples.is_none() && worth.within.is_none() {
         return Ok(None);
     }
-    let within = worth.within.as_deref().map(str::parse).transpose()?.unwrap_or(Allowance::default());
+    let within = worth.within.unwrap_or_default();
     let names = recorded.arms.names();
     let fees = inputs::by_arm("fee", &worth.fees, &recorded.arms, Some(0.0))?;
     let given = &args.objective.costs;
@@ -45,7 +45,7 @@ fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
 }
 
 /// The answers, below the table of the arms.
-pub(crate) fn print(terminal: &Terminal, document: &SolveDocument) -> Result<()> {
+pub(crate) fn print(terminal: &Terminal, document: &Mixture) -> Result<()> {
     if let Some(subsets) = &document.worth.subsets {
         print_subsets(terminal, document, subsets)?;
     }
@@ -61,7 +61,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SolveDocument) -> Result<()>
     Ok(())
 }
 
-fn print_subsets(terminal: &Terminal, document: &SolveDocument, subsets: &[SubsetDocument]) -> Result<()> {
+fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocument]) -> Result<()> {
     terminal.say("")?;
     terminal.say(bold("The best few arms"))?;
     terminal.say("")?;
@@ -97,7 +97,7 @@ fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) -> Result<()
     )))
 }
 
-fn print_front(terminal: &Terminal, document: &SolveDocument, front: &FrontDocument) -> Result<()> {
+fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) -> Result<()> {
     terminal.say("")?;
     terminal.say(bold(&format!("{} against {}", document.score.name, front.score.name)))?;
     terminal.say("")?;
@@ -123,7 +123,7 @@ fn print_front(terminal: &Terminal, document: &SolveDocument, front: &FrontDocum
     )))
 }
 
-fn print_sensitivity(terminal: &Terminal, document: &SolveDocument, tried: &SensitivityDocument) -> Result<()> {
+fn print_sensitivity(terminal: &Terminal, document: &Mixture, tried: &SensitivityDocument) -> Result<()> {
     terminal.say("")?;
     terminal.say(bold(&tried.verdict))?;
     terminal.say("")?;

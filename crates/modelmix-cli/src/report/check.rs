@@ -1,7 +1,8 @@
 //! Documents may come from files that anyone wrote: what does not fit together is refused before anything is drawn.
 
-use modelmix::document::{CurateDocument, SimulateDocument, SimulatedPolicy, SolveDocument};
 use modelmix::mixture::Worth;
+use modelmix::simulate::PolicyReport;
+use modelmix::{Curated, Mixture, SimulationReport};
 use modelmix::{Error, Result};
 
 use super::{Report, Section};
@@ -28,18 +29,14 @@ fn refuse(section: &str, problem: String, command: &str) -> Error {
     Error::Array { origin, problem: format!("{problem}; make the document again with `modelmix {command} --json`") }
 }
 
-fn solve(section: &str, document: &SolveDocument) -> Result<()> {
+fn solve(section: &str, document: &Mixture) -> Result<()> {
     let arms = document.arms.len();
     let wrong = |problem: String| Err(refuse(section, problem, "solve"));
     if arms == 0 {
         return wrong("the solution has no arms".into());
     }
-    if document.quadratic.len() != arms || document.linear.len() != arms {
-        let (rows, linear) = (document.quadratic.len(), document.linear.len());
-        return wrong(format!("there are {arms} arms, {rows} rows of K and {linear} linear terms"));
-    }
-    if let Some(row) = document.quadratic.iter().find(|row| row.len() != arms) {
-        return wrong(format!("a row of K has {} numbers for {arms} arms", row.len()));
+    if document.form.arms() != arms {
+        return wrong(format!("there are {arms} arms, and K and f are of {}", document.form.arms()));
     }
     match worth(&document.worth, arms) {
         Some(problem) => wrong(problem),
@@ -66,7 +63,7 @@ fn worth(worth: &Worth, arms: usize) -> Option<String> {
     Some(format!("a mixture has {} arms of {arms} and {} weights", used.len(), weights.len()))
 }
 
-fn simulate(section: &str, document: &SimulateDocument) -> Result<()> {
+fn simulate(section: &str, document: &SimulationReport) -> Result<()> {
     let arms = document.arms.len();
     let wrong = |problem: String| Err(refuse(section, problem, "simulate"));
     if arms == 0 || document.order.is_empty() {
@@ -85,7 +82,7 @@ fn simulate(section: &str, document: &SimulateDocument) -> Result<()> {
     Ok(())
 }
 
-fn curate(section: &str, document: &CurateDocument) -> Result<()> {
+fn curate(section: &str, document: &Curated) -> Result<()> {
     let chosen: usize = document.arms.iter().map(|arm| arm.chosen).sum();
     if document.arms.is_empty() || document.rows.len() != document.count || chosen != document.count {
         let (rows, count) = (document.rows.len(), document.count);
@@ -96,7 +93,7 @@ fn curate(section: &str, document: &CurateDocument) -> Result<()> {
 }
 
 /// What does not fit in a policy's results.
-fn misfit(policy: &SimulatedPolicy, arms: usize) -> Option<String> {
+fn misfit(policy: &PolicyReport, arms: usize) -> Option<String> {
     let rounds = policy.rounds.len();
     if rounds == 0 {
         return Some("has no rounds".into());
@@ -112,7 +109,7 @@ fn misfit(policy: &SimulatedPolicy, arms: usize) -> Option<String> {
             return Some(format!("has {count} {what} for {rounds} rounds"));
         }
     }
-    for spread in [&policy.kept_loss, &policy.kept_samples].into_iter().flatten() {
+    for spread in policy.kept.iter().flat_map(|kept| [&kept.loss, &kept.samples]) {
         if spread.mean.len() != rounds || spread.std.len() != rounds {
             let (means, stds) = (spread.mean.len(), spread.std.len());
             return Some(format!("has {means} means and {stds} deviations of what it kept for {rounds} rounds"));

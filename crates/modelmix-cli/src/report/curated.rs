@@ -1,6 +1,6 @@
 //! A curated set, as parts of the page: how many rows of each arm, what the set is worth, and which rows they are.
 
-use modelmix::document::CurateDocument;
+use modelmix::Curated;
 
 use super::charts;
 use super::numbers::{self, Digits, percent};
@@ -11,7 +11,7 @@ use super::table::{Cell, Column, Row, Table};
 /// At most so many rows stand in the table; the others are in the JSON and in the manifest.
 const ROWS: usize = 24;
 
-pub(super) fn facts(document: &CurateDocument) -> Vec<Fact> {
+pub(super) fn facts(document: &Curated) -> Vec<Fact> {
     let mut facts = vec![Fact::new("Objective", &document.objective)];
     let kernels: Vec<String> = document.kernels.iter().map(kernel).collect();
     if !kernels.is_empty() {
@@ -25,11 +25,11 @@ pub(super) fn facts(document: &CurateDocument) -> Vec<Fact> {
     facts
 }
 
-pub(super) fn blocks(document: &CurateDocument, place: &Place) -> Vec<Block> {
+pub(super) fn blocks(document: &Curated, place: &Place) -> Vec<Block> {
     vec![shares(document, place), worth(document, place), rows(document, place)]
 }
 
-fn shares(document: &CurateDocument, place: &Place) -> Block {
+fn shares(document: &Curated, place: &Place) -> Block {
     let at = &place.at;
     let cells = |(index, arm): (usize, &modelmix::curate::CuratedArm)| {
         let at = |field: &str| format!("{at}/arms/{index}/{field}");
@@ -58,7 +58,7 @@ fn shares(document: &CurateDocument, place: &Place) -> Block {
     Block::Figure(block.with_table("Shares in numbers", table))
 }
 
-fn worth(document: &CurateDocument, place: &Place) -> Block {
+fn worth(document: &Curated, place: &Place) -> Block {
     let (at, random) = (&place.at, &document.random);
     let none = std::iter::empty;
     let losses = [document.set.loss, document.mixture.loss, random.loss[0]];
@@ -102,9 +102,9 @@ fn worth(document: &CurateDocument, place: &Place) -> Block {
     ))
 }
 
-fn rows(document: &CurateDocument, place: &Place) -> Block {
+fn rows(document: &Curated, place: &Place) -> Block {
     let at = &place.at;
-    let row = |(index, row): (usize, &modelmix::document::CuratedRow)| {
+    let row = |(index, row): (usize, &modelmix::curate::CuratedRow)| {
         let cells =
             vec![Cell::text(super::names::plain(&row.arm)), Cell::count(row.row, format!("{at}/rows/{index}/row"))];
         Row::new(numbers::count(index + 1), cells)

@@ -20,7 +20,7 @@ mod table;
 mod worth;
 
 use modelmix::Result;
-use modelmix::document::{CurateDocument, ScoreDocument, SimulateDocument, SolveDocument};
+use modelmix::{Curated, Mixture, Scores, SimulationReport};
 use serde::Serialize;
 
 pub use figure::Figure;
@@ -43,14 +43,14 @@ pub struct Section {
     /// A sentence or two on what is being compared.
     pub note: Option<String>,
     /// The best mixture.
-    pub solve: Option<SolveDocument>,
+    pub solve: Option<Mixture>,
     /// Scores of the arms and of the mixture.
-    pub score: Option<ScoreDocument>,
+    pub score: Option<Scores>,
     /// How the policies did.
-    pub simulate: Option<SimulateDocument>,
+    pub simulate: Option<SimulationReport>,
     /// A curated set.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub curate: Option<CurateDocument>,
+    pub curate: Option<Curated>,
     /// Samples to look at.
     #[serde(skip)]
     pub gallery: Option<Gallery>,

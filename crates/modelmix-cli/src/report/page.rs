@@ -234,7 +234,7 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
     let place = |document: &str| Place { slug: slug.into(), at: format!("/sections/{index}/{document}") };
     let (mut answer, mut facts, mut blocks) = (None, Vec::new(), Vec::new());
     if let Some(document) = &section.solve {
-        answer = Some(document.sentence());
+        answer = Some(document.headline().answer);
         facts = solved::facts(document);
         blocks.extend(solved::blocks(document, &place("solve")));
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::document::{ScoreDocument, more_is_better};
-use modelmix::metrics::Metric;
+use modelmix::Scores;
+use modelmix::metrics::{Metric, more_is_better};
 use serde_json::Value;
 
 use super::names::pointer;
@@ -11,7 +11,7 @@ use super::numbers::{self, Digits};
 use super::page::{Block, Fact, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
 
-type Scores = BTreeMap<String, f64>;
+type Values = BTreeMap<String, f64>;
 type Errors = BTreeMap<String, Option<f64>>;
 
 /// A metric as people write it.
@@ -35,7 +35,7 @@ fn title(metric: &str) -> String {
 }
 
 /// The metrics that any row has, known ones first; spreads between subsets stand beside their metric.
-fn metrics(document: &ScoreDocument) -> Vec<String> {
+fn metrics(document: &Scores) -> Vec<String> {
     let rows =
         document.arms.iter().map(|arm| &arm.scores).chain(document.mixture.as_ref().map(|mixture| &mixture.scores));
     let mut names: Vec<String> = rows.flat_map(BTreeMap::keys).cloned().collect();
@@ -49,7 +49,7 @@ fn metrics(document: &ScoreDocument) -> Vec<String> {
 }
 
 /// The error that stands after a score, and its place: a standard error, or the spread between subsets.
-fn error(metric: &str, scores: &Scores, errors: &Errors) -> Option<(f64, String)> {
+fn error(metric: &str, scores: &Values, errors: &Errors) -> Option<(f64, String)> {
     let spread = format!("{metric}_std");
     match (errors.get(metric), scores.get(&spread)) {
         (Some(&Some(error)), _) => Some((error, format!("errors/{}", pointer(metric)))),
@@ -75,9 +75,9 @@ fn setting(value: &Value) -> String {
     }
 }
 
-pub(super) fn blocks(document: &ScoreDocument, place: &Place) -> Vec<Block> {
+pub(super) fn blocks(document: &Scores, place: &Place) -> Vec<Block> {
     let at = &place.at;
-    let mut rows: Vec<(&str, &Scores, &Errors, String)> = document
+    let mut rows: Vec<(&str, &Values, &Errors, String)> = document
         .arms
         .iter()
         .enumerate()
@@ -131,8 +131,9 @@ pub(super) fn blocks(document: &ScoreDocument, place: &Place) -> Vec<Block> {
         "Scores of the arms and of the mixture; the best of each is bold. An arrow says which way is better; ± is a standard \
          error.{spread}"
     );
-    let settings = document.settings.iter().map(|(key, value)| Fact::new(key.replace('_', " "), setting(value)));
+    let settings = serde_json::to_value(&document.settings).unwrap_or_default();
+    let fact = |(key, value): (&String, &Value)| Fact::new(key.replace('_', " "), setting(value));
     let mut block = TableBlock::new(caption, table);
-    block.settings = settings.collect();
+    block.settings = settings.as_object().into_iter().flatten().map(fact).collect();
     vec![Block::Table(block)]
 }

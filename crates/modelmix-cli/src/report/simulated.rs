@@ -1,7 +1,8 @@
 //! What `simulate` found, as parts of the page: how quickly each policy finds the mixture, and what it asked for.
 
 use modelmix::Gap;
-use modelmix::document::{SimulateDocument, SimulatedPolicy};
+use modelmix::SimulationReport;
+use modelmix::simulate::PolicyReport;
 use modelmix::simulate::{SimulatedFeatures, Spread};
 
 use super::charts::{self, policies};
@@ -15,8 +16,8 @@ use super::table::{Cell, Column, Row, Table};
 const ROWS: usize = 12;
 
 /// Who did best, in one sentence.
-pub(super) fn sentence(document: &SimulateDocument) -> Option<String> {
-    let end = |policy: &SimulatedPolicy| policy.loss.mean.last().copied().filter(|loss| loss.is_finite());
+pub(super) fn sentence(document: &SimulationReport) -> Option<String> {
+    let end = |policy: &PolicyReport| policy.loss.mean.last().copied().filter(|loss| loss.is_finite());
     let ends = policies(document).filter_map(|(name, policy)| Some((name, policy, end(policy)?)));
     let (name, policy, loss) = ends.min_by(|a, b| a.2.total_cmp(&b.2))?;
     Some(format!(
@@ -29,7 +30,7 @@ pub(super) fn sentence(document: &SimulateDocument) -> Option<String> {
     ))
 }
 
-pub(super) fn facts(document: &SimulateDocument) -> Vec<Fact> {
+pub(super) fn facts(document: &SimulationReport) -> Vec<Fact> {
     let mut facts = vec![Fact::new("Objective", &document.objective)];
     facts.extend(document.kernel.as_ref().map(|found| Fact::new("Kernel", kernel(found))));
     facts.extend(document.until.map(|until| {
@@ -43,7 +44,7 @@ pub(super) fn facts(document: &SimulateDocument) -> Vec<Fact> {
     facts
 }
 
-pub(super) fn blocks(document: &SimulateDocument, place: &Place) -> Vec<Block> {
+pub(super) fn blocks(document: &SimulationReport, place: &Place) -> Vec<Block> {
     let mut blocks = vec![ends(document, place)];
     blocks.extend(loss(document, place));
     blocks.extend(kept(document, place));
@@ -54,7 +55,7 @@ pub(super) fn blocks(document: &SimulateDocument, place: &Place) -> Vec<Block> {
 }
 
 /// What random features did, where sessions held only so many samples.
-fn features(document: &SimulateDocument, place: &Place) -> Option<Block> {
+fn features(document: &SimulationReport, place: &Place) -> Option<Block> {
     let found = || policies(document).filter_map(|(name, policy)| policy.features.map(|features| (name, features)));
     let digits =
         |value: fn(&SimulatedFeatures) -> f64| Digits::of(found().map(|(_, one)| value(&one)), std::iter::empty());
@@ -86,7 +87,7 @@ fn features(document: &SimulateDocument, place: &Place) -> Option<Block> {
 }
 
 /// "mean of 10 seeds", with what a band or a ± is.
-fn seeds(document: &SimulateDocument, deviation: &str) -> String {
+fn seeds(document: &SimulationReport, deviation: &str) -> String {
     match document.seeds {
         1 => "of one seed".into(),
         seeds => format!("mean of {seeds} seeds{deviation}"),
@@ -102,10 +103,10 @@ fn spread(spread: &Spread, index: usize, digits: Digits, at: &str) -> Cell {
     mean.within(spread.std[index], digits, format!("{at}/std/{index}"))
 }
 
-fn ends(document: &SimulateDocument, place: &Place) -> Block {
+fn ends(document: &SimulationReport, place: &Place) -> Block {
     let at = &place.at;
     let last = |spread: &Spread| (spread.mean[spread.mean.len() - 1], spread.std[spread.std.len() - 1]);
-    let digits = |of: fn(&SimulatedPolicy) -> &Spread, others: &[f64]| {
+    let digits = |of: fn(&PolicyReport) -> &Spread, others: &[f64]| {
         let means = policies(document).map(|(_, policy)| last(of(policy)).0).chain(others.iter().copied());
         Digits::of(means, policies(document).map(|(_, policy)| last(of(policy)).1))
     };
@@ -183,7 +184,7 @@ fn chosen(count: usize) -> Vec<usize> {
 }
 
 /// A quantity over rounds, a column a policy.
-fn over_rounds(document: &SimulateDocument, at: &str, field: &str, of: fn(&SimulatedPolicy) -> &Spread) -> Table {
+fn over_rounds(document: &SimulationReport, at: &str, field: &str, of: fn(&PolicyReport) -> &Spread) -> Table {
     let means = policies(document).flat_map(|(_, policy)| of(policy).mean.iter().copied());
     let errors = policies(document).flat_map(|(_, policy)| of(policy).std.iter().copied());
     let digits = Digits::of(means, errors);
@@ -202,13 +203,13 @@ fn over_rounds(document: &SimulateDocument, at: &str, field: &str, of: fn(&Simul
     Table::new("Samples", columns, rounds.iter().map(row).collect())
 }
 
-fn endings(document: &SimulateDocument, of: fn(&SimulatedPolicy) -> &Spread) -> String {
+fn endings(document: &SimulationReport, of: fn(&PolicyReport) -> &Spread) -> String {
     let ends =
         policies(document).filter_map(|(name, policy)| Some(format!("{name} {}", brief(*of(policy).mean.last()?))));
     ends.collect::<Vec<_>>().join(", ")
 }
 
-fn loss(document: &SimulateDocument, place: &Place) -> Option<Block> {
+fn loss(document: &SimulationReport, place: &Place) -> Option<Block> {
     let axis = if charts::loss_is_logarithmic(document) { " The vertical axis is logarithmic." } else { "" };
     let chart = charts::loss(document)?;
     let block = FigureBlock::new(
@@ -232,19 +233,20 @@ fn loss(document: &SimulateDocument, place: &Place) -> Option<Block> {
 }
 
 /// What was kept, where some samples were discarded.
-fn kept(document: &SimulateDocument, place: &Place) -> Option<Block> {
+fn kept(document: &SimulationReport, place: &Place) -> Option<Block> {
     let chart = charts::kept_loss(document)?;
     let at = &place.at;
-    let last = |policy: &SimulatedPolicy| policy.rounds.len() - 1;
-    let losses = || policies(document).filter_map(|(_, policy)| policy.kept_loss.as_ref().map(|loss| (policy, loss)));
+    let last = |policy: &PolicyReport| policy.rounds.len() - 1;
+    let losses = || policies(document).filter_map(|(_, policy)| policy.kept.as_ref().map(|kept| (policy, &kept.loss)));
     let digits = Digits::of(
         losses().map(|(policy, loss)| loss.mean[last(policy)]).chain([document.optimum.loss]),
         losses().map(|(policy, loss)| loss.std[last(policy)]),
     );
-    let row = |(name, policy): (&String, &SimulatedPolicy)| {
+    let row = |(name, policy): (&String, &PolicyReport)| {
         let at = format!("{at}/policies/{}", pointer(name));
-        let (loss, samples) = (policy.kept_loss.as_ref()?, policy.kept_samples.as_ref()?);
-        let reached = policy.kept_reached.map_or_else(
+        let kept = policy.kept.as_ref()?;
+        let (loss, samples) = (&kept.loss, &kept.samples);
+        let reached = kept.reached.map_or_else(
             || Cell::text("not reached"),
             |round| {
                 Cell::number(round, Digits::Decimals(usize::from(round.fract() != 0.0)), format!("{at}/kept_reached"))
@@ -285,7 +287,7 @@ fn kept(document: &SimulateDocument, place: &Place) -> Option<Block> {
     Some(Block::Figure(block.with_table("Kept samples in numbers", Table::new("Policy", columns, rows))))
 }
 
-fn regret(document: &SimulateDocument, place: &Place) -> Option<Block> {
+fn regret(document: &SimulationReport, place: &Place) -> Option<Block> {
     let chart = charts::regret(document)?;
     let block = FigureBlock::new(
         place,
@@ -304,7 +306,7 @@ fn regret(document: &SimulateDocument, place: &Place) -> Option<Block> {
     Some(Block::Figure(block.with_table("Loss above the optimum in numbers", table)))
 }
 
-fn shares(document: &SimulateDocument, place: &Place) -> Block {
+fn shares(document: &SimulationReport, place: &Place) -> Block {
     let at = &place.at;
     let ends = policies(document).map(|(name, policy)| {
         let shares = document.arms.iter().zip(&policy.weights).filter(|(_, weight)| **weight >= 0.05);

@@ -1,7 +1,7 @@
 //! What `solve` found, as parts of the page: the answer's facts, the weights, what each arm is worth, and K.
 
 use modelmix::Kernel;
-use modelmix::document::SolveDocument;
+use modelmix::Mixture;
 
 use super::charts;
 use super::numbers::{self, Digits, brief, percent};
@@ -22,7 +22,7 @@ pub(super) fn kernel(kernel: &Kernel) -> String {
     }
 }
 
-pub(super) fn facts(document: &SolveDocument) -> Vec<Fact> {
+pub(super) fn facts(document: &Mixture) -> Vec<Fact> {
     let samples: usize = document.arms.iter().map(|arm| arm.samples).sum();
     let mut facts = vec![Fact::new("Objective", &document.objective)];
     let kernels: Vec<String> = document.kernels.iter().map(kernel).collect();
@@ -38,7 +38,7 @@ pub(super) fn facts(document: &SolveDocument) -> Vec<Fact> {
 }
 
 /// The gain, with its interval.
-fn gain(document: &SolveDocument) -> String {
+fn gain(document: &Mixture) -> String {
     let interval =
         document.gain_interval.map(|[low, high]| format!(" (95% interval {} to {})", brief(low), brief(high)));
     brief(document.gain) + &interval.unwrap_or_default()
@@ -49,14 +49,14 @@ fn p_value(p: f64) -> String {
     if p < 0.001 { "p < 0.001".into() } else { format!("p = {}", brief(p)) }
 }
 
-pub(super) fn blocks(document: &SolveDocument, place: &Place) -> Vec<Block> {
+pub(super) fn blocks(document: &Mixture, place: &Place) -> Vec<Block> {
     let mut blocks = vec![weights(document, place), arms(document, place)];
     blocks.extend(kernel_means(document, place));
     blocks.extend(worth::blocks(document, place));
     blocks
 }
 
-fn weights(document: &SolveDocument, place: &Place) -> Block {
+fn weights(document: &Mixture, place: &Place) -> Block {
     let shares: Vec<String> = document
         .arms
         .iter()
@@ -80,7 +80,7 @@ fn weights(document: &SolveDocument, place: &Place) -> Block {
     ))
 }
 
-fn arms(document: &SolveDocument, place: &Place) -> Block {
+fn arms(document: &Mixture, place: &Place) -> Block {
     let (score, at) = (&document.score, &place.at);
     let intervals = document.arms.iter().any(|arm| arm.interval.is_some());
     let adds = document.arms.iter().any(|arm| arm.adds.is_some());
@@ -141,12 +141,13 @@ fn arms(document: &SolveDocument, place: &Place) -> Block {
     ))
 }
 
-fn kernel_means(document: &SolveDocument, place: &Place) -> Option<Block> {
+fn kernel_means(document: &Mixture, place: &Place) -> Option<Block> {
     let chart = charts::kernel_means(document)?;
     let at = &place.at;
-    let values = || document.quadratic.iter().flatten().copied().filter(|value| value.is_finite());
+    let values = || document.form.quadratic().iter().copied().filter(|value| value.is_finite());
     let digits = Digits::of(values(), std::iter::empty());
-    let rows = document.quadratic.iter().enumerate().map(|(index, row)| {
+    let k = document.form.rows();
+    let rows = k.iter().enumerate().map(|(index, row)| {
         let cell =
             |(other, &value): (usize, &f64)| Cell::number(value, digits, format!("{at}/quadratic/{index}/{other}"));
         Row::new(format!("{} {}", index + 1, document.arms[index].name), row.iter().enumerate().map(cell).collect())

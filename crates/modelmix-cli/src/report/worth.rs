@@ -1,8 +1,9 @@
 //! What was asked beside the best mixture, as parts of the page: the best few arms, the cheapest mixture, the
 //! objective against another, and other bandwidths.
 
-use modelmix::document::{ScoreMeaning, SolveDocument};
+use modelmix::Mixture;
 use modelmix::mixture::{CheapestDocument, FrontDocument, SensitivityDocument, SubsetDocument};
+use modelmix::objective::ScoreMeaning;
 
 use super::charts;
 use super::names::plain;
@@ -10,7 +11,7 @@ use super::numbers::{Digits, brief, percent};
 use super::page::{Block, FigureBlock, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
 
-pub(super) fn blocks(document: &SolveDocument, place: &Place) -> Vec<Block> {
+pub(super) fn blocks(document: &Mixture, place: &Place) -> Vec<Block> {
     let worth = &document.worth;
     let mut blocks = Vec::new();
     if let Some(subsets) = &worth.subsets {
@@ -28,7 +29,7 @@ pub(super) fn blocks(document: &SolveDocument, place: &Place) -> Vec<Block> {
     blocks
 }
 
-fn few(document: &SolveDocument, subsets: &[SubsetDocument], place: &Place) -> Block {
+fn few(document: &Mixture, subsets: &[SubsetDocument], place: &Place) -> Block {
     let at = &place.at;
     let none = std::iter::empty;
     let score_digits = Digits::of(subsets.iter().map(|subset| subset.score), none());
@@ -84,11 +85,11 @@ fn arrowed(score: &ScoreMeaning) -> String {
 }
 
 /// A column an arm.
-fn arm_columns(document: &SolveDocument) -> impl Iterator<Item = Column> + '_ {
+fn arm_columns(document: &Mixture) -> impl Iterator<Item = Column> + '_ {
     document.arms.iter().map(|arm| Column::new(&arm.name))
 }
 
-fn traded(document: &SolveDocument, front: &FrontDocument, place: &Place) -> Block {
+fn traded(document: &Mixture, front: &FrontDocument, place: &Place) -> Block {
     let at = &place.at;
     let none = std::iter::empty;
     let first = Digits::of(front.points.iter().map(|point| point.score), none());
@@ -128,7 +129,7 @@ fn traded(document: &SolveDocument, front: &FrontDocument, place: &Place) -> Blo
     }
 }
 
-fn bandwidths(document: &SolveDocument, tried: &SensitivityDocument, place: &Place) -> Block {
+fn bandwidths(document: &Mixture, tried: &SensitivityDocument, place: &Place) -> Block {
     let at = &place.at;
     let none = std::iter::empty;
     let scores = Digits::of(tried.points.iter().map(|point| point.score), none());

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::curate::{CuratedArm, NOTE, Proportions, RandomDraws, Tried};
-use modelmix::document::{
-    CurateDocument, CuratedMixture, CuratedRow, CuratedSet, Optimum, ScoreDocument, ScoreMeaning, ScoredArm,
-    ScoredMixture, SimulateDocument, SimulatedPolicy, SimulatedSingle, SolveDocument, SolvedArm, SolvedMixture,
-    SolvedSingle,
+use modelmix::curate::{
+    Curated, CuratedArm, CuratedMixture, CuratedRow, CuratedSet, NOTE, Proportions, RandomDraws, Tried,
 };
+use modelmix::metrics::{Metric, ScoreDefinitions, ScoredArm, ScoredMixture, Scores};
 use modelmix::mixture::{
-    CheapestDocument, FrontDocument, FrontPoint, SensitivityDocument, SensitivityPoint, SubsetDocument, Worth,
+    CheapestDocument, FrontDocument, FrontPoint, Mixture, MixtureArm, MixtureScore, SensitivityDocument,
+    SensitivityPoint, SingleArm, SubsetDocument, Worth,
 };
+use modelmix::objective::ScoreMeaning;
 use modelmix::session::{SELECTION_NOTE, Selection};
-use modelmix::simulate::{Reached, Spread, Stopped};
-use modelmix::{Gap, Kernel, Until};
+use modelmix::simulate::{
+    KeptReport, Optimum, PolicyReport, Reached, SimulatedSingle, SimulationReport, Spread, Stopped,
+};
+use modelmix::{Gap, Kernel, Quadratic, Until};
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Section};
 
 /// Names that would break out of a page that believed them.
@@ -42,7 +44,7 @@ pub(crate) fn section(name: &str, arms: &[String], policies: &[&str]) -> Section
     Section {
         name: name.into(),
         note: Some("Made up by formulas, to see how a report looks.".into()),
-        solve: Some(solve(arms).with_worth(worth(arms))),
+        solve: Some(Mixture { worth: worth(arms), ..solve(arms) }),
         score: Some(score(arms)),
         simulate: Some(simulate(arms, policies)),
         ..Section::default()
@@ -54,7 +56,7 @@ pub(crate) fn curated(name: &str, arms: &[String]) -> Section {
     Section { name: name.into(), curate: Some(curate(arms)), ..Section::default() }
 }
 
-pub(crate) fn curate(names: &[String]) -> CurateDocument {
+pub(crate) fn curate(names: &[String]) -> Curated {
     let arms: Vec<CuratedArm> = names
         .iter()
         .zip(weights(names.len()))
@@ -73,7 +75,7 @@ pub(crate) fn curate(names: &[String]) -> CurateDocument {
     let rows =
         arms.iter().flat_map(|arm| (0..arm.chosen).map(|row| CuratedRow { arm: arm.name.clone(), row: 37 * row }));
     let tried = |proportions, loss| Tried { proportions, before: 0.0019, loss, exchanges: 31, settled: true };
-    CurateDocument {
+    Curated {
         version: "0.1.0".into(),
         objective: "kid".into(),
         kernels: vec![Kernel::Gaussian { bandwidth: 20.0 }],
@@ -92,13 +94,13 @@ pub(crate) fn curate(names: &[String]) -> CurateDocument {
     }
 }
 
-pub(crate) fn solve(names: &[String]) -> SolveDocument {
+pub(crate) fn solve(names: &[String]) -> Mixture {
     let weights = weights(names.len());
-    let arms: Vec<SolvedArm> = names
+    let arms: Vec<MixtureArm> = names
         .iter()
         .zip(&weights)
         .enumerate()
-        .map(|(index, (name, &weight))| SolvedArm {
+        .map(|(index, (name, &weight))| MixtureArm {
             name: name.clone(),
             samples: 1500 + 137 * index,
             weight,
@@ -113,23 +115,23 @@ pub(crate) fn solve(names: &[String]) -> SolveDocument {
         .map(|row| {
             let value =
                 |column: usize| 0.41 + 0.32 * (-(row.abs_diff(column) as f64)).exp() + 0.002 * (row + column) as f64;
-            (0..names.len()).map(value).collect()
+            (0..names.len()).map(value).collect::<Vec<f64>>()
         })
-        .collect();
-    SolveDocument {
+        .collect::<Vec<_>>()
+        .concat();
+    Mixture {
         version: "0.1.0".into(),
         objective: "kid".into(),
         kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
         kernels: vec![Kernel::Gaussian { bandwidth: 20.0 }],
         score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
-        best_single: SolvedSingle { name: arms[0].name.clone(), loss: arms[0].loss, score: arms[0].score },
-        mixture: SolvedMixture { loss: 0.0021, score: 0.152, gap: 3.1e-17, terms: Vec::new() },
+        best_single: SingleArm { name: arms[0].name.clone(), loss: arms[0].loss, score: arms[0].score },
+        mixture: MixtureScore { loss: 0.0021, score: 0.152, gap: 3.1e-17, terms: Vec::new() },
         gain: 0.0176,
         gain_interval: Some([0.0171, 0.0183]),
         p_value: Some(0.0004),
-        linear: vec![-0.5; names.len()],
+        form: Quadratic::new(quadratic, vec![-0.5; names.len()]).expect("it is symmetric"),
         constant: 0.25,
-        quadratic,
         arms,
         worth: Worth::default(),
     }
@@ -228,7 +230,7 @@ fn scores(index: f64) -> (BTreeMap<String, f64>, BTreeMap<String, Option<f64>>) 
     (scores, errors.collect())
 }
 
-pub(crate) fn score(names: &[String]) -> ScoreDocument {
+pub(crate) fn score(names: &[String]) -> Scores {
     let arms = names.iter().enumerate().map(|(index, name)| {
         let (scores, errors) = scores(index as f64);
         ScoredArm { name: name.clone(), samples: 1500, scores, errors }
@@ -236,16 +238,18 @@ pub(crate) fn score(names: &[String]) -> ScoreDocument {
     let (scores, errors) = scores(names.len() as f64 + 2.0);
     let weights = names.iter().cloned().zip(weights(names.len())).collect();
     let mixture = ScoredMixture { weights, effective_samples: 4012.0, scores, errors };
-    let settings = [("neighbours", serde_json::json!(5)), ("kernel", serde_json::json!("gaussian(bandwidth=20)"))];
-    ScoreDocument {
-        version: "0.1.0".into(),
-        arms: arms.collect(),
-        mixture: Some(mixture),
-        settings: settings.into_iter().map(|(key, value)| (key.to_string(), value)).collect(),
-    }
+    let settings = ScoreDefinitions {
+        metrics: Metric::TABLE.to_vec(),
+        kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
+        vendi: None,
+        kid: None,
+        neighbours: Some(5),
+        closed_balls: Some(false),
+    };
+    Scores { version: "0.1.0".into(), arms: arms.collect(), mixture: Some(mixture), settings }
 }
 
-pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument {
+pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulationReport {
     let best = weights(names.len());
     let count = names.len() as f64;
     let rounds: Vec<usize> = (1..=100).map(|step| 10 * step).collect();
@@ -260,7 +264,7 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument 
             best.iter().map(|weight| left(round) / count + (1.0 - left(round)) * weight).collect()
         };
         let shares: Vec<Vec<f64>> = rounds.iter().map(share).collect();
-        SimulatedPolicy {
+        PolicyReport {
             weights: shares[shares.len() - 1].clone(),
             loss: Spread { mean: loss, std: std(0.012) },
             regret: Spread { mean: regret, std: std(0.002) },
@@ -273,12 +277,10 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument 
             },
             stopped: Some(Stopped { round: (index < 2).then_some(7.5 * slow), share: 0.9, wrong: 0.0 }),
             features: None,
-            kept_loss: None,
-            kept_samples: None,
-            kept_reached: None,
+            kept: None,
         }
     };
-    SimulateDocument {
+    SimulationReport {
         version: "0.1.0".into(),
         objective: "kid".into(),
         kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
@@ -299,16 +301,18 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulateDocument 
 }
 
 /// The same of policies that kept the better half of their samples.
-pub(crate) fn selected(names: &[String], policies: &[&str]) -> SimulateDocument {
+pub(crate) fn selected(names: &[String], policies: &[&str]) -> SimulationReport {
     let mut document = simulate(names, policies);
     (document.select, document.note) = (Some(Selection::BetterHalf), Some(SELECTION_NOTE.into()));
     for (index, policy) in document.policies.values_mut().enumerate() {
         let below = |loss: &f64| loss - 0.0007 + 0.0001 * index as f64;
         let halves = policy.rounds.iter().map(|&round| (round as f64 / 2.0).round()).collect();
         let std = vec![0.0002; policy.rounds.len()];
-        policy.kept_loss = Some(Spread { mean: policy.loss.mean.iter().map(below).collect(), std: std.clone() });
-        policy.kept_samples = Some(Spread { mean: halves, std });
-        policy.kept_reached = (index < 2).then_some(310.5);
+        policy.kept = Some(KeptReport {
+            loss: Spread { mean: policy.loss.mean.iter().map(below).collect(), std: std.clone() },
+            samples: Spread { mean: halves, std },
+            reached: (index < 2).then_some(310.5),
+        });
     }
     document
 }

@@ -20,6 +20,7 @@ const FOR_GAIN: f64 = 0.2;
 
 /// How far from the optimum is near enough.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub enum Gap {
     /// So large a share of the gain, the best single arm's loss less that of the best mixture: `5%`.
@@ -30,6 +31,7 @@ pub enum Gap {
 
 /// What is to be near the optimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Certified {
     /// The weights that a report gives.
@@ -41,6 +43,7 @@ pub enum Certified {
 
 /// When a session may stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Until {
     /// How near.

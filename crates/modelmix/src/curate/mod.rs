@@ -11,14 +11,15 @@ mod candidates;
 mod evaluate;
 mod herding;
 mod quotas;
+mod result;
 
 use serde::{Deserialize, Serialize};
 
 use crate::arms::RecordedArms;
 use crate::error::{Error, Result};
-use crate::kernel::Kernel;
 use crate::loss::Loss;
-use crate::mixture::{self, Mixture, TermValue};
+use crate::mixture::{self, score};
+use crate::objective::ScoreMeaning;
 use crate::random::Random;
 use crate::simplex::Bounds;
 use crate::text::nearest;
@@ -27,12 +28,15 @@ use evaluate::{Evaluation, Terms};
 use herding::Selection;
 use quotas::Limits;
 
+pub use result::{Curated, CuratedArm, CuratedMixture, CuratedRow, CuratedSet, RandomDraws, Tried};
+
 /// What everyone who is handed a curated set must know.
 pub const NOTE: &str = "A curated set is no longer an i.i.d. mixture: its rows were chosen to fit the objective together, so its \
 score flatters it and says nothing of the next sample; judge it by a metric or a reference that did not choose it.";
 
 /// Which shares of the arms a curated set may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Proportions {
     /// Both are tried, and the better set is kept.
@@ -45,6 +49,9 @@ pub enum Proportions {
 }
 
 impl Proportions {
+    /// All of them.
+    pub const ALL: [Proportions; 3] = [Proportions::Best, Proportions::Mixture, Proportions::Free];
+
     /// As users write it.
     pub fn name(self) -> &'static str {
         match self {
@@ -59,9 +66,8 @@ impl std::str::FromStr for Proportions {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let all = [Proportions::Best, Proportions::Mixture, Proportions::Free];
-        all.into_iter().find(|one| one.name() == text).ok_or_else(|| {
-            let hint = nearest(text, &all.map(Proportions::name));
+        Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+            let hint = nearest(text, &Self::ALL.map(Proportions::name));
             let hint = hint.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
             Error::setting("proportions", format!("\"{text}\""), format!("best, mixture or free{hint}"))
         })
@@ -92,76 +98,6 @@ impl Default for Curation {
     }
 }
 
-/// The chosen rows, and what they are worth.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Curated {
-    /// The objective, as it was written.
-    pub objective: String,
-    /// The kernels, bandwidths found, one for every quadratic term.
-    pub kernels: Vec<Kernel>,
-    /// The arms in the order given.
-    pub arms: Vec<CuratedArm>,
-    /// Arm and row of each, as indices, in the order chosen; a row that came in by an exchange has the place of the other.
-    pub rows: Vec<(usize, usize)>,
-    /// How the set that was kept was found: in the mixture's proportions or free ones.
-    pub proportions: Proportions,
-    /// All that was tried, the set that was kept among it.
-    pub tried: Vec<Tried>,
-    /// L(S) of the set, as V-statistic, the constant included.
-    pub loss: f64,
-    /// The same as U-statistic: what tools print that leave out self-pairs. It is not unbiased for rows that were chosen.
-    pub unbiased_loss: f64,
-    /// What each term of the objective comes to for the set.
-    pub terms: Vec<TermValue>,
-    /// The optimal mixture of all samples, which says the proportions.
-    pub mixture: Mixture,
-    /// Sets of the same size, drawn at random.
-    pub random: RandomDraws,
-    /// How many rows were looked at: all, or a pool of them.
-    pub candidates: usize,
-}
-
-/// An arm of a [`Curated`] set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CuratedArm {
-    /// Its name.
-    pub name: String,
-    /// How many samples it has.
-    pub samples: usize,
-    /// Its weight in the optimal mixture.
-    pub weight: f64,
-    /// How many of its samples were chosen.
-    pub chosen: usize,
-    /// Its share in the set.
-    pub share: f64,
-}
-
-/// A set that was found on the way.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
-    /// In which proportions.
-    pub proportions: Proportions,
-    /// Its loss before any exchange: after herding, or that of the set that it started from.
-    pub before: f64,
-    /// Its loss.
-    pub loss: f64,
-    /// How many rows were exchanged.
-    pub exchanges: usize,
-    /// Whether no single exchange makes it better any more.
-    pub settled: bool,
-}
-
-/// How sets of the same size do that are drawn at random: from every arm as many rows as the mixture's proportions say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RandomDraws {
-    /// How many were drawn.
-    pub draws: usize,
-    /// Mean and sample standard deviation of their losses.
-    pub loss: [f64; 2],
-    /// The same of the first term's score.
-    pub score: [f64; 2],
-}
-
 /// Chooses `settings.count` rows of the arms whose loss is as small as can be found.
 ///
 /// ```
@@ -172,7 +108,7 @@ pub struct RandomDraws {
 /// let arms = RecordedArms::new(vec![RecordedArm::new("often", often), RecordedArm::new("seldom", seldom)])?;
 /// let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().arms(&arms))?;
 /// let set = curate(&arms, &loss, &Curation { count: 4, ..Curation::default() })?;
-/// assert!(set.terms[0].score > 3.99); // one of each kind
+/// assert!(set.set.score > 3.99); // one of each kind
 /// # Ok::<(), modelmix::Error>(())
 /// ```
 ///
@@ -235,19 +171,28 @@ pub fn curate_within(
         chosen: counts(index),
         share: counts(index) as f64 / settings.count as f64,
     };
+    let row = |&(arm, row): &(usize, usize)| CuratedRow { arm: mixture.arms[arm].name.clone(), row };
     Ok(Curated {
+        version: crate::VERSION.into(),
         objective: loss.objective().to_string(),
         kernels: loss.kernels(),
-        arms: mixture.arms.iter().enumerate().map(curated).collect(),
-        random: random_draws(arms, &terms, &quotas.least, settings),
-        rows,
-        proportions: kept,
-        tried,
-        loss: found.loss,
-        unbiased_loss: found.unbiased_loss,
-        terms: found.terms,
-        mixture,
+        score: ScoreMeaning::of(loss.objective()),
+        note: NOTE.into(),
+        count: rows.len(),
         candidates: candidates.len(),
+        seed: settings.seed,
+        proportions: kept,
+        arms: mixture.arms.iter().enumerate().map(curated).collect(),
+        set: CuratedSet {
+            loss: found.loss,
+            unbiased_loss: found.unbiased_loss,
+            score: score(&found.terms, found.loss),
+            terms: found.terms,
+        },
+        mixture: CuratedMixture { loss: mixture.mixture.loss, score: mixture.mixture.score, gap: mixture.mixture.gap },
+        random: random_draws(arms, &terms, &quotas.least, settings),
+        tried,
+        rows: rows.iter().map(row).collect(),
     })
 }
 
@@ -295,9 +240,5 @@ fn random_draws(arms: &RecordedArms, terms: &Terms<'_>, quotas: &[usize], settin
         let squares: f64 = drawn.iter().map(|one| (value(one) - mean).powi(2)).sum();
         [mean, (squares / (drawn.len() - 1) as f64).sqrt()]
     };
-    RandomDraws {
-        draws: drawn.len(),
-        loss: spread(&|one| one.loss),
-        score: spread(&|one| one.terms.first().map_or(one.loss, |term| term.score)),
-    }
+    RandomDraws { draws: drawn.len(), loss: spread(&|one| one.loss), score: spread(&|one| score(&one.terms, one.loss)) }
 }

@@ -19,6 +19,7 @@ use crate::text::nearest;
 /// # Ok::<(), modelmix::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub enum Quantity {
     /// `best single`: the name of the best single arm.
@@ -69,6 +70,7 @@ pub enum Percent {
 
 /// What is required of a quantity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Requirement {
     /// `{ value = 0.37, tolerance = 0.01 }`.
@@ -94,6 +96,7 @@ pub enum Requirement {
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Measured {
     /// A number.
@@ -106,6 +109,7 @@ pub enum Measured {
 
 /// An expectation and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
     /// The quantity.
     pub what: Quantity,
@@ -210,14 +214,14 @@ impl Quantity {
             Quantity::Weight(name) => results.solve?.arms.iter().find(|arm| arm.name == *name).map(|arm| arm.weight),
             Quantity::Score(subject) | Quantity::Loss(subject) => {
                 let solve = results.solve?;
-                let (score, loss) = match subject {
-                    Subject::Mixture => (solve.mixture.score, solve.mixture.loss),
-                    Subject::BestSingle => (solve.best_single.score, solve.best_single.loss),
+                let (terms, loss) = match subject {
+                    Subject::Mixture => (&solve.mixture.terms, solve.mixture.loss),
+                    Subject::BestSingle => (&solve.best_arm().terms, solve.best_single.loss),
                     Subject::Arm(name) => {
-                        solve.arms.iter().find(|arm| arm.name == *name).map(|arm| (arm.score, arm.loss))?
+                        solve.arms.iter().find(|arm| arm.name == *name).map(|arm| (&arm.terms, arm.loss))?
                     }
                 };
-                Some(if matches!(self, Quantity::Score(_)) { score } else { loss })
+                if matches!(self, Quantity::Score(_)) { terms.first().map(|term| term.score) } else { Some(loss) }
             }
             Quantity::Metric(metric, subject) => {
                 let table = results.score?;

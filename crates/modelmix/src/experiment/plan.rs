@@ -9,15 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::expected::{Check, Quantity, Requirement};
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::compute::Cpu;
-use crate::document::{ScoreDocument, SimulateDocument, SolveDocument};
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::load::{self, ArmSource};
 use crate::loss::{Inputs, Loss};
-use crate::metrics::{Metric, ScoreSettings};
+use crate::metrics::{Metric, ScoreSettings, Scores, score_watched};
 use crate::mixture::{Mixture, solve};
 use crate::objective::Objective;
-use crate::simulate::{Simulation, simulate};
+use crate::simulate::{Simulation, SimulationReport, simulate};
 use crate::text::nearest;
 
 /// An experiment in which everything is right that can be known without reading features; made by
@@ -67,11 +66,11 @@ pub struct Outcome {
     /// What was asked, in words.
     pub about: String,
     /// The best mixture.
-    pub solve: Option<SolveDocument>,
+    pub solve: Option<Mixture>,
     /// The scores of the arms and of the mixture.
-    pub score: Option<ScoreDocument>,
+    pub score: Option<Scores>,
     /// How the policies did.
-    pub simulate: Option<SimulateDocument>,
+    pub simulate: Option<SimulationReport>,
     /// What was expected, and what was measured.
     pub checks: Vec<Check>,
 }
@@ -85,9 +84,9 @@ impl Outcome {
 
 /// What checks look at.
 pub(super) struct Results<'a> {
-    pub(super) solve: Option<&'a SolveDocument>,
-    pub(super) score: Option<&'a ScoreDocument>,
-    pub(super) simulate: Option<&'a SimulateDocument>,
+    pub(super) solve: Option<&'a Mixture>,
+    pub(super) score: Option<&'a Scores>,
+    pub(super) simulate: Option<&'a SimulationReport>,
 }
 
 impl Plan {
@@ -156,14 +155,19 @@ impl Plan {
         if let Some(simulation) = &self.simulation {
             progress(Stage::Simulating { runs: simulation.policies.len() * simulation.seeds });
             let simulation = Simulation { threads: Some(threads), ..simulation.clone() };
-            let report = simulate(&arms, &loss, &simulation)?;
-            simulated = Some(SimulateDocument::new(&report, &self.objective, simulation.seeds, simulation.seed));
+            simulated = Some(simulate(&arms, &loss, &simulation)?);
         }
 
-        let solve = mixture.map(|mixture| SolveDocument::new(&mixture, &self.objective));
-        let results = Results { solve: solve.as_ref(), score: score.as_ref(), simulate: simulated.as_ref() };
+        let results = Results { solve: mixture.as_ref(), score: score.as_ref(), simulate: simulated.as_ref() };
         let checks = self.expected.iter().map(|(what, required)| Check::of(what, required, &results)).collect();
-        Ok(Outcome { name: self.name.clone(), about: self.about.clone(), solve, score, simulate: simulated, checks })
+        Ok(Outcome {
+            name: self.name.clone(),
+            about: self.about.clone(),
+            solve: mixture,
+            score,
+            simulate: simulated,
+            checks,
+        })
     }
 
     fn refuse(&self, problem: impl Into<String>) -> Error {
@@ -231,7 +235,7 @@ impl Plan {
         mixture: &Mixture,
         threads: usize,
         progress: &mut dyn FnMut(Stage),
-    ) -> Result<ScoreDocument> {
+    ) -> Result<Scores> {
         let kernel = self.objective.terms().iter().find_map(|term| *term.measure.kernel()?).unwrap_or_default();
         let settings = ScoreSettings { metrics: self.metrics.clone(), kernel, ..ScoreSettings::default() };
         let (of, at) = (arms.len() + 1, Cell::new(0));
@@ -242,7 +246,7 @@ impl Plan {
                 progress.borrow_mut()(Stage::Scoring { pool, of });
             }
         };
-        ScoreDocument::score(arms, reference, settings, Some(&mixture.weights()), threads, &done)
+        score_watched(arms, reference, &settings, Some(&mixture.weights()), threads, &done)
             .map_err(|error| self.wrap(error))
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::compute::Backend;
-use crate::error::{Error, Result};
+use crate::error::{Error, Input, Result};
 use crate::features::{Features, HalfRows, Rows};
 use crate::kernel::Kernel;
 use crate::metrics::Moments;
@@ -133,9 +133,11 @@ impl Loss {
         });
         match costs {
             None => Ok(()),
-            Some(costs) => {
-                Err(Error::missing("cost", format!("one cost an arm: {costs} costs were given for {arms} arms")))
-            }
+            Some(costs) => Err(Error::missing_input(
+                Input::Costs,
+                "cost",
+                format!("one cost an arm: {costs} costs were given for {arms} arms"),
+            )),
         }
     }
 
@@ -366,13 +368,15 @@ impl Loss {
                 let values = scores.get(name).ok_or_else(|| {
                     let hint =
                         nearest(name, &MEASURES).map_or(String::new(), |near| format!(" (or did you mean {near}?)"));
-                    Error::missing(
+                    Error::missing_input(
+                        Input::Scores,
                         format!("score {name}"),
                         format!("a value for every sample{hint}; the terms that need none are {}", MEASURES.join(", ")),
                     )
                 })?;
                 if values.len() != rows.len() {
-                    return Err(Error::missing(
+                    return Err(Error::missing_input(
+                        Input::Scores,
                         format!("score {name}"),
                         format!("one value a sample: {} values were given for {} samples", values.len(), rows.len()),
                     ));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Linear, Loss, PreparedTerm, Smooth};
 use crate::arms::{RecordedArms, check_rows};
 use crate::compute::{Backend, Cpu};
-use crate::error::{Error, Result};
+use crate::error::{Error, Input, Result};
 use crate::features::Features;
 use crate::kernel::{Kernel, KernelSpec, median_distance};
 use crate::metrics::Moments;
@@ -207,10 +207,13 @@ impl<'a> TermBuilder<'a> {
                 term.linear = Some(Linear::Density(*neighbours, self.radii(measure, *neighbours)?));
             }
             Measure::Cost => {
-                let costs =
-                    self.costs.clone().ok_or_else(|| Error::missing("cost", "the cost of a sample of each arm"))?;
+                let costs = self
+                    .costs
+                    .clone()
+                    .ok_or_else(|| Error::missing_input(Input::Costs, "cost", "the cost of a sample of each arm"))?;
                 if let Some(arms) = self.arms.map(RecordedArms::len).filter(|&arms| arms != costs.len()) {
-                    return Err(Error::missing(
+                    return Err(Error::missing_input(
+                        Input::Costs,
                         "cost",
                         format!("one cost an arm: {} costs were given for {arms} arms", costs.len()),
                     ));
@@ -228,8 +231,10 @@ impl<'a> TermBuilder<'a> {
     }
 
     fn reference(&self, what: &str) -> Result<&'a Features> {
-        self.reference
-            .ok_or_else(|| Error::missing(what, "a reference set: features of real samples from the same encoder"))
+        self.reference.ok_or_else(|| {
+            let needs = "a reference set: features of real samples from the same encoder";
+            Error::missing_input(Input::Reference, what, needs)
+        })
     }
 
     fn kernel(&self, spec: &Option<KernelSpec>) -> Result<Kernel> {

@@ -1,5 +1,7 @@
 //! The Kernel Inception Distance over subsets, as tools define it.
 
+use serde::{Deserialize, Serialize};
+
 use super::estimate::mean_and_variance;
 use super::{ErrorBy, Estimate, NumPyRandom, Pool, check};
 use crate::compute::{Backend, check_stopped};
@@ -9,7 +11,8 @@ use crate::kernel::Kernel;
 use crate::random::Random;
 
 /// How KID's subsets are drawn.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KidSettings {
     /// How many subsets.
     pub subsets: usize,

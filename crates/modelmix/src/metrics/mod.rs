@@ -32,6 +32,7 @@ mod pool;
 mod prdc;
 mod rke;
 mod score;
+mod scores;
 mod vendi;
 
 pub use estimate::{ErrorBy, Estimate};
@@ -44,4 +45,7 @@ pub use pool::{Part, Pool};
 pub use prdc::{NEIGHBOURS, Neighbourhoods, Prdc, ReferenceBalls, prdc};
 pub use rke::{Rke, rke};
 pub use score::{Metric, Preset, ScoreSettings, ScoreTable, Scorer};
+pub use scores::{
+    ScoreDefinitions, ScoredArm, ScoredMixture, Scores, VendiDefinition, by_name, more_is_better, score, score_watched,
+};
 pub use vendi::{LARGEST_MATRIX, vendi, vendi_estimate};

@@ -12,13 +12,14 @@ use super::{
     vendi_estimate,
 };
 use crate::compute::{Cpu, Double};
-use crate::error::{Error, Result};
+use crate::error::{Error, Input, Result};
 use crate::features::Features;
 use crate::kernel::{Kernel, KernelSpec, median_distance};
 use crate::text::nearest;
 
 /// A metric by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// The RKE mode count.
@@ -264,7 +265,8 @@ impl<'a> Scorer<'a> {
     ) -> Result<Self> {
         let has = |metrics: &[Metric]| metrics.iter().any(|metric| settings.metrics.contains(metric));
         if let Some(metric) = settings.metrics.iter().find(|metric| metric.needs_reference() && reference.is_none()) {
-            return Err(Error::missing(
+            return Err(Error::missing_input(
+                Input::Reference,
                 metric.name(),
                 "a reference set: features of real samples from the same encoder; rke and vendi need none",
             ));

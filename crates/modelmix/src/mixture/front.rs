@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::program::Program;
-use super::worth::score;
+use super::score;
 use crate::compute::check_stopped;
 use crate::error::Result;
 use crate::objective::{Measure, Objective, ScoreMeaning};
@@ -26,6 +26,7 @@ pub fn traded(objective: Objective) -> Objective {
 
 /// The mixtures that are best for A + λB with some λ between 0 and ∞.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FrontDocument {
     /// B, as it is minimised.
     pub objective: String,
@@ -39,6 +40,7 @@ pub struct FrontDocument {
 
 /// A mixture of a [`FrontDocument`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FrontPoint {
     /// A λ that it is best for; none where only B counts.
     pub multiplier: Option<f64>,
@@ -46,11 +48,11 @@ pub struct FrontPoint {
     pub weights: Vec<f64>,
     /// A of it.
     pub loss: f64,
-    /// The score of A's first term.
+    /// A's score.
     pub score: f64,
     /// B of it.
     pub second_loss: f64,
-    /// The score of B's first term.
+    /// B's score.
     pub second_score: f64,
 }
 

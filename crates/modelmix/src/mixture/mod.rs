@@ -1,7 +1,9 @@
 //! Offline: recorded arms and a loss → the best weights, what every arm and the mixture score, and what each arm adds.
+//! [`Mixture`] is the document that `modelmix solve --json` prints.
 
 mod forms;
 mod front;
+mod headline;
 mod program;
 mod sensitivity;
 mod worth;
@@ -12,56 +14,66 @@ use crate::arms::RecordedArms;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::loss::{Linear, Loss, PreparedTerm};
+use crate::objective::ScoreMeaning;
 use crate::quadratic::Quadratic;
 use crate::simplex::Bounds;
 use program::Program;
 
 pub use forms::{TermForm, forms, statistics};
 pub use front::{FrontDocument, FrontPoint, traded};
+pub use headline::Headline;
 pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
 pub use worth::{Allowance, Budget, CheapestDocument, Questions, SubsetDocument, Worth, solve_asking};
 
 /// The best mixture of recorded arms, with everything that a report needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mixture {
-    /// The objective, as it was written.
+    /// The version of modelmix that computed it.
+    pub version: String,
+    /// The objective, as it was written, with the bandwidth given.
     pub objective: String,
+    /// The kernel of the first term that has one, its bandwidth found.
+    pub kernel: Option<Kernel>,
     /// The kernels, bandwidths found, one for every term that has one.
     pub kernels: Vec<Kernel>,
+    /// What `score` is, of the arms and of the mixture.
+    pub score: ScoreMeaning,
     /// The arms in the order given.
     pub arms: Vec<MixtureArm>,
-    /// The loss of the mixture, as V-statistic, constants included.
-    pub loss: f64,
-    /// A proof: no mixture of these samples has a loss less than `loss − gap`.
-    pub gap: f64,
-    /// What each term of the objective comes to for the mixture.
-    pub terms: Vec<TermValue>,
-    /// The best single arm, as an index into `arms`.
-    pub best_single: usize,
+    /// The mixture.
+    pub mixture: MixtureScore,
+    /// The arm with the smallest loss alone.
+    pub best_single: SingleArm,
     /// The best single arm's loss less the mixture's.
     pub gain: f64,
-    /// A 95% interval for the gain of the models themselves, of which samples are a part; nothing with `fid` or `vendi` in the
-    /// objective, with one arm, or where an arm has fewer than two samples. It is unbiased where `gain`, found and
+    /// A 95% interval for the gain of the models themselves, of which samples are a part; none with `fid` or `vendi` in the
+    /// objective, with one arm, or if an arm has fewer than two samples. It is unbiased; `gain`, found and
     /// measured on the same samples, is a little too large.
     #[serde(default)]
     pub gain_interval: Option<[f64; 2]>,
-    /// How likely samples that speak so much for mixing are where some single model is as good as any mixture: at most so;
-    /// nothing as above.
+    /// The p-value of the hypothesis that some single model is as good as any mixture; none as above.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub p_value: Option<f64>,
     /// Whether there are intervals and a p-value, and why not if there are none.
     #[serde(default)]
     pub intervals: Intervals,
     /// K̂ and f̂ (V-statistics) of the quadratic and linear terms; smooth terms have no part in them.
+    #[serde(flatten)]
     pub form: Quadratic,
     /// What is added to αᵀKα + fᵀα to make a loss of the quadratic and linear terms.
     pub constant: f64,
+    /// Answers to the questions that were asked beside.
+    #[serde(flatten)]
+    pub worth: Worth,
 }
 
 /// Whether a [`Mixture`] has confidence intervals and a p-value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Intervals {
     /// It has.
     #[default]
@@ -112,26 +124,59 @@ impl Default for SolveSettings {
 
 /// One arm of a [`Mixture`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MixtureArm {
     /// Its name.
     pub name: String,
     /// How many samples it has.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub samples: usize,
     /// Its share in the mixture.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub weight: f64,
-    /// A 95% interval for its share in the best mixture of the models themselves; nothing with `fid` or `vendi` in the
-    /// objective, or where an arm has fewer than two samples.
+    /// A 95% interval for its share in the best mixture of the models themselves; none with `fid` or `vendi` in the
+    /// objective, or if an arm has fewer than two samples.
     pub interval: Option<[f64; 2]>,
     /// Its loss alone, constants included.
     pub loss: f64,
-    /// What each term of the objective comes to for the arm alone.
-    pub terms: Vec<TermValue>,
-    /// How much worse the best mixture is without it; nothing where it is the only arm.
+    /// Its score alone.
+    pub score: f64,
+    /// How much worse the best mixture is without it; none if it is the only arm.
     pub adds: Option<f64>,
+    /// The value of each term of the objective for the arm alone.
+    pub terms: Vec<TermValue>,
 }
 
-/// What a term of the objective comes to.
+/// What the mixture of a [`Mixture`] comes to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MixtureScore {
+    /// Its loss, as V-statistic, constants included.
+    pub loss: f64,
+    /// Its score.
+    pub score: f64,
+    /// The duality gap: no mixture of these samples has a loss below `loss − gap`.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0)))]
+    pub gap: f64,
+    /// The value of each term of the objective.
+    pub terms: Vec<TermValue>,
+}
+
+/// The best single arm of a [`Mixture`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SingleArm {
+    /// Its name.
+    pub name: String,
+    /// Its loss.
+    pub loss: f64,
+    /// Its score.
+    pub score: f64,
+}
+
+/// The value of a term of the objective.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TermValue {
     /// The term, without its weight.
     pub term: String,
@@ -153,7 +198,23 @@ impl Mixture {
 
     /// The best single arm.
     pub fn best_arm(&self) -> &MixtureArm {
-        &self.arms[self.best_single]
+        &self.arms[self.best_index()]
+    }
+
+    /// Which arm that is, as an index into `arms`.
+    pub(crate) fn best_index(&self) -> usize {
+        self.arms
+            .iter()
+            .position(|arm| arm.name == self.best_single.name)
+            .expect("the best single arm is one of the arms")
+    }
+}
+
+/// The score that people read (see [`ScoreMeaning::of`]): that of the only term, or the loss of several.
+pub(crate) fn score(terms: &[TermValue], loss: f64) -> f64 {
+    match terms {
+        [term] => term.score,
+        _ => loss,
     }
 }
 
@@ -180,7 +241,7 @@ pub fn pairs(arms: &RecordedArms, loss: &Loss) -> u64 {
 /// let arms = RecordedArms::new(vec![RecordedArm::new("left", left), RecordedArm::new("right", right)])?;
 /// let best = solve(&arms, &Objective::vendi().prepare(Inputs::new().arms(&arms))?)?;
 /// assert!((best.arms[0].weight - 2.0 / 3.0).abs() < 1e-6);
-/// assert!((best.terms[0].score - 3.0).abs() < 1e-9); // three kinds in all
+/// assert!((best.mixture.score - 3.0).abs() < 1e-9); // three kinds in all
 /// # Ok::<(), modelmix::Error>(())
 /// ```
 ///
@@ -248,6 +309,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
             weight: best.weights[index],
             interval: None,
             loss: value + program.constant(),
+            score: score(&terms, value + program.constant()),
             terms,
             adds: match bounds.without(index) {
                 None => None,
@@ -258,19 +320,24 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
         });
     }
     let best_single = (0..arms.len()).min_by(|&a, &b| alone[a].total_cmp(&alone[b])).unwrap_or(0);
+    let (kernels, loss_value) = (loss.kernels(), best.value + program.constant());
+    let terms = program.at(&best.weights).1;
+    let single = &reports[best_single];
     Ok(Mixture {
+        version: crate::VERSION.into(),
         objective: loss.objective().to_string(),
-        kernels: loss.kernels(),
+        kernel: kernels.first().copied(),
+        kernels,
+        score: ScoreMeaning::of(loss.objective()),
+        best_single: SingleArm { name: single.name.clone(), loss: single.loss, score: single.score },
         arms: reports,
-        loss: best.value + program.constant(),
-        gap: best.gap,
-        terms: program.at(&best.weights).1,
-        best_single,
+        mixture: MixtureScore { loss: loss_value, score: score(&terms, loss_value), gap: best.gap, terms },
         gain: alone[best_single] - best.value,
         gain_interval: None,
         p_value: None,
         intervals: Intervals::LeftOut,
         form: program.form().clone(),
         constant: loss.constant(),
+        worth: Worth::default(),
     })
 }

@@ -4,7 +4,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::worth::score;
 use super::{Mixture, solve_plainly};
 use crate::arms::RecordedArms;
 use crate::error::{Error, Result};
@@ -67,6 +66,7 @@ impl Bandwidths {
 
 /// The best mixture over a range of bandwidths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SensitivityDocument {
     /// The bandwidth in use, of the first kernel that has one.
     pub in_use: f64,
@@ -85,6 +85,7 @@ pub struct SensitivityDocument {
 
 /// The best mixture with one bandwidth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SensitivityPoint {
     /// Of the first kernel that has one; others are scaled alike, or the same where bandwidths were given.
     pub bandwidth: f64,
@@ -143,15 +144,15 @@ pub(super) fn sensitivity(
 }
 
 fn point(bandwidth: f64, mixture: &Mixture) -> SensitivityPoint {
-    let single = mixture.best_arm();
+    let single = &mixture.best_single;
     SensitivityPoint {
         bandwidth,
         weights: mixture.weights(),
-        loss: mixture.loss,
-        score: score(&mixture.terms, mixture.loss),
+        loss: mixture.mixture.loss,
+        score: mixture.mixture.score,
         gain: mixture.gain,
         best_single: single.name.clone(),
-        best_single_score: score(&single.terms, single.loss),
+        best_single_score: single.score,
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::front::{FrontDocument, front};
 use super::program::Program;
 use super::sensitivity::{Bandwidths, SensitivityDocument, sensitivity};
-use super::{Mixture, TermValue, pairs, solve_program, with_intervals};
+use super::{Mixture, pairs, score, solve_program, with_intervals};
 use crate::arms::{RecordedArms, by_arm};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
@@ -133,6 +133,7 @@ impl fmt::Display for Allowance {
 
 /// The answers, as documents have them; none where nothing was asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Worth {
     /// The best mixtures of at most 1, 2, … arms, up to as many as the best of all has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,6 +151,7 @@ pub struct Worth {
 
 /// The best mixture of a number of arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubsetDocument {
     /// How many arms it may have.
     pub size: usize,
@@ -169,6 +171,7 @@ pub struct SubsetDocument {
 
 /// The cheapest mixture that is nearly as good as the best.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheapestDocument {
     /// The arms in use, in the order given.
     pub arms: Vec<String>,
@@ -216,16 +219,11 @@ fn money(amount: f64) -> String {
     if amount.abs() < 10_000.0 { format!("{amount:.2}") } else { format!("{amount:.0}") }
 }
 
-/// The best mixture, and the answers to questions about it.
+/// The best mixture, with the answers to questions about it.
 ///
 /// # Errors
 /// As [`super::solve_within`], and questions that the objective or the arms do not fit.
-pub fn solve_asking(
-    arms: &RecordedArms,
-    loss: &Loss,
-    bounds: &Bounds,
-    questions: &Questions,
-) -> Result<(Mixture, Worth)> {
+pub fn solve_asking(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, questions: &Questions) -> Result<Mixture> {
     // Said before the work, which may be long.
     if questions.budget.is_some() {
         loss.check_quadratic("the cheapest mixture")?;
@@ -234,13 +232,13 @@ pub fn solve_asking(
         loss.bandwidth()?;
     }
     let program = Program::new(arms, loss, !questions.without_intervals)?;
-    let best = if questions.without_intervals {
+    let mut best = if questions.without_intervals {
         solve_program(arms, loss, bounds, &program)?
     } else {
         with_intervals(arms, loss, bounds, &program)?
     };
     let answer = Answer { program: &program, best: &best, bounds };
-    let worth = Worth {
+    best.worth = Worth {
         subsets: questions.subsets.then(|| answer.subsets()).transpose()?,
         cheapest: questions.budget.as_ref().map(|budget| answer.cheapest(budget)).transpose()?,
         front: questions.front.as_ref().map(|second| answer.front(arms, second)).transpose()?,
@@ -249,12 +247,7 @@ pub fn solve_asking(
             None => None,
         },
     };
-    Ok((best, worth))
-}
-
-/// The score that people read: that of the first term.
-pub(super) fn score(terms: &[TermValue], loss: f64) -> f64 {
-    terms.first().map_or(loss, |term| term.score)
+    Ok(best)
 }
 
 struct Answer<'a> {
@@ -337,7 +330,7 @@ impl Answer<'_> {
     fn mend_single(&self, found: &mut [(usize, Solution, bool)]) -> Result<()> {
         let Some((1, solution, proved)) = found.first_mut() else { return Ok(()) };
         let mut only = vec![false; self.best.arms.len()];
-        only[self.best.best_single] = true;
+        only[self.best.best_index()] = true;
         if let Some(bounds) = self.bounds.only(&only) {
             let weights: Vec<f64> = only.iter().map(|&only| if only { 1.0 } else { 0.0 }).collect();
             *solution = self.program.minimize(&bounds, &weights)?;
@@ -368,7 +361,7 @@ impl Answer<'_> {
             weights: shares,
             loss,
             score,
-            above_best: (loss - self.best.loss).max(0.0),
+            above_best: (loss - self.best.mixture.loss).max(0.0),
             within,
             samples: budget.samples,
             fee: prices.fee(&found.weights),

@@ -1,35 +1,47 @@
-//! What an objective's score is called, and which way it is good.
+//! What the score of an objective is called, and in which direction it is better.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measure, Objective};
+use super::{Measure, Objective, Term};
+
+/// What the score of a sum of terms is called.
+pub(crate) const LOSS: &str = "loss";
 
 /// How a score is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScoreMeaning {
-    /// As people write it: "RKE", "KID ×100".
+    /// As people write it: "RKE", "KID ×100"; "loss" if the objective has several terms.
     pub name: String,
     /// Whether more of it is better.
     pub more_is_better: bool,
 }
 
 impl ScoreMeaning {
-    /// Of an objective: of its first term.
+    /// Of an objective. One that is a single term reads as the score of that term; a sum of several reads as the loss, since no
+    /// score of a part says which mixture is better.
     pub fn of(objective: &Objective) -> Self {
-        let measure = objective.terms().first().map(|term| &term.measure);
-        let more = matches!(
-            measure,
-            Some(Measure::Rke { .. } | Measure::Vendi { .. } | Measure::Precision { .. } | Measure::Density { .. })
-        );
-        let name = match measure {
-            Some(Measure::Rke { .. }) => "RKE".into(),
-            Some(Measure::Mmd { .. }) => "MMD²".into(),
-            Some(Measure::Kid { .. }) => "KID ×100".into(),
-            Some(Measure::Fid) => "FID".into(),
-            Some(Measure::Vendi { .. }) => "Vendi".into(),
-            Some(other) => other.name().to_string(),
-            None => "loss".into(),
-        };
-        Self { name, more_is_better: more }
+        match objective.terms() {
+            [Term { weight, measure }] => {
+                let (name, more_is_better) = match measure {
+                    Measure::Rke { .. } => ("RKE", true),
+                    Measure::Mmd { .. } => ("MMD²", false),
+                    Measure::Kid { .. } => ("KID ×100", false),
+                    Measure::Fid => ("FID", false),
+                    Measure::Vendi { .. } => ("Vendi", true),
+                    // Their sign says what is wanted: a loss falls as a score with a negative weight rises.
+                    Measure::Precision { .. } | Measure::Density { .. } | Measure::Cost | Measure::Score { .. } => {
+                        (measure.name(), *weight < 0.0)
+                    }
+                };
+                Self { name: name.into(), more_is_better }
+            }
+            _ => Self { name: LOSS.into(), more_is_better: false },
+        }
+    }
+
+    /// Whether `one` is better than `other`.
+    pub fn is_better(&self, one: f64, other: f64) -> bool {
+        if self.more_is_better { one > other } else { one < other }
     }
 }

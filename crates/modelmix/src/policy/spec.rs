@@ -118,6 +118,9 @@ const NAMES: [&str; 11] = [
 ];
 
 impl PolicySpec {
+    /// The names of all policies.
+    pub const NAMES: [&str; 11] = NAMES;
+
     /// Its name, as users write it.
     pub fn name(&self) -> &'static str {
         match self {

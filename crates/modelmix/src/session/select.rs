@@ -17,6 +17,7 @@ const FIRST: usize = 4;
 
 /// Which samples are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
     /// All of them.
@@ -27,6 +28,9 @@ pub enum Selection {
 }
 
 impl Selection {
+    /// All of them.
+    pub const ALL: [Selection; 2] = [Selection::All, Selection::BetterHalf];
+
     /// As users write it.
     pub fn name(self) -> &'static str {
         match self {
@@ -46,9 +50,8 @@ impl std::str::FromStr for Selection {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let all = [Selection::All, Selection::BetterHalf];
-        all.into_iter().find(|one| one.name() == text).ok_or_else(|| {
-            let hint = nearest(text, &all.map(Selection::name));
+        Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+            let hint = nearest(text, &Self::ALL.map(Selection::name));
             let hint = hint.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
             Error::setting("select", format!("\"{text}\""), format!("all or better-half{hint}"))
         })

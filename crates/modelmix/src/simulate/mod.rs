@@ -13,14 +13,17 @@ use crate::compute::{available_threads, parallel};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::mixture;
+use crate::objective::ScoreMeaning;
 use crate::policy::PolicySpec;
 use crate::quadratic::Quadratic;
-use crate::session::{Retention, Selection};
+use crate::session::{Retention, SELECTION_NOTE, Selection};
 use crate::simplex::{self, Bounds};
 use run::{KeptTrace, Trace, run};
 use source::Pool;
 
-pub use report::{KeptReport, PolicyReport, Reached, SimulatedFeatures, SimulationReport, Spread};
+pub use report::{
+    KeptReport, Optimum, PolicyReport, Reached, SimulatedFeatures, SimulatedSingle, SimulationReport, Spread,
+};
 pub use stop::Stopped;
 
 /// What to simulate.
@@ -134,25 +137,32 @@ pub fn simulate_watched(
     })
     .into_iter()
     .collect::<Result<Vec<Trace>>>()?;
-    let policies = simulation
+    let reports = simulation
         .policies
         .iter()
         .zip(traces.chunks(simulation.seeds))
-        .map(|(policy, traces)| summarise(policy, simulation, traces))
-        .collect();
+        .map(|(policy, traces)| (policy.to_string(), summarise(simulation, traces)));
+    let is_selective = simulation.select != Selection::All;
     Ok(SimulationReport {
+        version: crate::VERSION.into(),
         objective: loss.objective().to_string(),
-        kernels: loss.kernels(),
+        kernel: loss.kernels().first().copied(),
+        score: ScoreMeaning::of(loss.objective()),
         arms: arms.names(),
-        optimal_loss: truth.optimal + truth.constant,
-        best_single: truth.best_single,
-        best_single_loss: truth.form.single(truth.best_single) + truth.constant,
+        seeds: simulation.seeds,
+        seed: simulation.seed,
+        best_single: SimulatedSingle {
+            name: arms[truth.best_single].name.clone(),
+            loss: truth.form.single(truth.best_single) + truth.constant,
+        },
+        optimum: Optimum { weights: truth.weights, loss: truth.optimal + truth.constant },
         gain: truth.gain,
-        optimum: truth.weights,
-        select: simulation.select,
         known: simulation.known,
-        policies,
         until: simulation.until,
+        select: is_selective.then_some(simulation.select),
+        note: is_selective.then(|| SELECTION_NOTE.into()),
+        order: simulation.policies.iter().map(ToString::to_string).collect(),
+        policies: reports.collect(),
     })
 }
 
@@ -230,7 +240,7 @@ struct Recorded<'a> {
     pool: Option<Pool>,
 }
 
-fn summarise(policy: &PolicySpec, simulation: &Simulation, traces: &[Trace]) -> PolicyReport {
+fn summarise(simulation: &Simulation, traces: &[Trace]) -> PolicyReport {
     let rounds = simulation.kept_rounds();
     let seeds = traces.len() as f64;
     let shares: Vec<Vec<f64>> = (0..rounds.len())
@@ -241,7 +251,6 @@ fn summarise(policy: &PolicySpec, simulation: &Simulation, traces: &[Trace]) -> 
         .collect();
     let median = |which: usize| median(traces.iter().map(|trace| trace.reached[which]).collect());
     PolicyReport {
-        policy: policy.to_string(),
         loss: Spread::over(rounds.len(), traces, |trace| &trace.loss),
         regret: Spread::over(rounds.len(), traces, |trace| &trace.regret),
         weights: shares.last().cloned().unwrap_or_default(),

@@ -115,20 +115,26 @@ fn subsets(rows: &[(usize, usize)], count: usize) -> Vec<Vec<(usize, usize)>> {
     all
 }
 
+/// Arm and row of each, as indices.
+fn indices(set: &Curated) -> Vec<(usize, usize)> {
+    let arm = |name: &str| set.arms.iter().position(|arm| arm.name == name).unwrap();
+    set.rows.iter().map(|row| (arm(&row.arm), row.row)).collect()
+}
+
 fn check_set(set: &Curated, arms: &RecordedArms, truth: &Truth<'_>) {
-    let mut rows = set.rows.clone();
+    let mut rows = indices(set);
     rows.sort_unstable();
     rows.dedup();
     assert_eq!(rows.len(), set.rows.len(), "a row came twice");
-    let exact = truth.loss(arms, &set.rows);
-    assert!((set.loss - exact).abs() < 1e-6 * (1.0 + exact.abs()), "{} is {exact}", set.loss);
+    let exact = truth.loss(arms, &indices(set));
+    assert!((set.set.loss - exact).abs() < 1e-6 * (1.0 + exact.abs()), "{} is {exact}", set.set.loss);
     for (index, arm) in set.arms.iter().enumerate() {
-        assert_eq!(arm.chosen, set.rows.iter().filter(|(arm, _)| *arm == index).count());
+        assert_eq!(arm.chosen, set.rows.iter().filter(|row| row.arm == arm.name).count());
         assert!((arm.share - arm.chosen as f64 / set.rows.len() as f64).abs() < 1e-15);
     }
     for tried in &set.tried {
         assert!(tried.loss <= tried.before + 1e-7, "exchanges made it worse: {tried:?}");
-        assert!(set.loss <= tried.loss, "a better set was dropped: {tried:?}");
+        assert!(set.set.loss <= tried.loss, "a better set was dropped: {tried:?}");
     }
 }
 
@@ -149,11 +155,11 @@ fn tiny_problems_are_solved() {
             let losses: Vec<f64> = subsets(&rows, count).iter().map(|rows| truth.loss(&arms, rows)).collect();
             let best = losses.iter().copied().fold(f64::INFINITY, f64::min);
             let middle = losses.iter().sum::<f64>() / losses.len() as f64;
-            assert!(set.loss > best - 1e-6);
+            assert!(set.set.loss > best - 1e-6);
             cases += 1;
-            exact += usize::from(set.loss < best + 1e-6);
+            exact += usize::from(set.set.loss < best + 1e-6);
             herded += usize::from(set.tried[..2].iter().any(|tried| tried.before < best + 1e-6));
-            worst = worst.max((set.loss - best) / (middle - best));
+            worst = worst.max((set.set.loss - best) / (middle - best));
         }
     }
     println!("exact in {exact}, by herding alone in {herded} of {cases}; worst {worst}");
@@ -173,12 +179,12 @@ fn settled_sets_have_no_better_neighbour() {
         assert!(set.tried.iter().all(|tried| tried.settled));
         for place in 0..8 {
             for other in (0..3).flat_map(|arm| (0..arms[arm].features.len()).map(move |row| (arm, row))) {
-                if set.rows.contains(&other) {
+                if indices(&set).contains(&other) {
                     continue;
                 }
-                let mut rows = set.rows.clone();
+                let mut rows = indices(&set);
                 rows[place] = other;
-                assert!(truth.loss(&arms, &rows) > set.loss - 1e-6);
+                assert!(truth.loss(&arms, &rows) > set.set.loss - 1e-6);
             }
         }
     }
@@ -210,12 +216,12 @@ fn chosen_rows_beat_drawn_ones() {
         let least = drawn.iter().copied().fold(f64::INFINITY, f64::min);
         println!(
             "{scenario} {objective}: set {}, mixture {}, random {:?}, drawn from {least}; {:?}",
-            set.loss, set.mixture.loss, set.random, set.tried
+            set.set.loss, set.mixture.loss, set.random, set.tried
         );
-        assert!(set.loss < least, "{scenario}: {} is not below {least}", set.loss);
+        assert!(set.set.loss < least, "{scenario}: {} is not below {least}", set.set.loss);
         // A draw in exact proportions differs little from one by lot.
         let mean = drawn.iter().sum::<f64>() / 20.0;
-        assert!((set.random.loss[0] - mean).abs() < 0.3 * (mean - set.loss), "{:?} {mean}", set.random);
+        assert!((set.random.loss[0] - mean).abs() < 0.3 * (mean - set.set.loss), "{:?} {mean}", set.random);
     }
 }
 
@@ -236,7 +242,11 @@ fn quotas_are_the_mixtures_weights_by_largest_remainders() {
         assert_eq!(set.arms.iter().map(|arm| arm.chosen).collect::<Vec<_>>(), quotas, "{count}");
         assert_eq!(set.proportions, Proportions::Mixture);
         if count % 10 == 0 {
-            assert!((set.terms[0].score - 10.0).abs() < 1e-6, "as many of each of ten kinds: {}", set.terms[0].score);
+            assert!(
+                (set.set.terms[0].score - 10.0).abs() < 1e-6,
+                "as many of each of ten kinds: {}",
+                set.set.terms[0].score
+            );
         }
     }
     // an arm that has fewer rows than its share gives all, and others make up for it
@@ -283,7 +293,7 @@ fn a_seed_is_a_set() {
     // a pool costs little, and all rows are better than some
     let whole = curate(&arms, &loss(1), &Curation { pool: 100_000, ..settings }).unwrap();
     assert_eq!(whole.candidates, arms.iter().map(|arm| arm.features.len()).sum::<usize>());
-    assert!(whole.loss < set.loss && set.loss < set.random.loss[0] - 3.0 * set.random.loss[1]);
+    assert!(whole.set.loss < set.set.loss && set.set.loss < set.random.loss[0] - 3.0 * set.random.loss[1]);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn one_runs_from_file_to_checks() {
     assert_eq!(outcome.checks.len(), experiment.expected.len());
     assert_eq!(outcome.solve.as_ref().unwrap().arms.len(), 3);
     let score = outcome.score.as_ref().unwrap();
-    assert!(score.mixture.as_ref().unwrap().scores.contains_key("vendi") && score.settings.contains_key("kernel"));
+    assert!(score.mixture.as_ref().unwrap().scores.contains_key("vendi") && score.settings.kernel.is_some());
     assert_eq!(outcome.simulate.as_ref().unwrap().order.len(), 8);
     assert_eq!(stages[..2], [Stage::Reading, Stage::Solving]);
     assert_eq!(*stages.last().unwrap(), Stage::Simulating { runs: 80 });

@@ -207,10 +207,10 @@ fn kept_samples_reach_the_optimal_mixture() {
         };
         let reports: Vec<_> = (0..10).map(of_seed).collect();
         let last = |values: &[f64]| values[values.len() - 1];
-        let kept = reports.iter().map(|report| report.policies[0].kept.as_ref().unwrap());
+        let kept = reports.iter().map(|report| report.policies[&report.order[0]].kept.as_ref().unwrap());
         let reached: Vec<Option<f64>> = kept.clone().map(|kept| kept.reached).collect();
-        let optimum = reports[0].optimal_loss;
-        let all: Vec<f64> = reports.iter().map(|report| last(&report.policies[0].loss.mean)).collect();
+        let optimum = reports[0].optimum.loss;
+        let all: Vec<f64> = reports.iter().map(|report| last(&report.policies[&report.order[0]].loss.mean)).collect();
         let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / 10.0;
         println!(
             "{scenario} {objective}: reached {reached:?}; optimum {optimum}, kept {}, all {}; {} kept",
@@ -243,7 +243,7 @@ fn simulations_report_what_is_kept() {
     };
     let (all, half) = (run(Selection::All, 1), run(Selection::BetterHalf, 1));
     assert_eq!(half, run(Selection::BetterHalf, 3));
-    for (all, half) in all.policies.iter().zip(&half.policies) {
+    for (all, half) in all.policies.values().zip(half.policies.values()) {
         assert_eq!((&all.loss, &all.regret, &all.shares), (&half.loss, &half.regret, &half.shares));
         assert!(all.kept.is_none());
         let kept = half.kept.as_ref().unwrap();

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use modelmix::arms::by_arm;
-use modelmix::document::{ScoreDocument, score_settings, scores};
-use modelmix::metrics::{Metric, Pool, Preset, ScoreSettings, Scorer};
+use modelmix::metrics::{Metric, Pool, Preset, ScoreDefinitions, ScoreSettings, Scorer, by_name, score_watched};
 use modelmix::random::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{Error, Features, Objective, RecordedArm, RecordedArms};
@@ -106,16 +105,16 @@ fn documents_of_scores() {
     let done = || calls.set(calls.get() + 1);
     let score = |weights: Option<&[f64]>| {
         calls.set(0);
-        ScoreDocument::score(&arms, Some(&reference), settings.clone(), weights, 2, &done)
+        score_watched(&arms, Some(&reference), &settings, weights, 2, &done)
     };
 
     let plain = score(None).unwrap();
     assert_eq!(calls.get(), 4);
-    assert_eq!(plain.settings, score_settings(&scorer));
+    assert_eq!(plain.settings, ScoreDefinitions::of(&scorer));
     assert_eq!(plain.mixture, None);
     for (scored, arm) in plain.arms.iter().zip(&arms) {
         assert_eq!((&scored.name, scored.samples), (&arm.name, arm.features.len()));
-        let expected = scores(&scorer.score(&Pool::of(&arm.features)).unwrap());
+        let expected = by_name(&scorer.score(&Pool::of(&arm.features)).unwrap());
         assert_eq!((scored.scores.clone(), scored.errors.clone()), expected);
     }
 
@@ -126,7 +125,7 @@ fn documents_of_scores() {
     let pool = Pool::arms(&arms, &[0.25, 0.0, 0.75]).unwrap();
     assert_eq!(mixture.weights.into_values().collect::<Vec<_>>(), [0.25, 0.0, 0.75]);
     assert_eq!(mixture.effective_samples, pool.effective_len());
-    assert_eq!((mixture.scores, mixture.errors), scores(&scorer.score(&pool).unwrap()));
+    assert_eq!((mixture.scores, mixture.errors), by_name(&scorer.score(&pool).unwrap()));
     let huge = score(Some(&[1e308, 0.0, 1e308])).unwrap().mixture.unwrap();
     assert_eq!(huge.weights.into_values().collect::<Vec<_>>(), [0.5, 0.0, 0.5]);
 
@@ -149,7 +148,7 @@ fn what_is_usual() {
     let without = settings.clone().without_reference();
     assert_eq!(without.metrics, [Metric::Rke, Metric::Vendi]);
     assert_eq!(ScoreSettings { metrics: settings.metrics.clone(), ..without }, settings);
-    assert!(ScoreDocument::score(&arms(), None, ScoreSettings::default(), None, 1, &|| {}).is_err());
+    assert!(modelmix::score(&arms(), None, &ScoreSettings::default(), None).is_err());
     let settings = ScoreSettings::default().without_reference();
-    assert!(ScoreDocument::score(&arms(), None, settings, None, 1, &|| {}).is_ok());
+    assert!(modelmix::score(&arms(), None, &settings, None).is_ok());
 }

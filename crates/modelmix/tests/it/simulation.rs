@@ -25,7 +25,7 @@ fn run(arms: &RecordedArms, loss: &Loss, rounds: usize, policies: &[&str]) -> Si
 }
 
 fn of<'a>(report: &'a SimulationReport, policy: &str) -> &'a PolicyReport {
-    report.policies.iter().find(|report| report.policy == policy).unwrap()
+    &report.policies[policy]
 }
 
 fn final_loss(report: &SimulationReport, policy: &str) -> f64 {
@@ -96,9 +96,18 @@ fn the_sparse_policy_ends_with_few_arms() {
             let (early, end) = (policy.rounds.len() * 2 / 3, policy.rounds.len() - 1);
             (0..arms.len()).filter(|&arm| pulls(end, arm) - pulls(early, arm) > 0.5).count()
         };
-        assert_eq!(used(&report.policies[0]), 3, "seed {seed}: {:?}", report.policies[0].weights);
-        assert!(used(&report.policies[1]) < arms.len(), "seed {seed}: {:?}", report.policies[1].weights);
-        assert!(*report.policies[1].regret.mean.last().unwrap() < report.gain);
+        assert_eq!(
+            used(&report.policies[&report.order[0]]),
+            3,
+            "seed {seed}: {:?}",
+            report.policies[&report.order[0]].weights
+        );
+        assert!(
+            used(&report.policies[&report.order[1]]) < arms.len(),
+            "seed {seed}: {:?}",
+            report.policies[&report.order[1]].weights
+        );
+        assert!(*report.policies[&report.order[1]].regret.mean.last().unwrap() < report.gain);
     }
 }
 
@@ -125,7 +134,7 @@ fn without_replacement_every_sample_comes_once_and_a_dry_arm_is_an_error() {
     // all 21 samples, whoever is asked first: the realised loss is that of the whole recording
     let report = simulate(&arms, &loss, &simulation(21, "fixed(weights=12 9, tracked=true)")).unwrap();
     let all = modelmix::mixture::statistics(&arms, &loss).unwrap().realised().unwrap();
-    let last = report.policies[0].loss.mean.last().unwrap();
+    let last = report.policies[&report.order[0]].loss.mean.last().unwrap();
     // rows in the one, tiles in the other: equal up to single precision
     assert!((last - all).abs() < 1e-6 * all, "{last} {all}");
     let error = simulate(&arms, &loss, &simulation(22, "fixed(weights=12 9, tracked=true)")).unwrap_err();
@@ -138,11 +147,17 @@ fn without_replacement_every_sample_comes_once_and_a_dry_arm_is_an_error() {
 fn oracles_do_what_they_know() {
     let (arms, loss) = small();
     let report = run(&arms, &loss, 2000, &["mixture-oracle", "one-arm-oracle"]);
-    assert_eq!(of(&report, "one-arm-oracle").weights[report.best_single], 1.0);
+    assert_eq!(
+        of(&report, "one-arm-oracle").weights[arms.iter().position(|arm| arm.name == report.best_single.name).unwrap()],
+        1.0
+    );
     assert!((of(&report, "one-arm-oracle").regret.mean.last().unwrap() - report.gain).abs() < 1e-12);
     // binomial: 2000 draws and 10 seeds leave a standard error under 0.0036
     let weights = &of(&report, "mixture-oracle").weights;
-    assert!(weights.iter().zip(&report.optimum).all(|(share, weight)| (share - weight).abs() < 0.015), "{weights:?}");
+    assert!(
+        weights.iter().zip(&report.optimum.weights).all(|(share, weight)| (share - weight).abs() < 0.015),
+        "{weights:?}"
+    );
     assert!(of(&report, "mixture-oracle").reached.percent_90.is_some());
     assert_eq!(of(&report, "one-arm-oracle").reached.percent_90, None);
 }
@@ -179,11 +194,11 @@ fn kappa_of_the_whole_pool_and_kappa_ahead_are_the_same() {
     for replacement in [true, false] {
         let [pool, ahead] =
             [usize::MAX, 0].map(|memory| simulate(&arms, &loss, &simulation(memory, replacement)).unwrap());
-        for (left, right) in pool.policies.iter().zip(&ahead.policies) {
+        for ((name, left), right) in pool.policies.iter().zip(ahead.policies.values()) {
             // The default's choices may differ where two arms are equal to single precision; the others' may not.
-            let tolerance = if left.policy == "adaptive" { 1e-2 } else { 1e-6 };
+            let tolerance = if name == "adaptive" { 1e-2 } else { 1e-6 };
             for (a, b) in left.loss.mean.iter().zip(&right.loss.mean) {
-                assert!((a - b).abs() <= tolerance * a.abs(), "{}: {a} and {b}", left.policy);
+                assert!((a - b).abs() <= tolerance * a.abs(), "{name}: {a} and {b}");
             }
         }
     }
@@ -200,17 +215,17 @@ fn sessions_with_a_cap_or_a_window_find_the_same_mixture() {
     let capped = simulate(&arms, &loss, &Simulation { retention, ..usual.clone() }).unwrap();
     let one_thread = simulate(&arms, &loss, &Simulation { retention, threads: Some(1), ..usual.clone() }).unwrap();
     assert_eq!(capped, one_thread, "to the last bit");
-    for (exact, capped) in exact.policies.iter().zip(&capped.policies) {
-        assert!(capped.reached.percent_90.is_some(), "{}", capped.policy);
+    for (exact, (name, capped)) in exact.policies.values().zip(&capped.policies) {
+        assert!(capped.reached.percent_90.is_some(), "{name}");
         let [left, right] = [exact, capped].map(|policy| policy.loss.mean[99]);
-        assert!((left - right).abs() < 0.1 * left, "{}: {left} {right}", capped.policy);
+        assert!((left - right).abs() < 0.1 * left, "{name}: {left} {right}");
         let features = capped.features.expect("samples were let go");
         assert!(features.features == 1112 && features.estimated > 0.3 && features.entry < 0.06, "{features:?}");
         assert_eq!(exact.features, None);
     }
     let retention = Retention::Window(240);
-    for policy in simulate(&arms, &loss, &Simulation { retention, ..usual }).unwrap().policies {
-        assert!(policy.reached.percent_90.is_some(), "{}", policy.policy);
+    for (name, policy) in simulate(&arms, &loss, &Simulation { retention, ..usual }).unwrap().policies {
+        assert!(policy.reached.percent_90.is_some(), "{name}");
     }
 }
 
@@ -221,8 +236,8 @@ fn batches_and_pulls_in_flight_find_the_same_mixture() {
         let policies = ["adaptive", "cab(sensitivity=0.03)", "ogd(sensitivity=0.03)"];
         let policies = policies.map(|policy| policy.parse().unwrap()).to_vec();
         let simulation = Simulation { policies, rounds: 480 / batch, batch, in_flight, ..Simulation::default() };
-        for policy in simulate(&arms, &loss, &simulation).unwrap().policies {
-            assert!(policy.reached.percent_90.is_some(), "{}: batch {batch}, {in_flight} in flight", policy.policy);
+        for (name, policy) in simulate(&arms, &loss, &simulation).unwrap().policies {
+            assert!(policy.reached.percent_90.is_some(), "{name}: batch {batch}, {in_flight} in flight");
         }
     }
 }

@@ -223,16 +223,20 @@ fn optima_and_certificates_hold_on_grids() {
                     .map(|(_, value)| *value)
                     .fold(f64::INFINITY, f64::min);
                 let weights = best.weights();
-                let size = 1.0 + best.loss.abs();
+                let size = 1.0 + best.mixture.loss.abs();
                 assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{what}: {weights:?}");
                 assert!(
                     weights.iter().zip(floors.iter().zip(&caps)).all(|(w, (floor, cap))| floor <= w && w <= cap),
                     "{what}: {weights:?}"
                 );
-                assert!((best.loss - definition(&weights)).abs() < 1e-6 * size, "{what}: {}", best.loss);
-                assert!(best.loss <= least + 1e-7 * size, "{what}: {} is more than {least}", best.loss);
-                assert!(best.gap <= 1e-8 * size, "{what}: gap {}", best.gap);
-                assert!(best.loss - best.gap <= least + 1e-7 * size, "{what}");
+                assert!(
+                    (best.mixture.loss - definition(&weights)).abs() < 1e-6 * size,
+                    "{what}: {}",
+                    best.mixture.loss
+                );
+                assert!(best.mixture.loss <= least + 1e-7 * size, "{what}: {} is more than {least}", best.mixture.loss);
+                assert!(best.mixture.gap <= 1e-8 * size, "{what}: gap {}", best.mixture.gap);
+                assert!(best.mixture.loss - best.mixture.gap <= least + 1e-7 * size, "{what}");
             }
         }
     }
@@ -250,8 +254,16 @@ fn a_slow_method_gets_there_too() {
             let best = solve(&arms, &prepared(text, &arms, &reference)).unwrap();
             let (weights, value) = frank_wolfe(&definition, 3, 30);
             let size = 1.0 + value.abs();
-            assert!(best.loss <= value + 1e-8 * size, "{family}, {text}: {} and slowly {value}", best.loss);
-            assert!(best.loss - best.gap >= value - 1e-5 * size, "{family}, {text}: {} and {value}", best.loss);
+            assert!(
+                best.mixture.loss <= value + 1e-8 * size,
+                "{family}, {text}: {} and slowly {value}",
+                best.mixture.loss
+            );
+            assert!(
+                best.mixture.loss - best.mixture.gap >= value - 1e-5 * size,
+                "{family}, {text}: {} and {value}",
+                best.mixture.loss
+            );
             if family == "separate" {
                 let off = weights.iter().zip(best.weights()).fold(0.0f64, |most, (a, b)| most.max((a - b).abs()));
                 assert!(off < 5e-3, "{family}, {text}: {weights:?} and {:?}", best.weights());
@@ -271,19 +283,19 @@ fn reports_are_about_all_terms() {
     assert_eq!(best.objective, text);
     let total = |terms: &[modelmix::mixture::TermValue]| terms.iter().map(|term| term.weight * term.value).sum::<f64>();
     let near = |x: f64, y: f64| (x - y).abs() < 1e-9 * (1.0 + x.abs());
-    assert!(near(total(&best.terms), best.loss));
+    assert!(near(total(&best.mixture.terms), best.mixture.loss));
     for arm in &best.arms {
         assert!(near(total(&arm.terms), arm.loss), "{}", arm.name);
-        assert!(best.arms[best.best_single].loss <= arm.loss);
+        assert!(best.best_single.loss <= arm.loss);
     }
-    assert!(near(best.gain, best.best_arm().loss - best.loss));
+    assert!(near(best.gain, best.best_arm().loss - best.mixture.loss));
     let weights = best.weights();
-    assert!(near(best.terms[0].value, frechet(&arms, &reference)(&weights)));
-    assert_eq!(best.terms[0].value, best.terms[0].score);
-    assert!(near(best.terms[1].value, entropy(&arms, COSINE, 2.0)(&weights)));
-    assert!(near(best.terms[1].score, 1.0 / (1.0 + best.terms[1].value)));
+    assert!(near(best.mixture.terms[0].value, frechet(&arms, &reference)(&weights)));
+    assert_eq!(best.mixture.terms[0].value, best.mixture.terms[0].score);
+    assert!(near(best.mixture.terms[1].value, entropy(&arms, COSINE, 2.0)(&weights)));
+    assert!(near(best.mixture.terms[1].score, 1.0 / (1.0 + best.mixture.terms[1].value)));
     // the form and its constant are those of the other terms
-    let rest: f64 = best.terms[2..].iter().map(|term| term.weight * term.value).sum();
+    let rest: f64 = best.mixture.terms[2..].iter().map(|term| term.weight * term.value).sum();
     assert!(near(best.form.value(&weights) + best.constant, rest));
     assert_eq!(best.kernels.len(), 2);
     // what an arm adds is what is lost without it
@@ -292,7 +304,7 @@ fn reports_are_about_all_terms() {
         caps[index] = 0.0;
         let without = solve_within(&arms, &loss, &Bounds::new(vec![0.0; 3], caps).unwrap()).unwrap();
         let adds = arm.adds.unwrap();
-        assert!(near(adds, without.loss - best.loss) || adds == 0.0, "{}: {adds}", arm.name);
+        assert!(near(adds, without.mixture.loss - best.mixture.loss) || adds == 0.0, "{}: {adds}", arm.name);
     }
 }
 

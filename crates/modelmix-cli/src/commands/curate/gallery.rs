@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::document::CurateDocument;
+use modelmix::Curated;
 use modelmix::load::{self, ArmSource};
 use modelmix_cli::report::{Gallery, GalleryRow};
 
@@ -27,7 +27,7 @@ pub(super) fn names(args: &OutputArgs, recorded: &Recorded) -> Result<BTreeMap<S
 }
 
 /// A row an arm: the first of its samples that were chosen, in that order.
-pub(crate) fn chosen(args: &OutputArgs, document: &CurateDocument) -> Result<Option<Gallery>> {
+pub(crate) fn chosen(args: &OutputArgs, document: &Curated) -> Result<Option<Gallery>> {
     if !args.is_wanted() {
         return Ok(None);
     }
@@ -55,7 +55,7 @@ pub(crate) fn chosen(args: &OutputArgs, document: &CurateDocument) -> Result<Opt
 
 fn shown<T: Clone>(
     what: &str,
-    document: &CurateDocument,
+    document: &Curated,
     arms: &[String],
     named: Vec<(String, Vec<T>)>,
 ) -> Result<Vec<GalleryRow<T>>> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use modelmix::document::CurateDocument;
+use modelmix::Curated;
 use serde_json::json;
 
 use crate::args::ArmsArgs;
@@ -28,7 +28,7 @@ pub(super) fn kind(path: &Path) -> Result<Kind> {
 
 /// What goes into it.
 pub(super) struct Manifest<'a> {
-    pub(super) document: &'a CurateDocument,
+    pub(super) document: &'a Curated,
     pub(super) arms: &'a ArmsArgs,
     /// Names of files by arm, row for row, where they are known.
     pub(super) names: &'a BTreeMap<String, Vec<String>>,

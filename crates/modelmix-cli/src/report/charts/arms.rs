@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kuva::prelude::{BarPlot, ColorMap, Heatmap, Plot, TextAnnotation, TickFormat};
-use modelmix::document::{CurateDocument, SolveDocument};
+use modelmix::{Curated, Mixture};
 
 use super::{Chart, finite, percents, step, width};
 use crate::report::colours::Medium;
@@ -11,13 +11,13 @@ use crate::report::names::{label, short, shorten};
 use crate::report::numbers::{self, Digits};
 
 /// The weights as bars, with their intervals.
-pub(in crate::report) fn weights(document: &SolveDocument) -> Chart<'_> {
+pub(in crate::report) fn weights(document: &Mixture) -> Chart<'_> {
     let bars = document.arms.iter().map(|arm| (arm.name.clone(), arm.weight, arm.interval)).collect();
     shares("weights", bars, "share of the mixture")
 }
 
 /// The shares of a curated set as bars.
-pub(in crate::report) fn chosen(document: &CurateDocument) -> Chart<'_> {
+pub(in crate::report) fn chosen(document: &Curated) -> Chart<'_> {
     let bars = document.arms.iter().map(|arm| (arm.name.clone(), arm.share, None)).collect();
     shares("chosen", bars, "share of the set")
 }
@@ -65,7 +65,7 @@ fn shares<'a>(name: &'static str, arms: Vec<(String, f64, Option<[f64; 2]>)>, ax
 
 /// K, how alike the samples of each pair of arms are; nothing where there is one arm. In the page its colours are explained
 /// beside it, in a file within it.
-pub(in crate::report) fn kernel_means(document: &SolveDocument) -> Option<Chart<'_>> {
+pub(in crate::report) fn kernel_means(document: &Mixture) -> Option<Chart<'_>> {
     let chart = Chart::single("kernel", Vec::new(), move |canvas| {
         let count = document.arms.len();
         let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
@@ -76,7 +76,7 @@ pub(in crate::report) fn kernel_means(document: &SolveDocument) -> Option<Chart<
         let left = longest(&rows);
         let side = side(left);
         let values: Vec<Vec<f64>> =
-            document.quadratic.iter().rev().map(|row| row.iter().copied().map(finite).collect()).collect();
+            document.form.rows().into_iter().rev().map(|row| row.into_iter().map(finite).collect()).collect();
         let medium = canvas.medium;
         let plot = Heatmap::new()
             .with_data(values.clone())

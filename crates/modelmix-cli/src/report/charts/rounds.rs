@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use kuva::prelude::{BandPlot, Layout, LinePlot, Plot, StackedAreaPlot};
-use modelmix::document::{SimulateDocument, SimulatedPolicy};
+use modelmix::SimulationReport;
+use modelmix::simulate::PolicyReport;
 
 use super::{Canvas, Chart, Key, PANEL, Paint, Panel, Stroke, finite, percents, style};
 use crate::report::colours::{Medium, SERIES};
@@ -38,13 +39,13 @@ impl Scale {
 }
 
 /// Whether the loss is drawn on a logarithmic axis, for the caption.
-pub(in crate::report) fn loss_is_logarithmic(document: &SimulateDocument) -> bool {
+pub(in crate::report) fn loss_is_logarithmic(document: &SimulationReport) -> bool {
     loss_scale(document).is_some_and(|scale| scale.logarithmic)
 }
 
-fn loss_scale(document: &SimulateDocument) -> Option<Scale> {
+fn loss_scale(document: &SimulationReport) -> Option<Scale> {
     let means = policies(document).flat_map(|(_, policy)| policy.loss.mean.iter().copied());
-    let upper = |policy: &SimulatedPolicy| {
+    let upper = |policy: &PolicyReport| {
         let ends = policy.loss.mean.last().zip(policy.loss.std.last());
         ends.map(|(mean, std)| mean + std)
     };
@@ -53,11 +54,11 @@ fn loss_scale(document: &SimulateDocument) -> Option<Scale> {
 }
 
 /// The policies in their order.
-pub(in crate::report) fn policies(document: &SimulateDocument) -> impl Iterator<Item = (&String, &SimulatedPolicy)> {
+pub(in crate::report) fn policies(document: &SimulationReport) -> impl Iterator<Item = (&String, &PolicyReport)> {
     document.order.iter().filter_map(|name| document.policies.get_key_value(name))
 }
 
-fn policy_keys(document: &SimulateDocument) -> Vec<Key> {
+fn policy_keys(document: &SimulationReport) -> Vec<Key> {
     let stroke = |index: usize| [Stroke::Solid, Stroke::Dashed, Stroke::Dotted][(index / SERIES) % 3];
     let key = |(index, (name, _)): (usize, (&String, _))| Key {
         name: name.clone(),
@@ -81,7 +82,7 @@ fn level(canvas: &Canvas, key: &Key, last: f64, value: f64) -> Plot {
     Plot::from(line.with_stroke_width(1.3).with_line_style(style(key.stroke)))
 }
 
-fn last_round(document: &SimulateDocument) -> f64 {
+fn last_round(document: &SimulationReport) -> f64 {
     policies(document).filter_map(|(_, policy)| policy.rounds.last()).max().map_or(1.0, |&last| last as f64)
 }
 
@@ -97,7 +98,7 @@ fn over_rounds(canvas: &Canvas, plots: &[Plot], scale: &Scale, last: f64, what: 
 }
 
 /// The loss of what the policies have collected, over rounds.
-pub(in crate::report) fn loss(document: &SimulateDocument) -> Option<Chart<'_>> {
+pub(in crate::report) fn loss(document: &SimulationReport) -> Option<Chart<'_>> {
     let scale = loss_scale(document)?;
     let mut keys = policy_keys(document);
     let optimum = Key { name: "the optimum".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
@@ -132,9 +133,9 @@ pub(in crate::report) fn loss(document: &SimulateDocument) -> Option<Chart<'_>> 
 }
 
 /// The loss of the samples that the policies kept, over rounds; nothing where all were kept.
-pub(in crate::report) fn kept_loss(document: &SimulateDocument) -> Option<Chart<'_>> {
-    fn means(policy: &SimulatedPolicy) -> &[f64] {
-        policy.kept_loss.as_ref().map_or(&[], |loss| &loss.mean)
+pub(in crate::report) fn kept_loss(document: &SimulationReport) -> Option<Chart<'_>> {
+    fn means(policy: &PolicyReport) -> &[f64] {
+        policy.kept.as_ref().map_or(&[], |kept| &kept.loss.mean)
     }
     document.select?;
     let values = policies(document).flat_map(|(_, policy)| means(policy).iter().copied());
@@ -155,12 +156,12 @@ pub(in crate::report) fn kept_loss(document: &SimulateDocument) -> Option<Chart<
 /// The policies' lines, from the last to the first, so that the first lies on top.
 fn curves(
     canvas: &Canvas,
-    document: &SimulateDocument,
+    document: &SimulationReport,
     keys: &[Key],
-    of: fn(&SimulatedPolicy) -> &[f64],
+    of: fn(&PolicyReport) -> &[f64],
     floor: f64,
 ) -> Vec<Plot> {
-    let line = |((_, policy), key): ((_, &SimulatedPolicy), &Key)| {
+    let line = |((_, policy), key): ((_, &PolicyReport), &Key)| {
         let values: Vec<f64> = of(policy).iter().map(|&value| if value < floor { floor } else { value }).collect();
         curve(canvas, key, &policy.rounds, &values)
     };
@@ -170,7 +171,7 @@ fn curves(
 }
 
 /// How far the policies' shares are from the optimum, over rounds, on a logarithmic axis; nothing where all is zero.
-pub(in crate::report) fn regret(document: &SimulateDocument) -> Option<Chart<'_>> {
+pub(in crate::report) fn regret(document: &SimulationReport) -> Option<Chart<'_>> {
     let regrets = || policies(document).flat_map(|(_, policy)| policy.regret.mean.iter().copied());
     let high = regrets().chain([document.gain]).filter(|regret| regret.is_finite()).fold(0.0, f64::max);
     let low = regrets().filter(|&regret| regret > 1e-5 * high).fold(f64::INFINITY, f64::min);
@@ -197,7 +198,7 @@ pub(in crate::report) fn regret(document: &SimulateDocument) -> Option<Chart<'_>
 
 /// Which arms are drawn by themselves: all where there are few, else those with the largest shares in any policy's end or in
 /// the optimum. The others are pooled.
-fn drawn_arms(document: &SimulateDocument) -> Vec<usize> {
+fn drawn_arms(document: &SimulationReport) -> Vec<usize> {
     let count = document.arms.len();
     if count <= SERIES {
         return (0..count).collect();
@@ -213,7 +214,7 @@ fn drawn_arms(document: &SimulateDocument) -> Vec<usize> {
 }
 
 /// The share of each arm in the pulls, over rounds, a panel a policy.
-pub(in crate::report) fn shares(document: &SimulateDocument) -> Chart<'_> {
+pub(in crate::report) fn shares(document: &SimulationReport) -> Chart<'_> {
     let arms = drawn_arms(document);
     let mut keys: Vec<Key> = arms
         .iter()
@@ -238,7 +239,7 @@ pub(in crate::report) fn shares(document: &SimulateDocument) -> Chart<'_> {
     Chart { name: "shares", keys, panels }
 }
 
-fn share_panel(canvas: &Canvas, policy: &SimulatedPolicy, arms: &[usize]) -> (Vec<Plot>, Layout) {
+fn share_panel(canvas: &Canvas, policy: &PolicyReport, arms: &[usize]) -> (Vec<Plot>, Layout) {
     let mut plot = StackedAreaPlot::new()
         .with_x(policy.rounds.iter().map(|&round| round as f64))
         .with_fill_opacity(1.0)

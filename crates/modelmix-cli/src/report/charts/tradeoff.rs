@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kuva::prelude::{LinePlot, Plot, ScatterPlot, StackedAreaPlot, TextAnnotation, TickFormat};
-use modelmix::document::SolveDocument;
+use modelmix::Mixture;
 use modelmix::mixture::{FrontPoint, SensitivityDocument};
 
 use super::{Canvas, Chart, Drawn, Key, PANEL, Paint, Panel, Stroke, finite, percents};
@@ -21,7 +21,7 @@ fn around(values: impl Iterator<Item = f64>, room: f64) -> (f64, f64) {
 
 /// The score of A against that of B, from the best for A to the best for B, some λ written beside; nothing where one mixture is
 /// the best for both.
-pub(in crate::report) fn front(document: &SolveDocument) -> Option<Chart<'_>> {
+pub(in crate::report) fn front(document: &Mixture) -> Option<Chart<'_>> {
     let front = document.worth.front.as_ref()?;
     let is_known = |point: &&FrontPoint| point.score.is_finite() && point.second_score.is_finite();
     let points: Vec<&FrontPoint> = front.points.iter().filter(is_known).collect();
@@ -88,7 +88,7 @@ fn labelled(points: &[&FrontPoint], most: usize) -> Vec<usize> {
 }
 
 /// The weights over bandwidths, and beside them the gain over the best single arm; nothing where there is one bandwidth.
-pub(in crate::report) fn sensitivity(document: &SolveDocument) -> Option<Chart<'_>> {
+pub(in crate::report) fn sensitivity(document: &Mixture) -> Option<Chart<'_>> {
     let tried = document.worth.sensitivity.as_ref().filter(|tried| tried.points.len() > 1)?;
     let arms = drawn_arms(document, tried);
     let name = |(index, &arm): (usize, &usize)| Key {
@@ -112,7 +112,7 @@ pub(in crate::report) fn sensitivity(document: &SolveDocument) -> Option<Chart<'
 }
 
 /// All where there are few, else those with the largest weights.
-fn drawn_arms(document: &SolveDocument, tried: &SensitivityDocument) -> Vec<usize> {
+fn drawn_arms(document: &Mixture, tried: &SensitivityDocument) -> Vec<usize> {
     let mut arms: Vec<usize> = (0..document.arms.len()).collect();
     if arms.len() > SERIES {
         let largest = |arm: usize| tried.points.iter().map(|point| finite(point.weights[arm])).fold(0.0, f64::max);

@@ -1,13 +1,13 @@
 //! Charts of what was asked beside the best mixture: what few arms keep of the gain.
 
 use kuva::prelude::{BarPlot, Plot};
-use modelmix::document::SolveDocument;
+use modelmix::Mixture;
 
 use super::{Chart, finite, percents, step, width};
 use crate::report::numbers;
 
 /// The share of the gain that the best few arms keep, a bar a number of arms; nothing where there is no gain.
-pub(in crate::report) fn gain_kept(document: &SolveDocument) -> Option<Chart<'_>> {
+pub(in crate::report) fn gain_kept(document: &Mixture) -> Option<Chart<'_>> {
     let subsets = document.worth.subsets.as_ref()?;
     if subsets.len() < 2 || subsets.iter().any(|subset| subset.gain_kept.is_none()) {
         return None;

@@ -41,11 +41,11 @@ fn halves_of_the_reference_make_it_whole() {
     let arms = recorded(vec![left, right]);
     let best = solve(&arms, &prepared("fid", &arms, &whole)).unwrap();
     close(&best.weights(), &[0.5, 0.5], 1e-6, "halves");
-    assert!(best.terms[0].score < 0.01 * best.best_arm().terms[0].score, "{:?}", best.terms);
+    assert!(best.mixture.terms[0].score < 0.01 * best.best_arm().terms[0].score, "{:?}", best.mixture.terms);
     // the reference itself as an arm takes all: the distance to oneself is 0
     let arms = recorded(vec![arms[0].features.clone(), whole.clone()]);
     let best = solve(&arms, &prepared("fid", &arms, &whole)).unwrap();
-    assert!(best.loss.abs() < 1e-9 && best.gap < 1e-9, "{} {}", best.loss, best.gap);
+    assert!(best.mixture.loss.abs() < 1e-9 && best.mixture.gap < 1e-9, "{} {}", best.mixture.loss, best.mixture.gap);
     close(&best.weights(), &[0.0, 1.0], 1e-4, "the reference");
 }
 
@@ -58,7 +58,7 @@ fn identical_arms_are_worth_what_one_is() {
         let two = solve(&twins, &prepared(text, &twins, &reference)).unwrap();
         assert_eq!(one.weights(), [1.0]);
         assert_eq!(one.arms[0].adds, None);
-        assert!((one.loss - two.loss).abs() < 1e-9 && two.gain.abs() < 1e-9, "{text}");
+        assert!((one.mixture.loss - two.mixture.loss).abs() < 1e-9 && two.gain.abs() < 1e-9, "{text}");
         assert!(two.arms.iter().all(|arm| arm.adds.unwrap() < 1e-9), "{text}");
     }
 }
@@ -101,9 +101,14 @@ fn separate_worlds_share_by_their_vendi_scores() {
         let loss = Objective::vendi_of(order, KernelSpec::Cosine).prepare(Inputs::new().arms(&arms)).unwrap();
         let best = solve(&arms, &loss).unwrap();
         close(&best.weights(), &expected, 1e-5, &format!("order {order}"));
-        assert!((best.terms[0].score - sum).abs() < 1e-6 * sum, "order {order}: {} {sum}", best.terms[0].score);
+        assert!(
+            (best.mixture.terms[0].score - sum).abs() < 1e-6 * sum,
+            "order {order}: {} {sum}",
+            best.mixture.terms[0].score
+        );
         close(&best.arms.iter().map(|arm| arm.terms[0].score).collect::<Vec<_>>(), &scores, 1e-6, "alone");
-        assert_eq!(best.best_single, (0..3).max_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap());
+        let most = (0..3).max_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap();
+        assert_eq!(best.best_single.name, best.arms[most].name);
     }
 }
 
@@ -129,21 +134,21 @@ fn nothing_varies() {
     let arms = recorded(vec![still(1.0), still(4.0)]);
     // no covariance anywhere: the squared distance of means less what the mixture's own spread adds, which is linear
     let best = solve(&arms, &prepared("fid", &arms, &still(1.0))).unwrap();
-    assert_eq!((best.weights(), best.loss, best.gap), (vec![1.0, 0.0], 0.0, 0.0));
+    assert_eq!((best.weights(), best.mixture.loss, best.mixture.gap), (vec![1.0, 0.0], 0.0, 0.0));
     assert_eq!(best.arms[1].loss, 9.0);
     // a reference that varies where the arms do not
     let spread = rows([vec![1.0, 0.0], vec![1.0, 2.0], vec![1.0, 1.0]]);
     let best = solve(&arms, &prepared("fid", &arms, &spread)).unwrap();
-    assert_eq!((best.weights(), best.loss), (vec![1.0, 0.0], 1.0));
+    assert_eq!((best.weights(), best.mixture.loss), (vec![1.0, 0.0], 1.0));
     // one point each: two modes, half of each
     let best = solve(&arms, &prepared("vendi(bandwidth=0.01)", &arms, &spread)).unwrap();
     close(&best.weights(), &[0.5, 0.5], 1e-6, "points");
-    assert!((best.terms[0].score - 2.0).abs() < 1e-9);
+    assert!((best.mixture.terms[0].score - 2.0).abs() < 1e-9);
     // floors that leave nothing to choose
     let bounds = Bounds::new(vec![0.0, 1.0], vec![1.0, 1.0]).unwrap();
     let best = solve_within(&arms, &prepared("fid + vendi", &arms, &spread), &bounds).unwrap();
     assert_eq!(best.weights(), [0.0, 1.0]);
-    assert!(best.gap < 1e-13, "{}", best.gap);
+    assert!(best.mixture.gap < 1e-13, "{}", best.mixture.gap);
 }
 
 #[test]
@@ -157,7 +162,7 @@ fn shifts_and_units_do_not_matter() {
         // features are 32-bit: what is shifted by 100 is rounded to 1e-5
         close(&there.weights(), &best.weights(), 1e-3, &format!("{shift} {scale}"));
         let loss = there.loss / f64::from(scale).powi(2);
-        assert!((loss / best.loss - 1.0).abs() < 1e-4, "{shift} {scale}: {loss} {}", best.loss);
+        assert!((loss / best.mixture.loss - 1.0).abs() < 1e-4, "{shift} {scale}: {loss} {}", best.mixture.loss);
     }
 }
 
@@ -167,29 +172,32 @@ fn real_generators() {
     let arms = load::arms(&[data("specialists.npz").to_str().unwrap().parse().unwrap()]).unwrap();
     let reference = load::features(data("reference.npy"), None).unwrap();
     let best = solve(&arms, &prepared("fid", &arms, &reference)).unwrap();
-    assert!(best.terms[0].score < 0.5 * best.best_arm().terms[0].score, "{:?}", best.terms);
-    assert!(best.gap < 1e-8 * best.loss && best.weights().iter().filter(|&&weight| weight > 0.1).count() >= 3);
+    assert!(best.mixture.terms[0].score < 0.5 * best.best_arm().terms[0].score, "{:?}", best.mixture.terms);
+    assert!(
+        best.mixture.gap < 1e-8 * best.mixture.loss
+            && best.weights().iter().filter(|&&weight| weight > 0.1).count() >= 3
+    );
     let diverse = solve(&arms, &prepared("vendi", &arms, &reference)).unwrap();
-    assert!(diverse.terms[0].score > diverse.best_arm().terms[0].score && diverse.gap < 1e-10);
+    assert!(diverse.mixture.terms[0].score > diverse.best_arm().terms[0].score && diverse.mixture.gap < 1e-10);
     // the scores are those that the metrics give to the pool, the arms' alone too
     let backend = Cpu::with_threads(1);
     let pool = |weights: &[f64]| Pool::arms(&arms, weights).unwrap();
     let near = |found: f64, metric: f64| assert!((found / metric - 1.0).abs() < 1e-9, "{found} {metric}");
-    near(best.terms[0].score, fid(&pool(&best.weights()), &reference, &backend).unwrap());
+    near(best.mixture.terms[0].score, fid(&pool(&best.weights()), &reference, &backend).unwrap());
     let cosine = Kernel::Cosine { power: 1 };
-    near(diverse.terms[0].score, vendi(&pool(&diverse.weights()), &cosine, 1.0, &backend).unwrap());
+    near(diverse.mixture.terms[0].score, vendi(&pool(&diverse.weights()), &cosine, 1.0, &backend).unwrap());
     for (index, arm) in arms.iter().enumerate() {
         near(best.arms[index].terms[0].score, fid(&Pool::of(&arm.features), &reference, &backend).unwrap());
     }
     // a price moves the weights, and each objective is best at its own
     let both = solve(&arms, &prepared("fid + 20*vendi", &arms, &reference)).unwrap();
-    assert!(both.terms[0].value > best.loss && both.terms[1].value > diverse.loss);
-    assert!(both.terms[0].value < diverse_fid(&arms, &reference, &diverse.weights()));
+    assert!(both.mixture.terms[0].value > best.mixture.loss && both.mixture.terms[1].value > diverse.mixture.loss);
+    assert!(both.mixture.terms[0].value < diverse_fid(&arms, &reference, &diverse.weights()));
 }
 
 fn diverse_fid(arms: &RecordedArms, reference: &Features, weights: &[f64]) -> f64 {
     let fixed = Bounds::new(weights.to_vec(), weights.iter().map(|weight| weight + 1e-9).collect()).unwrap();
-    solve_within(arms, &prepared("fid", arms, reference), &fixed).unwrap().loss
+    solve_within(arms, &prepared("fid", arms, reference), &fixed).unwrap().mixture.loss
 }
 
 /// The sentence must be a single one and hold all of `words`.

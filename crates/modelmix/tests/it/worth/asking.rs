@@ -1,6 +1,6 @@
 //! Questions asked of recorded arms: the answers' losses and scores are those of separate solves.
 
-use modelmix::mixture::{Allowance, Budget, Mixture, Questions, Worth, solve_asking, solve_within};
+use modelmix::mixture::{Allowance, Budget, Mixture, Questions, solve_asking, solve_within};
 use modelmix::random::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, Result};
@@ -25,7 +25,7 @@ pub(super) fn reference(arms: &RecordedArms) -> Features {
     Features::from_rows(arms.iter().flat_map(|arm| (0..15).map(|row| arm.features.row(row).to_vec()))).unwrap()
 }
 
-fn ask(arms: &RecordedArms, objective: &str, questions: &Questions) -> Result<(Mixture, Worth)> {
+fn ask(arms: &RecordedArms, objective: &str, questions: &Questions) -> Result<Mixture> {
     let loss = Objective::parse(objective)?.prepare(Inputs::new().arms(arms).reference(reference(arms)))?;
     solve_asking(arms, &loss, &Bounds::simplex(arms.len()), questions)
 }
@@ -34,11 +34,14 @@ fn ask(arms: &RecordedArms, objective: &str, questions: &Questions) -> Result<(M
 fn the_best_few_are_separate_solves() {
     let arms = arms(5, 60, 31);
     for objective in ["rke(bandwidth=2)", "fid", "vendi(kernel=gaussian, bandwidth=2)"] {
-        let (best, worth) = ask(&arms, objective, &Questions { subsets: true, ..Questions::default() }).unwrap();
-        let subsets = worth.subsets.unwrap();
-        assert!(worth.cheapest.is_none());
+        let best = ask(&arms, objective, &Questions { subsets: true, ..Questions::default() }).unwrap();
+        let subsets = best.worth.subsets.clone().unwrap();
+        assert!(best.worth.cheapest.is_none());
         let last = subsets.last().unwrap();
-        assert!((last.loss - best.loss).abs() < 1e-9 && (last.gain_kept.unwrap() - 1.0).abs() < 1e-6, "{objective}");
+        assert!(
+            (last.loss - best.mixture.loss).abs() < 1e-9 && (last.gain_kept.unwrap() - 1.0).abs() < 1e-6,
+            "{objective}"
+        );
         assert_eq!((subsets[0].size, &subsets[0].arms), (1, &vec![best.best_arm().name.clone()]), "{objective}");
         assert!(subsets[0].gain_kept.unwrap().abs() < 1e-9, "{objective}");
         assert!(subsets.windows(2).all(|pair| pair[0].loss >= pair[1].loss - 1e-9), "{objective}");
@@ -51,8 +54,13 @@ fn the_best_few_are_separate_solves() {
             let inputs = Inputs::new().arms(&kept).reference(reference(&arms));
             let loss = Objective::parse(objective).unwrap().prepare(inputs).unwrap();
             let alone = solve_within(&kept, &loss, &Bounds::simplex(kept.len())).unwrap();
-            assert!((alone.loss - subset.loss).abs() < 1e-8, "{objective}: {} {}", alone.loss, subset.loss);
-            assert!((alone.terms[0].score - subset.score).abs() < 1e-6 * subset.score.abs());
+            assert!(
+                (alone.mixture.loss - subset.loss).abs() < 1e-8,
+                "{objective}: {} {}",
+                alone.mixture.loss,
+                subset.loss
+            );
+            assert!((alone.mixture.terms[0].score - subset.score).abs() < 1e-6 * subset.score.abs());
         }
         assert_eq!(subsets.iter().all(|subset| subset.proved), objective.starts_with("rke"));
     }
@@ -68,8 +76,8 @@ fn the_cheapest_is_within_and_cheaper() {
     let mut last = f64::INFINITY;
     for share in [0.0, 0.05, 0.3, 1.0] {
         let questions = Questions { budget: Some(budget(Allowance::Share(share))), ..Questions::default() };
-        let (best, worth) = ask(&arms, "rke(bandwidth=2)", &questions).unwrap();
-        let cheapest = worth.cheapest.unwrap();
+        let best = ask(&arms, "rke(bandwidth=2)", &questions).unwrap();
+        let cheapest = best.worth.cheapest.clone().unwrap();
         assert!((cheapest.within - share * best.gain).abs() < 1e-15);
         assert!(cheapest.above_best <= cheapest.within + 1e-12);
         assert!((cheapest.total - cheapest.fee - cheapest.cost).abs() < 1e-12 * cheapest.total);
@@ -82,7 +90,7 @@ fn the_cheapest_is_within_and_cheaper() {
     }
     // A loss that lets everything through leaves the cheapest arm.
     let questions = Questions { budget: Some(budget(Allowance::Loss(10.0))), ..Questions::default() };
-    let cheapest = ask(&arms, "rke(bandwidth=2)", &questions).unwrap().1.cheapest.unwrap();
+    let cheapest = ask(&arms, "rke(bandwidth=2)", &questions).unwrap().worth.cheapest.unwrap();
     assert_eq!((cheapest.arms, cheapest.total), (vec!["arm4".to_string()], 10.0));
 }
 

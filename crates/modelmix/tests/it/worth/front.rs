@@ -176,13 +176,16 @@ fn fronts_of_recorded_arms() {
         let loss = Objective::parse(first).unwrap().prepare(inputs()).unwrap();
         let other = traded(Objective::parse(second).unwrap()).prepare(inputs()).unwrap();
         let questions = Questions { front: Some(other.clone()), ..Questions::default() };
-        let (best, worth) = modelmix::mixture::solve_asking(&arms, &loss, &Bounds::simplex(4), &questions).unwrap();
-        let front = worth.front.unwrap();
+        let best = modelmix::mixture::solve_asking(&arms, &loss, &Bounds::simplex(4), &questions).unwrap();
+        let front = best.worth.front.clone().unwrap();
         assert_eq!(front.exact, exact, "{first} {second}");
         let (start, end) = (&front.points[0], &front.points[front.points.len() - 1]);
-        assert!((start.loss - best.loss).abs() < 1e-7 * best.loss.abs().max(1.0), "{first} {second}");
+        assert!((start.loss - best.mixture.loss).abs() < 1e-7 * best.mixture.loss.abs().max(1.0), "{first} {second}");
         let other_best = modelmix::solve(&arms, &other).unwrap();
-        assert!((end.second_loss - other_best.loss).abs() < 1e-6 * other_best.loss.abs().max(1.0), "{first} {second}");
+        assert!(
+            (end.second_loss - other_best.mixture.loss).abs() < 1e-6 * other_best.mixture.loss.abs().max(1.0),
+            "{first} {second}"
+        );
         assert!(front.points.windows(2).all(|pair| pair[0].second_loss > pair[1].second_loss), "{first} {second}");
         assert!(front.points.windows(2).all(|pair| pair[0].loss < pair[1].loss + 1e-9), "{first} {second}");
         assert!(front.points.len() >= 2, "{first} {second}");
@@ -192,7 +195,11 @@ fn fronts_of_recorded_arms() {
         let both = Objective::parse(first).unwrap() + multiplier * traded(Objective::parse(second).unwrap());
         let both = modelmix::solve(&arms, &both.prepare(inputs()).unwrap()).unwrap();
         let here = middle.loss + multiplier * middle.second_loss;
-        assert!((both.loss - here).abs() < 1e-6 * here.abs().max(1e-3), "{first} {second}: {} {here}", both.loss);
+        assert!(
+            (both.mixture.loss - here).abs() < 1e-6 * here.abs().max(1e-3),
+            "{first} {second}: {} {here}",
+            both.mixture.loss
+        );
     }
 }
 

@@ -12,7 +12,7 @@ fn ask(arms: &RecordedArms, objective: &str, bandwidths: Bandwidths) -> modelmix
     let inputs = Inputs::new().arms(arms).reference(reference(arms));
     let loss = Objective::parse(objective)?.prepare(inputs)?;
     let questions = Questions { bandwidths: Some(bandwidths), ..Questions::default() };
-    Ok(solve_asking(arms, &loss, &Bounds::simplex(arms.len()), &questions)?.1.sensitivity.unwrap())
+    Ok(solve_asking(arms, &loss, &Bounds::simplex(arms.len()), &questions)?.worth.sensitivity.unwrap())
 }
 
 #[test]
@@ -37,8 +37,8 @@ fn points_are_separate_solves() {
             let inputs = Inputs::new().arms(&arms).reference(reference(&arms));
             let alone = solve(&arms, &Objective::parse(&text(factor)).unwrap().prepare(inputs).unwrap()).unwrap();
             let close = |a: f64, b: f64| (a - b).abs() < 1e-9 * b.abs().max(1e-3);
-            assert!(close(point.loss, alone.loss), "{written}: {} {}", point.loss, alone.loss);
-            assert!(close(point.gain, alone.gain) && close(point.score, alone.terms[0].score), "{written}");
+            assert!(close(point.loss, alone.mixture.loss), "{written}: {} {}", point.loss, alone.mixture.loss);
+            assert!(close(point.gain, alone.gain) && close(point.score, alone.mixture.terms[0].score), "{written}");
             assert_eq!(point.best_single, alone.best_arm().name);
             assert!(point.weights.iter().zip(alone.weights()).all(|(a, b)| (a - b).abs() < 1e-7), "{written}");
         }

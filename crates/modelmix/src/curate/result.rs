@@ -1,31 +1,32 @@
-//! The document of a curated set.
+//! A curated set as data: the document that `modelmix curate --json` prints, and its headline.
 
 use serde::{Deserialize, Serialize};
 
-use super::{ScoreMeaning, brief, count};
-use crate::curate::{Curated, CuratedArm, NOTE, Proportions, RandomDraws, Tried};
+use super::Proportions;
 use crate::kernel::Kernel;
 use crate::mixture::TermValue;
-use crate::objective::Objective;
+use crate::numbers::{brief, count};
+use crate::objective::ScoreMeaning;
 
-/// Chosen rows, and what they are worth beside the mixture and sets drawn at random.
+/// The chosen rows, and what they are worth beside the mixture and sets drawn at random.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CurateDocument {
-    /// The version of modelmix that made it.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Curated {
+    /// The version of modelmix that computed it.
     pub version: String,
-    /// The objective, as it was written.
+    /// The objective, as it was written, with the bandwidth given.
     pub objective: String,
-    /// The kernels of all quadratic terms, their bandwidths found.
+    /// The kernels, bandwidths found, one for every quadratic term.
     pub kernels: Vec<Kernel>,
-    /// What `score` is: that of the first term.
+    /// What `score` is, of the set, the mixture and random draws.
     pub score: ScoreMeaning,
     /// What everyone who is handed the set must know.
     pub note: String,
     /// How many rows the set has.
     pub count: usize,
-    /// How many rows were looked at: all samples, or a pool of them.
+    /// How many rows were candidates: all samples, or a pool of them.
     pub candidates: usize,
-    /// The seed of all that was drawn.
+    /// The random seed.
     pub seed: u64,
     /// How the set that was kept was found: in the mixture's proportions or free ones.
     pub proportions: Proportions,
@@ -33,42 +34,65 @@ pub struct CurateDocument {
     pub arms: Vec<CuratedArm>,
     /// The set.
     pub set: CuratedSet,
-    /// The optimal mixture of all samples.
+    /// The optimal mixture of all samples, which gives the proportions.
     pub mixture: CuratedMixture,
     /// Sets of the same size, drawn at random in the mixture's proportions.
     pub random: RandomDraws,
-    /// All that was tried.
+    /// All that was tried, the set that was kept among it.
     pub tried: Vec<Tried>,
-    /// The chosen rows, in the order chosen.
+    /// The chosen rows, in the order chosen; a row that came in by an exchange has the place of the other.
     pub rows: Vec<CuratedRow>,
 }
 
-/// The set of a [`CurateDocument`].
+/// An arm of a [`Curated`] set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CuratedArm {
+    /// Its name.
+    pub name: String,
+    /// How many samples it has.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub samples: usize,
+    /// Its weight in the optimal mixture.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
+    pub weight: f64,
+    /// How many of its samples were chosen.
+    pub chosen: usize,
+    /// Its share in the set.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
+    pub share: f64,
+}
+
+/// The set of a [`Curated`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CuratedSet {
-    /// Its loss, as V-statistic.
+    /// L(S), as V-statistic, the constant included.
     pub loss: f64,
-    /// Its loss without self-pairs, which is not unbiased for rows that were chosen.
+    /// The same as U-statistic: what tools print that leave out self-pairs. It is not unbiased for rows that were chosen.
     pub unbiased_loss: f64,
     /// Its score.
     pub score: f64,
-    /// What each term comes to.
+    /// The value of each term of the objective.
     pub terms: Vec<TermValue>,
 }
 
-/// The mixture of a [`CurateDocument`].
+/// The optimal mixture of a [`Curated`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CuratedMixture {
     /// Its loss.
     pub loss: f64,
     /// Its score.
     pub score: f64,
-    /// No mixture of these samples has a loss less than `loss − gap`.
+    /// The duality gap: no mixture of these samples has a loss below `loss − gap`.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0)))]
     pub gap: f64,
 }
 
 /// A chosen row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CuratedRow {
     /// Its arm.
     pub arm: String,
@@ -76,40 +100,35 @@ pub struct CuratedRow {
     pub row: usize,
 }
 
-impl CurateDocument {
-    /// Of a curated set.
-    pub fn new(curated: &Curated, objective: &Objective, seed: u64) -> Self {
-        let score = |terms: &[TermValue], loss: f64| terms.first().map_or(loss, |term| term.score);
-        let row = |&(arm, row): &(usize, usize)| CuratedRow { arm: curated.arms[arm].name.clone(), row };
-        let mixture = &curated.mixture;
-        Self {
-            version: env!("CARGO_PKG_VERSION").into(),
-            objective: curated.objective.clone(),
-            kernels: curated.kernels.clone(),
-            score: ScoreMeaning::of(objective),
-            note: NOTE.into(),
-            count: curated.rows.len(),
-            candidates: curated.candidates,
-            seed,
-            proportions: curated.proportions,
-            arms: curated.arms.clone(),
-            set: CuratedSet {
-                loss: curated.loss,
-                unbiased_loss: curated.unbiased_loss,
-                score: score(&curated.terms, curated.loss),
-                terms: curated.terms.clone(),
-            },
-            mixture: CuratedMixture {
-                loss: mixture.loss,
-                score: score(&mixture.terms, mixture.loss),
-                gap: mixture.gap,
-            },
-            random: curated.random.clone(),
-            tried: curated.tried.clone(),
-            rows: curated.rows.iter().map(row).collect(),
-        }
-    }
+/// A set that was found on the way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tried {
+    /// In which proportions.
+    pub proportions: Proportions,
+    /// Its loss before any exchange: after herding, or that of the set that it started from.
+    pub before: f64,
+    /// Its loss.
+    pub loss: f64,
+    /// How many rows were exchanged.
+    pub exchanges: usize,
+    /// Whether no single exchange makes it better any more.
+    pub settled: bool,
+}
 
+/// How sets of the same size do that are drawn at random: from every arm as many rows as the mixture's proportions say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RandomDraws {
+    /// How many were drawn.
+    pub draws: usize,
+    /// Mean and sample standard deviation of their losses.
+    pub loss: [f64; 2],
+    /// The same of their scores.
+    pub score: [f64; 2],
+}
+
+impl Curated {
     /// The answer in one sentence.
     pub fn sentence(&self) -> String {
         let samples = self.arms.iter().map(|arm| arm.samples).sum();

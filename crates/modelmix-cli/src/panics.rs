@@ -1,0 +1,79 @@
+//! A panic is a bug of modelmix. It ends the program with one sentence that says where it happened, and with a backtrace if
+//! `RUST_BACKTRACE` asks for one.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fmt;
+use std::panic::{self, PanicHookInfo, UnwindSafe};
+use std::sync::{Mutex, PoisonError};
+
+/// What is known of the last panic of any thread.
+static LAST: Mutex<Option<Panic>> = Mutex::new(None);
+
+/// A panic that was caught.
+pub(crate) struct Panic {
+    message: String,
+    place: Option<String>,
+    trace: Backtrace,
+}
+
+impl Panic {
+    fn new(info: &PanicHookInfo<'_>) -> Self {
+        let message = info.payload_as_str().unwrap_or("no message").to_string();
+        // Captured only if RUST_BACKTRACE or RUST_LIB_BACKTRACE is set.
+        Self { message, place: info.location().map(ToString::to_string), trace: Backtrace::capture() }
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place.as_ref().map_or(String::new(), |place| format!(" at {place}"));
+        let message = self.message.replace(|letter: char| letter.is_control(), " ");
+        write!(
+            f,
+            "this is a bug in modelmix ({message}{place}); please report it with the command that you typed and what it prints with RUST_BACKTRACE=1"
+        )?;
+        match self.trace.status() {
+            BacktraceStatus::Captured => write!(f, "\n{}", self.trace),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Runs `work`; a panic in it, in whichever thread, comes back as data.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T + UnwindSafe) -> Result<T, Panic> {
+    // The unwinding reaches this thread without its place, which the hook alone is told.
+    panic::set_hook(Box::new(|info| {
+        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Panic::new(info));
+    }));
+    panic::catch_unwind(work).map_err(|payload| {
+        let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
+        last.unwrap_or_else(|| {
+            let message = payload.downcast_ref::<&str>().map_or("no message".into(), ToString::to_string);
+            Panic { message, place: None, trace: Backtrace::disabled() }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::caught;
+
+    #[test]
+    fn a_panic_says_where_it_happened() {
+        let usual = std::panic::take_hook();
+        let line = line!() + 1;
+        let here = caught(|| assert!(line == 0, "an arm\nwithout samples"));
+        let there = caught(|| {
+            let thread = std::thread::spawn(move || assert!(line == 0, "in a thread of its own"));
+            thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload));
+        });
+        let fine = caught(|| 3);
+        std::panic::set_hook(usual);
+        let sentence = here.err().map(|panic| panic.to_string()).unwrap_or_default();
+        let place = format!("(an arm without samples at {}:{line}:", file!());
+        assert!(sentence.contains("this is a bug in modelmix") && sentence.contains(&place), "{sentence}");
+        let sentence = there.err().map(|panic| panic.to_string()).unwrap_or_default();
+        assert!(sentence.contains("in a thread of its own at ") && sentence.contains("panics.rs:"), "{sentence}");
+        assert!(fine.is_ok_and(|three| three == 3));
+    }
+}

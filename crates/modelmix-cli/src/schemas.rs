@@ -1,0 +1,71 @@
+//! JSON Schemas of documents, generated from the types that they are the JSON form of.
+
+use modelmix::{Curated, Mixture, Scores, SimulationReport};
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value, json};
+
+use crate::args::Documented;
+use crate::error::{Failure, Result};
+use crate::reproduction::Reproduction;
+
+/// The schema of what a command prints with `--json`, as text.
+pub(crate) fn schema(command: Documented) -> Result<String> {
+    let schema = match command {
+        Documented::Solve => document::<Mixture>("solve"),
+        Documented::Score => document::<Scores>("score"),
+        Documented::Simulate => document::<SimulationReport>("simulate"),
+        Documented::Curate => document::<Curated>("curate"),
+        Documented::Reproduce => document::<Reproduction>("reproduce"),
+    };
+    serde_json::to_string_pretty(&schema)
+        .map_err(|error| Failure::input(format!("the schema cannot be written as JSON: {error}")))
+}
+
+/// The schema of a result, with the field `command` that documents begin with.
+fn document<T: JsonSchema>(command: &str) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    Closed.transform(&mut schema);
+    let mut rest = schema.to_value();
+    let mut whole = Map::new();
+    let Some(rest) = rest.as_object_mut() else { return rest };
+    whole.insert("$schema".into(), rest.remove("$schema").unwrap_or_default());
+    whole.insert("$id".into(), json!(format!("https://modelmix.invalid/schema/{command}.schema.json")));
+    whole.insert("title".into(), json!(format!("modelmix {command} --json")));
+    rest.remove("title");
+    let is_own = |value: &Value| value.as_str() != Some("command");
+    let required = rest.remove("required").and_then(|required| required.as_array().cloned()).unwrap_or_default();
+    let tagged = [json!("command")].into_iter().chain(required.into_iter().filter(is_own)).collect();
+    rest.insert("required".into(), Value::Array(tagged));
+    if let Some(properties) = rest.get_mut("properties").and_then(Value::as_object_mut) {
+        let own = std::mem::take(properties);
+        let about = "The command that printed the document.";
+        properties.insert("command".into(), json!({"description": about, "const": command}));
+        properties.extend(own.into_iter().filter(|(name, _)| name != "command"));
+    }
+    let definitions = rest.remove("$defs");
+    whole.append(rest);
+    whole.extend(definitions.map(|definitions| ("$defs".to_string(), definitions)));
+    Value::Object(whole)
+}
+
+/// Objects have the properties that are described and no others; a property that tells variants apart says so.
+struct Closed;
+
+impl Transform for Closed {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
+            schema.insert("additionalProperties".into(), Value::Bool(false));
+        }
+        for property in
+            schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
+        {
+            if let Some(tag) = property.as_object_mut().filter(|property| property.contains_key("const")) {
+                tag.entry("description").or_insert_with(|| json!("Which one it is."));
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Scores of recorded arms and of a mixture of them: the table that `modelmix score` prints, and the definitions behind it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{ErrorBy, KidSettings, Metric, Pool, ScoreSettings, ScoreTable, Scorer};
+use crate::arms::RecordedArms;
+use crate::compute::available_threads;
+use crate::error::Result;
+use crate::features::Features;
+use crate::kernel::Kernel;
+
+/// Scores of every arm and of a mixture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Scores {
+    /// The version of modelmix that computed them.
+    pub version: String,
+    /// The arms in the order given.
+    pub arms: Vec<ScoredArm>,
+    /// The mixture; none if no weights were given.
+    pub mixture: Option<ScoredMixture>,
+    /// How the metrics were defined.
+    pub settings: ScoreDefinitions,
+}
+
+/// An arm of [`Scores`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScoredArm {
+    /// Its name.
+    pub name: String,
+    /// How many samples it has.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub samples: usize,
+    /// By metric, and `kid_std`, the standard deviation between the subsets of KID.
+    pub scores: BTreeMap<String, f64>,
+    /// Standard errors by metric; null if it is not defined. KID has none.
+    pub errors: BTreeMap<String, Option<f64>>,
+}
+
+/// The mixture of [`Scores`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScoredMixture {
+    /// The weights by arm, which add up to 1.
+    pub weights: BTreeMap<String, f64>,
+    /// The effective sample size: how many samples of equal weight have the same variance.
+    pub effective_samples: f64,
+    /// As for arms.
+    pub scores: BTreeMap<String, f64>,
+    /// As for arms.
+    pub errors: BTreeMap<String, Option<f64>>,
+}
+
+/// How metrics were defined; what no metric of the table needs is absent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScoreDefinitions {
+    /// The metrics, in the order wanted.
+    pub metrics: Vec<Metric>,
+    /// The kernel of `rke` and `mmd`, its bandwidth found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Kernel>,
+    /// The definition of `vendi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendi: Option<VendiDefinition>,
+    /// The subsets of `kid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kid: Option<KidSettings>,
+    /// k of the k-nearest-neighbour radii of `precision`, `recall`, `density` and `coverage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<usize>,
+    /// Whether a sample at the very radius of a ball counts as inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_balls: Option<bool>,
+}
+
+/// The definition of a Vendi score.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VendiDefinition {
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// Its order: a number, or "inf" for the largest eigenvalue alone.
+    #[serde(serialize_with = "write_order", deserialize_with = "read_order")]
+    #[cfg_attr(feature = "schema", schemars(with = "Order"))]
+    pub order: f64,
+}
+
+/// JSON has no infinity.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum Order {
+    Number(f64),
+    Infinite(Infinite),
+}
+
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+enum Infinite {
+    #[serde(rename = "inf")]
+    Infinite,
+}
+
+fn write_order<S: Serializer>(order: &f64, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    let order = if order.is_infinite() { Order::Infinite(Infinite::Infinite) } else { Order::Number(*order) };
+    order.serialize(serializer)
+}
+
+fn read_order<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<f64, D::Error> {
+    Ok(match Order::deserialize(deserializer)? {
+        Order::Number(order) => order,
+        Order::Infinite(Infinite::Infinite) => f64::INFINITY,
+    })
+}
+
+impl ScoreDefinitions {
+    /// Those that a scorer works with.
+    pub fn of(scorer: &Scorer<'_>) -> Self {
+        let settings = scorer.settings();
+        let has = |metrics: &[Metric]| metrics.iter().any(|metric| settings.metrics.contains(metric));
+        let has_balls = has(&[Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage]);
+        let vendi = || VendiDefinition { kernel: *scorer.vendi_kernel(), order: settings.order };
+        Self {
+            metrics: settings.metrics.clone(),
+            kernel: has(&[Metric::Rke, Metric::Mmd]).then(|| *scorer.kernel()),
+            vendi: has(&[Metric::Vendi]).then(vendi),
+            kid: has(&[Metric::Kid]).then(|| settings.kid),
+            neighbours: has_balls.then_some(settings.neighbourhoods.neighbours),
+            closed_balls: has_balls.then_some(settings.neighbourhoods.closed),
+        }
+    }
+}
+
+/// Scores every arm, and the mixture if weights are given, which need not add up to 1.
+///
+/// ```
+/// use modelmix::metrics::ScoreSettings;
+/// use modelmix::{Features, RecordedArm, RecordedArms, score};
+/// let left = Features::from_rows([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])?;
+/// let right = Features::from_rows([[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])?;
+/// let arms = RecordedArms::new(vec![RecordedArm::new("left", left), RecordedArm::new("right", right)])?;
+/// let scores = score(&arms, None, &ScoreSettings::default().without_reference(), Some(&[2.0, 1.0]))?;
+/// assert!((scores.arms[0].scores["vendi"] - 2.0).abs() < 1e-9); // two kinds
+/// assert!((scores.mixture.unwrap().scores["vendi"] - 3.0).abs() < 1e-9); // three in all
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+///
+/// # Errors
+/// A metric that needs a reference if none is given, settings that do not fit the samples, another number of weights
+/// than of arms, a negative weight, no positive one.
+pub fn score(
+    arms: &RecordedArms,
+    reference: Option<&Features>,
+    settings: &ScoreSettings,
+    weights: Option<&[f64]>,
+) -> Result<Scores> {
+    score_watched(arms, reference, settings, weights, available_threads(), &|| {})
+}
+
+/// The same on so many threads, on which results do not depend. `done` is called once the reference is prepared, and after each
+/// arm and the mixture.
+///
+/// # Errors
+/// As [`score`].
+pub fn score_watched(
+    arms: &RecordedArms,
+    reference: Option<&Features>,
+    settings: &ScoreSettings,
+    weights: Option<&[f64]>,
+    threads: usize,
+    done: &dyn Fn(),
+) -> Result<Scores> {
+    // Weights that do not fit are refused before anything is computed.
+    let pool = weights.map(|weights| Pool::arms(arms, weights)).transpose()?;
+    let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
+    let scorer = Scorer::new(settings.clone(), &sets, reference, threads)?;
+    done();
+    let columns = |name: String, pool: &Pool<'_>| {
+        let table = scorer.score(pool).map_err(|error| error.of(name))?;
+        done();
+        Ok(by_name(&table))
+    };
+    let mut scored = Vec::with_capacity(arms.len());
+    for arm in arms.iter() {
+        let (scores, errors) = columns(format!("arm {}", arm.name), &Pool::of(&arm.features))?;
+        scored.push(ScoredArm { name: arm.name.clone(), samples: arm.features.len(), scores, errors });
+    }
+    let mixture = |(weights, pool): (&[f64], &Pool<'_>)| {
+        let (scores, errors) = columns("the mixture".into(), pool)?;
+        let weights = arms.names().into_iter().zip(normalized(weights)).collect();
+        Ok(ScoredMixture { weights, effective_samples: pool.effective_len(), scores, errors })
+    };
+    Ok(Scores {
+        version: crate::VERSION.into(),
+        arms: scored,
+        mixture: weights.zip(pool.as_ref()).map(mixture).transpose()?,
+        settings: ScoreDefinitions::of(&scorer),
+    })
+}
+
+/// Weights that add up to 1.
+fn normalized(weights: &[f64]) -> impl Iterator<Item = f64> {
+    // A power of two, which rounds nothing, if the sum of the weights would overflow.
+    let unit = if weights.iter().sum::<f64>().is_finite() { 1.0 } else { f64::EPSILON };
+    let total: f64 = weights.iter().map(|weight| unit * weight).sum();
+    weights.iter().map(move |weight| unit * weight / total)
+}
+
+/// Scores and standard errors of a table, by name.
+pub fn by_name(table: &ScoreTable) -> (BTreeMap<String, f64>, BTreeMap<String, Option<f64>>) {
+    let (mut scores, mut errors) = (BTreeMap::new(), BTreeMap::new());
+    for (metric, estimate) in table {
+        scores.insert(metric.name().to_string(), estimate.value);
+        if estimate.by == ErrorBy::Subsets {
+            // Tools print the spread of subsets, which is not the standard error of their mean.
+            scores.insert(format!("{metric}_std"), estimate.standard_error);
+        } else {
+            errors.insert(metric.name().to_string(), Some(estimate.standard_error).filter(|error| error.is_finite()));
+        }
+    }
+    (scores, errors)
+}
+
+/// Whether more of a score of [`Scores`] is better; none for what is no metric, such as `kid_std`.
+pub fn more_is_better(score: &str) -> Option<bool> {
+    score.parse::<Metric>().ok().map(Metric::more_is_better)
+}
