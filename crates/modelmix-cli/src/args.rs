@@ -154,6 +154,9 @@ pub(crate) struct SolveArgs {
     /// The largest share that an arm may have
     #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',')]
     pub(crate) cap: Vec<String>,
+    /// Leave out confidence intervals and the p-value
+    #[arg(long)]
+    pub(crate) no_intervals: bool,
     #[command(flatten)]
     pub(crate) worth: WorthArgs,
     #[command(flatten)]
