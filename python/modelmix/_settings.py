@@ -18,6 +18,7 @@ class Questions:
     front: str | None = None
     bandwidths: list[float] | None = None
     bandwidths_text: str | None = None
+    intervals: bool = True
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ pub(crate) struct Questions {
     front: Option<String>,
     bandwidths: Option<Vec<f64>>,
     bandwidths_text: Option<String>,
+    intervals: bool,
 }
 
 impl Questions {
@@ -40,7 +41,8 @@ impl Questions {
             (None, Some(text)) => Some(text.parse()?),
             (None, None) => None,
         };
-        Ok(mixture::Questions { subsets: self.subsets, budget, front: None, bandwidths, without_intervals: false })
+        let without_intervals = !self.intervals;
+        Ok(mixture::Questions { subsets: self.subsets, budget, front: None, bandwidths, without_intervals })
     }
 }
 

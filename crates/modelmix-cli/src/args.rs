@@ -168,6 +168,9 @@ pub(crate) struct SolveArgs {
     /// The largest share that an arm may have
     #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
     pub(crate) cap: Vec<ArmNumber>,
+    /// Leave out confidence intervals and the p-value
+    #[arg(long)]
+    pub(crate) no_intervals: bool,
     #[command(flatten)]
     pub(crate) worth: WorthArgs,
     #[command(flatten)]

@@ -30,40 +30,6 @@ pub fn mixture_ucb_width(sensitivity: Sensitivity, beta: f64, rounds: usize, cou
     width(sensitivity, beta * (rounds as f64).ln(), count)
 }
 
-/// The width of Theorem 1 before it is made linear in α (its proof's last display but one):
-/// Δ_L·√(ln(1/δ)/2 · Σα²/n) + Δκ·Σα²/n. Never wider than ε(δ)ᵀα. Arms without weight may have no samples.
-pub fn joint_width(sensitivity: Sensitivity, log_inverse: f64, weights: &[f64], counts: &[usize]) -> f64 {
-    let sum: f64 = weights
-        .iter()
-        .zip(counts)
-        .filter(|(weight, _)| **weight > 0.0)
-        .map(|(weight, &n)| weight * weight / n as f64)
-        .sum();
-    sensitivity.loss * (log_inverse / 2.0 * sum).sqrt() + sensitivity.kappa * sum
-}
-
-/// ln(1/δ′) of Lemma 1, to be used in [`width`]: with probability 1 − δ, |L − L̂|(α) ≤ εᵀα on one side for every α and
-/// all counts up to `rounds` at once, when ln(1/δ′) = ln(m²T²/2δ).
-pub fn uniform_log_inverse(arms: usize, rounds: usize, delta: f64) -> f64 {
-    2.0 * (arms as f64 * rounds as f64).ln() - (2.0 * delta).ln()
-}
-
-/// Theorem 2: E[L(P̂_T)] − min L ≤ 4Δ_L·√(β m ln T / T) for Mixture-UCB-CAB, when m ≥ 2, β ≥ 4, T ≥ 2 and κ is positive
-/// semidefinite.
-pub fn regret_bound(sensitivity: Sensitivity, beta: f64, arms: usize, rounds: usize) -> f64 {
-    theorem_2(4.0, sensitivity, beta, arms, rounds)
-}
-
-/// Theorem 2 with the constant that its proof reaches, 3.382 instead of 4 (for T > 40m; below that the bound is trivial).
-pub fn sharper_regret_bound(sensitivity: Sensitivity, beta: f64, arms: usize, rounds: usize) -> f64 {
-    theorem_2(3.382, sensitivity, beta, arms, rounds)
-}
-
-fn theorem_2(constant: f64, sensitivity: Sensitivity, beta: f64, arms: usize, rounds: usize) -> f64 {
-    let t = rounds as f64;
-    constant * sensitivity.loss * (beta * arms as f64 * t.ln() / t).sqrt()
-}
-
 /// The variance of one sample's share in the gradient, arm by arm, from the scatter of the samples held: each arm's own,
 /// shrunk toward all arms' pooled variance as if two samples of it had been seen. Zero before any arm has two samples.
 pub fn pooled_variances(scatter: &[f64], counts: &[usize]) -> Vec<f64> {
@@ -94,18 +60,6 @@ mod tests {
         assert!((adaptive_width(0.5, 2, 200, 25) - (0.5 * 4.0f64.ln() / 25.0).sqrt()).abs() < 1e-15);
         assert_eq!(adaptive_width(0.5, 2, 50, 25), 0.0);
         assert_eq!(adaptive_width(0.5, 2, 50, 40), 0.0);
-    }
-
-    #[test]
-    fn the_joint_width_is_never_wider() {
-        let (weights, counts) = ([0.2, 0.5, 0.3], [3, 10, 7]);
-        let linear: f64 = weights.iter().zip(counts).map(|(weight, n)| weight * width(UNIT, 3.0, n)).sum();
-        assert!(joint_width(UNIT, 3.0, &weights, &counts) < linear);
-        let alone = [0.0, 1.0, 0.0];
-        assert!(
-            (joint_width(UNIT, 3.0, &alone, &counts) - width(UNIT, 3.0, 10)).abs() < 1e-15,
-            "equal on a single arm"
-        );
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded) -> Result<Questio
         budget: budget(args, recorded)?,
         front: front.transpose()?,
         bandwidths: args.worth.bandwidths.clone(),
+        without_intervals: args.no_intervals,
     })
 }
 

@@ -42,6 +42,8 @@ pub(super) struct Centre {
     pub(super) value: f64,
     /// Convex, with the unbiased gradient at the weights.
     form: Quadratic,
+    /// Its value at the weights.
+    form_value: f64,
 }
 
 impl Centre {
@@ -58,7 +60,7 @@ impl Centre {
             }
         }
         let form = with_gradient(&shape.clear, unbiased, &weights);
-        Ok(Self { value: unbiased.value(&weights), weights, form })
+        Ok(Self { value: unbiased.value(&weights), form_value: form.value(&weights), weights, form })
     }
 
     /// Whether these weights, the best of fewer arms, may be the best of all: no other arm's gradient is
@@ -72,12 +74,21 @@ impl Centre {
         bounds.usable().into_iter().all(|arm| gradient[arm] - mean >= limit * variances[arm].max(0.0).sqrt())
     }
 
+    /// A solver that has solved the program at the weights.
+    pub(super) fn solver(&self, bounds: &Bounds) -> Result<Solver> {
+        let mut solver = Solver::default();
+        solver.start_from(&self.weights);
+        solver.solve(&self.form, bounds)?;
+        Ok(solver)
+    }
+
     /// With noise added to the gradient: the best weights, and how far below the present ones' loss they get.
     pub(super) fn moved(&self, noise: &[f64], bounds: &Bounds, solver: &mut Solver) -> Result<(Vec<f64>, f64)> {
-        let mut form = self.form.clone();
-        form.linear_mut().iter_mut().zip(noise).for_each(|(linear, noise)| *linear += noise);
-        let found = solver.solve(&form, bounds)?;
-        Ok((found.weights, (form.value(&self.weights) - found.value).max(0.0)))
+        let linear: Vec<f64> = self.form.linear().iter().zip(noise).map(|(linear, noise)| linear + noise).collect();
+        let found = solver.solve_again(&self.form, &linear, bounds)?;
+        let change: f64 = noise.iter().zip(self.weights.iter().zip(&found)).map(|(z, (old, new))| z * (old - new)).sum();
+        let below = self.form_value - self.form.value(&found) + change;
+        Ok((found, below.max(0.0)))
     }
 }
 

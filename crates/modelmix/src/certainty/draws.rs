@@ -5,7 +5,7 @@ use crate::compute::{Matrix, check_stopped};
 use crate::error::Result;
 use crate::influence::{Influences, Slant};
 use crate::random::Random;
-use crate::simplex::{Bounds, Solver};
+use crate::simplex::Bounds;
 
 /// How many programs are solved for one set of bounds, and for all of them together.
 pub(super) const DRAWS: usize = 1000;
@@ -36,7 +36,7 @@ impl Draws {
         let factor = covariance.factor();
         // The same numbers for the same samples: an interval is no more random than the weights.
         let mut random = Random::seeded(0);
-        let mut solver = Solver::default();
+        let mut solver = centre.solver(bounds)?;
         let (mut weights, mut gains) = (vec![Vec::with_capacity(count); arms], vec![Vec::with_capacity(count); arms]);
         let mut optimism = 0.0;
         for _ in 0..count {

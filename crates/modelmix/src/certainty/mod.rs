@@ -20,8 +20,11 @@ pub(crate) use until::{Judgement, bound};
 const TAIL: f64 = 0.025;
 /// The share of draws in which an arm that surely has a weight may be without.
 const SURELY: f64 = 0.005;
-/// How many sets of arms of either kind are looked at where some may be without weight.
+/// How many sets of arms of either kind are looked at if some arms may be without weight; and with more than `MANY` arms, of which every
+/// set costs a covariance of all of them.
 const FACES: usize = 12;
+const FACES_OF_MANY: usize = 3;
+const MANY: usize = 64;
 /// Single arms whose losses differ by less than so many standard errors may all be the best one.
 const NEAR: f64 = 3.0;
 
@@ -59,7 +62,8 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64]) -> R
         .map(|face| Ok((Centre::new(influences, &shape, &face, weights)?, face)))
         .collect::<Result<Vec<_>>>()?;
     faces.retain(|(centre, _)| centre.may_be_best(influences, bounds, SURELY));
-    let count = (ALL_DRAWS / faces.len().max(1)).clamp(FEW_DRAWS, DRAWS);
+    let most = if arms > MANY { FEW_DRAWS } else { DRAWS };
+    let count = (ALL_DRAWS / faces.len().max(1)).clamp(FEW_DRAWS, most);
     for (centre, face) in faces {
         let draws = Draws::new(centre, influences, &face, count)?;
         (0..arms).for_each(|arm| widen(arm, interval(&draws, &face, arm)));
@@ -93,13 +97,14 @@ fn faces(draws: &Draws, bounds: &Bounds) -> Vec<Bounds> {
     let sure = order.iter().filter(|&&arm| positive(arm) >= 1.0 - SURELY).count();
     let nested: Vec<Vec<usize>> = (sure..order.len()).map(|kept| order[..kept].to_vec()).collect();
     let beside: Vec<Vec<usize>> = order.iter().skip(sure + 1).map(|&arm| [&order[..sure], &[arm]].concat()).collect();
-    spread(nested).chain(spread(beside)).filter_map(|free| bounds.free_only(&free)).collect()
+    let most = if draws.centre.weights.len() > MANY { FACES_OF_MANY } else { FACES };
+    spread(nested, most).chain(spread(beside, most)).filter_map(|free| bounds.free_only(&free)).collect()
 }
 
-/// All of them, or as many as are looked at, from the first to the last.
-fn spread(mut all: Vec<Vec<usize>>) -> impl Iterator<Item = Vec<usize>> {
+/// All of them, or so many that are spread evenly, from the first to the last.
+fn spread(mut all: Vec<Vec<usize>>, most: usize) -> impl Iterator<Item = Vec<usize>> {
     let last = all.len().saturating_sub(1);
-    let places = all.len().min(FACES);
+    let places = all.len().min(most);
     let place = move |step: usize| if places < 2 { 0 } else { step * last / (places - 1) };
     (0..places).map(move |step| std::mem::take(&mut all[place(step)]))
 }

@@ -315,7 +315,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
                 None => None,
                 // An arm without weight is not missed.
                 Some(_) if best.weights[index] == 0.0 => Some(0.0),
-                Some(without) => Some((program.minimize(&without, &best.weights)?.value - best.value).max(0.0)),
+                Some(without) => Some((program.without(index, &without, &best.weights)? - best.value).max(0.0)),
             },
         });
     }

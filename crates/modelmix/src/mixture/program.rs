@@ -127,6 +127,22 @@ impl Program {
         Self::minimize_sum(&[(1.0, self)], bounds, start)
     }
 
+    /// The least value without one arm, searched from the best weights with it.
+    pub(super) fn without(&self, arm: usize, bounds: &Bounds, best: &[f64]) -> Result<f64> {
+        if self.is_smooth() {
+            return Ok(self.minimize(bounds, best)?.value);
+        }
+        check_stopped();
+        let mut start = best.to_vec();
+        start[arm] = 0.0;
+        let rest: f64 = start.iter().sum();
+        start.iter_mut().for_each(|weight| *weight /= rest);
+        let mut solver = Solver::default();
+        // What does not fit the bounds, or is no mixture since the arm was all of it, is started without.
+        solver.start_from(&start);
+        Ok(solver.solve(&self.form, bounds)?.value)
+    }
+
     /// The best weights for a weighted sum of programs over the same arms.
     pub(super) fn minimize_sum(parts: &[(f64, &Self)], bounds: &Bounds, start: &[f64]) -> Result<Solution> {
         let mut form = Quadratic::zeros(start.len());

@@ -46,6 +46,8 @@ pub struct Solver {
     /// Rounding noise of K̃'s entries, and the size of K's.
     noise: f64,
     size: f64,
+    /// What K̃ and its linear part were divided by.
+    scale: f64,
 }
 
 /// All that a later solve depends on: a solver restored from it gives the same bits.
@@ -82,6 +84,7 @@ impl Solver {
             } else {
                 self.start_cold(form, bounds)
             }
+            self.scale = scale;
             Ok((self.descend(bounds)?, scale))
         });
         let (iterations, scale) = match result {
@@ -93,6 +96,25 @@ impl Solver {
         };
         let weights = self.weights.clone();
         Ok(Solution { value: form.value(&weights), gap: self.gap(bounds) * scale, weights, iterations })
+    }
+
+    /// The best weights with the K of the last solve and another f, from the last answer on: nothing that depends on K alone is found
+    /// again. Everything is to be of the same size as then.
+    ///
+    /// # Errors
+    /// As [`Solver::solve`].
+    pub(crate) fn solve_again(&mut self, form: &Quadratic, linear: &[f64], bounds: &Bounds) -> Result<Vec<f64>> {
+        debug_assert_eq!(self.shifted.len(), form.arms() * form.arms(), "the same K has been solved with");
+        let (common, scale) = (form.at(0, 0), self.scale);
+        for (arm, value) in self.shifted_linear.iter_mut().enumerate() {
+            *value = (linear[arm] - linear[0] + 2.0 * (form.at(arm, 0) - common)) / scale;
+        }
+        let result = self.start_warm(bounds).and_then(|()| self.descend(bounds));
+        if let Err(error) = result {
+            self.weights.clear();
+            return Err(error);
+        }
+        Ok(self.weights.clone())
     }
 
     /// Forgets the last answer: the next solve starts from scratch, in the same memory.
@@ -173,7 +195,7 @@ impl Solver {
     fn reset_places(&mut self, bounds: &Bounds) {
         let m = self.weights.len();
         self.free.clear();
-        self.factor.clear();
+        // What is left of an earlier factor is overwritten before it is read.
         self.factor.resize(m * m, 0.0);
         self.places.clear();
         self.places.extend((0..m).map(|arm| {

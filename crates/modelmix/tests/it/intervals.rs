@@ -1,6 +1,7 @@
 //! Intervals on weights against repeated draws of arms whose optimum is known.
 
 use modelmix::random::Random;
+use modelmix::mixture::{Intervals, SolveSettings, solve_with};
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
 
 /// Four places on a line; an arm visits each with its own probability. With a kernel that tells places apart and nothing
@@ -83,5 +84,49 @@ fn smooth_objectives_have_none() {
     let arms = arms(2, 40, &mut random);
     let reference = draw(&[0.25; 4], 50, &mut random);
     let loss = Objective::parse("fid").unwrap().prepare(Inputs::new().arms(&arms).reference(reference)).unwrap();
-    assert!(solve(&arms, &loss).unwrap().arms.iter().all(|arm| arm.interval.is_none()));
+    let best = solve(&arms, &loss).unwrap();
+    assert!(best.arms.iter().all(|arm| arm.interval.is_none()));
+    assert_eq!(best.intervals, Intervals::Unavailable);
+}
+
+/// Without intervals the answer is the same to the last bit, and says that they were left out.
+#[test]
+fn intervals_can_be_left_out() {
+    let arms = arms(3, 60, &mut Random::seeded(8));
+    let reference = draw(&[0.25; 4], 50, &mut Random::seeded(9));
+    for objective in ["rke(bandwidth=1)", "mmd(bandwidth=1) + 0.5*rke(bandwidth=2)"] {
+        let loss = Objective::parse(objective).unwrap();
+        let loss = loss.prepare(Inputs::new().arms(&arms).reference(reference.clone())).unwrap();
+        let mut with = solve(&arms, &loss).unwrap();
+        let without = solve_with(&arms, &loss, &SolveSettings::new().intervals(false)).unwrap();
+        assert_eq!((with.intervals, without.intervals), (Intervals::Computed, Intervals::LeftOut));
+        assert!(with.p_value.is_some() && with.arms.iter().all(|arm| arm.interval.is_some()));
+        with.arms.iter_mut().for_each(|arm| arm.interval = None);
+        (with.gain_interval, with.p_value, with.intervals) = (None, None, Intervals::LeftOut);
+        assert_eq!(with, without);
+    }
+}
+
+/// With more than 64 arms fewer sets of arms are drawn around; the answer still holds the optimum of arms in pairs, of which the
+/// first of each pair has half as many kinds of places as the second.
+#[test]
+fn many_arms_have_intervals() {
+    let mut random = Random::seeded(10);
+    let arm = |index: usize, random: &mut Random| {
+        let kinds = 1 + index % 2;
+        let rows = (0..60).map(|_| {
+            let kind = if kinds == 1 { 0 } else { random.pick(&[1.0, 1.0]) };
+            [1000.0 * (index / 2) as f32 + 100.0 * kind as f32]
+        });
+        RecordedArm::new(format!("arm{index}"), Features::from_rows(rows).unwrap())
+    };
+    let arms = RecordedArms::new((0..80).map(|index| arm(index, &mut random)).collect()).unwrap();
+    let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().arms(&arms)).unwrap();
+    let best = solve(&arms, &loss).unwrap();
+    // The second of each pair has all that the first has, and more: 1/40 each is the best.
+    for (index, arm) in best.arms.iter().enumerate() {
+        let ([low, high], truth) = (arm.interval.unwrap(), if index % 2 == 1 { 1.0 / 40.0 } else { 0.0 });
+        assert!(low <= truth + 1e-9 && truth <= high + 1e-9 && high < 0.1, "{index}: {low} to {high}");
+    }
+    assert!(best.p_value.unwrap() < 1e-6);
 }

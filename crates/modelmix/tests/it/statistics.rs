@@ -1,9 +1,8 @@
 //! Running sums by hand, against plain double loops, and against themselves: sample by sample, in one pass, in shards.
 
 use modelmix::compute::{Cpu, Reference};
-use modelmix::mixture::{cross_sums, statistics};
+use modelmix::mixture::statistics;
 use modelmix::random::Random;
-use modelmix::statistics::CrossSums;
 use modelmix::{Error, Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, Statistics};
 use proptest::prelude::*;
 
@@ -191,31 +190,6 @@ fn sums_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn merging_what_does_not_fit_changes_nothing() {
-    let samples = by_hand();
-    let (before, more) = (samples.added(0..2), samples.added(2..3));
-    let fitting = || CrossSums { left: samples.toward(0..2, 2..3), right: samples.toward(2..3, 0..2) };
-    let changes: [&dyn Fn(&mut CrossSums); 5] = [
-        &|cross| cross.left.truncate(1),
-        &|cross| cross.left[0].push(0.0),
-        &|cross| cross.right[1].clear(),
-        &|cross| cross.right[0][0] = f64::NAN,
-        &|cross| std::mem::swap(&mut cross.left, &mut cross.right),
-    ];
-    for change in changes {
-        let (mut held, mut cross) = (before.clone(), fitting());
-        change(&mut cross);
-        assert!(held.merge(&more, &cross).is_err());
-        assert_eq!(held, before);
-    }
-    let mut held = before.clone();
-    assert!(held.merge(&Statistics::new(3), &fitting()).is_err(), "another number of arms");
-    assert_eq!(held, before);
-    held.merge(&more, &fitting()).unwrap();
-    samples.check(&held, 1e-15);
-}
-
-#[test]
 fn a_copy_from_json_is_the_same_to_the_bit() {
     let statistics = Samples::random(3, vec![0, 2, 1, 1, 0, 2, 2], 5).added(0..7);
     let json = serde_json::to_string(&statistics).unwrap();
@@ -243,23 +217,6 @@ proptest! {
         let toward = samples.toward(0..samples.len(), 0..samples.len());
         let at_once = Statistics::from_sums(samples.arm_of.clone(), own, samples.linear.clone(), toward).unwrap();
         samples.check(&at_once, 1e-12);
-    }
-
-    #[test]
-    fn shards_merge_to_one_pass(samples in samples(), cuts in prop::collection::vec(0.0..1.0f64, 0..4)) {
-        let mut cuts: Vec<usize> = cuts.iter().map(|cut| (cut * samples.len() as f64) as usize).collect();
-        cuts.push(samples.len());
-        cuts.sort_unstable();
-        let mut merged = Statistics::new(samples.arms);
-        for end in cuts {
-            let (old, new) = (0..merged.len(), merged.len()..end);
-            let cross = CrossSums {
-                left: samples.toward(old.clone(), new.clone()),
-                right: samples.toward(new.clone(), old),
-            };
-            merged.merge(&samples.added(new), &cross).unwrap();
-        }
-        samples.check(&merged, 1e-12);
     }
 }
 
@@ -323,42 +280,4 @@ fn an_offline_pass_equals_samples_one_by_one() {
         // the everyday engine differs by its single precision alone
         samples.check_forms(&statistics(&arms, &loss.on(Cpu::with_threads(2))).unwrap(), 1e-6);
     }
-}
-
-proptest! {
-    #![proptest_config(crate::config(24))]
-
-    #[test]
-    fn recordings_merge_to_one_pass(
-        left in prop::collection::vec(2..8usize, 3),
-        right in prop::collection::vec(2..8usize, 3),
-        seed in any::<u64>(),
-        text in prop::sample::select(&OBJECTIVES[..]),
-    ) {
-        let (left, right, loss) = (recorded(&left, seed), recorded(&right, seed ^ 1), prepared(text, 3));
-        let joined = left.iter().zip(&right).map(|(a, b)| {
-            let rows = a.features.view().iter().chain(b.features.view().iter());
-            let taste = [a.scores["taste"].clone(), b.scores["taste"].clone()].concat();
-            RecordedArm::new(&a.name, Features::from_rows(rows).unwrap()).with_score("taste", taste)
-        });
-        let joined = RecordedArms::new(joined.collect()).unwrap();
-        let mut merged = statistics(&left, &loss).unwrap();
-        merged.merge(&statistics(&right, &loss).unwrap(), &cross_sums(&left, &right, &loss).unwrap()).unwrap();
-        unrolled(&joined, &loss).check_forms(&merged, 1e-12);
-    }
-}
-
-#[test]
-fn recordings_of_different_widths_are_refused() {
-    // nothing has told the loss a width, so the two recordings must be held against each other
-    let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new()).unwrap();
-    let narrow = RecordedArm::new("arm 0", Features::new(1, vec![0.0, 1.0]).unwrap());
-    let sums = cross_sums(&recorded(&[2], 1), &RecordedArms::new(vec![narrow]).unwrap(), &loss);
-    assert!(matches!(sums, Err(Error::Width { .. })), "{sums:?}");
-}
-
-#[test]
-fn recordings_of_different_numbers_of_arms_are_refused() {
-    let sums = cross_sums(&recorded(&[2, 3], 1), &recorded(&[2], 2), &prepared(OBJECTIVES[0], 2));
-    assert!(sums.is_err(), "{sums:?}");
 }

@@ -67,6 +67,26 @@ impl World {
     }
 }
 
+/// The width of Theorem 1 before it is made linear in α (its proof's last display but one):
+/// Δ_L·√(ln(1/δ)/2 · Σα²/n) + Δκ·Σα²/n. Never wider than ε(δ)ᵀα.
+fn joint_width(sensitivity: Sensitivity, log_inverse: f64, weights: &[f64], counts: &[usize]) -> f64 {
+    let sum: f64 = weights.iter().zip(counts).map(|(weight, &n)| weight * weight / n as f64).sum();
+    sensitivity.loss * (log_inverse / 2.0 * sum).sqrt() + sensitivity.kappa * sum
+}
+
+/// ln(1/δ′) of Lemma 1: with probability 1 − δ, |L − L̂|(α) ≤ εᵀα on one side for every α and all counts up to `rounds` at once,
+/// if ln(1/δ′) = ln(m²T²/2δ).
+fn uniform_log_inverse(arms: usize, rounds: usize, delta: f64) -> f64 {
+    2.0 * (arms as f64 * rounds as f64).ln() - (2.0 * delta).ln()
+}
+
+/// Theorem 2: E[L(P̂_T)] − min L ≤ 4Δ_L·√(β m ln T / T) for Mixture-UCB-CAB, if m ≥ 2, β ≥ 4, T ≥ 2 and κ is positive
+/// semidefinite. Its proof reaches the constant 3.382 instead of 4, for T > 40m.
+fn regret_bound(constant: f64, sensitivity: Sensitivity, beta: f64, arms: usize, rounds: usize) -> f64 {
+    let t = rounds as f64;
+    constant * sensitivity.loss * (beta * arms as f64 * t.ln() / t).sqrt()
+}
+
 /// How often either side of Theorem 1 fails, the width multiplied by a factor.
 fn theorem_1_failures(world: &World, weights: &[f64], counts: &[usize], delta: f64, factor: f64) -> f64 {
     const REPEATS: usize = 4000;
@@ -74,7 +94,7 @@ fn theorem_1_failures(world: &World, weights: &[f64], counts: &[usize], delta: f
     let log_inverse = (1.0 / delta).ln();
     let linear: f64 =
         weights.iter().zip(counts).map(|(weight, &n)| weight * confidence::width(sensitivity, log_inverse, n)).sum();
-    let joint = confidence::joint_width(sensitivity, log_inverse, weights, counts);
+    let joint = joint_width(sensitivity, log_inverse, weights, counts);
     assert!(joint <= linear * (1.0 + 1e-12));
     let truth = world.truth().value(weights);
     let mut random = Random::seeded(17);
@@ -111,7 +131,7 @@ fn theorem_1_holds_at_its_probability() {
 fn lemma_1_failures(world: &World, rounds: usize, delta: f64, factor: f64) -> f64 {
     const REPEATS: usize = 200;
     let sensitivity = Sensitivity::from(world.ranges());
-    let log_inverse = confidence::uniform_log_inverse(world.arms(), rounds, delta);
+    let log_inverse = uniform_log_inverse(world.arms(), rounds, delta);
     let truth = world.truth();
     let mut random = Random::seeded(23);
     let mut failures = (0, 0);
@@ -182,7 +202,7 @@ fn regret(world: &World, policy: &PolicySpec, rounds: usize, seeds: u64) -> f64 
 #[test]
 fn theorem_2_is_never_exceeded() {
     let cab = PolicySpec::Cab(WidthSpec::default());
-    let bound = |world: &World, rounds| confidence::regret_bound(world.ranges().into(), 4.0, world.arms(), rounds);
+    let bound = |world: &World, rounds| regret_bound(4.0, world.ranges().into(), 4.0, world.arms(), rounds);
     for rounds in [2, 10, 100, 500, 2000] {
         let world = World::quadratic();
         let regret = regret(&world, &cab, rounds.max(world.arms()), 5);
@@ -192,7 +212,7 @@ fn theorem_2_is_never_exceeded() {
     let world = World { chances: vec![vec![1.0, 0.0], vec![0.0, 1.0]], kappa: 0.0, linear: vec![0.0, 1.0] };
     let rounds = 16_000;
     let (found, equal) = (regret(&world, &cab, rounds, 1), regret(&world, &PolicySpec::Uniform, rounds, 1));
-    let sharper = confidence::sharper_regret_bound(world.ranges().into(), 4.0, 2, rounds);
+    let sharper = regret_bound(3.382, world.ranges().into(), 4.0, 2, rounds);
     assert!(found <= sharper && sharper < bound(&world, rounds), "{found} > {sharper}");
     assert!(equal > bound(&world, rounds), "equal shares have {equal}, so this test could not have failed");
 }

@@ -181,3 +181,108 @@ fn influences_give_the_variance_of_repeated_draws() {
         assert!(at == 3 || without[at] < 0.8 * variance, "{at}: {} for {variance}", without[at]);
     }
 }
+
+/// The same covariances as from influences that are written out sample by sample, with arms that have no weight, an arm of samples
+/// that are all alike, and a reference.
+#[test]
+fn covariances_are_those_of_influences_written_out() {
+    let world = Places::new(Some(40), &[0.3, 0.3, 0.4], &[0.0; 3]);
+    let (statistics, by_row) = world.sample(&[9, 14, 6], &mut Random::seeded(4));
+    let influences = Influences::new(&statistics).unwrap().with_reference(&by_row).unwrap();
+    for weights in [[0.2, 0.5, 0.3], [0.6, 0.0, 0.4], [0.0, 1.0, 0.0]] {
+        let expected = written_out(&statistics, &by_row, &weights);
+        let joint = influences.covariance_at(&weights);
+        let scale = (0..6).map(|at| expected[at][at]).fold(0.0, f64::max);
+        for (i, row) in expected.iter().enumerate() {
+            for (j, value) in row.iter().enumerate() {
+                assert!((joint.at(i, j) - value).abs() < 1e-12 * scale, "{weights:?} {i} {j}: {} {value}", joint.at(i, j));
+            }
+        }
+        let gradient = influences.gradient_covariance(&weights);
+        assert!((0..9).all(|at| (gradient[at] - expected[at / 3][at % 3]).abs() < 1e-12 * scale));
+    }
+    // Slopes from arm 1: the gradient there, less its own entry.
+    let alone = written_out(&statistics, &by_row, &[0.0, 1.0, 0.0]);
+    let slopes = influences.slopes(1);
+    for to in [0, 2] {
+        let expected = alone[to][to] + alone[1][1] - 2.0 * alone[to][1];
+        assert!((slopes.variances[to] / expected - 1.0).abs() < 1e-10, "{to}: {} {expected}", slopes.variances[to]);
+    }
+}
+
+/// The covariance of the gradient and of the arms' losses less the mixture's, from the covariance of (κ̄_a1, …, κ̄_am, f_a) of each arm
+/// and a matrix of coefficients A and b for every quantity ⟨A, K⟩ + bᵀf.
+fn written_out(statistics: &Statistics, by_row: &[Vec<f64>], weights: &[f64; 3]) -> Vec<Vec<f64>> {
+    let (m, form, counts) = (3, statistics.unbiased(), statistics.counts());
+    let unit = |i: usize| (0..m).map(|j| f64::from(u8::from(i == j))).collect::<Vec<f64>>();
+    let mut quantities: Vec<(Vec<Vec<f64>>, Vec<f64>)> = Vec::new();
+    for i in 0..m {
+        let e = unit(i);
+        let a = (0..m).map(|p| (0..m).map(|q| e[p] * weights[q] + weights[p] * e[q]).collect()).collect();
+        quantities.push((a, e));
+    }
+    for i in 0..m {
+        let e = unit(i);
+        let a = (0..m).map(|p| (0..m).map(|q| e[p] * e[q] - weights[p] * weights[q]).collect()).collect();
+        quantities.push((a, (0..m).map(|p| e[p] - weights[p]).collect()));
+    }
+    let value = |sample: usize, arm: usize, quantity: usize| {
+        if quantity == m {
+            return statistics.linear_terms()[sample] - form.linear()[arm];
+        }
+        let count = counts[quantity] - usize::from(quantity == arm);
+        statistics.sums_toward(quantity)[sample] / count as f64 - form.at(arm, quantity)
+    };
+    let of_arm = |arm: usize| -> Vec<usize> {
+        (0..statistics.len()).filter(|&sample| statistics.arm_of()[sample] == arm).collect()
+    };
+    let range = |quantity: usize| {
+        let width = |arm: usize| {
+            let values: Vec<f64> = of_arm(arm).into_iter().map(|sample| value(sample, arm, quantity)).collect();
+            let (low, high) = values.iter().fold((0.0f64, 0.0f64), |(low, high), x| (low.min(*x), high.max(*x)));
+            high - low
+        };
+        (0..m).map(width).fold(0.0, f64::max)
+    };
+    let mut covariance = vec![vec![0.0; 2 * m]; 2 * m];
+    for arm in 0..m {
+        let n = counts[arm] as f64;
+        let mut own = vec![vec![0.0; m + 1]; m + 1];
+        for sample in of_arm(arm) {
+            for p in 0..=m {
+                for q in 0..=m {
+                    own[p][q] += value(sample, arm, p) * value(sample, arm, q) / (n * (n - 3.0));
+                }
+            }
+        }
+        for (p, row) in own.iter_mut().enumerate() {
+            row[p] = row[p].max((range(p) / (n + 1.0)).powi(2));
+        }
+        let coefficients = |(a, b): &(Vec<Vec<f64>>, Vec<f64>)| -> Vec<f64> {
+            a[arm].iter().map(|a| 2.0 * a).chain([b[arm]]).collect()
+        };
+        let rows: Vec<Vec<f64>> = quantities.iter().map(coefficients).collect();
+        for (i, left) in rows.iter().enumerate() {
+            for (j, right) in rows.iter().enumerate() {
+                covariance[i][j] += (0..=m)
+                    .map(|p| left[p] * (0..=m).map(|q| own[p][q] * right[q]).sum::<f64>())
+                    .sum::<f64>();
+            }
+        }
+    }
+    let count = by_row[0].len() as f64;
+    let centred: Vec<Vec<f64>> = by_row
+        .iter()
+        .map(|row| row.iter().map(|value| value - row.iter().sum::<f64>() / count).collect())
+        .collect();
+    for y in 0..by_row[0].len() {
+        let moved = |(_, b): &(Vec<Vec<f64>>, Vec<f64>)| b.iter().zip(&centred).map(|(b, row)| b * row[y]).sum::<f64>();
+        let moved: Vec<f64> = quantities.iter().map(moved).collect();
+        for (i, left) in moved.iter().enumerate() {
+            for (j, right) in moved.iter().enumerate() {
+                covariance[i][j] += left * right / (count * (count - 3.0));
+            }
+        }
+    }
+    covariance
+}

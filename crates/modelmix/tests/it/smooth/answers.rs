@@ -4,7 +4,7 @@ use std::path::Path;
 
 use modelmix::compute::{Cpu, Reference};
 use modelmix::metrics::{Pool, fid, vendi};
-use modelmix::mixture::{cross_sums, forms, solve_within, statistics};
+use modelmix::mixture::{forms, solve_within, statistics};
 use modelmix::random::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{
@@ -228,7 +228,6 @@ fn sessions_refuse_what_is_not_a_mean() {
         refused(Session::new(["a", "b"], loss(), &settings("cab".parse().unwrap())), &[sentence]);
         refused(simulate(&arms, &loss(), &Simulation::default()), &[sentence]);
         refused(statistics(&arms, &loss()), &[sentence]);
-        refused(cross_sums(&arms, &arms, &loss()), &[sentence]);
         refused(forms(&arms, &loss()), &[sentence]);
         refused(loss().ranges(), &[sentence]);
         refused(loss().linear(0, arms[0].features.view(), &Default::default()), &[sentence]);
