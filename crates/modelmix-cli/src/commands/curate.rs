@@ -3,12 +3,11 @@
 pub(crate) mod gallery;
 mod manifest;
 
-use modelmix::Curated;
-use modelmix::Curation;
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
 use modelmix::numbers::brief;
 use modelmix::simplex::Bounds;
+use modelmix::{Curated, Curation};
 
 use super::output::{self, Section};
 use super::solve::prepare;

@@ -1,7 +1,6 @@
 //! What `solve` found, as parts of the page: the answer's facts, the weights, what each arm is worth, and K.
 
-use modelmix::Kernel;
-use modelmix::Mixture;
+use modelmix::{Kernel, Mixture};
 
 use super::charts;
 use super::numbers::{self, Digits, brief, percent};
