@@ -144,7 +144,7 @@ def session_document() -> dict[str, Any]:
         "verdict": None,
         "best_single": 0,
         "form": {
-            "quadratic": [1.0, 2.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0],
+            "quadratic": [[1.0, 2.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.0]],
             "linear": [0.5, 0.25, 0.0],
         },
     }

@@ -131,7 +131,7 @@ fn scalar(argument: &Arg, value: &toml::Value) -> Result<String, &'static str> {
     let kind = argument.get_value_parser().type_id();
     let is_whole = [TypeId::of::<usize>(), TypeId::of::<u64>(), TypeId::of::<u32>()].iter().any(|id| kind == *id);
     match value {
-        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Integer(number) if !is_whole || *number >= 0 => Ok(number.to_string()),
         toml::Value::Float(number) if !is_whole => Ok(number.to_string()),
         _ if is_whole => Err("a whole number"),
         _ if kind == TypeId::of::<f64>() => Err("a number"),

@@ -77,7 +77,7 @@ class Curated(Result):
     loss: float
     #: The same without self-pairs. It is not unbiased, since the rows were chosen.
     unbiased_loss: float
-    #: Of the objective's first term, as people read it.
+    #: As people read it: that of the only term, or the loss of several.
     score: float
     terms: tuple[TermValue, ...]
     #: The optimal mixture of all samples.

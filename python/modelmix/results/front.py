@@ -27,7 +27,7 @@ class FrontPoint:
     #: A λ that it is best for in A + λB; none where only B counts.
     multiplier: float | None
     weights: dict[str, float]
-    #: A of it, and the score of A's first term.
+    #: A of it, and A's score.
     loss: float
     score: float
     #: The same of B.

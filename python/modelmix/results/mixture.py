@@ -53,7 +53,7 @@ class Mixture(Result):
     arms: tuple[MixtureArm, ...]
     #: The loss of the mixture, as V-statistic.
     loss: float
-    #: Of the objective's first term, as people read it.
+    #: As people read it: that of the only term, or the loss of several.
     score: float
     #: What ``score`` is: "RKE", "KID ×100".
     score_name: str

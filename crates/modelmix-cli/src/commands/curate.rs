@@ -3,12 +3,11 @@
 pub(crate) mod gallery;
 mod manifest;
 
-use modelmix::Curated;
-use modelmix::Curation;
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
 use modelmix::numbers::brief;
 use modelmix::simplex::Bounds;
+use modelmix::{Curated, Curation};
 
 use super::output::{self, Section};
 use super::solve::prepare;
@@ -77,13 +76,17 @@ fn print(terminal: &Terminal, document: &Curated) -> Result<()> {
     }
     terminal.say(columns.text())?;
     terminal.say("")?;
-    let mut columns = Columns::new(&["", "loss", &document.score.name]);
+    let header = ["", "loss", &document.score.name];
+    // The score of a sum of terms is its loss.
+    let shown = if document.score.is_loss() { 2 } else { 3 };
+    let mut columns = Columns::new(&header[..shown]);
+    let mut row = |cells: [String; 3]| columns.row(cells.into_iter().take(shown).collect());
     let spread = |[mean, std]: [f64; 2]| format!("{} ± {}", brief(mean), brief(std));
     let random = &document.random;
-    columns.row(vec![bold("this set"), bold(&brief(document.set.loss)), bold(&brief(document.set.score))]);
-    columns.row(vec!["drawn at random".into(), spread(random.loss), spread(random.score)]);
+    row([bold("this set"), bold(&brief(document.set.loss)), bold(&brief(document.set.score))]);
+    row(["drawn at random".into(), spread(random.loss), spread(random.score)]);
     let mixture = &document.mixture;
-    columns.row(vec!["the mixture of all rows".into(), brief(mixture.loss), brief(mixture.score)]);
+    row(["the mixture of all rows".into(), brief(mixture.loss), brief(mixture.score)]);
     terminal.say(columns.text())?;
     terminal.say("")?;
     terminal.say(dim(&format!("objective {}; {}", document.objective, document.how())))?;

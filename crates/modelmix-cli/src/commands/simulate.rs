@@ -1,10 +1,9 @@
 //! `modelmix simulate`: policies on recorded arms.
 
-use modelmix::SimulationReport;
 use modelmix::document::Document;
 use modelmix::numbers::brief;
 use modelmix::session::{Cap, Retention};
-use modelmix::{Gap, Loss, Simulation, Until, simulate_watched};
+use modelmix::{Gap, Loss, Simulation, SimulationReport, Until, simulate_watched};
 
 use super::output::{self, Section};
 use super::solve::prepare;

@@ -1,12 +1,11 @@
 //! `modelmix solve`: the best mixture of recorded arms.
 
-use modelmix::Loss;
-use modelmix::Mixture;
 use modelmix::compute::Cpu;
 use modelmix::document::Document;
 use modelmix::mixture::{self, Questions};
 use modelmix::numbers::brief;
 use modelmix::simplex::Bounds;
+use modelmix::{Loss, Mixture};
 
 use super::output::{self, Section};
 use super::worth;

@@ -2,8 +2,7 @@
 
 use modelmix::mixture::Worth;
 use modelmix::simulate::PolicyReport;
-use modelmix::{Curated, Mixture, SimulationReport};
-use modelmix::{Error, Result};
+use modelmix::{Curated, Error, Mixture, Result, SimulationReport};
 
 use super::{Report, Section};
 

@@ -78,7 +78,7 @@ fn worth(document: &Curated, place: &Place) -> Block {
             Cell::number(score, scores, format!("{at}/{field}/score")),
         ]
     };
-    let rows = vec![
+    let mut rows = vec![
         Row::new("this set", pair(document.set.loss, document.set.score, "set")),
         Row::new(
             "sets drawn at random",
@@ -87,10 +87,15 @@ fn worth(document: &Curated, place: &Place) -> Block {
         Row::apart("the mixture of all rows", pair(document.mixture.loss, document.mixture.score, "mixture")),
     ];
     let arrow = if document.score.more_is_better { "↑" } else { "↓" };
-    let columns = vec![
+    let mut columns = vec![
         Column::meaning("Loss\u{a0}↓", "of the rows themselves, each counting the same; less is better"),
-        Column::meaning(format!("{}\u{a0}{arrow}", document.score.name), "of the first term of the objective"),
+        Column::meaning(format!("{}\u{a0}{arrow}", document.score.name), "of the rows themselves"),
     ];
+    // The score of a sum of terms is its loss.
+    if document.score.is_loss() {
+        columns.truncate(1);
+        rows.iter_mut().for_each(|row| row.cells.truncate(1));
+    }
     Block::Table(TableBlock::new(
         format!(
             "What the set is worth: its loss beside that of sets of the same size drawn at random in the mixture’s proportions \

@@ -19,8 +19,7 @@ mod solved;
 mod table;
 mod worth;
 
-use modelmix::Result;
-use modelmix::{Curated, Mixture, Scores, SimulationReport};
+use modelmix::{Curated, Mixture, Result, Scores, SimulationReport};
 use serde::Serialize;
 
 pub use figure::Figure;

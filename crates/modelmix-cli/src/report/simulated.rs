@@ -1,9 +1,7 @@
 //! What `simulate` found, as parts of the page: how quickly each policy finds the mixture, and what it asked for.
 
-use modelmix::Gap;
-use modelmix::SimulationReport;
-use modelmix::simulate::PolicyReport;
-use modelmix::simulate::{SimulatedFeatures, Spread};
+use modelmix::simulate::{PolicyReport, SimulatedFeatures, Spread};
+use modelmix::{Gap, SimulationReport};
 
 use super::charts::{self, policies};
 use super::names::pointer;

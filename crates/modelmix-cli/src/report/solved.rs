@@ -1,7 +1,6 @@
 //! What `solve` found, as parts of the page: the answer's facts, the weights, what each arm is worth, and K.
 
-use modelmix::Kernel;
-use modelmix::Mixture;
+use modelmix::{Kernel, Mixture};
 
 use super::charts;
 use super::numbers::{self, Digits, brief, percent};
@@ -96,10 +95,12 @@ fn arms(document: &Mixture, place: &Place) -> Block {
     if intervals {
         columns.push(Column::new("95% interval"));
     }
-    columns.push(Column::meaning(
-        format!("{}\u{a0}{arrow}", score.name),
-        format!("{} of the arm alone, {better}", score.name),
-    ));
+    if !score.is_loss() {
+        columns.push(Column::meaning(
+            format!("{}\u{a0}{arrow}", score.name),
+            format!("{} of the arm alone, {better}", score.name),
+        ));
+    }
     columns.push(Column::meaning("Loss\u{a0}↓", "the objective of the arm alone, less is better"));
     if adds {
         columns.push(Column::meaning("Adds", "how much the best mixture's loss rises without the arm"));
@@ -115,7 +116,9 @@ fn arms(document: &Mixture, place: &Place) -> Block {
                 Cell::percent(low, at("interval/0")).and(" to ", Cell::percent(high, at("interval/1")))
             }));
         }
-        cells.push(Cell::number(arm.score, score_digits, at("score")));
+        if !score.is_loss() {
+            cells.push(Cell::number(arm.score, score_digits, at("score")));
+        }
         cells.push(Cell::number(arm.loss, loss_digits, at("loss")));
         if adds {
             cells.push(arm.adds.map_or_else(Cell::nothing, |adds| Cell::number(adds, add_digits, at("adds"))));
@@ -127,7 +130,9 @@ fn arms(document: &Mixture, place: &Place) -> Block {
     if intervals {
         cells.push(Cell::nothing());
     }
-    cells.push(Cell::number(document.mixture.score, score_digits, format!("{at}/mixture/score")));
+    if !score.is_loss() {
+        cells.push(Cell::number(document.mixture.score, score_digits, format!("{at}/mixture/score")));
+    }
     cells.push(Cell::number(document.mixture.loss, loss_digits, format!("{at}/mixture/loss")));
     if adds {
         cells.push(Cell::nothing());

@@ -59,3 +59,39 @@ fn every_command_takes_one() {
     world.write("false.toml", "quiet = false\njson = false\n");
     assert!(world.answer("solve made/a.npy made/b.npy --config false.toml").starts_with("Mix "));
 }
+
+/// A value that begins with a minus is a value: it is no flag, and it keeps nothing else out of the file.
+#[test]
+fn values_may_begin_with_a_minus() {
+    let world = World::new();
+    world.write(
+        "minus.toml",
+        "arms = ['made/a.npy', 'made/b.npy']\nreference = 'made/reference.npy'\nscores = 'made/scores.json'\n\
+         objective = '-wit + kid'\nfront = '-wit'\njson = true\n",
+    );
+    let typed =
+        "solve made/a.npy made/b.npy --reference made/reference.npy --scores made/scores.json --front=-wit --json";
+    let typed = world.json(&format!("{typed} --objective '-wit + kid'"));
+    assert_eq!(world.json("solve --config minus.toml"), typed);
+    // The same option on the command line overrides the file's, and nothing else.
+    let rke = world.json("solve --config minus.toml --objective '-wit + rke'");
+    assert_eq!((&rke["objective"], &rke["front"]["objective"]), (&"-1*wit + rke".into(), &typed["front"]["objective"]));
+}
+
+/// Values have the types of their options.
+#[test]
+fn values_are_typed() {
+    let world = World::new();
+    world.write(
+        "typed.toml",
+        "arms = ['made/a.npy', 'made/b.npy']\nbandwidths = [1, 2.5]\nsubsets = true\nwithin = 0.01\njson = true\n[fees]\na = 3\n",
+    );
+    let typed = "solve made/a.npy made/b.npy --bandwidths 1,2.5 --subsets --within 0.01 --fees a=3 --json";
+    assert_eq!(world.json("solve --config typed.toml"), world.json(typed));
+    world.write("until.toml", "until = '5%'\nconfidence = 0.9\ncertify = 'shares'\nselect = 'better-half'\n");
+    let simulate = "simulate made/a.npy made/b.npy --rounds 5 --seeds 2 --json";
+    let typed = world.json(&format!("{simulate} --until 5% --confidence 90% --certify shares --select better-half"));
+    assert_eq!(world.json(&format!("{simulate} --config until.toml")), typed);
+    let all = world.json(&format!("{simulate} --config until.toml --select all"));
+    assert!(all.get("select").is_none() && all["until"]["confidence"] == 0.9);
+}

@@ -191,6 +191,24 @@ fn every_kind_of_document_is_valid() {
     }
 }
 
+/// The schemas are made from the types; those checked in are the same.
+#[test]
+fn schemas_are_those_of_the_types() {
+    let world = World::new();
+    for command in ["solve", "score", "simulate", "curate", "reproduce"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schema/{command}.schema.json"));
+        let made = world.answer(&format!("schema {command}"));
+        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+            std::fs::write(&path, made).unwrap();
+            continue;
+        }
+        assert!(
+            std::fs::read_to_string(&path).unwrap() == made,
+            "schema/{command}.schema.json is not that of the types; UPDATE_SCHEMAS=1 cargo test -p modelmix-cli --test it schemas_are writes it"
+        );
+    }
+}
+
 #[test]
 fn schemas_refuse_what_they_do_not_know() {
     let document = World::new().json("solve made/a.npy made/b.npy --json");
@@ -201,6 +219,8 @@ fn schemas_refuse_what_they_do_not_know() {
     };
     assert!(spoiled(&|document| document["more"] = json!(1)));
     assert!(spoiled(&|document| document["arms"][0]["more"] = json!(1)));
+    assert!(spoiled(&|document| document["arms"][0]["weight"] = json!(1.5)));
+    assert!(spoiled(&|document| document["command"] = json!("score")));
     assert!(spoiled(&|document| document["kernel"]["bandwidth"] = json!(-1)));
     assert!(spoiled(&|document| document["mixture"]["loss"] = Value::Null));
     assert!(spoiled(&|document| drop(document.as_object_mut().unwrap().remove("gain"))));
@@ -226,7 +246,7 @@ fn schemas_describe_every_field() {
             _ => {}
         }
     }
-    for command in ["solve", "score", "simulate", "curate"] {
+    for command in ["solve", "score", "simulate", "curate", "reproduce"] {
         let schema = schema(command);
         walk(&schema, &schema, command);
     }

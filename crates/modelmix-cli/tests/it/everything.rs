@@ -76,8 +76,30 @@ fn completions_know_every_command() {
     let world = World::new();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = world.answer(&format!("completions {shell}"));
-        for word in
-            ["solve", "score", "simulate", "curate", "reproduce", "report", "demo", "bandwidth", "no-replacement"]
+        for word in [
+            "solve",
+            "score",
+            "simulate",
+            "curate",
+            "reproduce",
+            "report",
+            "demo",
+            "bandwidth",
+            "no-replacement",
+            "man",
+        ] {
+            assert!(script.contains(word), "{shell} does not know {word}");
+        }
+    }
+}
+
+/// Options with a closed set of values are typed, so that a shell can offer them.
+#[test]
+fn completions_know_the_values_of_options() {
+    let world = World::new();
+    for shell in ["bash", "fish", "zsh"] {
+        let script = world.answer(&format!("completions {shell}"));
+        for word in ["fid_infinity", "torch-fidelity", "better-half", "shares", "free", "one-arm-oracle", "powershell"]
         {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
@@ -87,7 +109,7 @@ fn completions_know_every_command() {
 #[test]
 fn there_is_a_man_page_for_every_command() {
     let world = World::new();
-    world.answer("completions man --folder pages/man1");
+    world.answer("man --folder pages/man1");
     for page in [
         "modelmix",
         "modelmix-solve",
@@ -96,6 +118,8 @@ fn there_is_a_man_page_for_every_command() {
         "modelmix-curate",
         "modelmix-reproduce",
         "modelmix-report",
+        "modelmix-schema",
+        "modelmix-man",
     ] {
         let text = fs::read_to_string(world.path(&format!("pages/man1/{page}.1"))).unwrap();
         assert!(text.contains(&format!(".TH {page}")) && text.contains(".SH SYNOPSIS"), "{page}");

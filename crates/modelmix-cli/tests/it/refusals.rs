@@ -165,7 +165,7 @@ const OUTPUTS: &[Case] = &[
     ("solve made/a.npy made/b.npy --html r.html --texts made/texts-stranger.json", &["texts of c", "no arm"]),
     ("solve made/a.npy made/b.npy --html r.html --texts made/missing.json", &["cannot read made/missing.json"]),
     ("demo --html nowhere/report.html", &["no folder nowhere", "make it"]),
-    ("completions man --folder made/notes.txt", &["made/notes.txt is a file", "name a folder"]),
+    ("man --folder made/notes.txt", &["made/notes.txt is a file", "name a folder"]),
 ];
 
 const OTHERS: &[Case] = &[
@@ -183,6 +183,12 @@ const OTHERS: &[Case] = &[
     ),
     ("solve made/a.npy made/b.npy --config made/type.toml", &["bandwidth is true", "number"]),
     ("solve made/a.npy made/b.npy --config made/flag.toml", &["quiet is \"very\"", "true or false"]),
+    ("solve made/a.npy made/b.npy --config made/number.toml", &["made/number.toml: bandwidth is \"wide\"", "a number"]),
+    ("simulate made/a.npy --config made/rounds.toml", &["made/rounds.toml: rounds is 2.5", "a whole number"]),
+    ("solve made/a.npy made/b.npy --config made/list.toml", &["objective is [\"rke\", \"mmd\"]", "one value"]),
+    ("solve made/a.npy made/b.npy --config made/term.toml", &["made/term.toml: cannot read \"rke +\" at character 6"]),
+    ("score made/a.npy made/b.npy --config made/metric.toml", &["made/metric.toml: metric is \"rkee\"", "mean rke?"]),
+    ("simulate made/a.npy --config made/twice.toml", &["made/twice.toml: no-replacement is given twice"]),
     ("report made/missing.json --html r.html", &["cannot read made/missing.json"]),
     ("report made/notes.txt --html r.html", &["made/notes.txt", "--json"]),
     ("report made/other.json --html r.html", &["made/other.json", "--json"]),
@@ -199,7 +205,8 @@ const USAGE: &[Case] = &[
     ("solve made/a.npy --objectiv rke", &["'--objectiv'", "--objective"]),
     ("solve made/a.npy -b wide", &["'wide'", "--bandwidth"]),
     ("solve made/a.npy --threads -1", &["--threads"]),
-    ("solve made/a.npy --config made/number.toml", &["'wide'", "--bandwidth"]),
+    ("completions man", &["'man'", "bash"]),
+    ("schema solv", &["'solv'", "solve"]),
     ("score made/a.npy --weights a=1 --no-mixture", &["--weights", "--no-mixture", "cannot be used"]),
     ("simulate made/a.npy --rounds many", &["'many'", "--rounds"]),
     ("simulate made/a.npy --seeds 1.5", &["'1.5'", "--seeds"]),
@@ -280,6 +287,16 @@ fn outputs() {
 #[test]
 fn others() {
     refused(OTHERS);
+}
+
+/// A score whose range is missing has its values: what is missing is said by a type, not found in the words of the sentence.
+#[test]
+fn only_what_is_missing_is_asked_for() {
+    let world = World::new();
+    let run = world.run("simulate made/a.npy made/b.npy -o 'rke + wit' --scores made/scores.json --policy vanilla");
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("score wit needs its range"), "{}", run.stderr);
+    assert!(!run.stderr.contains("--scores FILE"), "{}", run.stderr);
 }
 
 #[test]

@@ -97,7 +97,9 @@ const RUNS: f64 = 0.5;
 fn help() {
     let world = World::new();
     check("help", &world.answer("--help"), EXACT);
-    for command in ["demo", "solve", "score", "simulate", "curate", "reproduce", "report", "completions"] {
+    for command in
+        ["demo", "solve", "score", "simulate", "curate", "reproduce", "report", "schema", "completions", "man"]
+    {
         check(&format!("help-{command}"), &world.answer(&format!("{command} --help")), EXACT);
     }
 }

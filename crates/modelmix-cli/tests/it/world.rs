@@ -186,6 +186,11 @@ fn made() -> &'static Path {
         write("type.toml", b"bandwidth = true\n");
         write("flag.toml", b"quiet = 'very'\n");
         write("number.toml", b"bandwidth = 'wide'\n");
+        write("rounds.toml", b"rounds = 2.5\n");
+        write("list.toml", b"objective = ['rke', 'mmd']\n");
+        write("term.toml", b"objective = 'rke +'\n");
+        write("metric.toml", b"metrics = ['rke', 'rkee']\n");
+        write("twice.toml", b"no_replacement = true\nno-replacement = true\n");
         write("other.json", b"{\"hello\": 1}");
         write("unfinished.json", b"{\"command\": \"solve\", \"version\": \"0.1.0\"}");
         folder

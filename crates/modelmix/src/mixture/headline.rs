@@ -2,7 +2,6 @@
 
 use super::{Mixture, MixtureArm};
 use crate::numbers::{brief, brief_pair, count, share};
-use crate::objective::LOSS;
 use crate::simplex::DUST;
 
 /// A mixture of more arms than this is named by its largest arms.
@@ -36,7 +35,7 @@ impl Mixture {
         let name = &only.name;
         // Unbiased scores may rank arms differently from the loss, which is not unbiased.
         let is_best = !self.arms.iter().any(|arm| self.score.is_better(arm.score, only.score));
-        if is_best && self.score.name != LOSS {
+        if is_best && !self.score.is_loss() {
             format!("Use {name} alone: no mixture has a better {} than its {:.4}.", self.score.name, only.score)
         } else {
             format!("Use {name} alone: no mixture has a smaller loss than its {:.4}.", only.loss)
@@ -51,7 +50,7 @@ impl Mixture {
             shares.push(format!("{} others {} together", count(others.len()), share(rest)));
         }
         let (mixed, single) = (self.mixture.score, self.best_single.score);
-        let is_named = self.score.name != LOSS && self.score.is_better(mixed, single);
+        let is_named = !self.score.is_loss() && self.score.is_better(mixed, single);
         let (what, mixed, single) = if is_named {
             (self.score.name.as_str(), mixed, single)
         } else {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Measure, Objective, Term};
 
 /// What the score of a sum of terms is called.
-pub(crate) const LOSS: &str = "loss";
+const LOSS: &str = "loss";
 
 /// How a score is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,11 @@ impl ScoreMeaning {
             }
             _ => Self { name: LOSS.into(), more_is_better: false },
         }
+    }
+
+    /// Whether it is the loss itself, so that a table of losses needs no column for it.
+    pub fn is_loss(&self) -> bool {
+        self.name == LOSS
     }
 
     /// Whether `one` is better than `other`.

@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::kernel::{Bandwidth, KernelSpec};
 
 pub use crate::metrics::NEIGHBOURS;
-pub(crate) use meaning::LOSS;
 pub use meaning::ScoreMeaning;
 
 /// The largest order of a Vendi score that is a smooth function in double precision: beyond it, powers of small eigenvalues

@@ -6,10 +6,12 @@
 mod certainty;
 mod compute;
 mod curate;
+mod documents;
 mod drift;
 mod equations;
 mod experiment;
 mod golden;
+mod headline;
 mod intervals;
 mod load;
 mod metrics;
