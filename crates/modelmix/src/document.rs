@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::certainty::Until;
+use crate::compute::Engine;
 use crate::error::Result;
 use crate::features::Features;
 use crate::kernel::Kernel;
@@ -301,13 +302,13 @@ impl ScoreDocument {
         reference: Option<&Features>,
         settings: ScoreSettings,
         weights: Option<&[f64]>,
-        threads: usize,
+        engine: &Engine,
         done: &dyn Fn(),
     ) -> Result<Self> {
         // Weights that do not fit are refused before anything is computed.
         let pool = weights.map(|weights| Pool::arms(arms, weights)).transpose()?;
         let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
-        let scorer = Scorer::new(settings, &sets, reference, threads)?;
+        let scorer = Scorer::new(settings, &sets, reference, engine)?;
         done();
         let score = |name: String, pool: &Pool<'_>| {
             let table = scorer.score(pool).map_err(|error| error.of(name))?;

@@ -1,7 +1,7 @@
 //! Other samples that might have been: draws of the gradient, and the weights and gains that they would have led to.
 
 use super::centre::{Centre, only};
-use crate::compute::{Matrix, check_stopped};
+use crate::compute::{Matrix, Stop};
 use crate::error::Result;
 use crate::influence::{Functional, Influences};
 use crate::random::Random;
@@ -28,7 +28,7 @@ pub(super) struct Draws {
 
 impl Draws {
     /// So many around the unbiased optimum within the bounds.
-    pub(super) fn new(centre: Centre, influences: &Influences, bounds: &Bounds, count: usize) -> Result<Self> {
+    pub(super) fn new(centre: Centre, influences: &Influences, bounds: &Bounds, count: usize, stop: &Stop) -> Result<Self> {
         let arms = centre.weights.len();
         let gradient = (0..arms).map(|arm| Functional::gradient(arm, &centre.weights));
         let gains = (0..arms).map(|arm| Functional::difference(&only(arm, arms), &centre.weights));
@@ -41,7 +41,7 @@ impl Draws {
         let (mut weights, mut gains) = (vec![Vec::with_capacity(count); arms], vec![Vec::with_capacity(count); arms]);
         let mut optimism = 0.0;
         for _ in 0..count {
-            check_stopped();
+            stop.check()?;
             let normal: Vec<f64> = (0..factor.columns()).map(|_| random.normal()).collect();
             let noise = factor.apply(&normal);
             let (found, below) = centre.moved(&noise[..arms], bounds, &mut solver)?;

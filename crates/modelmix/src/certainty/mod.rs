@@ -7,6 +7,7 @@ mod draws;
 mod singles;
 mod until;
 
+use crate::compute::Stop;
 use crate::error::Result;
 use crate::influence::Influences;
 use crate::simplex::Bounds;
@@ -46,15 +47,16 @@ pub struct Certainty {
 /// that it would have led to. See `docs/certainty.md` for what is made of them.
 ///
 /// # Errors
-/// Bounds that no mixture fits.
+/// Bounds that no mixture fits, and if it is stopped.
 pub fn certainty(
     statistics: &Statistics,
     influences: &Influences,
     bounds: &Bounds,
     weights: &[f64],
+    stop: &Stop,
 ) -> Result<Certainty> {
     let arms = weights.len();
-    let draws = Draws::new(Centre::new(statistics, influences, bounds, weights)?, influences, bounds, DRAWS)?;
+    let draws = Draws::new(Centre::new(statistics, influences, bounds, weights)?, influences, bounds, DRAWS, stop)?;
     let mut intervals: Vec<[f64; 2]> = (0..arms).map(|arm| interval(&draws, bounds, arm)).collect();
     let mut widen = |arm: usize, [low, high]: [f64; 2]| {
         intervals[arm] = [intervals[arm][0].min(low), intervals[arm][1].max(high)];
@@ -66,7 +68,7 @@ pub fn certainty(
     faces.retain(|(centre, _)| centre.may_be_best(influences, bounds, SURELY));
     let count = (ALL_DRAWS / faces.len().max(1)).clamp(FEW_DRAWS, DRAWS);
     for (centre, face) in faces {
-        let draws = Draws::new(centre, influences, &face, count)?;
+        let draws = Draws::new(centre, influences, &face, count, stop)?;
         (0..arms).for_each(|arm| widen(arm, interval(&draws, &face, arm)));
     }
     for (arm, &weight) in weights.iter().enumerate() {

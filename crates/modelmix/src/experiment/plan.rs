@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::expected::{Check, Quantity, Requirement};
 use crate::arms::{RecordedArm, RecordedArms};
-use crate::compute::Cpu;
+use crate::compute::{Cpu, Engine};
 use crate::document::{ScoreDocument, SimulateDocument, SolveDocument};
 use crate::error::{Error, Result};
 use crate::features::Features;
@@ -131,7 +131,7 @@ impl Plan {
         progress(Stage::Reading);
         let (arms, reference) = self.read()?;
         self.check_arms(&arms.names())?;
-        let mut inputs = Inputs::new().arms(&arms).backend(Cpu::with_threads(threads));
+        let mut inputs = Inputs::new().arms(&arms).engine(Cpu::with_threads(threads));
         if let Some(reference) = &reference {
             inputs = inputs.reference(reference.clone());
         }
@@ -148,7 +148,7 @@ impl Plan {
         }
         let score = match &mixture {
             Some(mixture) if !self.metrics.is_empty() => {
-                Some(self.score(&arms, reference.as_ref(), mixture, threads, progress)?)
+                Some(self.score(&arms, reference.as_ref(), mixture, loss.engine(), progress)?)
             }
             _ => None,
         };
@@ -229,7 +229,7 @@ impl Plan {
         arms: &RecordedArms,
         reference: Option<&Features>,
         mixture: &Mixture,
-        threads: usize,
+        engine: &Engine,
         progress: &mut dyn FnMut(Stage),
     ) -> Result<ScoreDocument> {
         let kernel = self.objective.terms().iter().find_map(|term| *term.measure.kernel()?).unwrap_or_default();
@@ -242,7 +242,7 @@ impl Plan {
                 progress.borrow_mut()(Stage::Scoring { pool, of });
             }
         };
-        ScoreDocument::score(arms, reference, settings, Some(&mixture.weights()), threads, &done)
+        ScoreDocument::score(arms, reference, settings, Some(&mixture.weights()), engine, &done)
             .map_err(|error| self.wrap(error))
     }
 }

@@ -2,8 +2,8 @@
 
 use super::TermValue;
 use crate::arms::{RecordedArm, RecordedArms};
+use crate::compute::{Engine, Resident, Set};
 use crate::error::{Error, Result};
-use crate::features::Rows;
 use crate::loss::{Loss, PreparedTerm};
 use crate::objective::Measure;
 use crate::quadratic::Quadratic;
@@ -25,10 +25,6 @@ pub struct TermForm {
 }
 
 impl TermForm {
-    pub(super) fn new(arms: &RecordedArms, loss: &Loss, term: &PreparedTerm) -> Result<Self> {
-        Self::of(arms, term, Sums::of(arms, loss, term)?)
-    }
-
     /// From sums that are known.
     pub(super) fn of(arms: &RecordedArms, term: &PreparedTerm, sums: Sums) -> Result<Self> {
         let statistics = sums.into_statistics(arms)?;
@@ -75,7 +71,8 @@ impl TermValue {
 /// that has no forms since it is not a mean over pairs.
 pub fn forms(arms: &RecordedArms, loss: &Loss) -> Result<Vec<TermForm>> {
     check_means(arms, loss)?;
-    loss.terms().iter().map(|term| TermForm::new(arms, loss, term)).collect()
+    let held = HeldArms::new(arms, loss.engine())?;
+    loss.terms().iter().map(|term| TermForm::of(arms, term, Sums::of(&held, loss, term)?)).collect()
 }
 
 /// All sums over all samples of the arms, arm after arm, the terms weighted and added.
@@ -84,9 +81,10 @@ pub fn forms(arms: &RecordedArms, loss: &Loss) -> Result<Vec<TermForm>> {
 /// As [`forms`].
 pub fn statistics(arms: &RecordedArms, loss: &Loss) -> Result<Statistics> {
     check_means(arms, loss)?;
+    let held = HeldArms::new(arms, loss.engine())?;
     let mut all: Option<Sums> = None;
     for term in loss.terms() {
-        let sums = Sums::of(arms, loss, term)?;
+        let sums = Sums::of(&held, loss, term)?;
         match &mut all {
             None => all = Some(sums.scaled(term.weight)),
             Some(all) => all.add(term.weight, &sums),
@@ -133,7 +131,7 @@ pub fn cross_sums(left: &RecordedArms, right: &RecordedArms, loss: &Loss) -> Res
         for (i, x) in left.iter().enumerate() {
             let mut column = 0;
             for (j, y) in right.iter().enumerate() {
-                let sums = loss.backend().kernel_sums(kernel, x.features.view(), y.features.view());
+                let sums = loss.engine().kernel_sums(kernel, &x.features, &y.features)?;
                 add(&mut cross.left[j][row..], term.weight, &sums.rows);
                 add(&mut cross.right[i][column..], term.weight, &sums.columns);
                 column += y.features.len();
@@ -154,6 +152,26 @@ pub(super) fn check(arms: &RecordedArms, loss: &Loss) -> Result<()> {
     loss.check_arms(arms.len())?;
     arms.iter()
         .try_for_each(|arm| loss.check(arm.features.view()).map_err(|error| error.of(format!("arm {}", arm.name))))
+}
+
+/// Recorded arms, resident in the memory of an engine: uploaded once for all terms and programs.
+pub(super) struct HeldArms<'a> {
+    arms: &'a RecordedArms,
+    sets: Vec<Box<dyn Resident>>,
+}
+
+impl<'a> HeldArms<'a> {
+    pub(super) fn new(arms: &'a RecordedArms, engine: &Engine) -> Result<Self> {
+        Ok(Self { arms, sets: arms.iter().map(|arm| engine.hold(&arm.features)).collect::<Result<_>>()? })
+    }
+
+    pub(super) fn arms(&self) -> &'a RecordedArms {
+        self.arms
+    }
+
+    pub(super) fn sets(&self) -> Vec<Set<'_>> {
+        self.sets.iter().map(|set| Set::Resident(&**set)).collect()
+    }
 }
 
 /// Sums of one term by sample, arm after arm.
@@ -177,24 +195,24 @@ impl Sums {
         }
     }
 
-    pub(super) fn of(arms: &RecordedArms, loss: &Loss, term: &PreparedTerm) -> Result<Self> {
+    pub(super) fn of(held: &HeldArms<'_>, loss: &Loss, term: &PreparedTerm) -> Result<Self> {
+        let (arms, sets) = (held.arms, held.sets());
         let mut sums = Self::zeros(arms);
         let starts = starts(arms);
         let place = |arm: usize| starts[arm]..starts[arm + 1];
         if let Some(kernel) = &term.kappa {
-            let sets: Vec<Rows<'_>> = arms.iter().map(|arm| arm.features.view()).collect();
-            for (i, row) in loss.backend().kernel_sums_among(kernel, &sets).iter().enumerate() {
+            for (i, row) in loss.engine().kernel_sums_among(kernel, &sets)?.iter().enumerate() {
                 for (j, part) in row.iter().enumerate() {
                     sums.toward[j][place(i)].copy_from_slice(part);
                 }
-                let own = sets[i].iter().map(|row| kernel.of_self(row));
+                let own = arms[i].features.view().iter().map(|row| kernel.of_self(row));
                 sums.self_terms[place(i)].iter_mut().zip(own).for_each(|(term, own)| *term = own);
             }
         }
-        for (i, RecordedArm { name, features, scores }) in arms.iter().enumerate() {
+        for (i, RecordedArm { name, scores, .. }) in arms.iter().enumerate() {
             let mut by_row = None;
             let values = loss
-                .term_linear_by_row(term, i, features.view(), scores, &mut by_row)
+                .term_linear_by_row(term, i, sets[i], scores, &mut by_row)
                 .map_err(|error| error.of(format!("arm {name}")))?;
             if let Some(values) = values {
                 sums.linear[place(i)].copy_from_slice(&values);

@@ -103,7 +103,7 @@ impl Mixture {
 }
 
 /// How many pairs of samples [`solve`] evaluates kernels on, so that a caller can say how far it is (see
-/// [`Cpu::watched`](crate::compute::Cpu::watched)).
+/// [`Engine::observed_by`](crate::compute::Engine::observed_by)).
 pub fn pairs(arms: &RecordedArms, loss: &Loss) -> u64 {
     let samples: u64 = arms.iter().map(|arm| arm.features.len() as u64).sum();
     let reference = loss.reference_len() as u64;
@@ -168,7 +168,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
     for (index, arm) in arms.iter().enumerate() {
         let mut only = vec![0.0; arms.len()];
         only[index] = 1.0;
-        let (value, terms) = program.at(&only);
+        let (value, terms) = program.at(&only)?;
         alone.push(value);
         reports.push(MixtureArm {
             name: arm.name.clone(),
@@ -192,7 +192,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
         arms: reports,
         loss: best.value + program.constant(),
         gap: best.gap,
-        terms: program.at(&best.weights).1,
+        terms: program.at(&best.weights)?.1,
         best_single,
         gain: alone[best_single] - best.value,
         gain_interval: None,

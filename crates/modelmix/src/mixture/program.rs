@@ -1,12 +1,11 @@
 //! The program of an offline mixture: every term over the arms, evaluated and minimised together.
 
 use super::TermValue;
-use super::forms::{Sums, TermForm, check};
+use super::forms::{HeldArms, Sums, TermForm, check};
 use crate::arms::RecordedArms;
 use crate::certainty::{Certainty, certainty};
-use crate::compute::check_stopped;
+use crate::compute::{Engine, Set};
 use crate::error::Result;
-use crate::features::Rows;
 use crate::influence::Influences;
 use crate::loss::{Loss, PreparedTerm, Smooth};
 use crate::quadratic::Quadratic;
@@ -23,6 +22,7 @@ pub(super) struct Program {
     statistics: Option<Statistics>,
     /// What each row of the reference makes of every arm's f̂.
     by_row: Vec<Vec<f64>>,
+    engine: Engine,
 }
 
 enum Term {
@@ -38,19 +38,25 @@ struct TermSpectral {
 
 impl Program {
     pub(super) fn new(arms: &RecordedArms, loss: &Loss) -> Result<Self> {
+        Self::of(&HeldArms::new(arms, loss.engine())?, loss)
+    }
+
+    /// Of arms that an engine keeps.
+    pub(super) fn of(held: &HeldArms<'_>, loss: &Loss) -> Result<Self> {
+        let arms = held.arms();
         check(arms, loss)?;
         let mut all = Sums::zeros(arms);
         let term = |term: &PreparedTerm| {
             Ok(match &term.smooth {
                 None => {
-                    let sums = Sums::of(arms, loss, term)?;
+                    let sums = Sums::of(held, loss, term)?;
                     all.add(term.weight, &sums);
                     Term::Form(TermForm::of(arms, term, sums)?)
                 }
                 Some(smooth) => Term::Smooth(TermSpectral {
                     term: term.measure.to_string(),
                     weight: term.weight,
-                    spectral: spectral(arms, loss, smooth)?,
+                    spectral: spectral(held, loss, smooth)?,
                 }),
             })
         };
@@ -66,7 +72,7 @@ impl Program {
         let is_smooth = terms.iter().any(|term| matches!(term, Term::Smooth(_)));
         let by_row = all.take_by_row();
         let statistics = if is_smooth { None } else { Some(all.into_statistics(arms)?) };
-        Ok(Self { terms, form, constant, statistics, by_row })
+        Ok(Self { terms, form, constant, statistics, by_row, engine: loss.engine().clone() })
     }
 
     /// What is added to a value to make a loss.
@@ -80,7 +86,7 @@ impl Program {
         let Some(statistics) = &self.statistics else { return Ok(None) };
         let Some(influences) = Influences::ranging(statistics, range) else { return Ok(None) };
         let influences = influences.with_reference(&self.by_row)?;
-        certainty(statistics, &influences, bounds, weights).map(Some)
+        certainty(statistics, &influences, bounds, weights, self.engine.stop()).map(Some)
     }
 
     /// αᵀKα + fᵀα of the terms that are quadratic or linear.
@@ -93,24 +99,29 @@ impl Program {
         self.smooth().next().is_some()
     }
 
+    /// The engine that it was computed by.
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// The loss without its constant, and the terms.
-    pub(super) fn at(&self, weights: &[f64]) -> (f64, Vec<TermValue>) {
+    pub(super) fn at(&self, weights: &[f64]) -> Result<(f64, Vec<TermValue>)> {
         let mut sum = self.form.value(weights);
         let values = self.terms.iter().map(|term| match term {
-            Term::Form(term) => term.at(weights),
+            Term::Form(term) => Ok(term.at(weights)),
             Term::Smooth(TermSpectral { term, weight, spectral }) => {
-                let varying = spectral.varying(weights);
+                let varying = spectral.varying(weights)?;
                 sum += weight * varying;
-                TermValue {
+                Ok(TermValue {
                     term: term.clone(),
                     weight: *weight,
                     value: varying + spectral.constant(),
                     score: spectral.score_of(varying),
-                }
+                })
             }
         });
-        let values = values.collect();
-        (sum, values)
+        let values = values.collect::<Result<_>>()?;
+        Ok((sum, values))
     }
 
     fn smooth(&self) -> impl Iterator<Item = &TermSpectral> {
@@ -122,7 +133,7 @@ impl Program {
 
     /// The best weights within the bounds; a program with smooth terms is searched from the mixture nearest to `start`.
     pub(super) fn minimize(&self, bounds: &Bounds, start: &[f64]) -> Result<Solution> {
-        check_stopped();
+        self.engine.check()?;
         if !self.is_smooth() {
             return Solver::default().solve(&self.form, bounds);
         }
@@ -140,16 +151,21 @@ impl Program {
         }
         let usable = bounds.usable();
         let inside = bounds.nearest(start)?;
-        let smoothed: Vec<(f64, Smoothed)> =
-            smooth().map(|(weight, term)| (weight, term.spectral.smoothed(&usable, &inside))).collect();
+        let smoothed: Vec<(f64, Smoothed)> = smooth()
+            .map(|(weight, term)| Ok((weight, term.spectral.smoothed(&usable, &inside)?)))
+            .collect::<Result<_>>()?;
         let local = |weights: &[f64]| {
             let mut sum = Local::zero(weights.len());
-            smoothed.iter().for_each(|(weight, smoothed)| sum.add(*weight, &smoothed.local(weights)));
-            sum
+            for (weight, smoothed) in &smoothed {
+                sum.add(*weight, &smoothed.local(weights)?);
+            }
+            Ok(sum)
         };
         let found = minimize_smooth(&form, bounds, &inside, &local)?;
-        let value = form.value(&found.weights)
-            + smooth().map(|(weight, term)| weight * term.spectral.varying(&found.weights)).sum::<f64>();
+        let mut value = form.value(&found.weights);
+        for (weight, term) in smooth() {
+            value += weight * term.spectral.varying(&found.weights)?;
+        }
         // What was minimised lies below the loss, so a bound below it is one below the loss; it can lie above by rounding
         // only, which is counted as well.
         let gap = (value - found.value).abs() + found.gap;
@@ -157,10 +173,10 @@ impl Program {
     }
 }
 
-fn spectral(arms: &RecordedArms, loss: &Loss, smooth: &Smooth) -> Result<Spectral> {
-    let sets: Vec<Rows<'_>> = arms.iter().map(|arm| arm.features.view()).collect();
+fn spectral(held: &HeldArms<'_>, loss: &Loss, smooth: &Smooth) -> Result<Spectral> {
+    let sets: Vec<Set<'_>> = held.sets();
     match smooth {
-        Smooth::Fid(reference) => Spectral::frechet(reference, &sets, loss.backend()),
-        Smooth::Vendi(order, kernel) => Spectral::vendi(*order, kernel, &sets, loss.backend()),
+        Smooth::Fid(reference) => Spectral::frechet(reference, &sets, loss.engine()),
+        Smooth::Vendi(order, kernel) => Spectral::vendi(*order, kernel, &sets, loss.engine()),
     }
 }

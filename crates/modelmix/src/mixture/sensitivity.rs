@@ -4,9 +4,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::forms::HeldArms;
+use super::program::Program;
 use super::worth::score;
-use super::{Mixture, solve_plainly};
-use crate::arms::RecordedArms;
+use super::{Mixture, solve_program};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::simplex::Bounds;
@@ -103,14 +104,14 @@ pub struct SensitivityPoint {
 }
 
 pub(super) fn sensitivity(
-    arms: &RecordedArms,
+    held: &HeldArms<'_>,
     loss: &Loss,
     bounds: &Bounds,
     best: &Mixture,
     bandwidths: &Bandwidths,
 ) -> Result<SensitivityDocument> {
     let in_use = loss.bandwidth()?;
-    let solve = |other: &Loss| solve_plainly(arms, other, bounds);
+    let solve = |other: &Loss| solve_program(held.arms(), other, bounds, &Program::of(held, other)?);
     let points = match bandwidths {
         Bandwidths::Auto => (-STEPS..=STEPS)
             .map(|step| {

@@ -85,8 +85,8 @@ impl Alarm {
         round: u64,
         row: &[f32],
         linear: f64,
-        kappa: impl Fn(&[f32], &[f32]) -> Vec<f64>,
-    ) {
+        kappa: impl Fn(&[f32], &[f32]) -> Result<Vec<f64>>,
+    ) -> Result<()> {
         let chance = self.chance / self.scores.len() as f64;
         for (watch, score) in self.watches[arm].iter_mut().zip(&self.scores) {
             if watch.seen < FIRST {
@@ -95,11 +95,13 @@ impl Alarm {
                     Score::Kappa => first.extend_from_slice(row),
                     Score::Linear => first.push(linear as f32),
                 }
-                let scores = (watch.seen + 1 == FIRST).then(|| match score {
-                    Score::Kappa => among(&kappa(&first, &first), FIRST),
-                    Score::Linear => first.iter().map(|&value| f64::from(value)).collect(),
-                });
-                // Nothing can stop the work from here on.
+                let scores = || -> Result<Vec<f64>> {
+                    Ok(match score {
+                        Score::Kappa => among(&kappa(&first, &first)?, FIRST),
+                        Score::Linear => first.iter().map(|&value| f64::from(value)).collect(),
+                    })
+                };
+                let scores = (watch.seen + 1 == FIRST).then(scores).transpose()?;
                 watch.first = first;
                 watch.seen += 1;
                 if let Some(scores) = scores {
@@ -107,12 +109,13 @@ impl Alarm {
                 }
             } else if watch.is_watching() {
                 let value = match score {
-                    Score::Kappa => kappa(row, &watch.first).iter().sum::<f64>() / FIRST as f64,
+                    Score::Kappa => kappa(row, &watch.first)?.iter().sum::<f64>() / FIRST as f64,
                     Score::Linear => linear,
                 };
                 watch.score(value, round, chance);
             }
         }
+        Ok(())
     }
 
     /// The round in which an arm's alarm rang.

@@ -96,84 +96,86 @@ impl<P> State<P> {
         beyond: Option<&[f64]>,
         own: f64,
         linear: f64,
-    ) {
+    ) -> Result<()> {
+        self.held.push(row)?;
         self.record(arm, kappa, beyond, own, linear);
-        self.held.push(row);
         if let Some(ages) = &mut self.ages {
             ages.push();
         }
+        Ok(())
     }
 
     /// Rows leave until no more are held than may be.
-    pub(super) fn trim(&mut self, loss: &Loss) {
-        let Some(width) = self.width else { return };
+    pub(super) fn trim(&mut self, loss: &Loss) -> Result<()> {
+        let Some(width) = self.width else { return Ok(()) };
         match self.forget.and_then(Forget::window) {
             Some(window) => self.remove_beyond(loss, window, width),
             None if self.stream.is_some() => self.let_go_beyond_cap(loss, width),
-            None => self.drop_faded(width),
+            None => self.drop_faded(),
         }
     }
 
     /// Rows that have faded to nothing leave, so that memory is that of some thirty half-lives.
-    fn drop_faded(&mut self, width: usize) {
-        let Some(ages) = self.ages.as_mut().filter(|_| self.forget.is_some()) else { return };
+    fn drop_faded(&mut self) -> Result<()> {
+        let Some(ages) = self.ages.as_mut().filter(|_| self.forget.is_some()) else { return Ok(()) };
         while let Some(row) = ages.oldest(|_| true).filter(|&row| self.statistics.weight(row) < FADED) {
+            self.held.swap_remove(row)?;
             self.statistics.drop_faded(row);
-            self.held.swap_remove(row, width);
             ages.swap_remove(row);
         }
+        Ok(())
     }
 
     /// Lets go the oldest row of whichever arm holds most.
-    fn let_go_beyond_cap(&mut self, loss: &Loss, width: usize) {
-        let (Some(stream), Some(ages)) = (&mut self.stream, &mut self.ages) else { return };
+    fn let_go_beyond_cap(&mut self, loss: &Loss, width: usize) -> Result<()> {
+        let (Some(stream), Some(ages)) = (&mut self.stream, &mut self.ages) else { return Ok(()) };
         let arms = self.names.len();
         while self.statistics.rows() > stream.settings.hold {
             let most = (0..arms).rev().max_by_key(|&arm| self.statistics.rows_of(arm));
             let arm_of = self.statistics.arm_of();
-            let Some(row) = ages.oldest(|row| Some(arm_of[row]) == most) else { return };
-            let (arm, features) = (arm_of[row], self.held.row(row, width));
-            let mapped = stream.map(loss, Rows::new(width, &features));
-            // Nothing can stop the work from here on.
+            let Some(row) = ages.oldest(|row| Some(arm_of[row]) == most) else { break };
+            let (arm, features) = (arm_of[row], self.held.row(row, width)?);
+            let mapped = stream.map(loss, Rows::new(width, &features))?;
+            self.held.swap_remove(row)?;
             stream.absorb(&features, &mapped, self.statistics.weight(row), arm, arms);
             self.statistics.let_go(row);
-            self.held.swap_remove(row, width);
             ages.swap_remove(row);
         }
+        Ok(())
     }
 
     /// Removes the oldest row of all.
-    fn remove_beyond(&mut self, loss: &Loss, window: usize, width: usize) {
-        let Some(ages) = &mut self.ages else { return };
+    fn remove_beyond(&mut self, loss: &Loss, window: usize, width: usize) -> Result<()> {
+        let Some(ages) = &mut self.ages else { return Ok(()) };
         let mut kappa = Vec::new();
         while self.statistics.rows() > window {
-            let Some(row) = ages.oldest(|_| true) else { return };
-            self.held.kappa(loss, Rows::new(width, &self.held.row(row, width)), &mut kappa);
-            // Nothing can stop the work from here on.
+            let Some(row) = ages.oldest(|_| true) else { break };
+            self.held.kappa(loss, Rows::new(width, &self.held.row(row, width)?), &mut kappa)?;
+            self.held.swap_remove(row)?;
             self.statistics.remove(row, &kappa);
-            self.held.swap_remove(row, width);
             ages.swap_remove(row);
             if ages.left().is_multiple_of(window as u64) {
                 self.statistics.refresh();
             }
         }
+        Ok(())
     }
 
     /// Shows a sample to the alarm of its arm.
-    pub(super) fn watch(&mut self, loss: &Loss, arm: usize, row: &[f32], linear: f64) {
-        let Some(alarm) = &mut self.alarm else { return };
+    pub(super) fn watch(&mut self, loss: &Loss, arm: usize, row: &[f32], linear: f64) -> Result<()> {
+        let Some(alarm) = &mut self.alarm else { return Ok(()) };
         alarm.show(arm, self.answered, row, linear, |x, y| {
             let mut values = Vec::new();
-            loss.kappa_rows(Rows::new(row.len(), x), Rows::new(row.len(), y), &mut values);
-            values
-        });
+            loss.kappa_rows(Rows::new(row.len(), x), Rows::new(row.len(), y), &mut values)?;
+            Ok(values)
+        })
     }
 
     /// Forgets all that is known of an arm.
-    pub(super) fn forget_arm(&mut self, arm: usize) {
+    pub(super) fn forget_arm(&mut self, arm: usize) -> Result<()> {
         let keep = self.statistics.forget(arm);
         if let Some(width) = self.width.filter(|_| self.held.len() > 0) {
-            self.held.retain(&keep, width);
+            self.held.retain(&keep, width)?;
         }
         if let Some(ages) = &mut self.ages {
             ages.retain(&keep);
@@ -184,5 +186,6 @@ impl<P> State<P> {
         if let Some(alarm) = &mut self.alarm {
             alarm.forget(arm);
         }
+        Ok(())
     }
 }

@@ -295,13 +295,16 @@ impl<P: Policy> Session<P> {
         }
         let rows = rounded.as_ref().map_or(features.view(), |values| Rows::new(features.width(), values));
         loss.check(rows).map_err(|error| state.answer(pending, error.to_string()))?;
-        let linear =
-            loss.linear(pending.arm, rows, scores).map_err(|error| state.answer(pending, error.to_string()))?;
+        let linear = loss.linear(pending.arm, rows, scores).map_err(|error| match error {
+            Error::Stopped | Error::Memory { .. } | Error::Device { .. } => error,
+            error => state.answer(pending, error.to_string()),
+        })?;
         // All against those held at once, and then among themselves: tiles do for a batch what rows do for one sample.
         let (mut against_held, mut among) = (Vec::new(), Vec::new());
-        state.held.kappa(loss, rows, &mut against_held);
+        state.held.attach(loss.engine(), rows.width())?;
+        state.held.kappa(loss, rows, &mut against_held)?;
         if rows.len() > 1 {
-            loss.kappa_rows(rows, rows, &mut among);
+            loss.kappa_rows(rows, rows, &mut among)?;
         }
         let own: Vec<f64> = rows.iter().map(|row| loss.kappa_self(row)).collect();
         if !against_held.iter().chain(&among).chain(&own).chain(&linear).all(|value| value.is_finite()) {
@@ -309,7 +312,10 @@ impl<P: Policy> Session<P> {
                 "κ or f of its features is not finite; they are too large for this kernel, so scale them down";
             return Err(state.answer(pending, problem.into()));
         }
-        let mapped = state.stream.as_ref().filter(|stream| stream.has_begun()).map(|stream| stream.map(loss, rows));
+        let begun = state.stream.as_ref().filter(|stream| stream.has_begun());
+        let mapped = begun.map(|stream| stream.map(loss, rows)).transpose()?;
+        // From here on the answer is taken whole: nothing stops it.
+        let loss = &loss.unstoppable();
         state.width = Some(rows.width());
         let (held, arms) = (state.statistics.rows(), state.names.len());
         for (index, (row, &f)) in rows.iter().zip(&linear).enumerate() {
@@ -318,15 +324,13 @@ impl<P: Policy> Session<P> {
             state.fade();
             let beyond = mapped.as_ref().zip(state.stream.as_ref());
             let beyond = beyond.map(|(mapped, stream)| stream.beyond(loss, mapped, index, arms));
-            state.take(pending.arm, row, &kappa, beyond.as_deref(), own[index], f);
+            state.take(pending.arm, row, &kappa, beyond.as_deref(), own[index], f)?;
         }
         state.settle(pending);
         state.look();
-        // The answer is taken: should the work be stopped here, the next answer lets go what is too much, and the alarm has not
-        // seen these samples.
-        state.trim(loss);
+        state.trim(loss)?;
         for (row, &f) in rows.iter().zip(&linear) {
-            state.watch(loss, pending.arm, row, f);
+            state.watch(loss, pending.arm, row, f)?;
         }
         Ok(())
     }
@@ -402,8 +406,7 @@ impl<P: Policy> Session<P> {
         if self.state.needs_all() {
             return Err(self.state.refuse_to_lose("a session that forgets an arm"));
         }
-        self.state.forget_arm(arm);
-        Ok(())
+        self.state.forget_arm(arm)
     }
 
     /// The weights as far as they are known, and how the samples held do.

@@ -126,7 +126,7 @@ impl SessionReport {
         };
         let feature_error = match (&session.source, &state.stream, &best) {
             (Source::Features(loss), Some(stream), Some(best)) => {
-                FeatureError::new(state, stream, loss, &best.weights, best.value)
+                FeatureError::new(state, stream, loss, &best.weights, best.value)?
             }
             _ => None,
         };

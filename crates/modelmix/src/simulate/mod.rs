@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arms::RecordedArms;
 use crate::certainty::Until;
-use crate::compute::{available_threads, check_stopped, parallel};
+use crate::compute::{available_threads, parallel};
 use crate::error::{Error, Result};
 use crate::loss::{Loss, Scores};
 use crate::mixture;
@@ -117,8 +117,9 @@ pub fn simulate_watched(
         .map(|(index, arm)| loss.linear(index, arm.features.view(), &arm.scores))
         .collect::<Result<Vec<_>>>()?;
     // Threads go to runs, not to the sums within one.
-    let loss = loss.clone().on_one_thread();
-    let pool = (!simulation.is_on_features() && simulation.wants_pool(arms)).then(|| Pool::new(arms, &loss, threads));
+    let loss = loss.serial();
+    let wants_pool = !simulation.is_on_features() && simulation.wants_pool(arms);
+    let pool = wants_pool.then(|| Pool::new(arms, &loss, threads)).transpose()?;
     let own = arms.iter().map(|arm| arm.features.view().iter().map(|row| loss.kappa_self(row)).collect()).collect();
     let recorded = Recorded { arms, loss: &loss, linear, own, pool };
     let jobs: Vec<(&PolicySpec, u64)> = simulation
@@ -126,14 +127,12 @@ pub fn simulate_watched(
         .iter()
         .flat_map(|policy| (0..simulation.seeds as u64).map(move |seed| (policy, simulation.seed.wrapping_add(seed))))
         .collect();
-    let traces = parallel(threads, jobs.len(), |job| {
+    let traces = parallel(threads, loss.engine().stop(), jobs.len(), |job| {
         let (policy, seed) = jobs[job];
         let trace = run(&recorded, &truth, simulation, policy, seed);
         done();
         trace
-    })
-    .into_iter()
-    .collect::<Result<Vec<Trace>>>()?;
+    })?;
     let policies = simulation
         .policies
         .iter()
@@ -282,14 +281,14 @@ fn run(recorded: &Recorded<'_>, truth: &Truth, simulation: &Simulation, spec: &P
     };
     let mut in_flight = VecDeque::new();
     for round in 1..=simulation.rounds {
-        check_stopped();
+        recorded.loss.engine().check()?;
         while in_flight.len() < simulation.in_flight && round + in_flight.len() <= simulation.rounds {
             in_flight.push_back(session.ask()?);
         }
         let pull = in_flight.pop_front().expect("a round always has a pull in flight");
         let mut samples = Vec::with_capacity(pull.count);
         for _ in 0..pull.count {
-            let next = if on_features { source.next_row(pull.arm) } else { source.next(pull.arm) };
+            let next = if on_features { source.next_row(pull.arm) } else { source.next(pull.arm)? };
             let Some((row, kappa)) = next else {
                 let held = recorded.arms[pull.arm].features.len();
                 return Err(Error::RanDry {
