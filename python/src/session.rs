@@ -111,8 +111,9 @@ impl Session {
     fn over_features(py: Python<'_>, arms: Vec<String>, problem: Problem<'_>, settings: Settings) -> PyResult<Self> {
         let prepared = problem.prepared(&arms, Use::Keep)?;
         let settings = settings.read()?;
-        let inner =
-            run(py, &Progress::new(None), move || modelmix::Session::new(arms, prepared.loss(None)?, &settings))?;
+        let progress = Progress::new(None);
+        let engine = progress.engine(prepared.threads);
+        let inner = run(py, &progress, move || modelmix::Session::new(arms, prepared.loss(None, &engine)?, &settings))?;
         Ok(Self::new(inner))
     }
 
@@ -130,8 +131,10 @@ impl Session {
         let snapshot: Snapshot = serde_json::from_str(&snapshot)
             .map_err(|error| damaged(format!("it is damaged ({error}); start from an earlier one")))?;
         let prepared = problem.map(|problem| problem.prepared(snapshot.arms(), Use::Keep)).transpose()?;
-        let inner = run(py, &Progress::new(None), move || {
-            let loss = prepared.map(|prepared| prepared.loss(None)).transpose()?;
+        let progress = Progress::new(None);
+        let engine = progress.engine(prepared.as_ref().and_then(|prepared| prepared.threads));
+        let inner = run(py, &progress, move || {
+            let loss = prepared.map(|prepared| prepared.loss(None, &engine)).transpose()?;
             modelmix::Session::restore(snapshot, loss)
         })?;
         Ok(Self::new(inner))

@@ -10,6 +10,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use modelmix::compute::Cpu;
 use modelmix::document::{self, ScoreDocument, ScoredArm, ScoredMixture, SimulateDocument, SolveDocument};
 use modelmix::metrics::{Metric, Pool, ScoreSettings, Scorer};
 use modelmix::{Inputs, Objective, Simulation, load, simulate, solve};
@@ -114,7 +115,12 @@ fn fashion(name: &str, objective: &str, rounds: usize, note: &str, images: Optio
         Metric::Coverage,
     ];
     let sets: Vec<_> = arms.iter().map(|arm| &arm.features).collect();
-    let scorer = Scorer::new(ScoreSettings { metrics, ..ScoreSettings::default() }, &sets, Some(&reference), 2)?;
+    let scorer = Scorer::new(
+        ScoreSettings { metrics, ..ScoreSettings::default() },
+        &sets,
+        Some(&reference),
+        &Cpu::with_threads(2).into(),
+    )?;
     let mut scored = Vec::new();
     for arm in arms.iter() {
         let (scores, errors) = document::scores(&scorer.score(&Pool::of(&arm.features))?);

@@ -9,6 +9,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use modelmix::arms::by_arm;
+use modelmix::compute::Cpu;
 use modelmix::curate::curate_within;
 use modelmix::document::{CurateDocument, Document, ScoreDocument, SimulateDocument, SolveDocument};
 use modelmix::load::{self, ArmSource};
@@ -162,7 +163,7 @@ fn score(
     let metrics = case.metrics.iter().map(|name| name.parse()).collect::<modelmix::Result<_>>()?;
     let mut settings = ScoreSettings { metrics, seed: case.seed, ..ScoreSettings::default() };
     settings.extrapolation.seed = case.seed;
-    Ok(ScoreDocument::score(arms, reference, settings, Some(weights), 2, &|| {})?)
+    Ok(ScoreDocument::score(arms, reference, settings, Some(weights), &Cpu::with_threads(2).into(), &|| {})?)
 }
 
 /// Every pull of an arm is answered by the arm's next recorded row.

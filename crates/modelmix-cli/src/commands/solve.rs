@@ -1,6 +1,6 @@
 //! `modelmix solve`: the best mixture of recorded arms.
 
-use modelmix::compute::Cpu;
+use modelmix::compute::Engine;
 use modelmix::document::{Document, SolveDocument, brief};
 use modelmix::mixture::{self, Questions};
 use modelmix::simplex::Bounds;
@@ -8,7 +8,7 @@ use modelmix::{Loss, Objective};
 
 use super::output::{self, Section};
 use super::worth;
-use crate::args::{Common, ObjectiveArgs, SolveArgs};
+use crate::args::{ObjectiveArgs, SolveArgs};
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
@@ -20,13 +20,13 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let (objective, loss) = prepare(&args.objective, &recorded, &args.common)?;
+    let (objective, loss) = prepare(&args.objective, &recorded, terminal.engine())?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
     let section = output::section("solve", &args.output, &recorded)?;
-    let questions = worth::questions(args, &recorded)?;
-    let document = solve(&recorded, &objective, &loss, &bounds, &questions, &args.common, &terminal)?;
+    let questions = worth::questions(args, &recorded, terminal.engine())?;
+    let document = solve(&recorded, &objective, &loss, &bounds, &questions, &terminal)?;
     terminal.document(&Document::Solve(document.clone()))?;
     print(&terminal, &document)?;
     worth::print(&terminal, &document)?;
@@ -36,9 +36,9 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
 }
 
 /// The objective and what it was prepared to.
-pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, common: &Common) -> Result<(Objective, Loss)> {
+pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, engine: &Engine) -> Result<(Objective, Loss)> {
     let objective = inputs::objective(args, recorded.reference.is_some())?;
-    let loss = inputs::loss(&objective, args, recorded, common)?;
+    let loss = inputs::loss(&objective, args, recorded, engine)?;
     Ok((objective, loss))
 }
 
@@ -49,19 +49,11 @@ pub(crate) fn solve(
     loss: &Loss,
     bounds: &Bounds,
     questions: &Questions,
-    common: &Common,
     terminal: &Terminal,
 ) -> Result<SolveDocument> {
-    let progress = terminal.progress("summing kernels", questions.pairs(&recorded.arms, loss));
-    let engine = common.threads.map_or_else(Cpu::new, Cpu::with_threads);
-    let bar = progress.clone();
-    let engine = engine.watched(move |pairs| bar.inc(pairs));
-    let watched = loss.clone().on(engine.clone());
-    let front = questions.front.clone().map(|second| second.on(engine));
-    let questions = &Questions { front, ..questions.clone() };
-    let solved = mixture::solve_asking(&recorded.arms, &watched, bounds, questions);
-    progress.finish_and_clear();
-    let (best, worth) = solved?;
+    let pairs = questions.pairs(&recorded.arms, loss);
+    let solve = || mixture::solve_asking(&recorded.arms, loss, bounds, questions);
+    let (best, worth) = terminal.with_pairs("summing kernels", pairs, solve)?;
     Ok(SolveDocument::new(&best, objective).with_worth(worth))
 }
 

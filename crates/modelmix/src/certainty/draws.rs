@@ -28,7 +28,13 @@ pub(super) struct Draws {
 
 impl Draws {
     /// So many around the unbiased optimum within the bounds.
-    pub(super) fn new(centre: Centre, influences: &Influences, bounds: &Bounds, count: usize, stop: &Stop) -> Result<Self> {
+    pub(super) fn new(
+        centre: Centre,
+        influences: &Influences,
+        bounds: &Bounds,
+        count: usize,
+        stop: &Stop,
+    ) -> Result<Self> {
         let arms = centre.weights.len();
         let gradient = (0..arms).map(|arm| Functional::gradient(arm, &centre.weights));
         let gains = (0..arms).map(|arm| Functional::difference(&only(arm, arms), &centre.weights));

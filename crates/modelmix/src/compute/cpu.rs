@@ -144,13 +144,7 @@ impl Cpu {
     }
 
     /// Norms and terms of one side.
-    fn side<'a>(
-        &self,
-        run: &Run,
-        kernel: Option<&Kernel>,
-        rows: Rows<'a>,
-        centre: Option<&[f32]>,
-    ) -> Result<Side<'a>> {
+    fn side<'a>(&self, run: &Run, kernel: Option<&Kernel>, rows: Rows<'a>, centre: Option<&[f32]>) -> Result<Side<'a>> {
         let parts = parallel(self.threads, run.stop(), rows.len().div_ceil(PART_ROWS), |index| {
             let rows = rows.slice(index * PART_ROWS, ((index + 1) * PART_ROWS).min(rows.len()));
             Ok(self.instructions.run(SquaredNorms { rows, centre }))

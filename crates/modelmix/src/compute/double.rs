@@ -184,7 +184,8 @@ fn add(sums: &mut [f64], more: &[f64]) {
 
 impl Backend for Double {
     fn describe(&self) -> String {
-        let threads = if self.cpu.threads() == 1 { "1 thread".into() } else { format!("{} threads", self.cpu.threads()) };
+        let threads =
+            if self.cpu.threads() == 1 { "1 thread".into() } else { format!("{} threads", self.cpu.threads()) };
         format!("cpu, double precision ({threads})")
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Stop, Storage, Subsets,
+    Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Stop, Storage,
+    Subsets,
 };
 use crate::error::Result;
 use crate::features::{Features, Rows};
@@ -126,12 +127,7 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the backend.
-    pub fn kernel_sums<'a>(
-        &self,
-        kernel: &Kernel,
-        x: impl Into<Set<'a>>,
-        y: impl Into<Set<'a>>,
-    ) -> Result<PairSums> {
+    pub fn kernel_sums<'a>(&self, kernel: &Kernel, x: impl Into<Set<'a>>, y: impl Into<Set<'a>>) -> Result<PairSums> {
         self.backend.kernel_sums(&self.run, kernel, x.into(), y.into())
     }
 
@@ -218,12 +214,7 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the backend.
-    pub fn scatter<'a>(
-        &self,
-        x: impl Into<Set<'a>>,
-        centre: &[f64],
-        weights: Option<&[f64]>,
-    ) -> Result<Matrix> {
+    pub fn scatter<'a>(&self, x: impl Into<Set<'a>>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix> {
         self.backend.scatter(&self.run, x.into(), centre, weights)
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Accuracy, Backend, Balls, Factor, HostSet, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage, Subsets,
-    ball_counts, dense, squared_distance, subsets,
+    Accuracy, Backend, Balls, Factor, HostSet, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage,
+    Subsets, ball_counts, dense, squared_distance, subsets,
 };
 use crate::error::Result;
 use crate::features::{Features, Rows};

@@ -169,18 +169,13 @@ pub fn fid_estimate(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> R
 }
 
 /// toward·z + zᵀ(I − RRᵀ)z for every row, z = x − centre.
-fn influence(
-    set: Set<'_>,
-    centre: &[f64],
-    toward: &[f64],
-    transport: &Matrix,
-    engine: &Engine,
-) -> Result<Vec<f64>> {
+fn influence(set: Set<'_>, centre: &[f64], toward: &[f64], transport: &Matrix, engine: &Engine) -> Result<Vec<f64>> {
     let along = engine.projections(set, centre, transport, &vec![1.0; transport.columns()])?;
     let rows = set.rows()?;
     let value = |(row, along): (&[f32], f64)| {
         let entries = row.iter().zip(centre).zip(toward);
-        let own: f64 = entries.map(|((&x, centre), toward)| (f64::from(x) - centre, toward)).map(|(z, t)| z * (t + z)).sum();
+        let own: f64 =
+            entries.map(|((&x, centre), toward)| (f64::from(x) - centre, toward)).map(|(z, t)| z * (t + z)).sum();
         own - along
     };
     Ok(rows.view().iter().zip(along).map(value).collect())

@@ -101,13 +101,7 @@ fn draw(
 
 /// The unbiased MMD² of each subset: from the values of all pairs, each computed once, where that is less work than every
 /// subset by itself.
-fn unbiased(
-    x: Rows<'_>,
-    y: Rows<'_>,
-    subsets: &[Subset],
-    kernel: &Kernel,
-    engine: &Engine,
-) -> Result<Vec<f64>> {
+fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, engine: &Engine) -> Result<Vec<f64>> {
     let size = subsets[0].reference.len() as f64;
     let value = |within: f64, between: f64| within / (size * (size - 1.0)) - 2.0 * between / (size * size);
     let (rows, columns, width) = (x.len() as f64, y.len() as f64, x.width() as f64);

@@ -140,12 +140,7 @@ impl<'a> ReferenceBalls<'a> {
 ///
 /// # Errors
 /// Not more samples, or effective samples, than neighbours; another width.
-pub fn prdc(
-    pool: &Pool<'_>,
-    reference: &Features,
-    neighbourhoods: &Neighbourhoods,
-    engine: &Engine,
-) -> Result<Prdc> {
+pub fn prdc(pool: &Pool<'_>, reference: &Features, neighbourhoods: &Neighbourhoods, engine: &Engine) -> Result<Prdc> {
     check::width(pool, reference)?;
     ReferenceBalls::new(reference, neighbourhoods, engine)?.score(pool, engine)
 }

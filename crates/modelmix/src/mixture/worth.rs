@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::front::{FrontDocument, front};
 use super::forms::HeldArms;
+use super::front::{FrontDocument, front};
 use super::program::Program;
 use super::sensitivity::{Bandwidths, SensitivityDocument, sensitivity};
 use super::{Mixture, TermValue, pairs, solve_surely};

@@ -26,7 +26,8 @@ impl Spectral {
             let moments = Moments::of(*rows, engine)?;
             let mean: Vec<f64> =
                 moments.mean().iter().zip(reference.mean()).map(|(mean, about)| mean - about).collect();
-            let matrix: Matrix = engine.product(factor.transposed(), &engine.product(moments.covariance(), &factor)?)?;
+            let matrix: Matrix =
+                engine.product(factor.transposed(), &engine.product(moments.covariance(), &factor)?)?;
             Ok(Part {
                 linear: moments.covariance().trace() + mean.iter().map(|value| value * value).sum::<f64>(),
                 vector: factor.apply_transposed(&mean),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use modelmix::arms::by_arm;
+use modelmix::compute::{Cpu, Engine};
 use modelmix::document::{ScoreDocument, score_settings, scores};
 use modelmix::metrics::{Metric, Pool, Preset, ScoreSettings, Scorer};
 use modelmix::random::Random;
@@ -101,12 +102,19 @@ fn documents_of_scores() {
     let (arms, reference) = (arms(), features(40, 9));
     let settings = ScoreSettings::default();
     let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
-    let scorer = Scorer::new(settings.clone(), &sets, Some(&reference), 1).unwrap();
+    let scorer = Scorer::new(settings.clone(), &sets, Some(&reference), &Engine::new(Cpu::with_threads(1))).unwrap();
     let calls = Cell::new(0);
     let done = || calls.set(calls.get() + 1);
     let score = |weights: Option<&[f64]>| {
         calls.set(0);
-        ScoreDocument::score(&arms, Some(&reference), settings.clone(), weights, 2, &done)
+        ScoreDocument::score(
+            &arms,
+            Some(&reference),
+            settings.clone(),
+            weights,
+            &Engine::new(Cpu::with_threads(2)),
+            &done,
+        )
     };
 
     let plain = score(None).unwrap();
@@ -149,7 +157,7 @@ fn what_is_usual() {
     let without = settings.clone().without_reference();
     assert_eq!(without.metrics, [Metric::Rke, Metric::Vendi]);
     assert_eq!(ScoreSettings { metrics: settings.metrics.clone(), ..without }, settings);
-    assert!(ScoreDocument::score(&arms(), None, ScoreSettings::default(), None, 1, &|| {}).is_err());
+    assert!(ScoreDocument::score(&arms(), None, ScoreSettings::default(), None, &Engine::default(), &|| {}).is_err());
     let settings = ScoreSettings::default().without_reference();
-    assert!(ScoreDocument::score(&arms(), None, settings, None, 1, &|| {}).is_ok());
+    assert!(ScoreDocument::score(&arms(), None, settings, None, &Engine::default(), &|| {}).is_ok());
 }

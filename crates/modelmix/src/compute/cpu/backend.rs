@@ -13,8 +13,8 @@ use crate::compute::parallel::parallel_over;
 use crate::compute::row::{Distances, Products, RowPass};
 use crate::compute::tiles::{Task, block_rows};
 use crate::compute::{
-    Accuracy, Backend, Balls, Double, Factor, HostSet, Matrix, Neighbour, Overlaps, PairSums, Reference, Resident, Run, Set,
-    Storage, Subsets, ball_counts, dense, parallel, subsets,
+    Accuracy, Backend, Balls, Double, Factor, HostSet, Matrix, Neighbour, Overlaps, PairSums, Reference, Resident, Run,
+    Set, Storage, Subsets, ball_counts, dense, parallel, subsets,
 };
 use crate::error::Result;
 use crate::features::{Features, HalfRows, Rows};
@@ -82,7 +82,8 @@ impl Cpu {
         let pieces = blocks(x.len(), length).zip(out.chunks_mut(length * held.len()));
         parallel_over(self.threads, run.stop(), pieces, |_, (y_range, out)| {
             let mut leaf = Values { stride: held.len(), first: y_range.start, weight, out };
-            blocks(held.len(), TASK_ROWS).try_for_each(|x_range| self.sweep(run, &task, x_range, y_range.clone(), &mut leaf))
+            blocks(held.len(), TASK_ROWS)
+                .try_for_each(|x_range| self.sweep(run, &task, x_range, y_range.clone(), &mut leaf))
         })
     }
 

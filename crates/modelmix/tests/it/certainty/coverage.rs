@@ -1,6 +1,7 @@
 //! Intervals and p-values of `solve`: how often they are right. Chances of a false alarm are below 0.5% a count; seeds are fixed.
 
 use modelmix::certainty::{Certainty, certainty};
+use modelmix::compute::Stop;
 use modelmix::random::Random;
 use modelmix::simplex::{self, Bounds};
 
@@ -36,7 +37,7 @@ fn repeat(world: &Places, count: usize, repeats: usize, seed: u64) -> Tally {
         let (statistics, influences) = world.sample(&vec![count; world.len()], &mut random);
         let form = statistics.biased();
         let best = simplex::minimize(&form, &bounds).unwrap();
-        let found = certainty(&statistics, &influences, &bounds, &best.weights).unwrap();
+        let found = certainty(&statistics, &influences, &bounds, &best.weights, &Stop::new()).unwrap();
         let Certainty { weights, gain: Some(interval), p_value: Some(p) } = found else { panic!("{found:?}") };
         for (arm, &interval) in weights.iter().enumerate() {
             assert!(holds(interval, best.weights[arm]) == 1, "the answer itself is within");
