@@ -58,9 +58,9 @@ pub(crate) fn curate<'py>(
         started.call1((curation.steps(),))?;
     }
     let progress = Progress::new(progress);
-    let counter = progress.counter();
+    let (counter, engine) = (progress.counter(), progress.engine(prepared.threads));
     let document = run(py, &progress, move || {
-        let loss = prepared.loss(Some(&arms))?;
+        let loss = prepared.loss(Some(&arms), &engine)?;
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use modelmix::arms::by_arm;
-use modelmix::compute::Cpu;
+use modelmix::compute::Engine;
 use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -103,26 +103,27 @@ impl Problem<'_> {
 }
 
 impl Prepared {
-    pub(crate) fn engine(&self) -> Cpu {
-        self.threads.map_or_else(Cpu::new, Cpu::with_threads)
-    }
-
     /// The loss, with what recorded arms tell where there are some.
-    pub(crate) fn loss(&self, arms: Option<&RecordedArms>) -> modelmix::Result<Loss> {
-        self.inputs(arms, &self.objective)
+    pub(crate) fn loss(&self, arms: Option<&RecordedArms>, engine: &Engine) -> modelmix::Result<Loss> {
+        self.inputs(arms, &self.objective, engine)
     }
 
     /// The same of another objective, with the bandwidth for terms that name none.
-    pub(crate) fn loss_of(&self, objective: Objective, arms: Option<&RecordedArms>) -> modelmix::Result<Loss> {
+    pub(crate) fn loss_of(
+        &self,
+        objective: Objective,
+        arms: Option<&RecordedArms>,
+        engine: &Engine,
+    ) -> modelmix::Result<Loss> {
         let objective = match self.bandwidth {
             Some(bandwidth) => objective.with_bandwidth(bandwidth),
             None => objective,
         };
-        self.inputs(arms, &objective)
+        self.inputs(arms, &objective, engine)
     }
 
-    fn inputs(&self, arms: Option<&RecordedArms>, objective: &Objective) -> modelmix::Result<Loss> {
-        let mut inputs = Inputs::new().seed(self.seed).backend(self.engine());
+    fn inputs(&self, arms: Option<&RecordedArms>, objective: &Objective, engine: &Engine) -> modelmix::Result<Loss> {
+        let mut inputs = Inputs::new().seed(self.seed).engine(engine.clone());
         if let Some(arms) = arms {
             inputs = inputs.arms(arms);
         }
@@ -133,7 +134,7 @@ impl Prepared {
             inputs = inputs.costs(costs.clone());
         }
         if let Some((least, greatest)) = self.kappa_range {
-            inputs = inputs.kappa_range(least, greatest);
+            inputs = inputs.kernel_range(least, greatest);
         }
         for (score, (least, greatest)) in &self.score_ranges {
             inputs = inputs.score_range(score, *least, *greatest);

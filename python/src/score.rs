@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use modelmix::arms::by_arm;
-use modelmix::compute::available_threads;
 use modelmix::document::Document;
 use modelmix::kernel::KernelSpec;
 use modelmix::metrics::{Estimate, Metric, Pool, Preset, ScoreSettings, Scorer, score_watched};
@@ -93,18 +92,17 @@ pub(crate) fn score<'py>(
         started.call1((arms.len() + 1 + usize::from(mixture),))?;
     }
     let progress = Progress::new(progress);
-    let counter = progress.counter();
+    let (counter, engine) = (progress.counter(), progress.engine(prepared.threads));
     let document = run(py, &progress, move || {
         let weights = match weights {
             _ if !mixture => None,
             Some(weights) => Some(weights),
-            None => Some(solve(&arms, &prepared.loss(Some(&arms))?)?.weights()),
+            None => Some(solve(&arms, &prepared.loss(Some(&arms), &engine)?)?.weights()),
         };
-        let threads = prepared.threads.unwrap_or_else(available_threads);
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        score_watched(&arms, prepared.reference.as_deref(), &settings, weights.as_deref(), threads, &done)
+        score_watched(&arms, prepared.reference.as_deref(), &settings, weights.as_deref(), &engine, &done)
     })?;
     dictionary(py, &Document::Score(document))
 }
@@ -131,11 +129,12 @@ pub(crate) fn metrics<'py>(
     let reference = reference.map(|array| features("the reference", &array, Use::Call)).transpose()?.map(Arc::new);
     let settings = settings.read(reference.is_some()).map_err(raised)?;
     let order: Vec<Metric> = settings.metrics.clone();
-    let table = run(py, &Progress::new(None), move || {
+    let progress = Progress::new(None);
+    let engine = progress.engine(threads);
+    let table = run(py, &progress, move || {
         let all: Vec<&Features> = sets.iter().collect();
-        let threads = threads.unwrap_or_else(available_threads);
         let pool = Pool::mixture(sets.iter().zip(weights))?;
-        Scorer::new(settings, &all, reference.as_deref(), threads)?.score(&pool)
+        Scorer::new(settings, &all, reference.as_deref(), &engine)?.score(&pool)
     })?;
     let row = |metric: &Metric| {
         let Estimate { value, standard_error, by } = table[metric];

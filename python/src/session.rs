@@ -112,8 +112,9 @@ impl Session {
     fn over_features(py: Python<'_>, arms: Vec<String>, problem: Problem<'_>, settings: Settings) -> PyResult<Self> {
         let prepared = problem.prepared(&arms, Use::Keep)?;
         let settings = settings.read()?;
-        let inner =
-            run(py, &Progress::new(None), move || modelmix::Session::new(arms, prepared.loss(None)?, &settings))?;
+        let progress = Progress::new(None);
+        let engine = progress.engine(prepared.threads);
+        let inner = run(py, &progress, move || modelmix::Session::new(arms, prepared.loss(None, &engine)?, &settings))?;
         Ok(Self::new(inner))
     }
 
@@ -129,8 +130,10 @@ impl Session {
     fn restore(py: Python<'_>, snapshot: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
         let snapshot: Snapshot = Snapshot::from_json(&snapshot).map_err(raised)?;
         let prepared = problem.map(|problem| problem.prepared(snapshot.arms(), Use::Keep)).transpose()?;
-        let inner = run(py, &Progress::new(None), move || {
-            let loss = prepared.map(|prepared| prepared.loss(None)).transpose()?;
+        let progress = Progress::new(None);
+        let engine = progress.engine(prepared.as_ref().and_then(|prepared| prepared.threads));
+        let inner = run(py, &progress, move || {
+            let loss = prepared.map(|prepared| prepared.loss(None, &engine)).transpose()?;
             modelmix::Session::restore(snapshot, loss)
         })?;
         Ok(Self::new(inner))

@@ -72,9 +72,9 @@ pub(crate) fn simulate<'py>(
         started.call1((simulation.policies.len().saturating_mul(simulation.seeds),))?;
     }
     let progress = Progress::new(progress);
-    let counter = progress.counter();
+    let (counter, engine) = (progress.counter(), progress.engine(prepared.threads));
     let document = run(py, &progress, move || {
-        let loss = prepared.loss(Some(&arms))?;
+        let loss = prepared.loss(Some(&arms), &engine)?;
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };

@@ -1,6 +1,7 @@
 //! The best mixture of recorded arms.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use modelmix::Objective;
@@ -69,24 +70,25 @@ pub(crate) fn solve<'py>(
     let prepared = problem.prepared(&names, Use::Call)?;
     let second = questions.front.as_deref().map(Objective::parse).transpose().map_err(raised)?.map(traded);
     let mut questions = questions.read(&names, prepared.costs.as_ref()).map_err(raised)?;
+    let (quiet, progress) = (Progress::new(None), Progress::new(progress));
+    let counter = progress.counter();
+    let counted = Arc::clone(&counter);
+    let engine = progress.engine(prepared.threads).observed_by(move |pairs| {
+        counted.fetch_add(pairs, Ordering::Relaxed);
+    });
     // The reference's own sums are long work too; they are no part of what is counted.
-    let (arms, prepared, loss, second) = run(py, &Progress::new(None), move || {
-        let loss = prepared.loss(Some(&arms))?;
-        let second = second.map(|second| prepared.loss_of(second, Some(&arms))).transpose()?;
+    let (arms, prepared, loss, second) = run(py, &quiet.stopping(&progress), move || {
+        let loss = prepared.loss(Some(&arms), &engine)?;
+        let second = second.map(|second| prepared.loss_of(second, Some(&arms), &engine)).transpose()?;
         Ok((arms, prepared, loss, second))
     })?;
     questions.front = second;
     if let Some(started) = started {
         started.call1((questions.pairs(&arms, &loss),))?;
     }
-    let progress = Progress::new(progress);
-    let counter = progress.counter();
+    counter.store(0, Ordering::Relaxed);
     let document = run(py, &progress, move || {
-        let engine = prepared.engine().watched(move |pairs| {
-            counter.fetch_add(pairs, Ordering::Relaxed);
-        });
-        questions.front = questions.front.map(|second| second.on(engine.clone()));
-        mixture::solve_asking(&arms, &loss.on(engine), &bounds, &questions)
+        mixture::solve_asking(&arms, &loss, &bounds, &questions)
     })?;
     let headline = document.headline();
     Ok((dictionary(py, &Document::Solve(document))?, headline.answer, headline.certainty))

@@ -2,11 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use modelmix::compute::stoppable;
+use modelmix::compute::{Cpu, Engine, Stop};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -17,20 +17,32 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long work that was stopped is waited for; what cannot be stopped ends by itself later, and its answer is dropped.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How far the work is, for a function of Python's that is called with it now and then.
+/// How far the work is, for a function of Python's that is called with it now and then, and the token that stops it.
 pub(crate) struct Progress {
     callback: Option<Py<PyAny>>,
     done: Arc<AtomicU64>,
+    stop: Stop,
 }
 
 impl Progress {
     pub(crate) fn new(callback: Option<Py<PyAny>>) -> Self {
-        Self { callback, done: Arc::default() }
+        Self { callback, done: Arc::default(), stop: Stop::new() }
     }
 
     /// What the work counts up.
     pub(crate) fn counter(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.done)
+    }
+
+    /// The same, stopping the work of another.
+    pub(crate) fn stopping(self, other: &Self) -> Self {
+        Self { stop: other.stop.clone(), ..self }
+    }
+
+    /// An engine that Ctrl-C stops.
+    pub(crate) fn engine(&self, threads: Option<usize>) -> Engine {
+        let cpu = threads.map_or_else(Cpu::new, Cpu::with_threads);
+        Engine::new(cpu).stopped_by(self.stop.clone())
     }
 
     fn tell(&self, py: Python<'_>) -> PyResult<()> {
@@ -41,7 +53,7 @@ impl Progress {
     }
 }
 
-/// The answer of `work`, computed without the interpreter.
+/// The answer of `work`, computed without the interpreter. What it computes on an engine of `progress` can be stopped.
 ///
 /// # Errors
 /// What the library refuses; Ctrl-C, and what the progress function raises: the work is then stopped.
@@ -50,12 +62,10 @@ pub(crate) fn run<T: Send + 'static>(
     progress: &Progress,
     work: impl FnOnce() -> modelmix::Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let stop = Arc::new(AtomicBool::new(false));
     let (sender, receiver) = channel();
-    let flag = Arc::clone(&stop);
     let job = move || {
-        // Nobody listens any more where the work was stopped.
-        let _ = sender.send(catch_unwind(AssertUnwindSafe(|| stoppable(&flag, work))));
+        // Nobody listens any more if the work was stopped.
+        let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
     };
     std::thread::Builder::new()
         .name("modelmix".into())
@@ -67,18 +77,17 @@ pub(crate) fn run<T: Send + 'static>(
     };
     loop {
         match wait(LOOK) {
-            Ok(Ok(Some(answer))) => {
+            Ok(Ok(answer)) => {
                 progress.tell(py)?;
                 return answer.map_err(raised);
             }
-            Ok(Ok(None)) => return Err(PyRuntimeError::new_err("the work was stopped")),
             Ok(Err(panic)) => return Err(panicked(&*panic)),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("the work ended without an answer"));
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Err(error) = progress.tell(py).and_then(|()| py.check_signals()) {
-                    stop.store(true, Ordering::Relaxed);
+                    progress.stop.set();
                     let _ = wait(GRACE);
                     return Err(error);
                 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use modelmix::compute::Cpu;
+use modelmix::compute::Engine;
 use modelmix::load::{self, ArmSource};
 use modelmix::{Features, Inputs, Loss, Objective, RecordedArms};
 
-use crate::args::{ArmsArgs, Common, ObjectiveArgs};
+use crate::args::{ArmsArgs, ObjectiveArgs};
 use crate::error::{Failure, Result};
 use crate::values::ArmNumber;
 
@@ -57,11 +57,8 @@ pub(crate) fn objective(args: &ObjectiveArgs, has_reference: bool) -> Objective 
 }
 
 /// The objective with all it needs.
-pub(crate) fn loss(objective: &Objective, args: &ObjectiveArgs, recorded: &Recorded, common: &Common) -> Result<Loss> {
-    let mut inputs = Inputs::new().arms(&recorded.arms).seed(args.seed);
-    if let Some(threads) = common.threads {
-        inputs = inputs.backend(Cpu::with_threads(threads));
-    }
+pub(crate) fn loss(objective: &Objective, args: &ObjectiveArgs, recorded: &Recorded, engine: &Engine) -> Result<Loss> {
+    let mut inputs = Inputs::new().arms(&recorded.arms).seed(args.seed).engine(engine.clone());
     if let Some(reference) = &recorded.reference {
         inputs = inputs.reference(Arc::clone(reference));
     }

@@ -1,27 +1,57 @@
 //! What a person sees: tables, bars, progress. Colours only on a terminal, progress only on standard error of one.
 
 use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
 use console::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use modelmix::compute::{Cpu, Engine};
+
 pub(crate) use modelmix::numbers::count;
 
 use crate::args::Common;
 use crate::error::{Failure, Result};
 
-/// Where output goes.
+/// Where output goes, and the engine whose progress it shows.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     json: bool,
     quiet: bool,
+    engine: Engine,
+    /// The bar that kernel pairs are counted on, while there is one.
+    pairs: Arc<Mutex<Option<ProgressBar>>>,
 }
 
 impl Terminal {
     pub(crate) fn new(common: &Common) -> Self {
-        Self { json: common.json, quiet: common.quiet }
+        let pairs: Arc<Mutex<Option<ProgressBar>>> = Arc::default();
+        let shown = Arc::clone(&pairs);
+        let cpu = common.threads.map_or_else(Cpu::new, Cpu::with_threads);
+        let engine = Engine::new(cpu).observed_by(move |pairs| {
+            if let Some(bar) = &*shown.lock().unwrap_or_else(PoisonError::into_inner) {
+                bar.inc(pairs);
+            }
+        });
+        Self { json: common.json, quiet: common.quiet, engine, pairs }
+    }
+
+    /// The engine that a command computes on.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// `work` with a bar that its kernel pairs are counted on.
+    pub(crate) fn with_pairs<R>(&self, what: &'static str, total: u64, work: impl FnOnce() -> R) -> R {
+        let bar = |bar| *self.pairs.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+        let progress = self.progress(what, total);
+        bar(Some(progress.clone()));
+        let result = work();
+        bar(None);
+        progress.finish_and_clear();
+        result
     }
 
     /// A line, or several, on standard output; nothing where a document is wanted.

@@ -19,8 +19,7 @@ use std::error::Error;
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-use modelmix::compute::{Backend, Cpu, Double};
-use modelmix::features::HalfRows;
+use modelmix::compute::{Cpu, Double, Engine};
 use modelmix::metrics::{self, KidSettings, Neighbourhoods, Pool};
 use modelmix::random::Random;
 use modelmix::session::Storage;
@@ -65,41 +64,41 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
                 "gaussian" => Objective::rke().with_bandwidth(bandwidth.parse::<f64>()? * std::f64::consts::SQRT_2),
                 _ => Objective::mmd().with_kernel(KernelSpec::Kid),
             };
-            let cpu = Cpu::with_threads(threads.parse()?);
+            let cpu = Engine::new(Cpu::with_threads(threads.parse()?));
             if *kernel == "gaussian" {
-                let loss = objective.prepare(Inputs::new().arms(arms).backend(cpu))?;
+                let loss = objective.prepare(Inputs::new().arms(arms).engine(cpu))?;
                 let (time, form) = seconds(|| mixture::statistics(arms, &loss));
                 format!("{time} {}", form?.biased().quadratic().iter().sum::<f64>())
             } else {
                 let kernel = modelmix::Kernel::Polynomial { scale: 1.0 / arms.width() as f64, offset: 1.0, degree: 3 };
                 let (time, sum) = seconds(|| polynomial(arms, &kernel, &cpu));
-                format!("{time} {sum}")
+                format!("{time} {}", sum?)
             }
         }
         ["cross", name, other, threads] => {
             let (x, y) = (set(name)?[0].features.view(), set(other)?[0].features.view());
             let kernel = modelmix::Kernel::Gaussian { bandwidth: (x.width() as f64).sqrt() };
-            let cpu = Cpu::with_threads(threads.parse()?);
+            let cpu = Engine::new(Cpu::with_threads(threads.parse()?));
             let (time, sums) = seconds(|| cpu.kernel_sums(&kernel, x, y));
-            format!("{time} {}", sums.rows.iter().sum::<f64>())
+            format!("{time} {}", sums?.rows.iter().sum::<f64>())
         }
         ["row", name] => {
             let rows = set(name)?[0].features.view();
             let mut out = vec![0.0; rows.len()];
             let kernel = modelmix::Kernel::Gaussian { bandwidth: 20.0 };
-            let cpu = Cpu::with_threads(1);
+            let cpu = Engine::new(Cpu::with_threads(1));
             let pass = |out: &mut [f64]| seconds(|| cpu.kernel_rows(&kernel, 1.0, rows.slice(0, 1), rows, out)).0;
             (0..5).map(|_| pass(&mut out)).fold(f64::INFINITY, f64::min).to_string()
         }
         ["half", name] => {
             let features = &set(name)?[0].features;
-            let bits: Vec<u16> = features.values().iter().map(|&value| half::f16::from_f32(value).to_bits()).collect();
-            let rows = HalfRows::new(features.width(), &bits);
-            let mut out = vec![0.0; rows.len()];
             let kernel = modelmix::Kernel::Gaussian { bandwidth: 20.0 };
-            let cpu = Cpu::with_threads(1);
+            let cpu = Engine::new(Cpu::with_threads(1));
+            let mut rows = cpu.empty(features.width(), Storage::Half)?;
+            rows.append(features.view())?;
+            let mut out = vec![0.0; rows.len()];
             let new = features.view().slice(0, 1);
-            let pass = |out: &mut [f64]| seconds(|| cpu.kernel_rows_half(&kernel, 1.0, new, rows, out)).0;
+            let pass = |out: &mut [f64]| seconds(|| cpu.kernel_rows(&kernel, 1.0, new, &*rows, out)).0;
             (0..5).map(|_| pass(&mut out)).fold(f64::INFINITY, f64::min).to_string()
         }
         ["metric", metric, name, other, threads] => {
@@ -115,7 +114,7 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
             let arms = set(name)?;
             let storage = if *storage == "half" { Storage::Half } else { Storage::Single };
             let settings = SessionSettings { policy: policy.parse()?, storage, ..SessionSettings::default() };
-            let loss = Objective::rke().with_bandwidth(28.0).prepare(Inputs::new().backend(Cpu::with_threads(1)))?;
+            let loss = Objective::rke().with_bandwidth(28.0).prepare(Inputs::new().engine(Cpu::with_threads(1)))?;
             let mut session = Session::new(arms.names(), loss, &settings)?;
             let mut next = vec![0; arms.len()];
             let (time, done) = seconds(|| -> modelmix::Result<()> {
@@ -143,7 +142,7 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
                 ..Simulation::default()
             };
             let loss =
-                Objective::rke().with_bandwidth(28.0).prepare(Inputs::new().backend(Cpu::with_threads(threads)))?;
+                Objective::rke().with_bandwidth(28.0).prepare(Inputs::new().engine(Cpu::with_threads(threads)))?;
             // The true K of all recorded samples is what a simulation is judged by, not a part of its rounds.
             let (truth, _) = seconds(|| mixture::statistics(arms, &loss).map(|_| ()));
             let (time, report) = seconds(|| simulate(arms, &loss, &simulation).map(|_| ()));
@@ -160,9 +159,9 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
 }
 
 /// The sum of K̂ over all pairs of arms, as `offline` has it for the Gaussian kernel.
-fn polynomial(arms: &RecordedArms, kernel: &modelmix::Kernel, cpu: &Cpu) -> f64 {
+fn polynomial(arms: &RecordedArms, kernel: &modelmix::Kernel, cpu: &Engine) -> modelmix::Result<f64> {
     let sets: Vec<_> = arms.iter().map(|arm| arm.features.view()).collect();
-    let sums = cpu.kernel_sums_among(kernel, &sets);
+    let sums = cpu.kernel_sums_among(kernel, &sets.iter().map(|&set| set.into()).collect::<Vec<_>>())?;
     let mut total = 0.0;
     for (x, sums) in sets.iter().zip(sums) {
         let own: f64 = x.iter().map(|row| kernel.of_self(row)).sum();
@@ -171,7 +170,7 @@ fn polynomial(arms: &RecordedArms, kernel: &modelmix::Kernel, cpu: &Cpu) -> f64 
             total += sums.iter().sum::<f64>() / (x.len() * y.len()) as f64;
         }
     }
-    total
+    Ok(total)
 }
 
 /// Seconds to read all values once.
@@ -266,7 +265,7 @@ fn program(arms: usize, warm: bool, count: usize) -> Result<f64, Box<dyn Error>>
 
 /// A metric as the score table computes it.
 fn metric_of(metric: &str, samples: &Features, reference: &Features, threads: usize) -> Result<String, Box<dyn Error>> {
-    let (double, cpu) = (Double::with_threads(threads), Cpu::with_threads(threads));
+    let (double, cpu) = (Engine::new(Double::with_threads(threads)), Engine::new(Cpu::with_threads(threads)));
     let pool = Pool::of(samples);
     let (time, values) = seconds(|| -> modelmix::Result<Vec<f64>> {
         Ok(match metric {

@@ -196,6 +196,35 @@ pub enum Error {
         seed: u64,
     },
 
+    /// The work was stopped by its [`Stop`](crate::compute::Stop) token; it has no result.
+    #[error("the work was stopped before it was done")]
+    Stopped,
+
+    /// There is not enough memory, on the host or on a device.
+    #[error(
+        "{what} needs {needed} bytes of {place}{}; use fewer samples, half-precision storage, or an engine with more memory",
+        free.map_or(String::new(), |free| format!(", and {free} are free"))
+    )]
+    Memory {
+        /// What was to be allocated.
+        what: String,
+        /// Whose memory: "host memory" or the name of a device.
+        place: String,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes that are free, if that is known.
+        free: Option<u64>,
+    },
+
+    /// A compute device failed or was lost. Data that was resident on it is gone.
+    #[error("{device} failed: {problem}; restart the call, or choose another engine")]
+    Device {
+        /// The device, as the engine describes it.
+        device: String,
+        /// What its driver said.
+        problem: String,
+    },
+
     /// A snapshot cannot be restored: it is damaged, or belongs to another objective.
     #[error("the snapshot cannot be restored: {problem}")]
     Snapshot {

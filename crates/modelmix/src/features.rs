@@ -160,6 +160,11 @@ impl<'a, T> Rows<'a, T> {
         Self { width, values }
     }
 
+    /// All values, row after row.
+    pub fn values(&self) -> &'a [T] {
+        self.values
+    }
+
     /// How many rows there are.
     pub fn len(&self) -> usize {
         self.values.len() / self.width

@@ -1,7 +1,8 @@
 //! Random features of the Gaussian kernel: φ with φ(x)·φ(y) ≈ k(x, y), so that a sum of k over many samples is one product
 //! with the sum of their features. How many are needed for an error, and where the sums are kept, is left to `session`.
 
-use crate::compute::{Backend, check_stopped};
+use crate::compute::Engine;
+use crate::error::Result;
 use crate::features::Rows;
 use crate::random::Random;
 
@@ -27,7 +28,6 @@ impl GaussianFeatures {
         let mut frequencies = Vec::with_capacity(count * width);
         let mut block: Vec<Vec<f64>> = Vec::new();
         for _ in 0..count {
-            check_stopped();
             if block.len() == width {
                 block.clear();
             }
@@ -64,10 +64,13 @@ impl GaussianFeatures {
     }
 
     /// φ of every row, D values each: all cosines, then all sines.
-    pub fn map(&self, backend: &dyn Backend, rows: Rows<'_>) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn map(&self, engine: &Engine, rows: Rows<'_>) -> Result<Vec<f64>> {
         let count = self.features() / 2;
         let scale = (1.0 / count as f64).sqrt();
-        let phases = backend.products(rows, Rows::new(self.width, &self.frequencies));
+        let phases = engine.products(rows, Rows::new(self.width, &self.frequencies))?;
         let mut features = vec![0.0; rows.len() * 2 * count];
         for (phases, features) in phases.chunks_exact(count).zip(features.chunks_exact_mut(2 * count)) {
             let (cosines, sines) = features.split_at_mut(count);
@@ -76,7 +79,7 @@ impl GaussianFeatures {
                 (*cosine, *sine) = (scale * c, scale * s);
             }
         }
-        features
+        Ok(features)
     }
 }
 

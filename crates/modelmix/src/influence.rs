@@ -157,7 +157,7 @@ impl<'a> Influences<'a> {
         let axes = Matrix::from_fn(arms, directions.len(), |arm, index| directions[index][arm]);
         let mut variances = vec![0.0; directions.len()];
         for arm in 0..arms {
-            let along = self.centred(arm).product(&axes, 1);
+            let along = self.centred(arm).times(&axes);
             let rare = self.rare_of(arm);
             for (index, (variance, v)) in variances.iter_mut().zip(directions).enumerate() {
                 if v[arm] != 0.0 {

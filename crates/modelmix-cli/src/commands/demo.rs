@@ -109,16 +109,13 @@ fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal
         recorded.arms.len()
     ));
     let objective = Objective::parse(objective)?.with_bandwidth(*bandwidth);
-    let mut inputs = Inputs::new().arms(&recorded.arms);
+    let mut inputs = Inputs::new().arms(&recorded.arms).engine(terminal.engine().clone());
     if let Some(reference) = &recorded.reference {
         inputs = inputs.reference(Arc::clone(reference));
     }
-    if let Some(threads) = args.common.threads {
-        inputs = inputs.backend(modelmix::compute::Cpu::with_threads(threads));
-    }
     let loss = objective.prepare(inputs)?;
     let bounds = Bounds::simplex(recorded.arms.len());
-    let solved = solve::solve(&recorded, &loss, &bounds, &Questions::default(), &args.common, terminal)?;
+    let solved = solve::solve(&recorded, &loss, &bounds, &Questions::default(), terminal)?;
     solve::print(terminal, &solved)?;
     terminal.say("")?;
 
@@ -126,7 +123,7 @@ fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal
     let weights: Vec<f64> = solved.arms.iter().map(|arm| arm.weight).collect();
     let kernel = KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(*bandwidth) };
     let settings = ScoreSettings { kernel, ..ScoreSettings::default() };
-    let scored = score::score(&recorded, &settings, Some(&weights), &args.common, terminal)?;
+    let scored = score::score(&recorded, &settings, Some(&weights), terminal)?;
     score::print(terminal, &scored)?;
     terminal.say("")?;
 

@@ -10,7 +10,7 @@ use modelmix::{Scores, solve};
 
 use super::output::{self, Section};
 use super::solve::prepare;
-use crate::args::{Common, ScoreArgs};
+use crate::args::ScoreArgs;
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bold, dim};
@@ -31,13 +31,13 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let weights = if args.no_mixture || recorded.arms.len() == 1 && args.weights.is_empty() {
         None
     } else if args.weights.is_empty() {
-        let loss = prepare(&args.objective, &recorded, &args.common)?;
+        let loss = prepare(&args.objective, &recorded, terminal.engine())?;
         Some(solve(&recorded.arms, &loss)?.weights())
     } else {
         Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)
     };
     let section = output::section("score", &args.output, &recorded)?;
-    let document = score(&recorded, &settings, weights.as_deref(), &args.common, &terminal)?;
+    let document = score(&recorded, &settings, weights.as_deref(), &terminal)?;
     terminal.document(&Document::Score(document.clone()))?;
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());
@@ -68,14 +68,13 @@ pub(crate) fn score(
     recorded: &Recorded,
     settings: &ScoreSettings,
     weights: Option<&[f64]>,
-    common: &Common,
     terminal: &Terminal,
 ) -> Result<Scores> {
-    let threads = common.threads.unwrap_or_else(modelmix::compute::available_threads);
     let steps = recorded.arms.len() as u64 + u64::from(weights.is_some()) + 1;
     let progress = terminal.progress("scoring", steps);
     let done = || progress.inc(1);
-    let scores = score_watched(&recorded.arms, recorded.reference.as_deref(), settings, weights, threads, &done);
+    let (reference, engine) = (recorded.reference.as_deref(), terminal.engine());
+    let scores = score_watched(&recorded.arms, reference, settings, weights, engine, &done);
     progress.finish_and_clear();
     Ok(scores?)
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let loss = prepare(&args.objective, &recorded, &args.common)?;
+    let loss = prepare(&args.objective, &recorded, terminal.engine())?;
     let simulation = Simulation {
         policies,
         rounds: args.rounds,

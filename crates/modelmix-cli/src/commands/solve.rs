@@ -1,6 +1,6 @@
 //! `modelmix solve`: the best mixture of recorded arms.
 
-use modelmix::compute::Cpu;
+use modelmix::compute::Engine;
 use modelmix::document::Document;
 use modelmix::mixture::{self, Questions};
 use modelmix::numbers::brief;
@@ -9,7 +9,7 @@ use modelmix::{Loss, Mixture};
 
 use super::output::{self, Section};
 use super::worth;
-use crate::args::{Common, ObjectiveArgs, SolveArgs};
+use crate::args::{ObjectiveArgs, SolveArgs};
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
@@ -21,13 +21,13 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let loss = prepare(&args.objective, &recorded, &args.common)?;
+    let loss = prepare(&args.objective, &recorded, terminal.engine())?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
     let section = output::section("solve", &args.output, &recorded)?;
-    let questions = worth::questions(args, &recorded)?;
-    let document = solve(&recorded, &loss, &bounds, &questions, &args.common, &terminal)?;
+    let questions = worth::questions(args, &recorded, terminal.engine())?;
+    let document = solve(&recorded, &loss, &bounds, &questions, &terminal)?;
     terminal.document(&Document::Solve(document.clone()))?;
     print(&terminal, &document)?;
     worth::print(&terminal, &document)?;
@@ -37,8 +37,8 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
 }
 
 /// The objective with all it needs.
-pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, common: &Common) -> Result<Loss> {
-    inputs::loss(&inputs::objective(args, recorded.reference.is_some()), args, recorded, common)
+pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, engine: &Engine) -> Result<Loss> {
+    inputs::loss(&inputs::objective(args, recorded.reference.is_some()), args, recorded, engine)
 }
 
 /// The best mixture, with progress.
@@ -47,19 +47,11 @@ pub(crate) fn solve(
     loss: &Loss,
     bounds: &Bounds,
     questions: &Questions,
-    common: &Common,
     terminal: &Terminal,
 ) -> Result<Mixture> {
-    let progress = terminal.progress("summing kernels", questions.pairs(&recorded.arms, loss));
-    let engine = common.threads.map_or_else(Cpu::new, Cpu::with_threads);
-    let bar = progress.clone();
-    let engine = engine.watched(move |pairs| bar.inc(pairs));
-    let watched = loss.clone().on(engine.clone());
-    let front = questions.front.clone().map(|second| second.on(engine));
-    let questions = &Questions { front, ..questions.clone() };
-    let solved = mixture::solve_asking(&recorded.arms, &watched, bounds, questions);
-    progress.finish_and_clear();
-    Ok(solved?)
+    let pairs = questions.pairs(&recorded.arms, loss);
+    let solve = || mixture::solve_asking(&recorded.arms, loss, bounds, questions);
+    Ok(terminal.with_pairs("summing kernels", pairs, solve)?)
 }
 
 /// The answer in a sentence, then the arms.

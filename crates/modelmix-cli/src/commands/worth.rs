@@ -1,6 +1,7 @@
 //! What `solve` is asked beside the best mixture, and how the answers are printed.
 
 use modelmix::Mixture;
+use modelmix::compute::Engine;
 use modelmix::mixture::{
     Budget, CheapestDocument, FrontDocument, Questions, SensitivityDocument, SubsetDocument, traded,
 };
@@ -14,14 +15,14 @@ use crate::terminal::{Columns, Terminal, bar, bold, dim, percent};
 /// How many points of a front the terminal shows.
 const SHOWN: usize = 12;
 
-pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded) -> Result<Questions> {
+pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded, engine: &Engine) -> Result<Questions> {
     let front = args.worth.front.clone().map(|second| -> Result<_> {
         let second = traded(second);
         let second = match args.objective.bandwidth {
             Some(bandwidth) => second.with_bandwidth(bandwidth),
             None => second,
         };
-        inputs::loss(&second, &args.objective, recorded, &args.common)
+        inputs::loss(&second, &args.objective, recorded, engine)
     });
     Ok(Questions {
         subsets: args.worth.subsets,

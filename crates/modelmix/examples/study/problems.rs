@@ -32,7 +32,7 @@ impl Problem {
         let mut kappa = Vec::with_capacity(all.len() * all.len());
         let mut block = Vec::new();
         for start in (0..all.len()).step_by(64) {
-            loss.kappa_rows(all.view().slice(start, (start + 64).min(all.len())), all.view(), &mut block);
+            loss.kappa_rows(all.view().slice(start, (start + 64).min(all.len())), &all, &mut block)?;
             kappa.extend(block.iter().map(|&value| value as f32));
         }
         let linear: Vec<f64> = arms

@@ -1,7 +1,7 @@
 //! Other samples that might have been: draws of the gradient, and the weights and gains that they would have led to.
 
 use super::centre::Centre;
-use crate::compute::{Matrix, check_stopped};
+use crate::compute::{Matrix, Stop};
 use crate::error::Result;
 use crate::influence::{Influences, Slant};
 use crate::random::Random;
@@ -30,7 +30,13 @@ pub(super) struct Draws {
 
 impl Draws {
     /// So many around the unbiased optimum within the bounds.
-    pub(super) fn new(centre: Centre, influences: &Influences, bounds: &Bounds, count: usize) -> Result<Self> {
+    pub(super) fn new(
+        centre: Centre,
+        influences: &Influences,
+        bounds: &Bounds,
+        count: usize,
+        stop: &Stop,
+    ) -> Result<Self> {
         let arms = centre.weights.len();
         let covariance = influences.joint_covariance(&centre.weights, Slant::Gradient);
         let factor = covariance.factor();
@@ -40,7 +46,7 @@ impl Draws {
         let (mut weights, mut gains) = (vec![Vec::with_capacity(count); arms], vec![Vec::with_capacity(count); arms]);
         let mut optimism = 0.0;
         for _ in 0..count {
-            check_stopped();
+            stop.check()?;
             let normal: Vec<f64> = (0..factor.columns()).map(|_| random.normal()).collect();
             let noise = factor.apply(&normal);
             let (found, below) = centre.moved(&noise[..arms], bounds, &mut solver)?;

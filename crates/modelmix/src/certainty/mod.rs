@@ -7,6 +7,7 @@ mod singles;
 mod suboptimality;
 mod until;
 
+use crate::compute::Stop;
 use crate::error::Result;
 use crate::influence::Influences;
 use crate::simplex::Bounds;
@@ -48,11 +49,11 @@ pub struct Certainty {
 /// that it would have led to. See `docs/certainty.md` for what is made of them.
 ///
 /// # Errors
-/// Bounds that no mixture fits.
-pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64]) -> Result<Certainty> {
+/// Bounds that no mixture fits, and if it is stopped.
+pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop: &Stop) -> Result<Certainty> {
     let arms = weights.len();
     let shape = Shape::new(influences);
-    let draws = Draws::new(Centre::new(influences, &shape, bounds, weights)?, influences, bounds, DRAWS)?;
+    let draws = Draws::new(Centre::new(influences, &shape, bounds, weights)?, influences, bounds, DRAWS, stop)?;
     let mut intervals: Vec<[f64; 2]> = (0..arms).map(|arm| interval(&draws, bounds, arm)).collect();
     let mut widen = |arm: usize, [low, high]: [f64; 2]| {
         intervals[arm] = [intervals[arm][0].min(low), intervals[arm][1].max(high)];
@@ -65,7 +66,7 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64]) -> R
     let most = if arms > MANY { FEW_DRAWS } else { DRAWS };
     let count = (ALL_DRAWS / faces.len().max(1)).clamp(FEW_DRAWS, most);
     for (centre, face) in faces {
-        let draws = Draws::new(centre, influences, &face, count)?;
+        let draws = Draws::new(centre, influences, &face, count, stop)?;
         (0..arms).for_each(|arm| widen(arm, interval(&draws, &face, arm)));
     }
     for (arm, (&weight, alike)) in weights.iter().zip(alike(influences.form(), weights)).enumerate() {
@@ -80,7 +81,7 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64]) -> R
     }
     let apart: Vec<f64> = (0..arms).map(|arm| draws.estimate(arm) - draws.optimism).collect();
     let errors: Vec<f64> = (0..arms).map(|arm| draws.error(arm)).collect();
-    let p_value = singles::p_value(influences, bounds, &apart, &errors);
+    let p_value = singles::p_value(influences, bounds, &apart, &errors, stop)?;
     let gain = gain(&draws, bounds, p_value);
     Ok(Certainty { weights: intervals, gain: Some(gain), p_value: Some(p_value) })
 }

@@ -1,6 +1,7 @@
 //! Whether a single arm is as good as the best mixture: a test an arm.
 
-use crate::compute::{Matrix, check_stopped};
+use crate::compute::{Matrix, Stop};
+use crate::error::Result;
 use crate::influence::Influences;
 use crate::normal;
 use crate::quadratic::Quadratic;
@@ -19,7 +20,7 @@ const ROUNDING: f64 = 1e-9;
 /// test statistic is the least d̂ᵢ/s.e.; its law is that of the least of correlated normal numbers of mean 0, which all dᵢ = 0
 /// gives and every other optimal arm makes less likely. An arm that the bounds do not allow alone is compared by its loss,
 /// `apart` being how much worse it is, with standard error `errors`.
-pub(super) fn p_value(influences: &Influences, bounds: &Bounds, apart: &[f64], errors: &[f64]) -> f64 {
+pub(super) fn p_value(influences: &Influences, bounds: &Bounds, apart: &[f64], errors: &[f64], stop: &Stop) -> Result<f64> {
     let form = influences.form();
     let size = size(form);
     let mut tests = Vec::new();
@@ -37,9 +38,9 @@ pub(super) fn p_value(influences: &Influences, bounds: &Bounds, apart: &[f64], e
         if test.bound <= greatest {
             break;
         }
-        greatest = greatest.max(test.p_value(influences));
+        greatest = greatest.max(test.p_value(influences, stop)?);
     }
-    greatest
+    Ok(greatest)
 }
 
 /// How large the values are that differences are of.
@@ -82,10 +83,10 @@ impl Test {
         Self { arm, others, errors, least, bound }
     }
 
-    fn p_value(&self, influences: &Influences) -> f64 {
+    fn p_value(&self, influences: &Influences, stop: &Stop) -> Result<f64> {
         // In the tail the sum of the probabilities is the better of two bounds.
         if self.least >= 0.0 || self.bound <= 1.0 / (DRAWS + 1) as f64 {
-            return self.bound;
+            return Ok(self.bound);
         }
         let moving: Vec<usize> = (0..self.others.len()).filter(|&at| self.errors[at] > 0.0).collect();
         let arms: Vec<usize> = moving.iter().map(|&at| self.others[at]).collect();
@@ -97,11 +98,11 @@ impl Test {
         let mut random = Random::seeded(1);
         let mut below = 1;
         for _ in 0..DRAWS {
-            check_stopped();
+            stop.check()?;
             let normal: Vec<f64> = (0..factor.columns()).map(|_| random.normal()).collect();
             below += usize::from(factor.apply(&normal).into_iter().fold(f64::INFINITY, f64::min) <= self.least);
         }
-        self.bound.min(below as f64 / (DRAWS + 1) as f64)
+        Ok(self.bound.min(below as f64 / (DRAWS + 1) as f64))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::centre::{Axes, with_gradient};
 use super::until::Gap;
-use crate::compute::{Matrix, check_stopped};
+use crate::compute::Matrix;
 use crate::error::Result;
 use crate::influence::{Influences, Slant};
 use crate::normal;
@@ -115,7 +115,6 @@ impl SuboptimalityBound {
         let (mut random, mut solver) = (Random::seeded(2), Solver::default());
         let mut drawn = Vec::with_capacity(count);
         for _ in 0..count {
-            check_stopped();
             let normal: Vec<f64> = (0..self.factor.columns()).map(|_| random.normal()).collect();
             drawn.push(self.at(&self.factor.apply(&normal), 1.0, &mut solver)?.0);
         }
@@ -142,7 +141,6 @@ impl SuboptimalityBound {
         let pairs = DIRECTIONS / 2;
         let (mut sum, mut squares) = (0.0, 0.0);
         for _ in 0..pairs {
-            check_stopped();
             let normal: Vec<f64> = (0..rank).map(|_| random.normal()).collect();
             let length = normal.iter().map(|x| x * x).sum::<f64>().sqrt();
             let along = self.factor.apply(&normal.iter().map(|x| x / length).collect::<Vec<_>>());

@@ -3,7 +3,7 @@
 
 use super::lanes::Arithmetic;
 use super::tiles::{DEPTH, Leaf, Place};
-use super::{Balls, Overlaps, squared_distance};
+use super::{Overlaps, squared_distance};
 use crate::features::Rows;
 
 /// How far a squared distance ‖x‖² + ‖y‖² − 2x·y in single precision can be from the truth. A product is summed in runs of
@@ -66,9 +66,10 @@ impl Leaf for BallCounts<'_> {
 
 /// How the balls of both sides hold each other's centres.
 pub(super) struct OverlapTiles<'a> {
-    pub(super) x: Balls<'a>,
+    /// Centres and squared radii.
+    pub(super) x: (Rows<'a>, &'a [f64]),
     pub(super) weights: &'a [f64],
-    pub(super) y: Balls<'a>,
+    pub(super) y: (Rows<'a>, &'a [f64]),
     pub(super) x_bounds: &'a Bounds,
     pub(super) y_bounds: &'a Bounds,
     pub(super) overlaps: Overlaps,
@@ -82,10 +83,10 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// Of balls whose centres have these norms, for points of which none has a larger norm than `others`.
-    pub(super) fn new(balls: &Balls<'_>, norms: &[f32], others: f32) -> Self {
+    pub(super) fn new((centres, squared_radii): (Rows<'_>, &[f64]), norms: &[f32], others: f32) -> Self {
         let bounds = |sign: f32| {
-            let error = |norm: f32| distance_error(balls.centres.width(), norm, others);
-            balls.squared_radii.iter().zip(norms).map(|(&radius, &norm)| bound(radius, error(norm), sign)).collect()
+            let error = |norm: f32| distance_error(centres.width(), norm, others);
+            squared_radii.iter().zip(norms).map(|(&radius, &norm)| bound(radius, error(norm), sign)).collect()
         };
         Self { sure: bounds(-1.0), maybe: bounds(1.0) }
     }
@@ -108,8 +109,8 @@ impl Leaf for OverlapTiles<'_> {
                     let y_sure = self.y_bounds.sure[column];
                     let is_doubtful = (y_sure..=y_maybe).contains(&value) || (x_sure..=x_maybe).contains(&value);
                     let within = if is_doubtful {
-                        let squared = squared_distance(self.x.centres.row(row), self.y.centres.row(column));
-                        (squared < self.x.squared_radii[row], squared < self.y.squared_radii[column])
+                        let squared = squared_distance(self.x.0.row(row), self.y.0.row(column));
+                        (squared < self.x.1[row], squared < self.y.1[column])
                     } else {
                         (value < x_sure, value < y_sure)
                     };

@@ -7,7 +7,8 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::{Accum, Mat, MatRef, Par, Side};
 
-use super::{check_stopped, parallel};
+use super::{Run, parallel};
+use crate::error::Result;
 use crate::features::Rows;
 
 /// Columns of a result that one task computes.
@@ -22,6 +23,27 @@ const TASK_ROWS: usize = 4096;
 /// A dense matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix(Mat<f64>);
+
+/// One side of a matrix product.
+#[derive(Clone, Copy, Debug)]
+pub struct Factor<'a> {
+    /// The matrix.
+    pub matrix: &'a Matrix,
+    /// Whether its transpose is meant.
+    pub transposed: bool,
+}
+
+impl<'a> From<&'a Matrix> for Factor<'a> {
+    fn from(matrix: &'a Matrix) -> Self {
+        Self { matrix, transposed: false }
+    }
+}
+
+impl<'a> Factor<'a> {
+    fn view(self) -> MatRef<'a, f64> {
+        if self.transposed { self.matrix.0.transpose() } else { self.matrix.0.as_ref() }
+    }
+}
 
 /// A symmetric matrix as UΛUᵀ.
 #[derive(Clone, Debug)]
@@ -122,19 +144,23 @@ impl Matrix {
         (0..self.columns()).map(|column| self.column(column).iter().zip(x).map(|(a, b)| a * b).sum()).collect()
     }
 
-    /// A·B.
-    pub fn product(&self, other: &Matrix, threads: usize) -> Matrix {
-        product(self.0.as_ref(), other.0.as_ref(), threads)
+    /// A·B, on this thread.
+    pub(crate) fn times(&self, other: &Matrix) -> Matrix {
+        let mut product = Mat::zeros(self.rows(), other.columns());
+        matmul(product.as_mut(), Accum::Replace, self.0.as_ref(), other.0.as_ref(), 1.0, Par::Seq);
+        Matrix(product)
     }
 
-    /// Aᵀ·B.
-    pub fn transposed_product(&self, other: &Matrix, threads: usize) -> Matrix {
-        product(self.0.transpose(), other.0.as_ref(), threads)
+    /// Aᵀ·B, on this thread.
+    pub(crate) fn transposed_times(&self, other: &Matrix) -> Matrix {
+        let mut product = Mat::zeros(self.columns(), other.columns());
+        matmul(product.as_mut(), Accum::Replace, self.0.transpose(), other.0.as_ref(), 1.0, Par::Seq);
+        Matrix(product)
     }
 
-    /// A·Bᵀ.
-    pub fn product_transposed(&self, other: &Matrix, threads: usize) -> Matrix {
-        product(self.0.as_ref(), other.0.transpose(), threads)
+    /// Aᵀ, as one side of [`Engine::product`](super::Engine::product).
+    pub fn transposed(&self) -> Factor<'_> {
+        Factor { matrix: self, transposed: true }
     }
 
     /// Eigenvalues of a symmetric matrix, ascending; its lower triangle is read.
@@ -145,7 +171,6 @@ impl Matrix {
         if self.rows() == 0 {
             return Vec::new();
         }
-        check_stopped();
         self.0.self_adjoint_eigenvalues(Side::Lower).expect("a finite symmetric matrix has eigenvalues")
     }
 
@@ -157,7 +182,6 @@ impl Matrix {
         if self.rows() == 0 {
             return Eigen { values: Vec::new(), vectors: Matrix::zeros(0, 0) };
         }
-        check_stopped();
         let eigen = self.0.self_adjoint_eigen(Side::Lower).expect("a finite symmetric matrix has eigenvalues");
         Eigen { values: eigen.S().column_vector().iter().copied().collect(), vectors: Matrix(eigen.U().to_owned()) }
     }
@@ -172,7 +196,6 @@ impl Matrix {
         if (0..size).all(|index| self.at(index, index) == 0.0) {
             return Matrix::zeros(size, 0);
         }
-        check_stopped();
         let mut lower = self.0.clone();
         let (mut order, mut inverse) = (vec![0usize; size], vec![0usize; size]);
         let parameters = Default::default();
@@ -205,31 +228,67 @@ pub fn negligible(eigenvalues: &[f64]) -> f64 {
     eigenvalues.len() as f64 * f64::EPSILON * largest
 }
 
-/// A·B, a panel of columns a task.
-fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>, threads: usize) -> Matrix {
-    let panels = parallel(threads, b.ncols().div_ceil(PANEL), |index| {
+/// A·B, one panel of columns per task.
+pub(super) fn product(threads: usize, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix> {
+    let (a, b) = (a.view(), b.view());
+    let panels = parallel(threads, run.stop(), b.ncols().div_ceil(PANEL), |index| {
         let first = index * PANEL;
         let b = b.subcols(first, PANEL.min(b.ncols() - first));
         let mut panel = Mat::zeros(a.nrows(), b.ncols());
         matmul(panel.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
-        panel
-    });
+        Ok(panel)
+    })?;
     let mut result = Matrix::zeros(a.nrows(), b.ncols());
     for (index, panel) in panels.iter().enumerate() {
         for column in 0..panel.ncols() {
             result.column_mut(index * PANEL + column).copy_from_slice(panel.col_as_slice(column));
         }
     }
-    result
+    Ok(result)
+}
+
+/// The mean of rows.
+pub(super) fn mean(run: &Run, rows: Rows<'_>) -> Result<Vec<f64>> {
+    run.check()?;
+    let mut mean = vec![0.0; rows.width()];
+    for row in rows.iter() {
+        mean.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
+    }
+    mean.iter_mut().for_each(|sum| *sum /= rows.len() as f64);
+    Ok(mean)
+}
+
+/// Σₖ wₖ (uₖ·(x − centre))² of every row, uₖ the columns of `directions`.
+pub(super) fn projections(
+    threads: usize,
+    run: &Run,
+    rows: Rows<'_>,
+    centre: &[f64],
+    directions: &Matrix,
+    weights: &[f64],
+) -> Result<Vec<f64>> {
+    let parts = parallel(threads, run.stop(), rows.len().div_ceil(CHUNK), |index| {
+        let rows = rows.slice(index * CHUNK, ((index + 1) * CHUNK).min(rows.len()));
+        let mut away = Mat::zeros(rows.width(), rows.len());
+        widen(rows, Some(centre), &mut away);
+        let mut along = Mat::zeros(directions.columns(), rows.len());
+        matmul(along.as_mut(), Accum::Replace, directions.0.transpose(), away.as_ref(), 1.0, Par::Seq);
+        let form = |row: usize| -> f64 {
+            along.col_as_slice(row).iter().zip(weights).map(|(along, weight)| weight * along * along).sum()
+        };
+        Ok((0..rows.len()).map(form).collect::<Vec<f64>>())
+    })?;
+    Ok(parts.concat())
 }
 
 /// Σ w (x − centre)(x − centre)ᵀ over rows, w ≥ 0, up to the rounding of double precision. Both triangles are filled.
 pub(super) fn scatter(
     threads: usize,
+    run: &Run,
     rows: Rows<'_>,
     centre: &[f64],
-    weight: &(dyn Fn(usize) -> f64 + Sync),
-) -> Matrix {
+    weights: Option<&[f64]>,
+) -> Result<Matrix> {
     let width = rows.width();
     let pieces: Vec<(usize, usize)> = (0..width.div_ceil(PIECE)).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
     // A large matrix has pieces enough to share; a small one is computed of rows in parts.
@@ -241,11 +300,11 @@ pub(super) fn scatter(
     let mut result = Matrix::zeros(width, width);
     // In waves, so that few results are held at a time.
     for wave in tasks.chunks(4 * threads) {
-        let sums = parallel(threads, wave.len(), |task| {
+        let sums = parallel(threads, run.stop(), wave.len(), |task| {
             let (first, i, j) = wave[task];
             let until = (first + part).min(rows.len());
-            scatter_piece(rows, centre, weight, first..until, i * PIECE, j * PIECE)
-        });
+            scatter_piece(run, rows, centre, weights, first..until, i * PIECE, j * PIECE)
+        })?;
         for (&(_, i, j), sum) in wave.iter().zip(sums) {
             for column in 0..sum.ncols() {
                 let into = &mut result.column_mut(j * PIECE + column)[i * PIECE..][..sum.nrows()];
@@ -258,18 +317,19 @@ pub(super) fn scatter(
             *result.at_mut(row, column) = result.at(column, row);
         }
     }
-    result
+    Ok(result)
 }
 
 /// A piece of the scatter matrix over some rows; on the diagonal its lower triangle.
 fn scatter_piece(
+    run: &Run,
     rows: Rows<'_>,
     centre: &[f64],
-    weight: &(dyn Fn(usize) -> f64 + Sync),
+    weights: Option<&[f64]>,
     range: std::ops::Range<usize>,
     top: usize,
     left: usize,
-) -> Mat<f64> {
+) -> Result<Mat<f64>> {
     let height = PIECE.min(rows.width() - top);
     let across = PIECE.min(rows.width() - left);
     let mut sum = Mat::zeros(height, across);
@@ -277,11 +337,11 @@ fn scatter_piece(
     // On the diagonal both sides are the same.
     let mut b = Mat::zeros(if top == left { 0 } else { across }, CHUNK);
     for first in range.clone().step_by(CHUNK) {
-        check_stopped();
+        run.check()?;
         let count = CHUNK.min(range.end - first);
         for index in 0..count {
             let row = rows.row(first + index);
-            let factor = weight(first + index).sqrt();
+            let factor = weights.map_or(1.0, |weights| weights[first + index].sqrt());
             let part = |from: usize, into: &mut [f64]| {
                 for (value, (&x, &centre)) in into.iter_mut().zip(row[from..].iter().zip(&centre[from..])) {
                     *value = factor * (f64::from(x) - centre);
@@ -308,7 +368,7 @@ fn scatter_piece(
             matmul(sum.as_mut(), Accum::Add, a, b.transpose(), 1.0, Par::Seq);
         }
     }
-    sum
+    Ok(sum)
 }
 
 /// Rows in double precision, about a centre: a column a row.

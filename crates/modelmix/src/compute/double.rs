@@ -8,10 +8,13 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
 
 use super::dense::widen;
+use super::parallel::parallel_over;
 use super::{
-    Backend, Balls, Cpu, Neighbour, Overlaps, PairSums, available_threads, check_stopped, parallel, squared_distance,
+    Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage, Subsets,
+    available_threads, parallel, squared_distance, subsets,
 };
-use crate::features::Rows;
+use crate::error::Result;
+use crate::features::{Features, Rows};
 use crate::kernel::{Geometry, Kernel};
 
 /// Rows and columns of a block: its values are 1 MB.
@@ -40,17 +43,23 @@ impl Double {
 
     /// A given number of threads (0 counts as 1). The results are the same to the last bit.
     pub fn with_threads(threads: usize) -> Self {
-        Self { cpu: Cpu::with_threads(threads) }
+        Self::on(Cpu::with_threads(threads))
+    }
+
+    /// On the threads of another engine, whose instructions find neighbours and balls.
+    pub(super) fn on(cpu: Cpu) -> Self {
+        Self { cpu }
     }
 
     /// Sums of blocks, in waves, folded in a fixed order: `fold(pair, rows, columns, sums by row, sums by column)`.
     fn sums(
         &self,
+        run: &Run,
         kernel: &Kernel,
         sides: &[Side<'_>],
         pairs: &[(usize, usize)],
         mut fold: impl FnMut(usize, Range<usize>, Range<usize>, &PairSums),
-    ) {
+    ) -> Result<()> {
         let mut blocks = Vec::new();
         for (pair, &(i, j)) in pairs.iter().enumerate() {
             for rows in ranges(sides[i].rows.len(), BLOCK) {
@@ -62,8 +71,8 @@ impl Double {
                 }
             }
         }
-        for wave in blocks.chunks(64 * self.threads()) {
-            let sums = parallel(self.threads(), wave.len(), |index| {
+        for wave in blocks.chunks(64 * self.cpu.threads()) {
+            let sums = parallel(self.cpu.threads(), run.stop(), wave.len(), |index| {
                 let (pair, rows, columns) = &wave[index];
                 let (i, j) = pairs[*pair];
                 let mut sums = PairSums { rows: vec![0.0; rows.len()], columns: vec![0.0; columns.len()] };
@@ -75,12 +84,14 @@ impl Double {
                     sums.columns[column] += values.iter().sum::<f64>();
                     add(&mut sums.rows, values);
                 });
-                sums
-            });
+                run.advance((rows.len() * columns.len()) as u64);
+                Ok(sums)
+            })?;
             for ((pair, rows, columns), sums) in wave.iter().zip(sums) {
                 fold(*pair, rows.clone(), columns.clone(), &sums);
             }
         }
+        Ok(())
     }
 }
 
@@ -172,61 +183,134 @@ fn add(sums: &mut [f64], more: &[f64]) {
 }
 
 impl Backend for Double {
-    fn kernel_sums(&self, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) -> PairSums {
-        let mut sums = PairSums { rows: vec![0.0; x.len()], columns: vec![0.0; y.len()] };
-        self.sums(kernel, &sides(kernel, &[x, y]), &[(0, 1)], |_, rows, columns, part| {
-            add(&mut sums.rows[rows], &part.rows);
-            add(&mut sums.columns[columns], &part.columns);
-        });
-        sums
+    fn describe(&self) -> String {
+        let threads =
+            if self.cpu.threads() == 1 { "1 thread".into() } else { format!("{} threads", self.cpu.threads()) };
+        format!("cpu, double precision ({threads})")
     }
 
-    fn kernel_sums_among(&self, kernel: &Kernel, sets: &[Rows<'_>]) -> Vec<Vec<Vec<f64>>> {
+    fn accuracy(&self) -> Accuracy {
+        Accuracy { entry: 1e-11, row_sum: 1e-11 }
+    }
+
+    fn precise(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
+    }
+
+    fn serial(&self) -> Arc<dyn Backend> {
+        Arc::new(Self::with_threads(1))
+    }
+
+    fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
+        self.cpu.hold(features)
+    }
+
+    fn empty(&self, width: usize, storage: Storage) -> Result<Box<dyn Resident>> {
+        self.cpu.empty(width, storage)
+    }
+
+    fn kernel_sums(&self, run: &Run, kernel: &Kernel, x: Set<'_>, y: Set<'_>) -> Result<PairSums> {
+        let (x, y) = (x.rows()?, y.rows()?);
+        let (x, y) = (x.view(), y.view());
+        let mut sums = PairSums { rows: vec![0.0; x.len()], columns: vec![0.0; y.len()] };
+        self.sums(run, kernel, &sides(kernel, &[x, y]), &[(0, 1)], |_, rows, columns, part| {
+            add(&mut sums.rows[rows], &part.rows);
+            add(&mut sums.columns[columns], &part.columns);
+        })?;
+        Ok(sums)
+    }
+
+    fn kernel_sums_among(&self, run: &Run, kernel: &Kernel, sets: &[Set<'_>]) -> Result<Vec<Vec<Vec<f64>>>> {
+        let rows = sets.iter().map(|set| set.rows()).collect::<Result<Vec<_>>>()?;
+        let sets: Vec<Rows<'_>> = rows.iter().map(|rows| rows.view()).collect();
         let pairs: Vec<(usize, usize)> = (0..sets.len()).flat_map(|i| (i..sets.len()).map(move |j| (i, j))).collect();
         let mut sums: Vec<Vec<Vec<f64>>> =
             sets.iter().map(|set| sets.iter().map(|_| vec![0.0; set.len()]).collect()).collect();
-        self.sums(kernel, &sides(kernel, sets), &pairs, |pair, rows, columns, part| {
+        self.sums(run, kernel, &sides(kernel, &sets), &pairs, |pair, rows, columns, part| {
             let (i, j) = pairs[pair];
             add(&mut sums[i][j][rows], &part.rows);
             add(&mut sums[j][i][columns], &part.columns);
-        });
-        sums
+        })?;
+        Ok(sums)
     }
 
-    fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]) {
+    fn kernel_rows(
+        &self,
+        run: &Run,
+        kernel: &Kernel,
+        weight: f64,
+        x: Rows<'_>,
+        held: Set<'_>,
+        out: &mut [f64],
+    ) -> Result<()> {
         if x.is_empty() || held.is_empty() {
-            return;
+            return Ok(());
         }
+        let held = held.rows()?;
+        let held = held.view();
         let sides = sides(kernel, &[x, held]);
-        for rows in ranges(x.len(), BLOCK) {
+        let pieces = ranges(x.len(), BLOCK).zip(out.chunks_mut(BLOCK * held.len()));
+        parallel_over(self.cpu.threads(), run.stop(), pieces, |_, (rows, out)| {
             for columns in ranges(held.len(), COLUMNS) {
-                check_stopped();
+                run.check()?;
                 values(kernel, (&sides[0], rows.clone()), (&sides[1], columns.clone()), |column, values| {
                     for (row, value) in values.iter().enumerate() {
-                        out[(rows.start + row) * held.len() + columns.start + column] += weight * value;
+                        out[row * held.len() + columns.start + column] += weight * value;
                     }
                 });
             }
-        }
+            Ok(())
+        })
     }
 
-    fn neighbours(&self, x: Rows<'_>, k: usize) -> Vec<Neighbour> {
-        self.cpu.neighbours(x, k)
+    fn products(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
+        let held = held.rows()?;
+        let kernel = Kernel::Polynomial { scale: 1.0, offset: 0.0, degree: 1 };
+        let mut products = vec![0.0; x.len() * held.view().len()];
+        self.kernel_rows(run, &kernel, 1.0, x, held.view().into(), &mut products)?;
+        Ok(products)
     }
 
-    fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
-        self.cpu.ball_counts(points, centres, squared_radii)
+    fn distances(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
+        self.cpu.distances(run, x, held)
     }
 
-    fn overlaps(&self, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Overlaps {
-        self.cpu.overlaps(x, weights, y)
+    fn neighbours(&self, run: &Run, x: Set<'_>, k: usize) -> Result<Vec<Neighbour>> {
+        self.cpu.neighbours(run, x, k)
     }
 
-    fn threads(&self) -> usize {
-        self.cpu.threads()
+    fn ball_counts(&self, run: &Run, points: Set<'_>, balls: Balls<'_>) -> Result<Vec<u32>> {
+        self.cpu.ball_counts(run, points, balls)
     }
 
-    fn on_one_thread(&self) -> Arc<dyn Backend> {
-        Arc::new(Self::with_threads(1))
+    fn overlaps(&self, run: &Run, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Result<Overlaps> {
+        self.cpu.overlaps(run, x, weights, y)
+    }
+
+    fn mean(&self, run: &Run, x: Set<'_>) -> Result<Vec<f64>> {
+        self.cpu.mean(run, x)
+    }
+
+    fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix> {
+        self.cpu.scatter(run, x, centre, weights)
+    }
+
+    fn projections(
+        &self,
+        run: &Run,
+        x: Set<'_>,
+        centre: &[f64],
+        directions: &Matrix,
+        weights: &[f64],
+    ) -> Result<Vec<f64>> {
+        self.cpu.projections(run, x, centre, directions, weights)
+    }
+
+    fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>> {
+        subsets::sums(&*self.serial(), self.cpu.threads(), run, kernel, x, y)
+    }
+
+    fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix> {
+        self.cpu.product(run, a, b)
     }
 }

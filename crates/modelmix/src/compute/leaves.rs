@@ -67,9 +67,10 @@ impl Leaf for Sums {
     }
 }
 
-/// Kernel values, weighted and added: of column after column, `stride` apart.
+/// Kernel values, weighted and added: of column after column from the first on, `stride` apart.
 pub(super) struct Values<'a> {
     pub(super) stride: usize,
+    pub(super) first: usize,
     pub(super) weight: f64,
     pub(super) out: &'a mut [f64],
 }
@@ -78,7 +79,7 @@ impl Leaf for Values<'_> {
     #[inline(always)]
     fn tile<A: Arithmetic>(&mut self, tile: &mut [f32], width: usize, place: Place, unit: f64) {
         for column in 0..place.columns {
-            let out = &mut self.out[(place.column + column) * self.stride + place.row..][..place.rows];
+            let out = &mut self.out[(place.column - self.first + column) * self.stride + place.row..][..place.rows];
             for (out, values) in out.iter_mut().zip(tile.chunks_exact(width)) {
                 *out += self.weight * unit * f64::from(values[column]);
             }

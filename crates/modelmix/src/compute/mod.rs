@@ -1,11 +1,12 @@
-//! The only door to threads, vector instructions and, later, GPUs: sums of kernels over pairs of rows, and neighbours.
-//! What a kernel or an objective means is left to others.
+//! The only module with threads, vector instructions and, later, GPUs: sums of kernels over pairs of rows, neighbours,
+//! moments and products. What a kernel or an objective means is left to others.
 
 mod balls;
 mod cpu;
 mod dense;
 mod dispatch;
 mod double;
+mod engine;
 mod lanes;
 mod leaves;
 mod micro;
@@ -13,22 +14,29 @@ mod neighbours;
 mod parallel;
 mod reference;
 mod row;
+mod set;
+mod stop;
 mod subsets;
 mod tiles;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::features::{HalfRows, Rows};
+use crate::error::Result;
+use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 
 pub use cpu::Cpu;
-pub use dense::{Eigen, Matrix, negligible};
+pub use dense::{Eigen, Factor, Matrix, negligible};
 pub use dispatch::Instructions;
 pub use double::Double;
-pub use parallel::{available_threads, stoppable};
-pub(crate) use parallel::{check_stopped, parallel};
+pub use engine::Engine;
+pub use parallel::available_threads;
+pub(crate) use parallel::parallel;
 pub use reference::Reference;
+pub(crate) use set::reserve;
+pub use set::{HostRows, HostSet, Resident, Set, SingleRows, Storage};
+pub use stop::{Run, Stop};
 
 /// Sums of a kernel over all pairs of two sets, by row and by column.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +60,7 @@ pub struct Neighbour {
 #[derive(Clone, Copy, Debug)]
 pub struct Balls<'a> {
     /// The centres.
-    pub centres: Rows<'a>,
+    pub centres: Set<'a>,
     /// Their squared radii. A ball is open: what is at its radius is outside.
     pub squared_radii: &'a [f64],
 }
@@ -62,89 +70,122 @@ pub struct Balls<'a> {
 pub struct Overlaps {
     /// For every row of the first set, how many balls of the second hold it.
     pub counts: Vec<u32>,
-    /// For every ball of the second set, the weights of the rows of the first that it holds, added.
+    /// For every ball of the second set, the sum of the weights of the rows of the first that it holds.
     pub masses: Vec<f64>,
     /// For every row of the second set, whether a ball of the first holds it.
     pub held: Vec<bool>,
 }
 
-/// What a compute engine can do. Results must not depend on the number of threads, to the last bit.
+/// Subsets of the rows of a set, as lists of rows; a row that is listed twice counts twice.
+#[derive(Clone, Copy, Debug)]
+pub struct Subsets<'a> {
+    /// The set.
+    pub rows: Set<'a>,
+    /// Its subsets.
+    pub subsets: &'a [&'a [usize]],
+}
+
+/// How large the relative error of an engine's kernel sums can be.
 ///
+/// An error is measured against Σ s(x, y) over the pairs (x, y) of the sum, where s is the larger of |k(x, y)| and |g·∂k/∂g|, with g
+/// the pair's squared distance for kernels of distances and Σ|xᵢyᵢ| for kernels of products: what k changes by if g changes by
+/// a factor of 1 + 1. Terms that do not cancel, at distances of a few bandwidths or less, make that the sum itself up to a
+/// small factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Accuracy {
+    /// Of an entry of K: the mean of k over all pairs of two sets.
+    pub entry: f64,
+    /// Of a row's sum over a set, which for a set of one row is a single value of k.
+    pub row_sum: f64,
+}
+
+/// What a compute engine can do.
+///
+/// Methods are called with a [`Run`]: they check its stop token at least every tenth of a second and return
+/// [`Error::Stopped`](crate::Error::Stopped), and tell it how many kernel pairs they have summed. All can fail: with
+/// [`Error::Memory`](crate::Error::Memory) if memory runs out and with [`Error::Device`](crate::Error::Device) if a device is
+/// lost. A failed call leaves nothing behind.
+///
+/// Results are the same to the last bit in every call, on any number of threads or blocks, and whether a set is on the host
+/// or resident in single precision. Between engines, devices and instruction sets they differ within [`Backend::accuracy`].
 /// All sets of one call have the same width; callers have checked that, and that the kernel is defined on every row.
+/// `tests/conformance` holds every engine to this.
 pub trait Backend: Debug + Send + Sync {
+    /// Name, device and instruction set, as reports print it.
+    fn describe(&self) -> String;
+
+    /// How exact its kernel sums are.
+    fn accuracy(&self) -> Accuracy;
+
+    /// The engine on the same device that computes in double precision, for published figures; itself if it does.
+    fn precise(&self) -> Arc<dyn Backend>;
+
+    /// The engine for callers that run many tasks at once, one per thread: it starts no threads of its own. An engine that
+    /// uses no threads answers with itself.
+    fn serial(&self) -> Arc<dyn Backend>;
+
+    /// Makes features resident. On the processor the set shares their memory.
+    fn hold(&self, features: &Features) -> Result<Box<dyn Resident>>;
+
+    /// An empty resident set, to be appended to.
+    fn empty(&self, width: usize, storage: Storage) -> Result<Box<dyn Resident>>;
+
     /// Σ k(x, y) over all pairs of two sets.
-    fn kernel_sums(&self, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) -> PairSums;
+    fn kernel_sums(&self, run: &Run, kernel: &Kernel, x: Set<'_>, y: Set<'_>) -> Result<PairSums>;
 
     /// Σ k over all pairs among several sets: `[i][j]` has for every row of set i its sum over set j. A row is not paired
     /// with itself.
-    fn kernel_sums_among(&self, kernel: &Kernel, sets: &[Rows<'_>]) -> Vec<Vec<Vec<f64>>>;
+    fn kernel_sums_among(&self, run: &Run, kernel: &Kernel, sets: &[Set<'_>]) -> Result<Vec<Vec<Vec<f64>>>>;
 
-    /// The same for one set.
-    fn kernel_sums_within(&self, kernel: &Kernel, x: Rows<'_>) -> Vec<f64> {
-        self.kernel_sums_among(kernel, &[x]).concat().concat()
-    }
+    /// Adds `weight` · k(x, row) to `out`, for every new row `x` against every row of a set: new row after new row.
+    fn kernel_rows(
+        &self,
+        run: &Run,
+        kernel: &Kernel,
+        weight: f64,
+        x: Rows<'_>,
+        held: Set<'_>,
+        out: &mut [f64],
+    ) -> Result<()>;
 
-    /// Adds `weight` · k(x, row) to `out`, for every new row `x` against every row held: new row after new row.
-    fn kernel_rows(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: Rows<'_>, out: &mut [f64]);
+    /// x·row for every row `x` against every row of a set, x after x: what random features are made of.
+    fn products(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>>;
 
-    /// The same against rows held in half precision.
-    fn kernel_rows_half(&self, kernel: &Kernel, weight: f64, x: Rows<'_>, held: HalfRows<'_>, out: &mut [f64]) {
-        let widened = held.widened();
-        self.kernel_rows(kernel, weight, x, Rows::new(held.width(), &widened), out);
-    }
+    /// ‖x − row‖² for every row `x` against every row of a set, x after x, exact up to the rounding of double precision.
+    fn distances(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>>;
 
-    /// x·row for every row `x` against every row held, x after x: what random features are made of.
-    fn products(&self, x: Rows<'_>, held: Rows<'_>) -> Vec<f64> {
-        let product = |x: &[f32], row: &[f32]| x.iter().zip(row).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
-        x.iter().flat_map(|x| held.iter().map(move |row| product(x, row))).collect()
-    }
+    /// For every row its `k` nearest other rows of the set, the nearest first and equally near ones in the order of rows
+    /// (1 ≤ k < rows): `k` after `k`.
+    fn neighbours(&self, run: &Run, x: Set<'_>, k: usize) -> Result<Vec<Neighbour>>;
 
-    /// For every row its `k` nearest other rows of the set, the nearest first (1 ≤ k < rows): `k` after `k`.
-    fn neighbours(&self, x: Rows<'_>, k: usize) -> Vec<Neighbour>;
+    /// For every point, how many of the balls hold it: ‖point − centre‖² < squared radius, strictly.
+    fn ball_counts(&self, run: &Run, points: Set<'_>, balls: Balls<'_>) -> Result<Vec<u32>>;
 
-    /// For every point, how many of the balls around `centres` hold it: ‖point − centre‖² < `squared_radii`, strictly.
-    fn ball_counts(&self, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32>;
+    /// How two sets' balls hold each other's centres, the rows of the first set weighing `weights`: one pass over all pairs.
+    fn overlaps(&self, run: &Run, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Result<Overlaps>;
 
-    /// How two sets' balls hold each other's centres, the first set's rows counting `weights`: one pass over all pairs.
-    fn overlaps(&self, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Overlaps;
+    /// The mean of all rows, in double precision; there is at least one.
+    fn mean(&self, run: &Run, x: Set<'_>) -> Result<Vec<f64>>;
 
-    /// Σ w (x − centre)(x − centre)ᵀ over rows, in double precision; w ≥ 0.
-    fn scatter(&self, x: Rows<'_>, centre: &[f64], weight: &(dyn Fn(usize) -> f64 + Sync)) -> Matrix {
-        dense::scatter(self.threads(), x, centre, weight)
-    }
+    /// Σ w (x − centre)(x − centre)ᵀ over rows, in double precision; w ≥ 0, and 1 if no weights are given.
+    fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix>;
+
+    /// For every row x, Σₖ wₖ (uₖ·(x − centre))² over the columns uₖ of `directions`, in double precision.
+    fn projections(
+        &self,
+        run: &Run,
+        x: Set<'_>,
+        centre: &[f64],
+        directions: &Matrix,
+        weights: &[f64],
+    ) -> Result<Vec<f64>>;
 
     /// Σk over the pairs of each subset of `x` with the one of `y` that has its number; over the ordered pairs of each
-    /// subset of `x` with itself, self-pairs included, where there is no `y`. Every pair of rows is evaluated once.
-    fn subset_sums(
-        &self,
-        kernel: &Kernel,
-        x: Rows<'_>,
-        x_subsets: &[&[usize]],
-        y: Option<(Rows<'_>, &[&[usize]])>,
-    ) -> Vec<f64> {
-        let evaluate = |x: Rows<'_>, held: Rows<'_>, out: &mut [f64]| self.kernel_rows(kernel, 1.0, x, held, out);
-        subsets::sums(self.threads(), evaluate, x, x_subsets, y)
-    }
+    /// subset of `x` with itself, self-pairs included, if there is no `y`. Every pair of rows is evaluated once.
+    fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>>;
 
-    /// All values of the kernel within a set, in runs of `rows` rows: the first row of each run, and its values against all.
-    fn kernel_blocks(&self, kernel: &Kernel, x: Rows<'_>, rows: usize, each: &mut dyn FnMut(usize, &[f64])) {
-        let starts: Vec<usize> = (0..x.len()).step_by(rows.max(1)).collect();
-        for wave in starts.chunks(4 * self.threads()) {
-            let blocks = parallel(self.threads(), wave.len(), |index| {
-                let run = x.slice(wave[index], (wave[index] + rows).min(x.len()));
-                let mut values = vec![0.0; run.len() * x.len()];
-                self.kernel_rows(kernel, 1.0, run, x, &mut values);
-                values
-            });
-            wave.iter().zip(&blocks).for_each(|(&first, values)| each(first, values));
-        }
-    }
-
-    /// How many threads it uses.
-    fn threads(&self) -> usize;
-
-    /// The same engine on one thread, for callers that have threads of their own.
-    fn on_one_thread(&self) -> Arc<dyn Backend>;
+    /// The product of two dense matrices, either of them transposed or not.
+    fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix>;
 }
 
 impl Neighbour {
@@ -170,12 +211,12 @@ impl Overlaps {
 }
 
 /// How many balls hold each point, one by one in double precision.
-fn ball_counts(points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Vec<u32> {
+fn ball_counts(run: &Run, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Result<Vec<u32>> {
     let holds = |point: &[f32], centre: &[f32], radius: f64| squared_distance(point, centre) < radius;
     let count = |point: &[f32]| {
         centres.iter().zip(squared_radii).filter(|(centre, radius)| holds(point, centre, **radius)).count()
     };
-    points.iter().inspect(|_| check_stopped()).map(|point| count(point) as u32).collect()
+    points.iter().map(|point| run.check().map(|()| count(point) as u32)).collect()
 }
 
 /// ‖x−y‖² in double precision: neighbours are decided by comparisons that a rounding error would tip.

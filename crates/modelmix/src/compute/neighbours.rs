@@ -1,6 +1,8 @@
 //! Nearest neighbours within one set, each pair met once. Tiles propose candidates by distances in single precision;
 //! whoever can be among the nearest, given the error of those, is measured in double precision, so that the answer is exact.
 
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use super::Neighbour;
@@ -31,6 +33,25 @@ struct List {
     /// The `k` least distances, ascending.
     least: Vec<f32>,
     near: Vec<(f32, u32)>,
+}
+
+/// A row as a key: equal where the distance is zero.
+struct Values<'a>(&'a [f32]);
+
+impl PartialEq for Values<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+// Features are finite, so that every value equals itself.
+impl Eq for Values<'_> {}
+
+impl Hash for Values<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // −0 equals 0.
+        self.0.iter().for_each(|value| (value + 0.0).to_bits().hash(state));
+    }
 }
 
 impl<'a> Candidates<'a> {
@@ -105,6 +126,24 @@ impl<'a> Candidates<'a> {
                 if distance <= self.limits[row] || limit == f32::NEG_INFINITY {
                     self.propose(row, neighbour as usize, distance);
                 }
+            }
+        }
+    }
+
+    /// A row with so many copies that tiles did not look at all of them: of copies the first rows count, as of other ties.
+    pub(super) fn first_copies(&self, nearest: &mut [Neighbour]) {
+        if !self.limits.contains(&f32::NEG_INFINITY) {
+            return;
+        }
+        let mut copies: HashMap<Values<'_>, Vec<u32>> = HashMap::new();
+        for (row, values) in self.rows.iter().enumerate() {
+            copies.entry(Values(values)).or_default().push(row as u32);
+        }
+        for (row, nearest) in nearest.chunks_exact_mut(self.k).enumerate() {
+            if self.limits[row] == f32::NEG_INFINITY {
+                let copies = &copies[&Values(self.rows.row(row))];
+                let others = copies.iter().filter(|&&other| other != row as u32);
+                nearest.iter_mut().zip(others).for_each(|(neighbour, &other)| neighbour.row = other);
             }
         }
     }

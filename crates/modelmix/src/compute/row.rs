@@ -4,6 +4,7 @@
 use super::dispatch::Job;
 use super::lanes::{Arithmetic, Map, is_centred};
 use super::micro::Micro;
+use super::squared_distance;
 use crate::features::Rows;
 use crate::kernel::Kernel;
 
@@ -86,6 +87,27 @@ impl Job for Products<'_> {
                     // SAFETY: as the caller says.
                     *out = f64::from(unsafe { inner::<M, f32, false>(row, x) });
                 }
+            }
+        }
+        out
+    }
+}
+
+/// ‖x − row‖² of every row x with every row held, in double precision.
+pub(super) struct Distances<'a> {
+    pub(super) x: Rows<'a>,
+    pub(super) held: Rows<'a>,
+}
+
+impl Job for Distances<'_> {
+    type Output = Vec<f64>;
+
+    #[inline(always)]
+    unsafe fn run<M: Micro>(self) -> Vec<f64> {
+        let mut out = Vec::with_capacity(self.x.len() * self.held.len());
+        for x in self.x.iter() {
+            for row in self.held.iter() {
+                out.push(squared_distance(x, row));
             }
         }
         out

@@ -3,30 +3,33 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 
-use super::parallel;
-use crate::features::Rows;
+use super::{Backend, Run, Subsets, parallel};
+use crate::error::Result;
+use crate::kernel::Kernel;
 
 /// Rows whose values against all others are held at a time. All others are copied for each block, which fewer would not pay
 /// for.
 const BLOCK: usize = 256;
 
-/// Σ k over the pairs of each subset of `x` with the one of `y` (or with itself, every ordered pair and self-pairs
-/// included). `evaluate` writes values of new rows against rows held.
+/// [`Backend::subset_sums`] from values of `backend`, which starts no threads of its own.
 pub(super) fn sums(
+    backend: &dyn Backend,
     threads: usize,
-    evaluate: impl Fn(Rows<'_>, Rows<'_>, &mut [f64]) + Sync,
-    x: Rows<'_>,
-    x_subsets: &[&[usize]],
-    y: Option<(Rows<'_>, &[&[usize]])>,
-) -> Vec<f64> {
-    let (held, held_subsets) = y.unwrap_or((x, x_subsets));
+    run: &Run,
+    kernel: &Kernel,
+    x: Subsets<'_>,
+    y: Option<Subsets<'_>>,
+) -> Result<Vec<f64>> {
+    let Subsets { rows: held, subsets: held_subsets } = y.unwrap_or(x);
+    let (x_rows, held) = (x.rows.rows()?, held.rows()?);
+    let (x_rows, held) = (x_rows.view(), held.view());
     let members = membership(held.len(), held_subsets);
-    let own = y.is_some().then(|| membership(x.len(), x_subsets));
+    let own = y.is_some().then(|| membership(x_rows.len(), x.subsets));
     let own = own.as_ref().unwrap_or(&members);
-    let subsets = x_subsets.len();
-    let parts = parallel(threads, x.len().div_ceil(BLOCK), |block| {
+    let subsets = x.subsets.len();
+    let parts = parallel(threads, run.stop(), x_rows.len().div_ceil(BLOCK), |block| {
         let first = block * BLOCK;
-        let until = (first + BLOCK).min(x.len());
+        let until = (first + BLOCK).min(x_rows.len());
         let rows = until - first;
         let mut sums = vec![0.0; subsets];
         // Of one set, what stands before the block has met it already: the rest counts twice, the block itself once.
@@ -34,7 +37,14 @@ pub(super) fn sums(
             if y.is_some() { &[(0, held.len(), 1.0)] } else { &[(first, until, 1.0), (until, held.len(), 2.0)] };
         for &(start, end, factor) in runs.iter().filter(|(start, end, _)| start < end) {
             let mut values = vec![0.0; rows * (end - start)];
-            evaluate(x.slice(first, until), held.slice(start, end), &mut values);
+            backend.kernel_rows(
+                run,
+                kernel,
+                1.0,
+                x_rows.slice(first, until),
+                held.slice(start, end).into(),
+                &mut values,
+            )?;
             let values = MatRef::from_row_major_slice(&values, rows, end - start);
             let mut toward = Mat::zeros(rows, subsets);
             let members = members.subrows(start, end - start);
@@ -45,16 +55,16 @@ pub(super) fn sums(
                     factor * own.iter().zip(toward.col_as_slice(subset)).map(|(own, value)| own * value).sum::<f64>();
             }
         }
-        sums
-    });
+        Ok(sums)
+    })?;
     let mut sums = vec![0.0; subsets];
     for part in parts {
         sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
     }
-    sums
+    Ok(sums)
 }
 
-/// 1 where a row is in a subset, else 0; more where it is in it more than once.
+/// How many times each row is in each subset.
 fn membership(rows: usize, subsets: &[&[usize]]) -> Mat<f64> {
     let mut members = Mat::zeros(rows, subsets.len());
     for (subset, indices) in subsets.iter().enumerate() {

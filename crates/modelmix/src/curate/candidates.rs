@@ -3,6 +3,7 @@
 use super::Curation;
 use super::evaluate::Terms;
 use crate::arms::RecordedArms;
+use crate::compute::Resident;
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::loss::Loss;
@@ -12,6 +13,8 @@ use crate::random::Random;
 pub(super) struct Candidates<'a> {
     loss: &'a Loss,
     sets: Vec<Features>,
+    /// The same rows, where the engine keeps them.
+    held: Vec<Box<dyn Resident>>,
     /// The samples' rows in their arms, where a pool was drawn.
     drawn: Option<Vec<Vec<usize>>>,
     starts: Vec<usize>,
@@ -40,7 +43,8 @@ impl<'a> Candidates<'a> {
         };
         let mut starts = vec![0];
         sets.iter().for_each(|set| starts.push(starts[starts.len() - 1] + set.len()));
-        let mut found = Self { loss, sets, drawn, starts, own: Vec::new(), linear: Vec::new() };
+        let held = sets.iter().map(|set| loss.engine().hold(set)).collect::<Result<Vec<_>>>()?;
+        let mut found = Self { loss, sets, held, drawn, starts, own: Vec::new(), linear: Vec::new() };
         for set in &found.sets {
             found.own.extend(set.view().iter().map(|row| loss.kappa_self(row)));
         }
@@ -90,19 +94,25 @@ impl<'a> Candidates<'a> {
     }
 
     /// κ of some candidates against all: `[i]` has that of the i-th.
-    pub(super) fn kappa(&self, numbers: &[usize]) -> Vec<Vec<f64>> {
+    pub(super) fn kappa(&self, numbers: &[usize]) -> Result<Vec<Vec<f64>>> {
+        self.check()?;
         let width = self.sets[0].width();
         let values: Vec<f32> = numbers.iter().flat_map(|&number| self.features(number)).copied().collect();
         let rows = Rows::new(width, &values);
         let mut out = vec![vec![0.0; self.len()]; numbers.len()];
         let mut block = Vec::new();
-        for (arm, set) in self.sets.iter().enumerate() {
-            self.loss.kappa_rows(rows, set.view(), &mut block);
+        for (arm, set) in self.held.iter().enumerate() {
+            self.loss.kappa_rows(rows, &**set, &mut block)?;
             for (out, values) in out.iter_mut().zip(block.chunks_exact(set.len())) {
                 out[self.of(arm)].copy_from_slice(values);
             }
         }
-        out
+        Ok(out)
+    }
+
+    /// Fails if the work is stopped.
+    pub(super) fn check(&self) -> Result<()> {
+        self.loss.engine().check()
     }
 }
 

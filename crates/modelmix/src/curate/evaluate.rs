@@ -41,7 +41,7 @@ impl<'a> Terms<'a> {
     }
 
     /// The rows' loss, each counting the same: at least two.
-    pub(super) fn evaluate(&self, rows: &[(usize, usize)]) -> Evaluation {
+    pub(super) fn evaluate(&self, rows: &[(usize, usize)]) -> Result<Evaluation> {
         let width = self.arms.width();
         let mut values = Vec::with_capacity(rows.len() * width);
         rows.iter().for_each(|&(arm, row)| values.extend_from_slice(self.arms[arm].features.row(row)));
@@ -51,7 +51,7 @@ impl<'a> Terms<'a> {
         for (term, linear) in self.loss.terms().iter().zip(&self.linear) {
             let (mut pairs, mut own) = (0.0, 0.0);
             if let Some(kernel) = &term.kappa {
-                pairs = self.loss.backend().kernel_sums_within(kernel, set).iter().sum();
+                pairs = self.loss.engine().kernel_sums_within(kernel, set)?.iter().sum();
                 own = set.iter().map(|row| kernel.of_self(row)).sum();
             }
             let mean = rows.iter().filter_map(|&(arm, row)| Some(linear[arm].as_ref()?[row])).sum::<f64>() / count;
@@ -61,6 +61,6 @@ impl<'a> Terms<'a> {
             unbiased_loss += term.weight * unbiased;
             terms.push(TermValue::of(term, value, unbiased));
         }
-        Evaluation { loss, unbiased_loss, terms }
+        Ok(Evaluation { loss, unbiased_loss, terms })
     }
 }

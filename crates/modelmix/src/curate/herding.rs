@@ -3,7 +3,7 @@
 
 use super::candidates::Candidates;
 use super::quotas::Limits;
-use crate::compute::check_stopped;
+use crate::error::Result;
 
 /// Chosen rows whose κ against all is computed at once.
 const BATCH: usize = 32;
@@ -22,7 +22,7 @@ pub(super) struct Selection {
 
 impl Selection {
     /// Adds the row that makes the loss of the set so far the smallest, again and again; of equal ones the first.
-    pub(super) fn herd(candidates: &Candidates<'_>, limits: &Limits, count: usize, done: &dyn Fn()) -> Self {
+    pub(super) fn herd(candidates: &Candidates<'_>, limits: &Limits, count: usize, done: &dyn Fn()) -> Result<Self> {
         let mut set = Self {
             chosen: Vec::with_capacity(count),
             is_chosen: vec![false; candidates.len()],
@@ -30,14 +30,14 @@ impl Selection {
             toward: vec![0.0; candidates.len()],
         };
         for size in 1..=count {
-            check_stopped();
+            candidates.check()?;
             let change = |x: usize| 2.0 * set.toward[x] + candidates.own[x] + size as f64 * candidates.linear[x];
             let (found, _) = set.smallest(candidates, &limits.open(&set.counts), change).expect("limits leave room");
             set.chosen.push(found);
-            set.put(candidates, found);
+            set.put(candidates, found)?;
             done();
         }
-        set
+        Ok(set)
     }
 
     /// The open candidate with the smallest value, and that value.
@@ -60,12 +60,12 @@ impl Selection {
     }
 
     /// Marks a row as chosen, and gives its κ against all.
-    fn put(&mut self, candidates: &Candidates<'_>, number: usize) -> Vec<f64> {
-        let kappa = candidates.kappa(&[number]).swap_remove(0);
+    fn put(&mut self, candidates: &Candidates<'_>, number: usize) -> Result<Vec<f64>> {
+        let kappa = candidates.kappa(&[number])?.swap_remove(0);
         self.is_chosen[number] = true;
         self.counts[candidates.arm(number)] += 1;
         self.toward.iter_mut().zip(&kappa).for_each(|(sum, value)| *sum += value);
-        kappa
+        Ok(kappa)
     }
 
     fn take(&mut self, candidates: &Candidates<'_>, number: usize, kappa: &[f64]) {
@@ -82,7 +82,7 @@ impl Selection {
         limits: &Limits,
         sweeps: usize,
         done: &dyn Fn(),
-    ) -> (usize, bool) {
+    ) -> Result<(usize, bool)> {
         let count = self.chosen.len() as f64;
         let scale = self.chosen.iter().map(|&x| candidates.own[x].abs()).sum::<f64>() / count;
         let mut exchanges = 0;
@@ -92,9 +92,9 @@ impl Selection {
             let mut fresh = vec![0.0; candidates.len()];
             for first in (0..self.chosen.len()).step_by(BATCH) {
                 let last = (first + BATCH).min(self.chosen.len());
-                let rows = candidates.kappa(&self.chosen[first..last]);
+                let rows = candidates.kappa(&self.chosen[first..last])?;
                 for (place, mut kappa) in (first..last).zip(rows) {
-                    check_stopped();
+                    candidates.check()?;
                     let x = self.chosen[place];
                     let leaves = candidates.own[x] - 2.0 * self.toward[x] - count * candidates.linear[x];
                     let comes =
@@ -104,7 +104,7 @@ impl Selection {
                         && leaves + change < -NOISE * scale
                     {
                         self.take(candidates, x, &kappa);
-                        kappa = self.put(candidates, y);
+                        kappa = self.put(candidates, y)?;
                         self.chosen[place] = y;
                         exchanges += 1;
                     }
@@ -114,9 +114,9 @@ impl Selection {
             }
             self.toward = fresh;
             if exchanges == before {
-                return (exchanges, true);
+                return Ok((exchanges, true));
             }
         }
-        (exchanges, false)
+        Ok((exchanges, false))
     }
 }

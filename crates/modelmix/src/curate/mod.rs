@@ -140,27 +140,27 @@ pub fn curate_within(
     let mut tried: Vec<Tried> = Vec::new();
     let mut best: Option<(Evaluation, Vec<(usize, usize)>)> = None;
     let mut kept = Proportions::Mixture;
-    let mut attempt = |proportions: Proportions, mut set: Selection, limits: &Limits| -> Selection {
-        let before = terms.evaluate(&candidates.rows(&set.chosen)).loss;
-        let (exchanges, settled) = set.refine(&candidates, limits, settings.sweeps, done);
+    let mut attempt = |proportions: Proportions, mut set: Selection, limits: &Limits| -> Result<Selection> {
+        let before = terms.evaluate(&candidates.rows(&set.chosen))?.loss;
+        let (exchanges, settled) = set.refine(&candidates, limits, settings.sweeps, done)?;
         let rows = candidates.rows(&set.chosen);
-        let found = terms.evaluate(&rows);
+        let found = terms.evaluate(&rows)?;
         tried.push(Tried { proportions, before, loss: found.loss, exchanges, settled });
         if best.as_ref().is_none_or(|(best, _)| found.loss < best.loss) {
             (best, kept) = (Some((found, rows)), proportions);
         }
-        set
+        Ok(set)
     };
     let mut start = None;
     if settings.proportions != Proportions::Free {
-        let herded = Selection::herd(&candidates, &quotas, settings.count, done);
-        start = Some(attempt(Proportions::Mixture, herded, &quotas));
+        let herded = Selection::herd(&candidates, &quotas, settings.count, done)?;
+        start = Some(attempt(Proportions::Mixture, herded, &quotas)?);
     }
     if settings.proportions != Proportions::Mixture {
-        let herded = Selection::herd(&candidates, &limits, settings.count, done);
-        attempt(Proportions::Free, herded, &limits);
+        let herded = Selection::herd(&candidates, &limits, settings.count, done)?;
+        attempt(Proportions::Free, herded, &limits)?;
         // The set in the mixture's proportions, once more without keeping to them.
-        start.map(|start| attempt(Proportions::Free, start, &limits));
+        start.map(|start| attempt(Proportions::Free, start, &limits)).transpose()?;
     }
     let (found, rows) = best.expect("one way at least was tried");
     let counts = |arm: usize| rows.iter().filter(|(other, _)| *other == arm).count();
@@ -190,7 +190,7 @@ pub fn curate_within(
             terms: found.terms,
         },
         mixture: CuratedMixture { loss: mixture.mixture.loss, score: mixture.mixture.score, gap: mixture.mixture.gap },
-        random: random_draws(arms, &terms, &quotas.least, settings),
+        random: random_draws(arms, &terms, &quotas.least, settings)?,
         tried,
         rows: rows.iter().map(row).collect(),
     })
@@ -224,7 +224,7 @@ impl Curation {
     }
 }
 
-fn random_draws(arms: &RecordedArms, terms: &Terms<'_>, quotas: &[usize], settings: &Curation) -> RandomDraws {
+fn random_draws(arms: &RecordedArms, terms: &Terms<'_>, quotas: &[usize], settings: &Curation) -> Result<RandomDraws> {
     let drawn: Vec<Evaluation> = (0..settings.draws as u64)
         .map(|draw| {
             // Stream 0 is the pool's.
@@ -234,11 +234,11 @@ fn random_draws(arms: &RecordedArms, terms: &Terms<'_>, quotas: &[usize], settin
             });
             terms.evaluate(&rows.collect::<Vec<_>>())
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let spread = |value: &dyn Fn(&Evaluation) -> f64| {
         let mean = drawn.iter().map(value).sum::<f64>() / drawn.len() as f64;
         let squares: f64 = drawn.iter().map(|one| (value(one) - mean).powi(2)).sum();
         [mean, (squares / (drawn.len() - 1) as f64).sqrt()]
     };
-    RandomDraws { draws: drawn.len(), loss: spread(&|one| one.loss), score: spread(&|one| score(&one.terms, one.loss)) }
+    Ok(RandomDraws { draws: drawn.len(), loss: spread(&|one| one.loss), score: spread(&|one| score(&one.terms, one.loss)) })
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::expected::{Check, Quantity, Requirement};
 use crate::arms::{RecordedArm, RecordedArms};
-use crate::compute::Cpu;
+use crate::compute::{Cpu, Engine};
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::load::{self, ArmSource};
@@ -130,7 +130,7 @@ impl Plan {
         progress(Stage::Reading);
         let (arms, reference) = self.read()?;
         self.check_arms(&arms.names())?;
-        let mut inputs = Inputs::new().arms(&arms).backend(Cpu::with_threads(threads));
+        let mut inputs = Inputs::new().arms(&arms).engine(Cpu::with_threads(threads));
         if let Some(reference) = &reference {
             inputs = inputs.reference(reference.clone());
         }
@@ -147,7 +147,7 @@ impl Plan {
         }
         let score = match &mixture {
             Some(mixture) if !self.metrics.is_empty() => {
-                Some(self.score(&arms, reference.as_ref(), mixture, threads, progress)?)
+                Some(self.score(&arms, reference.as_ref(), mixture, loss.engine(), progress)?)
             }
             _ => None,
         };
@@ -233,7 +233,7 @@ impl Plan {
         arms: &RecordedArms,
         reference: Option<&Features>,
         mixture: &Mixture,
-        threads: usize,
+        engine: &Engine,
         progress: &mut dyn FnMut(Stage),
     ) -> Result<Scores> {
         let kernel = self.objective.terms().iter().find_map(|term| *term.measure.kernel()?).unwrap_or_default();
@@ -246,7 +246,7 @@ impl Plan {
                 progress.borrow_mut()(Stage::Scoring { pool, of });
             }
         };
-        score_watched(arms, reference, &settings, Some(&mixture.weights()), threads, &done)
+        score_watched(arms, reference, &settings, Some(&mixture.weights()), engine, &done)
             .map_err(|error| self.wrap(error))
     }
 }

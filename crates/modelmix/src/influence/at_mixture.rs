@@ -67,7 +67,7 @@ impl Influences<'_> {
             } else {
                 let mut block = self.centred(s);
                 self.slant(&mut block, s, weights, &own, slant);
-                gradient.add(factor, &block.transposed_product(&block, 1));
+                gradient.add(factor, &block.transposed_times(&block));
                 let (with_u, with_v) = (block.apply_transposed(&own.u), block.apply_transposed(&own.v));
                 for i in 0..m {
                     *cross.at_mut(i, s) += factor * with_v[i];
@@ -212,8 +212,8 @@ impl Influences<'_> {
         let relative = Matrix::from_fn(rows, m, |y, arm| self.reference.at(y, arm) - means[y]);
         let plain = if slant == Slant::Toward { &relative } else { &self.reference };
         let factor = self.reference_factor();
-        let (gradient, cross) = (plain.transposed_product(plain, 1), plain.transposed_product(&relative, 1));
-        let gains = relative.transposed_product(&relative, 1);
+        let (gradient, cross) = (plain.transposed_times(plain), plain.transposed_times(&relative));
+        let gains = relative.transposed_times(&relative);
         for j in 0..m {
             for i in 0..m {
                 *joint.at_mut(i, j) += factor * gradient.at(i, j);

@@ -55,7 +55,7 @@ impl Influences<'_> {
                 at += 1;
             });
         }
-        let mut covariance = block.transposed_product(&block, 1);
+        let mut covariance = block.transposed_times(&block);
         covariance.scale(self.factors[arm]);
         for (j, &other) in others.iter().enumerate() {
             for (i, &another) in others.iter().enumerate() {

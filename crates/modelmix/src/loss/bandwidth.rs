@@ -47,7 +47,7 @@ impl Loss {
                     let reference = self.reference.as_ref().ok_or_else(|| {
                         Error::missing(written.measure.name(), "a reference set, which it was prepared with")
                     })?;
-                    term.constant = super::prepare::reference_constant(&kernel, reference, self.backend());
+                    term.constant = reference.constant(&kernel, &self.engine)?;
                 }
                 Measure::Vendi { order, kernel: own } => {
                     *own = spec;

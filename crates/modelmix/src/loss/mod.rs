@@ -7,9 +7,9 @@ mod prepare;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::compute::Backend;
+use crate::compute::{Balls, Engine, Resident, Set, reserve};
 use crate::error::{Error, Input, Result};
-use crate::features::{Features, HalfRows, Rows};
+use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 use crate::metrics::Moments;
 use crate::objective::{MEASURES, Measure, Objective};
@@ -75,6 +75,27 @@ pub(crate) struct PreparedTerm {
     pub(crate) linear: Option<Linear>,
     /// E[k(Y, Y′)] over the reference with self-pairs, and without.
     pub(crate) constant: (f64, f64),
+    /// Smallest and largest value of `kernel` as the caller gave them, for kernels that have no range of their own.
+    pub(crate) kernel_range: Option<(f64, f64)>,
+}
+
+impl PreparedTerm {
+    /// The range of the term's kernel, or of its square, which follows from it.
+    fn range_of(&self, kernel: &Kernel) -> Result<(f64, f64)> {
+        let given = self.kernel_range.map(|(least, greatest)| {
+            if Some(*kernel) == self.kernel {
+                return (least, greatest);
+            }
+            let (low, high) = ((least * least).min(greatest * greatest), (least * least).max(greatest * greatest));
+            (if least <= 0.0 && greatest >= 0.0 { 0.0 } else { low }, high)
+        });
+        kernel.range().or(given).ok_or_else(|| {
+            Error::missing(
+                format!("an unbounded kernel ({kernel})"),
+                "its range for this policy; give the range of the kernel, give the policy its constants, or use the adaptive policy, which needs none",
+            )
+        })
+    }
 }
 
 /// An objective ready to be evaluated.
@@ -82,10 +103,16 @@ pub(crate) struct PreparedTerm {
 pub struct Loss {
     objective: Objective,
     terms: Vec<PreparedTerm>,
-    reference: Option<Arc<Features>>,
+    reference: Option<HeldReference>,
     width: Option<usize>,
-    kappa_range: Option<(f64, f64)>,
-    backend: Arc<dyn Backend>,
+    engine: Engine,
+}
+
+/// The reference, and where the engine keeps it.
+#[derive(Clone, Debug)]
+struct HeldReference {
+    features: Arc<Features>,
+    set: Arc<dyn Resident>,
 }
 
 /// Scores given with samples, by name.
@@ -107,22 +134,14 @@ impl Loss {
         self.width
     }
 
-    /// The compute engine.
-    pub fn backend(&self) -> &dyn Backend {
-        &*self.backend
+    /// The compute engine that it was prepared with.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
     }
 
-    /// The same loss on another compute engine.
-    #[must_use]
-    pub fn on(mut self, backend: impl Backend + 'static) -> Self {
-        self.backend = Arc::new(backend);
-        self
-    }
-
-    /// The same loss on one thread of the same engine.
-    pub(crate) fn on_one_thread(mut self) -> Self {
-        self.backend = self.backend.on_one_thread();
-        self
+    /// The same loss for callers with threads of their own.
+    pub(crate) fn serial(&self) -> Self {
+        Self { engine: self.engine.serial(), ..self.clone() }
     }
 
     /// Whether everything given by arm was given for so many.
@@ -175,7 +194,7 @@ impl Loss {
 
     /// How many rows the reference has; 0 where there is none.
     pub(crate) fn reference_len(&self) -> usize {
-        self.reference.as_ref().map_or(0, |reference| reference.len())
+        self.reference.as_ref().map_or(0, |reference| reference.features.len())
     }
 
     pub(crate) fn terms(&self) -> &[PreparedTerm] {
@@ -203,19 +222,14 @@ impl Loss {
             range.0 += (weight * least).min(weight * greatest);
             range.1 += (weight * least).max(weight * greatest);
         };
-        let kernel_range = |kernel: &Kernel| {
-            kernel.range().or(self.kappa_range).ok_or_else(|| {
-                Error::missing(format!("an unbounded kernel ({kernel})"), "its range for this policy; give the range of κ, give the policy its constants, or use the adaptive policy, which needs none")
-            })
-        };
         for term in &self.terms {
             if let Some(kappa) = &term.kappa {
-                widen(&mut ranges.kappa, term.weight, kernel_range(kappa)?);
+                widen(&mut ranges.kappa, term.weight, term.range_of(kappa)?);
             }
             let linear = match &term.linear {
                 None => continue,
                 Some(Linear::Cross(kernel)) => {
-                    let (least, greatest) = kernel_range(kernel)?;
+                    let (least, greatest) = term.range_of(kernel)?;
                     (-2.0 * greatest, -2.0 * least)
                 }
                 Some(Linear::Precision(_)) => (0.0, 1.0),
@@ -270,27 +284,22 @@ impl Loss {
         self.terms.iter().filter_map(|term| term.kernel).try_for_each(|kernel| kernel.check(rows))
     }
 
-    /// κ(x, row) for every new sample against every row held, new row after new row: one pass a quadratic term. Other terms
-    /// have no part in it.
-    pub fn kappa_rows(&self, x: Rows<'_>, held: Rows<'_>, out: &mut Vec<f64>) {
+    /// κ(x, row) for every new sample against every row of a set, new row after new row: one pass per quadratic term. Other
+    /// terms have no part in it.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn kappa_rows<'a>(&self, x: Rows<'_>, held: impl Into<Set<'a>>, out: &mut Vec<f64>) -> Result<()> {
+        let held = held.into();
         out.clear();
+        reserve(out, x.len() * held.len())?;
         out.resize(x.len() * held.len(), 0.0);
         for term in &self.terms {
             if let Some(kernel) = &term.kappa {
-                self.backend.kernel_rows(kernel, term.weight, x, held, out);
+                self.engine.kernel_rows(kernel, term.weight, x, held, out)?;
             }
         }
-    }
-
-    /// The same against rows held in half precision.
-    pub fn kappa_rows_half(&self, x: Rows<'_>, held: HalfRows<'_>, out: &mut Vec<f64>) {
-        out.clear();
-        out.resize(x.len() * held.len(), 0.0);
-        for term in &self.terms {
-            if let Some(kernel) = &term.kappa {
-                self.backend.kernel_rows_half(kernel, term.weight, x, held, out);
-            }
-        }
+        Ok(())
     }
 
     /// κ(x, x).
@@ -323,7 +332,7 @@ impl Loss {
         rows: Rows<'_>,
         scores: &Scores,
     ) -> Result<Option<Vec<f64>>> {
-        self.term_linear_by_row(term, arm, rows, scores, &mut None)
+        self.term_linear_by_row(term, arm, rows.into(), scores, &mut None)
     }
 
     /// The same; where f is a mean over the reference's rows, `by_row` becomes what each of them makes of the samples' mean f,
@@ -332,31 +341,37 @@ impl Loss {
         &self,
         term: &PreparedTerm,
         arm: usize,
-        rows: Rows<'_>,
+        rows: Set<'_>,
         scores: &Scores,
         by_row: &mut Option<Vec<f64>>,
     ) -> Result<Option<Vec<f64>>> {
         let Some(linear) = &term.linear else { return Ok(None) };
-        let reference =
-            || self.reference.as_ref().expect("a term with balls or cross sums was prepared with a reference").view();
-        let counts = |radii: &[f64]| self.backend.ball_counts(rows, reference(), radii);
+        let reference = || {
+            let reference = self.reference.as_ref();
+            Set::Resident(&*reference.expect("a term with balls or cross sums was prepared with a reference").set)
+        };
+        let counts =
+            |radii: &[f64]| self.engine.ball_counts(rows, Balls { centres: reference(), squared_radii: radii });
         Ok(Some(match linear {
             Linear::Cross(kernel) => {
                 let n = reference().len() as f64;
-                let (sums, columns) = if rows.len() == 1 {
-                    let mut row = vec![0.0; reference().len()];
-                    self.backend.kernel_rows(kernel, 1.0, rows, reference(), &mut row);
-                    (vec![row.iter().sum()], row)
-                } else {
-                    let sums = self.backend.kernel_sums(kernel, rows, reference());
-                    (sums.rows, sums.columns)
+                let (sums, columns) = match rows {
+                    Set::Host(one) if one.len() == 1 => {
+                        let mut row = vec![0.0; reference().len()];
+                        self.engine.kernel_rows(kernel, 1.0, one, reference(), &mut row)?;
+                        (vec![row.iter().sum()], row)
+                    }
+                    _ => {
+                        let sums = self.engine.kernel_sums(kernel, rows, reference())?;
+                        (sums.rows, sums.columns)
+                    }
                 };
                 *by_row = Some(columns.into_iter().map(|sum| -2.0 * sum / rows.len() as f64).collect());
                 sums.into_iter().map(|sum: f64| -2.0 * sum / n).collect()
             }
-            Linear::Precision(radii) => counts(radii).into_iter().map(|count| f64::from(count.min(1))).collect(),
+            Linear::Precision(radii) => counts(radii)?.into_iter().map(|count| f64::from(count.min(1))).collect(),
             Linear::Density(neighbours, radii) => {
-                counts(radii).into_iter().map(|count| f64::from(count) / *neighbours as f64).collect()
+                counts(radii)?.into_iter().map(|count| f64::from(count) / *neighbours as f64).collect()
             }
             Linear::Cost(costs) => {
                 let cost = *costs.get(arm).ok_or_else(|| {
@@ -405,7 +420,7 @@ impl Loss {
                 costs.iter().for_each(|cost| feed(&cost.to_le_bytes()));
             }
         }
-        if let Some(reference) = &self.reference {
+        if let Some(HeldReference { features: reference, .. }) = &self.reference {
             feed(&(reference.width() as u64).to_le_bytes());
             reference.values().iter().for_each(|value| feed(&value.to_le_bytes()));
         }

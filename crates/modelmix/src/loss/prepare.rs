@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Linear, Loss, PreparedTerm, Smooth};
+use super::{HeldReference, Linear, Loss, PreparedTerm, Smooth};
 use crate::arms::{RecordedArms, check_rows};
-use crate::compute::{Backend, Cpu};
+use crate::compute::Engine;
 use crate::error::{Error, Input, Result};
 use crate::features::Features;
 use crate::kernel::{Kernel, KernelSpec, median_distance};
@@ -19,10 +19,11 @@ pub struct Inputs<'a> {
     costs: Option<Vec<f64>>,
     arms: Option<&'a RecordedArms>,
     width: Option<usize>,
-    kappa_range: Option<(f64, f64)>,
+    kernel_range: Option<(f64, f64)>,
+    kernel_ranges: Vec<(KernelSpec, (f64, f64))>,
     score_ranges: BTreeMap<String, (f64, f64)>,
     seed: u64,
-    backend: Option<Arc<dyn Backend>>,
+    engine: Option<Engine>,
 }
 
 impl<'a> Inputs<'a> {
@@ -59,10 +60,18 @@ impl<'a> Inputs<'a> {
         self
     }
 
-    /// The smallest and the largest value of κ, for kernels that have no range of their own.
+    /// The smallest and the largest value of the kernels that have no range of their own, such as polynomials: of k as it is
+    /// written, also if a term squares it. [`Inputs::kernel_range_of`] goes before it.
     #[must_use]
-    pub fn kappa_range(mut self, least: f64, greatest: f64) -> Self {
-        self.kappa_range = Some((least, greatest));
+    pub fn kernel_range(mut self, least: f64, greatest: f64) -> Self {
+        self.kernel_range = Some((least, greatest));
+        self
+    }
+
+    /// The smallest and the largest value of one kernel, as the objective writes it.
+    #[must_use]
+    pub fn kernel_range_of(mut self, kernel: KernelSpec, least: f64, greatest: f64) -> Self {
+        self.kernel_ranges.push((kernel, (least, greatest)));
         self
     }
 
@@ -80,10 +89,10 @@ impl<'a> Inputs<'a> {
         self
     }
 
-    /// The compute engine; all cores of this machine where it is left out.
+    /// The compute engine, with its stop token and observer; all cores of this machine if it is left out.
     #[must_use]
-    pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
-        self.backend = Some(Arc::new(backend));
+    pub fn engine(mut self, engine: impl Into<Engine>) -> Self {
+        self.engine = Some(engine.into());
         self
     }
 }
@@ -95,8 +104,8 @@ impl Objective {
     /// A missing reference, cost or width, weights or settings out of range, a reference of another width.
     pub fn prepare(&self, inputs: Inputs<'_>) -> Result<Loss> {
         self.check()?;
-        let Inputs { reference, costs, arms, width, kappa_range, score_ranges, seed, backend } = inputs;
-        let backend = backend.unwrap_or_else(|| Arc::new(Cpu::new()));
+        let Inputs { reference, costs, arms, width, kernel_range, kernel_ranges, score_ranges, seed, engine } = inputs;
+        let engine = engine.unwrap_or_default();
         if let Some(reference) = &reference {
             check_rows(reference).map_err(|error| error.of("the reference"))?;
             if let Some(width) = width.filter(|&width| width != reference.width()) {
@@ -108,19 +117,16 @@ impl Objective {
                 });
             }
         }
-        if let Some((least, greatest)) = kappa_range
-            && !(least.is_finite() && greatest.is_finite() && least <= greatest)
-        {
+        let is_range = |(least, greatest): (f64, f64)| least.is_finite() && greatest.is_finite() && least <= greatest;
+        let given = kernel_range.into_iter().chain(kernel_ranges.iter().map(|(_, range)| *range));
+        if let Some((least, greatest)) = given.into_iter().find(|&range| !is_range(range)) {
             return Err(Error::setting(
                 "the kernel's range",
                 format!("{least} to {greatest}"),
                 "two numbers, the smaller first",
             ));
         }
-        if let Some((score, (least, greatest))) = score_ranges
-            .iter()
-            .find(|(_, (least, greatest))| !(least.is_finite() && greatest.is_finite() && least <= greatest))
-        {
+        if let Some((score, (least, greatest))) = score_ranges.iter().find(|(_, range)| !is_range(**range)) {
             return Err(Error::setting(
                 &format!("the range of score {score}"),
                 format!("{least} to {greatest}"),
@@ -128,38 +134,50 @@ impl Objective {
             ));
         }
         let width = width.or(reference.as_ref().map(|reference| reference.width()));
+        let reference = reference.map(|features| HeldReference::new(features, &engine)).transpose()?;
         let mut build = TermBuilder {
-            reference: reference.as_deref(),
+            reference: reference.as_ref(),
             costs,
             arms,
             width,
             score_ranges,
             seed,
-            backend: &*backend,
+            engine: &engine,
+            kernel_range,
+            kernel_ranges,
             radii: BTreeMap::new(),
         };
         let terms =
             self.terms().iter().map(|term| build.prepare(&term.measure, term.weight)).collect::<Result<Vec<_>>>()?;
-        Ok(Loss { objective: self.clone(), terms, reference, width, kappa_range, backend })
+        Ok(Loss { objective: self.clone(), terms, reference, width, engine })
     }
 }
 
-/// E[k(Y, Y′)] over the reference with self-pairs, and without.
-pub(super) fn reference_constant(kernel: &Kernel, reference: &Features, backend: &dyn Backend) -> (f64, f64) {
-    let n = reference.len() as f64;
-    let pairs: f64 = backend.kernel_sums_within(kernel, reference.view()).iter().sum();
-    let own: f64 = reference.view().iter().map(|row| kernel.of_self(row)).sum();
-    ((pairs + own) / (n * n), pairs / (n * (n - 1.0)))
+impl HeldReference {
+    fn new(features: Arc<Features>, engine: &Engine) -> Result<Self> {
+        let set = engine.hold(&features)?.into();
+        Ok(Self { features, set })
+    }
+
+    /// E[k(Y, Y′)] over the reference with self-pairs, and without.
+    pub(super) fn constant(&self, kernel: &Kernel, engine: &Engine) -> Result<(f64, f64)> {
+        let n = self.features.len() as f64;
+        let pairs: f64 = engine.kernel_sums_within(kernel, &*self.set)?.iter().sum();
+        let own: f64 = self.features.view().iter().map(|row| kernel.of_self(row)).sum();
+        Ok(((pairs + own) / (n * n), pairs / (n * (n - 1.0))))
+    }
 }
 
 struct TermBuilder<'a> {
-    reference: Option<&'a Features>,
+    reference: Option<&'a HeldReference>,
     costs: Option<Vec<f64>>,
     arms: Option<&'a RecordedArms>,
     width: Option<usize>,
     score_ranges: BTreeMap<String, (f64, f64)>,
     seed: u64,
-    backend: &'a dyn Backend,
+    engine: &'a Engine,
+    kernel_range: Option<(f64, f64)>,
+    kernel_ranges: Vec<(KernelSpec, (f64, f64))>,
     /// Squared radii by number of neighbours, so that precision and density share them.
     radii: BTreeMap<usize, Arc<[f64]>>,
 }
@@ -174,6 +192,7 @@ impl<'a> TermBuilder<'a> {
             kernel: None,
             linear: None,
             constant: (0.0, 0.0),
+            kernel_range: self.range(measure),
         };
         match measure {
             Measure::Rke { kernel } => {
@@ -184,15 +203,15 @@ impl<'a> TermBuilder<'a> {
             Measure::Mmd { kernel } | Measure::Kid { kernel } => {
                 let reference = self.reference(measure.name())?;
                 let kernel = self.kernel(kernel)?;
-                kernel.check(reference.view()).map_err(|error| error.of("the reference"))?;
+                kernel.check(reference.features.view()).map_err(|error| error.of("the reference"))?;
                 term.kernel = Some(kernel);
                 term.kappa = Some(kernel);
                 term.linear = Some(Linear::Cross(kernel));
-                term.constant = reference_constant(&kernel, reference, self.backend);
+                term.constant = reference.constant(&kernel, self.engine)?;
             }
             Measure::Fid => {
                 let reference = self.reference(measure.name())?;
-                term.smooth = Some(Smooth::Fid(Arc::new(Moments::of(reference.view(), self.backend)?)));
+                term.smooth = Some(Smooth::Fid(Arc::new(Moments::of(&*reference.set, self.engine)?)));
             }
             Measure::Vendi { order, kernel } => {
                 let kernel = self.kernel(&Some(*kernel))?;
@@ -230,7 +249,17 @@ impl<'a> TermBuilder<'a> {
         Ok(term)
     }
 
-    fn reference(&self, what: &str) -> Result<&'a Features> {
+    /// The range that was given for the kernel of a term, as it is written.
+    fn range(&self, measure: &Measure) -> Option<(f64, f64)> {
+        let written = match measure {
+            Measure::Rke { kernel } | Measure::Mmd { kernel } | Measure::Kid { kernel } => kernel.unwrap_or_default(),
+            _ => return None,
+        };
+        let own = self.kernel_ranges.iter().rev().find(|(kernel, _)| *kernel == written);
+        own.map(|(_, range)| *range).or(self.kernel_range)
+    }
+
+    fn reference(&self, what: &str) -> Result<&'a HeldReference> {
         self.reference.ok_or_else(|| {
             let needs = "a reference set: features of real samples from the same encoder";
             Error::missing_input(Input::Reference, what, needs)
@@ -240,7 +269,7 @@ impl<'a> TermBuilder<'a> {
     fn kernel(&self, spec: &Option<KernelSpec>) -> Result<Kernel> {
         // The reference alone where there is one: then the kernel does not depend on which arms compete.
         let sets: Vec<&Features> = match self.reference {
-            Some(reference) => vec![reference],
+            Some(reference) => vec![&reference.features],
             None => self.arms.into_iter().flatten().map(|arm| &arm.features).collect(),
         };
         spec.unwrap_or_default().resolve(self.width, &mut || {
@@ -256,18 +285,21 @@ impl<'a> TermBuilder<'a> {
 
     fn radii(&mut self, measure: &Measure, neighbours: usize) -> Result<Arc<[f64]>> {
         let reference = self.reference(measure.name())?;
-        if neighbours == 0 || neighbours >= reference.len() {
+        let rows = reference.features.len();
+        if neighbours == 0 || neighbours >= rows {
             return Err(Error::setting(
                 &format!("neighbours of {}", measure.name()),
                 neighbours,
-                format!("at least 1 and less than the reference's {} rows", reference.len()),
+                format!("at least 1 and less than the reference's {rows} rows"),
             ));
         }
-        let backend = self.backend;
-        let radii = || {
-            let nearest = backend.neighbours(reference.view(), neighbours);
-            nearest.chunks_exact(neighbours).map(|nearest| nearest[neighbours - 1].squared_distance).collect()
-        };
-        Ok(self.radii.entry(neighbours).or_insert_with(radii).clone())
+        if let Some(radii) = self.radii.get(&neighbours) {
+            return Ok(Arc::clone(radii));
+        }
+        let nearest = self.engine.neighbours(&*reference.set, neighbours)?;
+        let radii: Arc<[f64]> =
+            nearest.chunks_exact(neighbours).map(|nearest| nearest[neighbours - 1].squared_distance).collect();
+        self.radii.insert(neighbours, Arc::clone(&radii));
+        Ok(radii)
     }
 }

@@ -1,14 +1,12 @@
 //! The Fréchet distance of Gaussians, FID, and its extrapolation to samples without end.
 
 use super::estimate::stratified_error;
+use super::pool::Part;
 use super::{ErrorBy, Estimate, Moments, Pool, check};
-use crate::compute::{Backend, Matrix, negligible};
+use crate::compute::{Engine, Matrix, Set, negligible};
 use crate::error::{Error, Result};
-use crate::features::{Features, Rows};
+use crate::features::Features;
 use crate::random::Random;
-
-/// Rows whose quadratic forms are taken at a time.
-const CHUNK: usize = 512;
 
 /// One side of Fréchet distances, with what all distances to it share.
 #[derive(Clone, Debug)]
@@ -16,45 +14,52 @@ pub struct Frechet {
     moments: Moments,
     /// L with LLᵀ = Σ.
     factor: Matrix,
-    threads: usize,
+    engine: Engine,
 }
 
 impl Frechet {
     /// Distances to this Gaussian.
-    pub fn to(moments: Moments, backend: &dyn Backend) -> Self {
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn to(moments: Moments, engine: &Engine) -> Result<Self> {
+        engine.check()?;
         let factor = moments.covariance().factor();
-        Self { moments, factor, threads: backend.threads() }
+        Ok(Self { moments, factor, engine: engine.clone() })
     }
 
     /// Lᵀ Σ′ L, whose eigenvalues are those of ΣΣ′.
-    fn middle(&self, covariance: &Matrix) -> Matrix {
-        self.factor.transposed_product(&covariance.product(&self.factor, self.threads), self.threads)
+    fn middle(&self, covariance: &Matrix) -> Result<Matrix> {
+        self.engine.product(self.factor.transposed(), &self.engine.product(covariance, &self.factor)?)
     }
 
     /// ‖μ − μ′‖² + tr(Σ + Σ′) − 2 tr(ΣΣ′)^½. Covariances may be singular: the root is that of LᵀΣ′L, which is symmetric, so
     /// that no imaginary part and no small constant on the diagonal is needed.
     ///
+    /// # Errors
+    /// Those of the engine.
+    ///
     /// # Panics
-    /// Where the widths differ.
-    pub fn distance(&self, other: &Moments) -> f64 {
-        let eigenvalues = self.middle(other.covariance()).eigenvalues();
+    /// If the widths differ.
+    pub fn distance(&self, other: &Moments) -> Result<f64> {
+        let eigenvalues = self.middle(other.covariance())?.eigenvalues();
         let zero = negligible(&eigenvalues);
         let root: f64 = eigenvalues.iter().filter(|&&value| value > zero).map(|value| value.sqrt()).sum();
         let apart: f64 = self.moments.mean().iter().zip(other.mean()).map(|(a, b)| (a - b).powi(2)).sum();
         let traces = self.moments.covariance().trace() + other.covariance().trace();
-        (apart + traces - 2.0 * root).max(0.0)
+        Ok((apart + traces - 2.0 * root).max(0.0))
     }
 
-    /// The derivative of 2 tr(ΣΣ′)^½ by Σ′: L (LᵀΣ′L)^−½ Lᵀ, where it is defined.
-    fn transport(&self, other: &Moments) -> Matrix {
-        let eigen = self.middle(other.covariance()).eigen();
+    /// R with RRᵀ = L (LᵀΣ′L)^−½ Lᵀ, the derivative of 2 tr(ΣΣ′)^½ by Σ′, where it is defined.
+    fn transport(&self, other: &Moments) -> Result<Matrix> {
+        let eigen = self.middle(other.covariance())?.eigen();
         let zero = negligible(&eigen.values);
-        let mut turned = self.factor.product(&eigen.vectors, self.threads);
+        let mut turned = self.engine.product(&self.factor, &eigen.vectors)?;
         for (column, &value) in eigen.values.iter().enumerate() {
             let factor = if value > zero { value.powf(-0.25) } else { 0.0 };
             turned.column_mut(column).iter_mut().for_each(|entry| *entry *= factor);
         }
-        turned.product_transposed(&turned, self.threads)
+        Ok(turned)
     }
 }
 
@@ -70,47 +75,44 @@ impl<'a> FidReference<'a> {
     ///
     /// # Errors
     /// Fewer than two rows.
-    pub fn new(features: &'a Features, backend: &dyn Backend) -> Result<Self> {
+    pub fn new(features: &'a Features, engine: &Engine) -> Result<Self> {
         check::rows("the reference", "fid", features.view(), 2)?;
-        Ok(Self { features, frechet: Frechet::to(Moments::of(features.view(), backend)?, backend) })
+        Ok(Self { features, frechet: Frechet::to(Moments::of(features, engine)?, engine)? })
     }
 
-    fn moments(&self, pool: &Pool<'_>, backend: &dyn Backend) -> Result<Moments> {
+    fn moments(&self, pool: &Pool<'_>, engine: &Engine) -> Result<Moments> {
         check::width(pool, self.features)?;
         pool.parts().iter().try_for_each(|part| check::rows("the samples", "fid", part.rows, 2))?;
-        Moments::of_pool(pool, backend)
+        Moments::of_pool(pool, engine)
     }
 
     /// [`fid`] of a pool.
     ///
     /// # Errors
     /// As [`fid`].
-    pub fn distance(&self, pool: &Pool<'_>, backend: &dyn Backend) -> Result<f64> {
-        Ok(self.frechet.distance(&self.moments(pool, backend)?))
+    pub fn distance(&self, pool: &Pool<'_>, engine: &Engine) -> Result<f64> {
+        self.frechet.distance(&self.moments(pool, engine)?)
     }
 
     /// [`fid_estimate`] of a pool.
     ///
     /// # Errors
     /// As [`fid`].
-    pub fn estimate(&self, pool: &Pool<'_>, backend: &dyn Backend) -> Result<Estimate> {
-        let to_pool = Frechet::to(self.moments(pool, backend)?, backend);
-        let value = self.frechet.distance(&to_pool.moments);
+    pub fn estimate(&self, pool: &Pool<'_>, engine: &Engine) -> Result<Estimate> {
+        let to_pool = Frechet::to(self.moments(pool, engine)?, engine)?;
+        let value = self.frechet.distance(&to_pool.moments)?;
         // Where sample x of either side gains weight, the distance changes by h(x) less its mean:
         // h(x) = 2(μ − μ′)·x + (x − μ)ᵀ(I − T)(x − μ), T the derivative of the root.
-        let influences = |pool: &Pool<'_>, own: &Moments, other: &Frechet| -> f64 {
-            let transport = other.transport(own);
+        let influences = |pool: &Pool<'_>, own: &Moments, other: &Frechet| -> Result<f64> {
+            let transport = other.transport(own)?;
             let toward: Vec<f64> =
                 own.mean().iter().zip(other.moments.mean()).map(|(own, other)| 2.0 * (own - other)).collect();
-            let values: Vec<f64> = pool
-                .parts()
-                .iter()
-                .flat_map(|part| influence(part.rows, own.mean(), &toward, &transport, backend.threads()))
-                .collect();
-            stratified_error(pool, &values)
+            let of_part = |part: &Part<'_>| influence(part.set, own.mean(), &toward, &transport, engine);
+            let values = pool.parts().iter().map(of_part).collect::<Result<Vec<_>>>()?.concat();
+            Ok(stratified_error(pool, &values))
         };
-        let from_pool = influences(pool, &to_pool.moments, &self.frechet);
-        let from_reference = influences(&Pool::of(self.features), &self.frechet.moments, &to_pool);
+        let from_pool = influences(pool, &to_pool.moments, &self.frechet)?;
+        let from_reference = influences(&Pool::of(self.features), &self.frechet.moments, &to_pool)?;
         Ok(Estimate { value, standard_error: from_pool.hypot(from_reference), by: ErrorBy::Influence })
     }
 
@@ -118,7 +120,7 @@ impl<'a> FidReference<'a> {
     ///
     /// # Errors
     /// As [`fid_infinity`].
-    pub fn infinity(&self, pool: &Pool<'_>, extrapolation: &Extrapolation, backend: &dyn Backend) -> Result<Estimate> {
+    pub fn infinity(&self, pool: &Pool<'_>, extrapolation: &Extrapolation, engine: &Engine) -> Result<Estimate> {
         let Extrapolation { points, smallest, seed } = *extrapolation;
         check::width(pool, self.features)?;
         let most = pool.largest_draw();
@@ -140,7 +142,7 @@ impl<'a> FidReference<'a> {
         for point in 0..points {
             let size = least + (most - least) * point / (points - 1);
             let drawn = pool.draw(size, seeds.below(usize::MAX) as u64)?;
-            line.push((1.0 / size as f64, self.frechet.distance(&Moments::of(drawn.view(), backend)?)));
+            line.push((1.0 / size as f64, self.frechet.distance(&Moments::of(&drawn, engine)?)?));
         }
         let (value, standard_error) = intercept(&line);
         Ok(Estimate { value, standard_error, by: ErrorBy::Regression })
@@ -152,35 +154,31 @@ impl<'a> FidReference<'a> {
 ///
 /// # Errors
 /// Fewer than two samples in a set, another width.
-pub fn fid(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Result<f64> {
+pub fn fid(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> Result<f64> {
     check::width(pool, reference)?;
-    FidReference::new(reference, backend)?.distance(pool, backend)
+    FidReference::new(reference, engine)?.distance(pool, engine)
 }
 
 /// [`fid`] with a standard error from every sample's influence. To first order, so that it says nothing of the bias.
 ///
 /// # Errors
 /// As [`fid`].
-pub fn fid_estimate(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Result<Estimate> {
+pub fn fid_estimate(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> Result<Estimate> {
     check::width(pool, reference)?;
-    FidReference::new(reference, backend)?.estimate(pool, backend)
+    FidReference::new(reference, engine)?.estimate(pool, engine)
 }
 
-/// toward·z + zᵀ(I − T)z for every row, z = x − centre.
-fn influence(rows: Rows<'_>, centre: &[f64], toward: &[f64], transport: &Matrix, threads: usize) -> Vec<f64> {
-    let mut values = Vec::with_capacity(rows.len());
-    for first in (0..rows.len()).step_by(CHUNK) {
-        let count = CHUNK.min(rows.len() - first);
-        let z = Matrix::from_fn(rows.width(), count, |column, row| {
-            f64::from(rows.row(first + row)[column]) - centre[column]
-        });
-        let turned = transport.product(&z, threads);
-        values.extend((0..count).map(|row| -> f64 {
-            let entries = z.column(row).iter().zip(turned.column(row)).zip(toward);
-            entries.map(|((z, turned), toward)| z * (toward + z - turned)).sum()
-        }));
-    }
-    values
+/// toward·z + zᵀ(I − RRᵀ)z for every row, z = x − centre.
+fn influence(set: Set<'_>, centre: &[f64], toward: &[f64], transport: &Matrix, engine: &Engine) -> Result<Vec<f64>> {
+    let along = engine.projections(set, centre, transport, &vec![1.0; transport.columns()])?;
+    let rows = set.rows()?;
+    let value = |(row, along): (&[f32], f64)| {
+        let entries = row.iter().zip(centre).zip(toward);
+        let own: f64 =
+            entries.map(|((&x, centre), toward)| (f64::from(x) - centre, toward)).map(|(z, t)| z * (t + z)).sum();
+        own - along
+    };
+    Ok(rows.view().iter().zip(along).map(value).collect())
 }
 
 /// How a distance is extrapolated to samples without end.
@@ -210,10 +208,10 @@ pub fn fid_infinity(
     pool: &Pool<'_>,
     reference: &Features,
     extrapolation: &Extrapolation,
-    backend: &dyn Backend,
+    engine: &Engine,
 ) -> Result<Estimate> {
     check::width(pool, reference)?;
-    FidReference::new(reference, backend)?.infinity(pool, extrapolation, backend)
+    FidReference::new(reference, engine)?.infinity(pool, extrapolation, engine)
 }
 
 /// Where the least-squares line meets x = 0, and its standard error.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::estimate::mean_and_variance;
 use super::{ErrorBy, Estimate, NumPyRandom, Pool, check};
-use crate::compute::{Backend, check_stopped};
+use crate::compute::{Engine, Subsets};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
@@ -45,7 +45,7 @@ pub fn kid(
     reference: &Features,
     kernel: &Kernel,
     settings: &KidSettings,
-    backend: &dyn Backend,
+    engine: &Engine,
 ) -> Result<Estimate> {
     check::width(pool, reference)?;
     check::kernel(pool, Some(reference), kernel)?;
@@ -67,8 +67,8 @@ pub fn kid(
     if settings.subsets == 0 {
         return Err(Error::setting("the number of subsets of kid", 0, "at least 1"));
     }
-    let subsets = draw(pool, reference.len(), size, settings);
-    let values = unbiased(pool.rows().view(), reference.view(), &subsets, kernel, backend);
+    let subsets = draw(pool, reference.len(), size, settings, engine)?;
+    let values = unbiased(pool.rows().view(), reference.view(), &subsets, kernel, engine)?;
     let (value, variance) = mean_and_variance(&values);
     Ok(Estimate { value, standard_error: variance.sqrt(), by: ErrorBy::Subsets })
 }
@@ -79,26 +79,32 @@ struct Subset {
     reference: Vec<usize>,
 }
 
-fn draw(pool: &Pool<'_>, reference: usize, size: usize, settings: &KidSettings) -> Vec<Subset> {
+fn draw(
+    pool: &Pool<'_>,
+    reference: usize,
+    size: usize,
+    settings: &KidSettings,
+    engine: &Engine,
+) -> Result<Vec<Subset>> {
     let mut random = NumPyRandom::seeded(settings.seed);
     // Shares of whole subsets need no lot, and one set needs no shares: tools' draws stay as they are.
     let mut lots = Random::seeded(settings.seed.into());
     let subset = |_| {
-        check_stopped();
+        engine.check()?;
         let mut first = 0;
         let mut samples = Vec::with_capacity(size);
         for (part, count) in pool.parts().iter().zip(pool.apportion(size, &mut lots)) {
             samples.extend(random.choice(part.rows.len(), count).into_iter().map(|row| first + row));
             first += part.rows.len();
         }
-        Subset { samples, reference: random.choice(reference, size) }
+        Ok(Subset { samples, reference: random.choice(reference, size) })
     };
     (0..settings.subsets).map(subset).collect()
 }
 
 /// The unbiased MMD² of each subset: from the values of all pairs, each computed once, where that is less work than every
 /// subset by itself.
-fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, backend: &dyn Backend) -> Vec<f64> {
+fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, engine: &Engine) -> Result<Vec<f64>> {
     let size = subsets[0].reference.len() as f64;
     let value = |within: f64, between: f64| within / (size * (size - 1.0)) - 2.0 * between / (size * size);
     let (rows, columns, width) = (x.len() as f64, y.len() as f64, x.width() as f64);
@@ -111,22 +117,24 @@ fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, backe
             let each: Vec<f64> = rows.iter().map(|row| kernel.of_self(row)).collect();
             subsets.iter().map(|subset| subset.iter().map(|&row| each[row]).sum()).collect()
         };
-        let within = [(x, &of_x), (y, &of_y)].map(|(rows, subsets)| {
-            let sums = backend.subset_sums(kernel, rows, subsets, None);
-            sums.into_iter().zip(own(rows, subsets)).map(|(sum, own)| sum - own).collect::<Vec<f64>>()
-        });
-        let between = backend.subset_sums(kernel, x, &of_x, Some((y, &of_y)));
-        return (0..subsets.len()).map(|s| value(within[0][s] + within[1][s], between[s])).collect();
+        let within = |rows: Rows<'_>, subsets: &[&[usize]]| -> Result<Vec<f64>> {
+            let sums = engine.subset_sums(kernel, Subsets { rows: rows.into(), subsets }, None)?;
+            Ok(sums.into_iter().zip(own(rows, subsets)).map(|(sum, own)| sum - own).collect())
+        };
+        let (x_within, y_within) = (within(x, &of_x)?, within(y, &of_y)?);
+        let (x, y) = (Subsets { rows: x.into(), subsets: &of_x }, Subsets { rows: y.into(), subsets: &of_y });
+        let between = engine.subset_sums(kernel, x, Some(y))?;
+        return Ok((0..subsets.len()).map(|s| value(x_within[s] + y_within[s], between[s])).collect());
     }
     let gather = |rows: Rows<'_>, subset: &[usize]| -> Vec<f32> {
         subset.iter().flat_map(|&row| rows.row(row).iter().copied()).collect()
     };
     let of = |subset: &Subset| {
         let (samples, reference) = (gather(x, &subset.samples), gather(y, &subset.reference));
-        let sets = [Rows::new(x.width(), &samples), Rows::new(x.width(), &reference)];
-        let sums = backend.kernel_sums_among(kernel, &sets);
+        let sets = [Rows::new(x.width(), &samples).into(), Rows::new(x.width(), &reference).into()];
+        let sums = engine.kernel_sums_among(kernel, &sets)?;
         let total = |i: usize, j: usize| sums[i][j].iter().sum::<f64>();
-        value(total(0, 0) + total(1, 1), total(0, 1))
+        Ok(value(total(0, 0) + total(1, 1), total(0, 1)))
     };
     subsets.iter().map(of).collect()
 }

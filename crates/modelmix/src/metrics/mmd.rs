@@ -2,7 +2,7 @@
 
 use super::pairs::{Pairs, Statistic};
 use super::{ErrorBy, Estimate, Pool, check};
-use crate::compute::Backend;
+use crate::compute::{Engine, Set};
 use crate::error::Result;
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
@@ -20,13 +20,13 @@ pub struct Mmd {
 ///
 /// # Errors
 /// Fewer than two samples in a set, another width, a row that the kernel is not defined on.
-pub fn mmd(pool: &Pool<'_>, reference: &Features, kernel: &Kernel, backend: &dyn Backend) -> Result<Mmd> {
+pub fn mmd(pool: &Pool<'_>, reference: &Features, kernel: &Kernel, engine: &Engine) -> Result<Mmd> {
     check::width(pool, reference)?;
     check::kernel(pool, Some(reference), kernel)?;
     pool.parts().iter().try_for_each(|part| check::rows("the samples", "mmd", part.rows, 2))?;
     check::rows("the reference", "mmd", reference.view(), 2)?;
-    let (sets, factors) = against(pool, reference.view());
-    let pairs = Pairs::new(kernel, &sets, backend);
+    let (sets, factors) = against(pool, reference.into());
+    let pairs = Pairs::new(kernel, &sets, engine)?;
     let estimate = |statistic: Statistic| Estimate {
         value: pairs.form(statistic, &factors),
         standard_error: pairs.jackknife(statistic, &factors, |value| value),
@@ -36,8 +36,8 @@ pub fn mmd(pool: &Pool<'_>, reference: &Features, kernel: &Kernel, backend: &dyn
 }
 
 /// The sets of a pool and the reference behind them, and what makes MMD² of their means.
-fn against<'a>(pool: &Pool<'a>, reference: Rows<'a>) -> (Vec<Rows<'a>>, Vec<f64>) {
-    let sets = pool.parts().iter().map(|part| part.rows).chain([reference]).collect();
+fn against<'a>(pool: &Pool<'a>, reference: Set<'a>) -> (Vec<Set<'a>>, Vec<f64>) {
+    let sets = pool.parts().iter().map(|part| part.set).chain([reference]).collect();
     (sets, pool.parts().iter().map(|part| part.share).chain([-1.0]).collect())
 }
 
@@ -49,13 +49,13 @@ pub const CMMD_BANDWIDTH: f64 = 10.0;
 ///
 /// # Errors
 /// As [`mmd`], and a row of zeros, which has no direction.
-pub fn cmmd(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Result<Estimate> {
+pub fn cmmd(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> Result<Estimate> {
     check::kernel(pool, Some(reference), &Kernel::Cosine { power: 1 })?;
     let parts: Vec<(Features, f64)> =
         pool.parts().iter().map(|part| Ok((unit_rows(part.rows)?, part.share))).collect::<Result<_>>()?;
     let pool = Pool::mixture(parts.iter().map(|(features, share)| (features, *share)))?;
     let kernel = Kernel::Gaussian { bandwidth: CMMD_BANDWIDTH };
-    Ok(mmd(&pool, &unit_rows(reference.view())?, &kernel, backend)?.biased.scaled(1000.0))
+    Ok(mmd(&pool, &unit_rows(reference.view())?, &kernel, engine)?.biased.scaled(1000.0))
 }
 
 /// Rows scaled to length 1.

@@ -1,9 +1,8 @@
 //! Means and covariances, of one set and of mixtures: the Gaussians that Fréchet distances compare.
 
 use super::Pool;
-use crate::compute::{Backend, Matrix};
+use crate::compute::{Engine, Matrix, Set};
 use crate::error::{Error, Result};
-use crate::features::Rows;
 
 /// A mean and a covariance.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,21 +15,18 @@ impl Moments {
     /// Of one set: the sample mean, and the covariance with n − 1 in its denominator.
     ///
     /// # Errors
-    /// Fewer than two rows.
-    pub fn of(rows: Rows<'_>, backend: &dyn Backend) -> Result<Self> {
-        if rows.len() < 2 {
+    /// Fewer than two rows; those of the engine.
+    pub fn of<'a>(rows: impl Into<Set<'a>>, engine: &Engine) -> Result<Self> {
+        let set = rows.into();
+        if set.len() < 2 {
             return Err(Error::Array {
                 origin: "features".into(),
-                problem: format!("a covariance needs at least 2 samples, and there is {}; record more", rows.len()),
+                problem: format!("a covariance needs at least 2 samples, and there is {}; record more", set.len()),
             });
         }
-        let mut mean = vec![0.0; rows.width()];
-        for row in rows.iter() {
-            mean.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
-        }
-        mean.iter_mut().for_each(|sum| *sum /= rows.len() as f64);
-        let mut covariance = backend.scatter(rows, &mean, &|_| 1.0);
-        covariance.scale(1.0 / (rows.len() - 1) as f64);
+        let mean = engine.mean(set)?;
+        let mut covariance = engine.scatter(set, &mean, None)?;
+        covariance.scale(1.0 / (set.len() - 1) as f64);
         Ok(Self { mean, covariance })
     }
 
@@ -39,8 +35,8 @@ impl Moments {
     ///
     /// # Errors
     /// A set with fewer than two rows.
-    pub fn of_pool(pool: &Pool<'_>, backend: &dyn Backend) -> Result<Self> {
-        let parts = pool.parts().iter().map(|part| Ok((part.share, Self::of(part.rows, backend)?)));
+    pub fn of_pool(pool: &Pool<'_>, engine: &Engine) -> Result<Self> {
+        let parts = pool.parts().iter().map(|part| Ok((part.share, Self::of(part.set, engine)?)));
         let parts: Vec<(f64, Self)> = parts.collect::<Result<_>>()?;
         Ok(Self::mixed(parts.iter().map(|(share, moments)| (*share, moments))))
     }

@@ -1,8 +1,8 @@
 //! Sums of a kernel over all pairs of several sets, and every quadratic form βᵀK̂β of them with its jackknife: RKE has the
 //! shares of the mixture as β, MMD² the same with −1 for the reference behind them.
 
-use crate::compute::Backend;
-use crate::features::Rows;
+use crate::compute::{Engine, Set};
+use crate::error::Result;
 use crate::kernel::Kernel;
 
 /// Whether a sample is paired with itself.
@@ -26,15 +26,16 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    pub(super) fn new(kernel: &Kernel, sets: &[Rows<'_>], backend: &dyn Backend) -> Self {
-        let toward = backend.kernel_sums_among(kernel, sets);
-        let own: Vec<Vec<f64>> = sets.iter().map(|set| set.iter().map(|row| kernel.of_self(row)).collect()).collect();
-        Self {
+    pub(super) fn new(kernel: &Kernel, sets: &[Set<'_>], engine: &Engine) -> Result<Self> {
+        let toward = engine.kernel_sums_among(kernel, sets)?;
+        let own = |set: &Set<'_>| Ok(set.rows()?.view().iter().map(|row| kernel.of_self(row)).collect());
+        let own = sets.iter().map(own).collect::<Result<Vec<Vec<f64>>>>()?;
+        Ok(Self {
             sums: toward.iter().map(|sets| sets.iter().map(|sums| sums.iter().sum()).collect()).collect(),
             own_sums: own.iter().map(|own| own.iter().sum()).collect(),
             toward,
             own,
-        }
+        })
     }
 
     fn count(&self, set: usize) -> f64 {

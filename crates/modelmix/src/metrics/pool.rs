@@ -1,6 +1,7 @@
 //! What a metric is taken of: one set of samples, or several pooled with weights.
 
 use crate::arms::RecordedArms;
+use crate::compute::Set;
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::random::Random;
@@ -33,6 +34,8 @@ pub struct Pool<'a> {
 pub struct Part<'a> {
     /// The samples.
     pub rows: Rows<'a>,
+    /// The same samples, where an engine keeps them; in host memory if none does.
+    pub set: Set<'a>,
     /// Its share α; all shares add up to 1.
     pub share: f64,
 }
@@ -40,7 +43,7 @@ pub struct Part<'a> {
 impl<'a> Pool<'a> {
     /// One set.
     pub fn of(features: &'a Features) -> Self {
-        Self { parts: vec![Part { rows: features.view(), share: 1.0 }] }
+        Self { parts: vec![Part { rows: features.view(), set: features.into(), share: 1.0 }] }
     }
 
     /// Several sets with shares, which are scaled to add up to 1. Sets without a share are left out.
@@ -64,7 +67,7 @@ impl<'a> Pool<'a> {
                 });
             }
             if share > 0.0 {
-                parts.push(Part { rows: features.view(), share });
+                parts.push(Part { rows: features.view(), set: features.into(), share });
             }
         }
         if parts.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::estimate::stratified_error;
 use super::{ErrorBy, Estimate, Pool, check};
-use crate::compute::{Backend, Balls, Neighbour, parallel, squared_distance};
+use crate::compute::{Balls, Engine, Neighbour, Set};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 
@@ -10,6 +10,9 @@ use crate::features::{Features, Rows};
 pub const NEIGHBOURS: usize = 5;
 /// What is taken as enough when counts of weighted samples are added.
 const ENOUGH: f64 = 1e-9;
+
+/// Rows whose distances to all others are held at a time.
+const ROWS_AT_ONCE: usize = 64;
 
 /// How neighbourhoods are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +75,11 @@ impl<'a> ReferenceBalls<'a> {
     ///
     /// # Errors
     /// Not more rows than neighbours.
-    pub fn new(reference: &'a Features, neighbourhoods: &Neighbourhoods, backend: &dyn Backend) -> Result<Self> {
+    pub fn new(reference: &'a Features, neighbourhoods: &Neighbourhoods, engine: &Engine) -> Result<Self> {
         let neighbourhoods = *neighbourhoods;
         neighbourhoods.check("rows in the reference", reference.len())?;
-        let radii = radii(reference.view(), neighbourhoods.neighbours, backend);
-        let squared_radii = radii.map(|squared| neighbourhoods.border(squared)).collect();
+        let radii = radii(reference.into(), neighbourhoods.neighbours, engine)?;
+        let squared_radii = radii.into_iter().map(|squared| neighbourhoods.border(squared)).collect();
         Ok(Self { reference, squared_radii, neighbourhoods })
     }
 
@@ -84,7 +87,7 @@ impl<'a> ReferenceBalls<'a> {
     ///
     /// # Errors
     /// As [`prdc`].
-    pub fn score(&self, pool: &Pool<'_>, backend: &dyn Backend) -> Result<Prdc> {
+    pub fn score(&self, pool: &Pool<'_>, engine: &Engine) -> Result<Prdc> {
         check::width(pool, self.reference)?;
         let k = self.neighbourhoods.neighbours;
         self.neighbourhoods.check("samples", pool.len())?;
@@ -92,16 +95,16 @@ impl<'a> ReferenceBalls<'a> {
         let effective = pool.effective_len();
         let counts: Vec<f64> = pool.row_weights().iter().map(|weight| effective * weight).collect();
         let mut sample_radii: Vec<f64> = if pool.parts().len() == 1 {
-            radii(pooled.view(), k, backend).collect()
+            radii(pooled.view().into(), k, engine)?
         } else {
-            weighted_radii(pooled.view(), &counts, k, backend)?
+            weighted_radii(pooled.view(), &counts, k, engine)?
         };
         sample_radii.iter_mut().for_each(|squared| *squared = self.neighbourhoods.border(*squared));
-        let overlaps = backend.overlaps(
-            Balls { centres: pooled.view(), squared_radii: &sample_radii },
+        let overlaps = engine.overlaps(
+            Balls { centres: pooled.view().into(), squared_radii: &sample_radii },
             &counts,
-            Balls { centres: self.reference.view(), squared_radii: &self.squared_radii },
-        );
+            Balls { centres: self.reference.into(), squared_radii: &self.squared_radii },
+        )?;
         let over_samples = |value: &dyn Fn(u32) -> f64| {
             let values: Vec<f64> = overlaps.counts.iter().map(|&count| value(count)).collect();
             let mut first = 0;
@@ -137,23 +140,19 @@ impl<'a> ReferenceBalls<'a> {
 ///
 /// # Errors
 /// Not more samples, or effective samples, than neighbours; another width.
-pub fn prdc(
-    pool: &Pool<'_>,
-    reference: &Features,
-    neighbourhoods: &Neighbourhoods,
-    backend: &dyn Backend,
-) -> Result<Prdc> {
+pub fn prdc(pool: &Pool<'_>, reference: &Features, neighbourhoods: &Neighbourhoods, engine: &Engine) -> Result<Prdc> {
     check::width(pool, reference)?;
-    ReferenceBalls::new(reference, neighbourhoods, backend)?.score(pool, backend)
+    ReferenceBalls::new(reference, neighbourhoods, engine)?.score(pool, engine)
 }
 
 /// Squared distances to the k-th neighbour.
-fn radii(rows: Rows<'_>, k: usize, backend: &dyn Backend) -> impl Iterator<Item = f64> {
-    backend.neighbours(rows, k).into_iter().skip(k - 1).step_by(k).map(|neighbour| neighbour.squared_distance)
+fn radii(rows: Set<'_>, k: usize, engine: &Engine) -> Result<Vec<f64>> {
+    let nearest = engine.neighbours(rows, k)?;
+    Ok(nearest.iter().skip(k - 1).step_by(k).map(|neighbour| neighbour.squared_distance).collect())
 }
 
 /// Squared distances at which the others' counts reach `k`.
-fn weighted_radii(rows: Rows<'_>, counts: &[f64], k: usize, backend: &dyn Backend) -> Result<Vec<f64>> {
+fn weighted_radii(rows: Rows<'_>, counts: &[f64], k: usize, engine: &Engine) -> Result<Vec<f64>> {
     let needed = k as f64 - ENOUGH;
     let total: f64 = counts.iter().sum();
     let most = counts.iter().fold(0.0f64, |most, &count| most.max(count));
@@ -174,19 +173,19 @@ fn weighted_radii(rows: Rows<'_>, counts: &[f64], k: usize, backend: &dyn Backen
             (count >= needed).then_some(neighbour.squared_distance)
         })
     };
-    let near = backend.neighbours(rows, asked);
-    let near: Vec<Option<f64>> = near.chunks_exact(asked).map(reach).collect();
-    Ok(parallel(backend.threads(), rows.len(), |row| {
-        near[row].unwrap_or_else(|| {
-            let others = (0..rows.len()).filter(|&other| other != row);
-            let mut all: Vec<Neighbour> = others
-                .map(|other| Neighbour {
-                    squared_distance: squared_distance(rows.row(row), rows.row(other)),
-                    row: other as u32,
-                })
-                .collect();
+    let near = engine.neighbours(rows, asked)?;
+    let mut radii: Vec<Option<f64>> = near.chunks_exact(asked).map(reach).collect();
+    let left: Vec<usize> = (0..rows.len()).filter(|&row| radii[row].is_none()).collect();
+    for batch in left.chunks(ROWS_AT_ONCE) {
+        let values: Vec<f32> = batch.iter().flat_map(|&row| rows.row(row)).copied().collect();
+        let distances = engine.distances(Rows::new(rows.width(), &values), rows)?;
+        for (&row, distances) in batch.iter().zip(distances.chunks_exact(rows.len())) {
+            let others = distances.iter().enumerate().filter(|(other, _)| *other != row);
+            let mut all: Vec<Neighbour> =
+                others.map(|(other, &squared_distance)| Neighbour { squared_distance, row: other as u32 }).collect();
             all.sort_by(|a, b| a.squared_distance.total_cmp(&b.squared_distance));
-            reach(&all).expect("all others together count enough")
-        })
-    }))
+            radii[row] = reach(&all);
+        }
+    }
+    Ok(radii.into_iter().map(|radius| radius.expect("all others together count enough")).collect())
 }

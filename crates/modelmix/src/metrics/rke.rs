@@ -2,9 +2,8 @@
 
 use super::pairs::{Pairs, Statistic};
 use super::{ErrorBy, Estimate, Pool, check};
-use crate::compute::Backend;
+use crate::compute::{Engine, Set};
 use crate::error::Result;
-use crate::features::Rows;
 use crate::kernel::Kernel;
 
 /// How diverse samples are.
@@ -22,12 +21,12 @@ pub struct Rke {
 ///
 /// # Errors
 /// A row that the kernel is not defined on.
-pub fn rke(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> Result<Rke> {
+pub fn rke(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Rke> {
     kernel.check_unit()?;
     check::kernel(pool, None, kernel)?;
-    let sets: Vec<Rows<'_>> = pool.parts().iter().map(|part| part.rows).collect();
+    let sets: Vec<Set<'_>> = pool.parts().iter().map(|part| part.set).collect();
     let shares: Vec<f64> = pool.parts().iter().map(|part| part.share).collect();
-    let pairs = Pairs::new(&kernel.squared(), &sets, backend);
+    let pairs = Pairs::new(&kernel.squared(), &sets, engine)?;
     let estimate = |of: fn(f64) -> f64| Estimate {
         value: of(pairs.form(Statistic::V, &shares)),
         standard_error: pairs.jackknife(Statistic::V, &shares, of),

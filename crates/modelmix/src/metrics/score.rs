@@ -11,7 +11,7 @@ use super::{
     Estimate, Extrapolation, KidSettings, Neighbourhoods, Pool, cmmd, fid::FidReference, kid, kid_kernel, mmd, rke,
     vendi_estimate,
 };
-use crate::compute::{Cpu, Double};
+use crate::compute::Engine;
 use crate::error::{Error, Input, Result};
 use crate::features::Features;
 use crate::kernel::{Kernel, KernelSpec, median_distance};
@@ -247,8 +247,9 @@ pub struct Scorer<'a> {
     reference: Option<&'a Features>,
     fid: Option<FidReference<'a>>,
     balls: Option<ReferenceBalls<'a>>,
-    exact: Double,
-    fast: Cpu,
+    /// In double precision, and as it was given.
+    exact: Engine,
+    fast: Engine,
 }
 
 impl<'a> Scorer<'a> {
@@ -261,7 +262,7 @@ impl<'a> Scorer<'a> {
         settings: ScoreSettings,
         sets: &[&Features],
         reference: Option<&'a Features>,
-        threads: usize,
+        engine: &Engine,
     ) -> Result<Self> {
         let has = |metrics: &[Metric]| metrics.iter().any(|metric| settings.metrics.contains(metric));
         if let Some(metric) = settings.metrics.iter().find(|metric| metric.needs_reference() && reference.is_none()) {
@@ -271,7 +272,7 @@ impl<'a> Scorer<'a> {
                 "a reference set: features of real samples from the same encoder; rke and vendi need none",
             ));
         }
-        let exact = Double::with_threads(threads);
+        let exact = engine.precise();
         let width = reference.or(sets.first().copied()).map(Features::width);
         let find = |spec: &KernelSpec| {
             spec.resolve(width, &mut || match reference {
@@ -299,7 +300,7 @@ impl<'a> Scorer<'a> {
                 .map(|reference| ReferenceBalls::new(reference, &settings.neighbourhoods, &exact))
                 .transpose()?,
             exact,
-            fast: Cpu::with_threads(threads),
+            fast: engine.clone(),
             settings,
         })
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{ErrorBy, KidSettings, Metric, Pool, ScoreSettings, ScoreTable, Scorer};
 use crate::arms::RecordedArms;
-use crate::compute::available_threads;
+use crate::compute::Engine;
 use crate::error::Result;
 use crate::features::Features;
 use crate::kernel::Kernel;
@@ -158,10 +158,10 @@ pub fn score(
     settings: &ScoreSettings,
     weights: Option<&[f64]>,
 ) -> Result<Scores> {
-    score_watched(arms, reference, settings, weights, available_threads(), &|| {})
+    score_watched(arms, reference, settings, weights, &Engine::default(), &|| {})
 }
 
-/// The same on so many threads, on which results do not depend. `done` is called once the reference is prepared, and after each
+/// The same on an engine. `done` is called once the reference is prepared, and after each
 /// arm and the mixture.
 ///
 /// # Errors
@@ -171,13 +171,13 @@ pub fn score_watched(
     reference: Option<&Features>,
     settings: &ScoreSettings,
     weights: Option<&[f64]>,
-    threads: usize,
+    engine: &Engine,
     done: &dyn Fn(),
 ) -> Result<Scores> {
     // Weights that do not fit are refused before anything is computed.
     let pool = weights.map(|weights| Pool::arms(arms, weights)).transpose()?;
     let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
-    let scorer = Scorer::new(settings.clone(), &sets, reference, threads)?;
+    let scorer = Scorer::new(settings.clone(), &sets, reference, engine)?;
     done();
     let columns = |name: String, pool: &Pool<'_>| {
         let table = scorer.score(pool).map_err(|error| error.of(name))?;

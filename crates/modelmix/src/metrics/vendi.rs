@@ -3,15 +3,14 @@
 use super::estimate::stratified_error;
 use super::pairs::{Pairs, Statistic};
 use super::{ErrorBy, Estimate, Pool, check};
-use crate::compute::{Backend, Double, Eigen, Matrix};
+use crate::compute::{Eigen, Engine, Matrix, Set};
 use crate::error::{Error, Result};
-use crate::features::Rows;
 use crate::kernel::{Geometry, Kernel};
 
 /// The most samples whose kernel matrix is held: 3.2 GB of them.
 pub const LARGEST_MATRIX: usize = 20_000;
 /// Rows of a kernel matrix that are computed at a time.
-const CHUNK: usize = 64;
+const CHUNK: usize = 1024;
 
 /// The Vendi score of order q: with λ the eigenvalues of the kernel matrix, a row and a column weighing √w each (K/n for one
 /// set), exp(−Σλ ln λ) for q = 1, (Σλ^q)^(1/(1−q)) for others, 1/max λ for q = ∞. Between 1 (identical samples, or one)
@@ -23,12 +22,13 @@ const CHUNK: usize = 64;
 /// # Errors
 /// An order that is not positive, a kernel without k(x, x) = 1, a row of zeros for the cosine kernel, more than
 /// [`LARGEST_MATRIX`] samples where their whole matrix is needed.
-pub fn vendi(pool: &Pool<'_>, kernel: &Kernel, order: f64, backend: &dyn Backend) -> Result<f64> {
+pub fn vendi(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Engine) -> Result<f64> {
     check(pool, kernel, order)?;
     if order == 2.0 && !is_dual(pool, kernel) {
-        return Ok(1.0 / mean_of_squares(pool, kernel, backend));
+        return Ok(1.0 / mean_of_squares(pool, kernel, engine)?);
     }
-    let matrix = if is_dual(pool, kernel) { dual(pool, backend) } else { primal(pool, kernel, backend)? };
+    let matrix = if is_dual(pool, kernel) { dual(pool, engine)? } else { primal(pool, kernel, engine)? };
+    engine.check()?;
     Ok(number(order, &matrix.eigenvalues()))
 }
 
@@ -36,28 +36,25 @@ pub fn vendi(pool: &Pool<'_>, kernel: &Kernel, order: f64, backend: &dyn Backend
 ///
 /// # Errors
 /// As [`vendi`]; and more than [`LARGEST_MATRIX`] samples where the matrix of samples is needed, whatever the order.
-pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, backend: &dyn Backend) -> Result<Estimate> {
+pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Engine) -> Result<Estimate> {
     check(pool, kernel, order)?;
     let weights = pool.row_weights();
     // h(x) = φ(x)ᵀ f′(ρ) φ(x), f′ the slopes, where the score is a function of tr f(ρ).
     let (values, influences): (Vec<f64>, Vec<f64>) = if is_dual(pool, kernel) {
-        let Eigen { values, vectors } = dual(pool, backend).eigen();
+        let matrix = dual(pool, engine)?;
+        engine.check()?;
+        let Eigen { values, vectors } = matrix.eigen();
         let slopes = slopes(order, &values);
         let mut influences = Vec::with_capacity(pool.len());
         for part in pool.parts() {
-            for first in (0..part.rows.len()).step_by(CHUNK) {
-                let rows = part.rows.slice(first, (first + CHUNK).min(part.rows.len()));
-                let units = Matrix::from_fn(rows.width(), rows.len(), |column, row| f64::from(rows.row(row)[column]));
-                let turned = vectors.transposed_product(&units, backend.threads());
-                influences.extend((0..rows.len()).map(|row| -> f64 {
-                    let form: f64 = turned.column(row).iter().zip(&slopes).map(|(x, slope)| slope * x * x).sum();
-                    form / units.column(row).iter().map(|x| x * x).sum::<f64>()
-                }));
-            }
+            let forms = engine.projections(part.set, &vec![0.0; pool.width()], &vectors, &slopes)?;
+            influences.extend(forms.iter().zip(part.rows.iter()).map(|(form, row)| form / squared_norm(row)));
         }
         (values, influences)
     } else {
-        let Eigen { values, vectors } = primal(pool, kernel, backend)?.eigen();
+        let matrix = primal(pool, kernel, engine)?;
+        engine.check()?;
+        let Eigen { values, vectors } = matrix.eigen();
         let mut influences = vec![0.0; pool.len()];
         for (column, (&value, slope)) in values.iter().zip(slopes(order, &values)).enumerate() {
             let factor = slope * value.max(0.0);
@@ -132,22 +129,26 @@ fn is_dual(pool: &Pool<'_>, kernel: &Kernel) -> bool {
     *kernel == Kernel::Cosine { power: 1 } && pool.width() < pool.len()
 }
 
+/// ‖x‖² in double precision.
+fn squared_norm(row: &[f32]) -> f64 {
+    row.iter().map(|&value| f64::from(value).powi(2)).sum()
+}
+
 /// Σ w xxᵀ/‖x‖².
-fn dual(pool: &Pool<'_>, backend: &dyn Backend) -> Matrix {
+fn dual(pool: &Pool<'_>, engine: &Engine) -> Result<Matrix> {
     let zero = vec![0.0; pool.width()];
     let mut sum = Matrix::zeros(pool.width(), pool.width());
     for part in pool.parts() {
         let weight = part.share / part.rows.len() as f64;
-        let weight =
-            |row: usize| weight / part.rows.row(row).iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
-        sum.add(1.0, &backend.scatter(part.rows, &zero, &weight));
+        let weights: Vec<f64> = part.rows.iter().map(|row| weight / squared_norm(row)).collect();
+        sum.add(1.0, &engine.scatter(part.set, &zero, Some(&weights))?);
     }
-    sum
+    Ok(sum)
 }
 
 /// √wₐ k(xₐ, x_b) √w_b, its lower triangle. In double precision whatever the engine: rounding to single precision makes
 /// eigenvalues that low orders count, and the kernel is a small part of the work beside its eigenvalues.
-fn primal(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> Result<Matrix> {
+fn primal(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Matrix> {
     let count = pool.len();
     if count > LARGEST_MATRIX {
         return Err(Error::setting(
@@ -162,13 +163,17 @@ fn primal(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> Result<Mat
     let rows = pooled.view();
     let roots: Vec<f64> = pool.row_weights().iter().map(|weight| weight.sqrt()).collect();
     let mut matrix = Matrix::zeros(count, count);
-    Double::with_threads(backend.threads()).kernel_blocks(kernel, rows, CHUNK, &mut |first, values| {
+    let engine = engine.precise();
+    for first in (0..count).step_by(CHUNK) {
+        let block = rows.slice(first, (first + CHUNK).min(count));
+        let mut values = vec![0.0; block.len() * count];
+        engine.kernel_rows(kernel, 1.0, block, rows, &mut values)?;
         for (offset, values) in values.chunks_exact(count).enumerate() {
             let column = first + offset;
             let entries = matrix.column_mut(column).iter_mut().zip(values).zip(&roots);
             entries.for_each(|((entry, value), root)| *entry = roots[column] * root * value);
         }
-    });
+    }
     // A sample is like itself exactly, whatever an engine rounds to.
     for (index, root) in roots.iter().enumerate() {
         *matrix.at_mut(index, index) = root * root;
@@ -177,10 +182,10 @@ fn primal(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> Result<Mat
 }
 
 /// Σ wₐw_b k²(xₐ, x_b).
-fn mean_of_squares(pool: &Pool<'_>, kernel: &Kernel, backend: &dyn Backend) -> f64 {
-    let sets: Vec<Rows<'_>> = pool.parts().iter().map(|part| part.rows).collect();
+fn mean_of_squares(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<f64> {
+    let sets: Vec<Set<'_>> = pool.parts().iter().map(|part| part.set).collect();
     let shares: Vec<f64> = pool.parts().iter().map(|part| part.share).collect();
-    Pairs::new(&kernel.squared(), &sets, backend).form(Statistic::V, &shares)
+    Ok(Pairs::new(&kernel.squared(), &sets, engine)?.form(Statistic::V, &shares))
 }
 
 fn check(pool: &Pool<'_>, kernel: &Kernel, order: f64) -> Result<()> {

@@ -2,8 +2,8 @@
 
 use super::TermValue;
 use crate::arms::{RecordedArm, RecordedArms};
+use crate::compute::{Engine, Resident, Set};
 use crate::error::Result;
-use crate::features::Rows;
 use crate::loss::{Loss, PreparedTerm};
 use crate::objective::Measure;
 use crate::quadratic::Quadratic;
@@ -70,8 +70,9 @@ impl TermValue {
 /// that has no forms since it is not a mean over pairs.
 pub fn forms(arms: &RecordedArms, loss: &Loss) -> Result<Vec<TermForm>> {
     check_means(arms, loss)?;
+    let held = HeldArms::new(arms, loss.engine())?;
     let mut sums = Sums::totals_only(arms);
-    loss.terms().iter().map(|term| sums.add(arms, loss, term)).collect()
+    loss.terms().iter().map(|term| sums.add(&held, loss, term)).collect()
 }
 
 /// All sums over all samples of the arms, arm after arm, the terms weighted and added.
@@ -80,9 +81,10 @@ pub fn forms(arms: &RecordedArms, loss: &Loss) -> Result<Vec<TermForm>> {
 /// As [`forms`].
 pub fn statistics(arms: &RecordedArms, loss: &Loss) -> Result<Statistics> {
     check_means(arms, loss)?;
+    let held = HeldArms::new(arms, loss.engine())?;
     let mut sums = Sums::zeros(arms);
     for term in loss.terms() {
-        sums.add(arms, loss, term)?;
+        sums.add(&held, loss, term)?;
     }
     sums.into_statistics(arms)
 }
@@ -97,6 +99,26 @@ pub(super) fn check(arms: &RecordedArms, loss: &Loss) -> Result<()> {
     loss.check_arms(arms.len())?;
     arms.iter()
         .try_for_each(|arm| loss.check(arm.features.view()).map_err(|error| error.of(format!("arm {}", arm.name))))
+}
+
+/// Recorded arms, resident in the memory of an engine: uploaded once for all terms and programs.
+pub(super) struct HeldArms<'a> {
+    arms: &'a RecordedArms,
+    sets: Vec<Box<dyn Resident>>,
+}
+
+impl<'a> HeldArms<'a> {
+    pub(super) fn new(arms: &'a RecordedArms, engine: &Engine) -> Result<Self> {
+        Ok(Self { arms, sets: arms.iter().map(|arm| engine.hold(&arm.features)).collect::<Result<_>>()? })
+    }
+
+    pub(super) fn arms(&self) -> &'a RecordedArms {
+        self.arms
+    }
+
+    pub(super) fn sets(&self) -> Vec<Set<'_>> {
+        self.sets.iter().map(|set| Set::Resident(&**set)).collect()
+    }
 }
 
 /// Sums of all terms by sample, arm after arm, weighted and added.
@@ -127,7 +149,8 @@ impl Sums {
     }
 
     /// Adds a term with its weight, and returns its forms.
-    pub(super) fn add(&mut self, arms: &RecordedArms, loss: &Loss, term: &PreparedTerm) -> Result<TermForm> {
+    pub(super) fn add(&mut self, held: &HeldArms<'_>, loss: &Loss, term: &PreparedTerm) -> Result<TermForm> {
+        let (arms, sets) = (held.arms, held.sets());
         let starts = starts(arms);
         let place = |arm: usize| starts[arm]..starts[arm + 1];
         let mut totals = Totals::new(arms.iter().map(|arm| arm.features.len()).collect());
@@ -135,24 +158,23 @@ impl Sums {
             sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += term.weight * value);
         };
         if let Some(kernel) = &term.kappa {
-            let sets: Vec<Rows<'_>> = arms.iter().map(|arm| arm.features.view()).collect();
             // Each arm's sums are dropped as soon as they are added, so that they are not held twice.
-            for (i, row) in loss.backend().kernel_sums_among(kernel, &sets).into_iter().enumerate() {
+            for (i, row) in loss.engine().kernel_sums_among(kernel, &sets)?.into_iter().enumerate() {
                 for (j, part) in row.into_iter().enumerate() {
                     totals.add_pairs(i, j, &part);
                     if let Some(toward) = self.toward.get_mut(j) {
                         add_to(&mut toward[place(i)], &part);
                     }
                 }
-                let own: Vec<f64> = sets[i].iter().map(|row| kernel.of_self(row)).collect();
+                let own: Vec<f64> = arms[i].features.view().iter().map(|row| kernel.of_self(row)).collect();
                 totals.add_own(i, &own);
                 add_to(&mut self.self_terms[place(i)], &own);
             }
         }
-        for (i, RecordedArm { name, features, scores }) in arms.iter().enumerate() {
+        for (i, RecordedArm { name, scores, .. }) in arms.iter().enumerate() {
             let mut by_row = None;
             let values = loss
-                .term_linear_by_row(term, i, features.view(), scores, &mut by_row)
+                .term_linear_by_row(term, i, sets[i], scores, &mut by_row)
                 .map_err(|error| error.of(format!("arm {name}")))?;
             if let Some(values) = values {
                 totals.add_linear(i, &values);

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::program::Program;
 use super::score;
-use crate::compute::check_stopped;
 use crate::error::Result;
 use crate::objective::{Measure, Objective, ScoreMeaning};
 use crate::simplex::{Bounds, Forms, Pair, Solution, trace};
@@ -69,16 +68,16 @@ pub(super) fn front(
     let exact = !is_smooth && forms.is_straight();
     let pair: &mut dyn Pair = if is_smooth { &mut programs } else { &mut forms };
     let of = |program: &Program, weights: &[f64]| {
-        let (value, terms) = program.at(weights);
+        let (value, terms) = program.at(weights)?;
         let loss = value + program.constant();
-        (loss, score(&terms, loss))
+        Ok((loss, score(&terms, loss)))
     };
     let points = trace(pair, bounds)?.into_iter().map(|point| {
-        let ((loss, score), (second_loss, second_score)) = (of(first, &point.weights), of(second, &point.weights));
+        let ((loss, score), (second_loss, second_score)) = (of(first, &point.weights)?, of(second, &point.weights)?);
         let multiplier = Some(point.multiplier).filter(|multiplier| multiplier.is_finite());
-        FrontPoint { multiplier, weights: point.weights, loss, score, second_loss, second_score }
+        Ok(FrontPoint { multiplier, weights: point.weights, loss, score, second_loss, second_score })
     });
-    let points = points.collect();
+    let points = points.collect::<Result<_>>()?;
     Ok(FrontDocument { objective: objective.to_string(), score: ScoreMeaning::of(objective), points, exact })
 }
 
@@ -90,14 +89,14 @@ struct Programs<'a> {
 
 impl Pair for Programs<'_> {
     fn minimize(&mut self, shares: [f64; 2], start: &[f64]) -> Result<Solution> {
-        check_stopped();
         let parts: Vec<(f64, &Program)> =
             shares.into_iter().zip(self.programs).filter(|(share, _)| *share > 0.0).collect();
         Program::minimize_sum(&parts, self.bounds, start)
     }
 
-    fn values(&self, weights: &[f64]) -> [f64; 2] {
-        self.programs.map(|program| program.at(weights).0)
+    fn values(&self, weights: &[f64]) -> Result<[f64; 2]> {
+        let [first, second] = self.programs;
+        Ok([first.at(weights)?.0, second.at(weights)?.0])
     }
 
     fn is_straight(&self) -> bool {

@@ -219,7 +219,7 @@ pub(crate) fn score(terms: &[TermValue], loss: f64) -> f64 {
 }
 
 /// How many pairs of samples [`solve`] evaluates kernels on, so that a caller can say how far it is (see
-/// [`Cpu::watched`](crate::compute::Cpu::watched)).
+/// [`Engine::observed_by`](crate::compute::Engine::observed_by)).
 pub fn pairs(arms: &RecordedArms, loss: &Loss) -> u64 {
     let samples: u64 = arms.iter().map(|arm| arm.features.len() as u64).sum();
     let reference = loss.reference_len() as u64;
@@ -301,7 +301,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
     for (index, arm) in arms.iter().enumerate() {
         let mut only = vec![0.0; arms.len()];
         only[index] = 1.0;
-        let (value, terms) = program.at(&only);
+        let (value, terms) = program.at(&only)?;
         alone.push(value);
         reports.push(MixtureArm {
             name: arm.name.clone(),
@@ -321,7 +321,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
     }
     let best_single = (0..arms.len()).min_by(|&a, &b| alone[a].total_cmp(&alone[b])).unwrap_or(0);
     let (kernels, loss_value) = (loss.kernels(), best.value + program.constant());
-    let terms = program.at(&best.weights).1;
+    let terms = program.at(&best.weights)?.1;
     let single = &reports[best_single];
     Ok(Mixture {
         version: crate::VERSION.into(),

@@ -1,12 +1,11 @@
 //! The program of an offline mixture: every term over the arms, evaluated and minimised together.
 
 use super::TermValue;
-use super::forms::{Sums, TermForm, check};
+use super::forms::{HeldArms, Sums, TermForm, check};
 use crate::arms::RecordedArms;
 use crate::certainty::{Certainty, certainty};
-use crate::compute::check_stopped;
+use crate::compute::{Engine, Set};
 use crate::error::Result;
-use crate::features::Rows;
 use crate::influence::Influences;
 use crate::loss::{Loss, PreparedTerm, Smooth};
 use crate::quadratic::Quadratic;
@@ -23,6 +22,7 @@ pub(super) struct Program {
     statistics: Option<Statistics>,
     /// What each row of the reference makes of every arm's f̂.
     by_row: Vec<Vec<f64>>,
+    engine: Engine,
 }
 
 enum Term {
@@ -39,17 +39,23 @@ struct TermSpectral {
 impl Program {
     /// `for_intervals` keeps the sums of every sample, which [`Program::certainty`] needs.
     pub(super) fn new(arms: &RecordedArms, loss: &Loss, for_intervals: bool) -> Result<Self> {
+        Self::of(&HeldArms::new(arms, loss.engine())?, loss, for_intervals)
+    }
+
+    /// Of arms that an engine keeps.
+    pub(super) fn of(held: &HeldArms<'_>, loss: &Loss, for_intervals: bool) -> Result<Self> {
+        let arms = held.arms();
         check(arms, loss)?;
         let is_smooth = loss.terms().iter().any(|term| term.smooth.is_some());
         let keeps_sums = for_intervals && !is_smooth;
         let mut all = if keeps_sums { Sums::zeros(arms) } else { Sums::totals_only(arms) };
         let term = |term: &PreparedTerm| {
             Ok(match &term.smooth {
-                None => Term::Form(all.add(arms, loss, term)?),
+                None => Term::Form(all.add(held, loss, term)?),
                 Some(smooth) => Term::Smooth(TermSpectral {
                     term: term.measure.to_string(),
                     weight: term.weight,
-                    spectral: spectral(arms, loss, smooth)?,
+                    spectral: spectral(held, loss, smooth)?,
                 }),
             })
         };
@@ -64,7 +70,7 @@ impl Program {
         }
         let by_row = all.take_by_row();
         let statistics = if keeps_sums { Some(all.into_statistics(arms)?) } else { None };
-        Ok(Self { terms, form, constant, statistics, by_row })
+        Ok(Self { terms, form, constant, statistics, by_row, engine: loss.engine().clone() })
     }
 
     /// What is added to a value to make a loss.
@@ -78,7 +84,7 @@ impl Program {
         let Some(statistics) = &self.statistics else { return Ok(None) };
         let Some(influences) = Influences::ranging(statistics, range) else { return Ok(None) };
         let influences = influences.with_reference(&self.by_row)?;
-        certainty(&influences, bounds, weights).map(Some)
+        certainty(&influences, bounds, weights, self.engine.stop()).map(Some)
     }
 
     /// αᵀKα + fᵀα of the terms that are quadratic or linear.
@@ -91,24 +97,29 @@ impl Program {
         self.smooth().next().is_some()
     }
 
+    /// The engine that it was computed by.
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// The loss without its constant, and the terms.
-    pub(super) fn at(&self, weights: &[f64]) -> (f64, Vec<TermValue>) {
+    pub(super) fn at(&self, weights: &[f64]) -> Result<(f64, Vec<TermValue>)> {
         let mut sum = self.form.value(weights);
         let values = self.terms.iter().map(|term| match term {
-            Term::Form(term) => term.at(weights),
+            Term::Form(term) => Ok(term.at(weights)),
             Term::Smooth(TermSpectral { term, weight, spectral }) => {
-                let varying = spectral.varying(weights);
+                let varying = spectral.varying(weights)?;
                 sum += weight * varying;
-                TermValue {
+                Ok(TermValue {
                     term: term.clone(),
                     weight: *weight,
                     value: varying + spectral.constant(),
                     score: spectral.score_of(varying),
-                }
+                })
             }
         });
-        let values = values.collect();
-        (sum, values)
+        let values = values.collect::<Result<_>>()?;
+        Ok((sum, values))
     }
 
     fn smooth(&self) -> impl Iterator<Item = &TermSpectral> {
@@ -120,7 +131,7 @@ impl Program {
 
     /// The best weights within the bounds; a program with smooth terms is searched from the mixture nearest to `start`.
     pub(super) fn minimize(&self, bounds: &Bounds, start: &[f64]) -> Result<Solution> {
-        check_stopped();
+        self.engine.check()?;
         if !self.is_smooth() {
             return Solver::default().solve(&self.form, bounds);
         }
@@ -132,7 +143,7 @@ impl Program {
         if self.is_smooth() {
             return Ok(self.minimize(bounds, best)?.value);
         }
-        check_stopped();
+        self.engine.check()?;
         let mut start = best.to_vec();
         start[arm] = 0.0;
         let rest: f64 = start.iter().sum();
@@ -154,16 +165,21 @@ impl Program {
         }
         let usable = bounds.usable();
         let inside = bounds.nearest(start)?;
-        let smoothed: Vec<(f64, Smoothed)> =
-            smooth().map(|(weight, term)| (weight, term.spectral.smoothed(&usable, &inside))).collect();
+        let smoothed: Vec<(f64, Smoothed)> = smooth()
+            .map(|(weight, term)| Ok((weight, term.spectral.smoothed(&usable, &inside)?)))
+            .collect::<Result<_>>()?;
         let local = |weights: &[f64]| {
             let mut sum = Local::zero(weights.len());
-            smoothed.iter().for_each(|(weight, smoothed)| sum.add(*weight, &smoothed.local(weights)));
-            sum
+            for (weight, smoothed) in &smoothed {
+                sum.add(*weight, &smoothed.local(weights)?);
+            }
+            Ok(sum)
         };
         let found = minimize_smooth(&form, bounds, &inside, &local)?;
-        let value = form.value(&found.weights)
-            + smooth().map(|(weight, term)| weight * term.spectral.varying(&found.weights)).sum::<f64>();
+        let mut value = form.value(&found.weights);
+        for (weight, term) in smooth() {
+            value += weight * term.spectral.varying(&found.weights)?;
+        }
         // What was minimised lies below the loss, so a bound below it is one below the loss; it can lie above by rounding
         // only, which is counted as well.
         let gap = (value - found.value).abs() + found.gap;
@@ -171,10 +187,10 @@ impl Program {
     }
 }
 
-fn spectral(arms: &RecordedArms, loss: &Loss, smooth: &Smooth) -> Result<Spectral> {
-    let sets: Vec<Rows<'_>> = arms.iter().map(|arm| arm.features.view()).collect();
+fn spectral(held: &HeldArms<'_>, loss: &Loss, smooth: &Smooth) -> Result<Spectral> {
+    let sets: Vec<Set<'_>> = held.sets();
     match smooth {
-        Smooth::Fid(reference) => Spectral::frechet(reference, &sets, loss.backend()),
-        Smooth::Vendi(order, kernel) => Spectral::vendi(*order, kernel, &sets, loss.backend()),
+        Smooth::Fid(reference) => Spectral::frechet(reference, &sets, loss.engine()),
+        Smooth::Vendi(order, kernel) => Spectral::vendi(*order, kernel, &sets, loss.engine()),
     }
 }

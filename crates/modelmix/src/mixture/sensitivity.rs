@@ -4,8 +4,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mixture, solve_plainly};
-use crate::arms::RecordedArms;
+use super::forms::HeldArms;
+use super::program::Program;
+use super::{Mixture, solve_program};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::simplex::Bounds;
@@ -104,14 +105,14 @@ pub struct SensitivityPoint {
 }
 
 pub(super) fn sensitivity(
-    arms: &RecordedArms,
+    held: &HeldArms<'_>,
     loss: &Loss,
     bounds: &Bounds,
     best: &Mixture,
     bandwidths: &Bandwidths,
 ) -> Result<SensitivityDocument> {
     let in_use = loss.bandwidth()?;
-    let solve = |other: &Loss| solve_plainly(arms, other, bounds);
+    let solve = |other: &Loss| solve_program(held.arms(), other, bounds, &Program::of(held, other, false)?);
     let points = match bandwidths {
         Bandwidths::Auto => (-STEPS..=STEPS)
             .map(|step| {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::forms::HeldArms;
 use super::front::{FrontDocument, front};
 use super::program::Program;
 use super::sensitivity::{Bandwidths, SensitivityDocument, sensitivity};
@@ -231,7 +232,8 @@ pub fn solve_asking(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, questions
     if questions.bandwidths.is_some() {
         loss.bandwidth()?;
     }
-    let program = Program::new(arms, loss, !questions.without_intervals)?;
+    let held = HeldArms::new(arms, loss.engine())?;
+    let program = Program::of(&held, loss, !questions.without_intervals)?;
     let mut best = if questions.without_intervals {
         solve_program(arms, loss, bounds, &program)?
     } else {
@@ -241,9 +243,9 @@ pub fn solve_asking(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, questions
     best.worth = Worth {
         subsets: questions.subsets.then(|| answer.subsets()).transpose()?,
         cheapest: questions.budget.as_ref().map(|budget| answer.cheapest(budget)).transpose()?,
-        front: questions.front.as_ref().map(|second| answer.front(arms, second)).transpose()?,
+        front: questions.front.as_ref().map(|second| answer.front(&held, second)).transpose()?,
         sensitivity: match &questions.bandwidths {
-            Some(bandwidths) => Some(sensitivity(arms, loss, bounds, &best, bandwidths)?),
+            Some(bandwidths) => Some(sensitivity(&held, loss, bounds, &best, bandwidths)?),
             None => None,
         },
     };
@@ -258,10 +260,10 @@ struct Answer<'a> {
 
 impl Answer<'_> {
     /// Loss and score of a mixture.
-    fn at(&self, weights: &[f64]) -> (f64, f64) {
-        let (value, terms) = self.program.at(weights);
+    fn at(&self, weights: &[f64]) -> Result<(f64, f64)> {
+        let (value, terms) = self.program.at(weights)?;
         let loss = value + self.program.constant();
-        (loss, score(&terms, loss))
+        Ok((loss, score(&terms, loss)))
     }
 
     /// The arms in use, and their shares.
@@ -274,18 +276,18 @@ impl Answer<'_> {
         let found: Vec<(usize, Solution, bool)> = if self.program.is_smooth() {
             self.eliminate()?
         } else {
-            let found = simplex::subsets(self.program.form(), self.bounds)?;
+            let found = simplex::subsets(self.program.form(), self.bounds, self.program.engine().stop())?;
             found.into_iter().map(|subset| (subset.size, subset.solution, subset.proved)).collect()
         };
         let gain = self.best.gain;
         let single = self.best.best_arm().loss;
         let document = |(size, solution, proved): (usize, Solution, bool)| {
             let (arms, weights) = self.used(&solution.weights);
-            let (loss, score) = self.at(&solution.weights);
+            let (loss, score) = self.at(&solution.weights)?;
             let gain_kept = (gain > 0.0).then(|| (single - loss) / gain);
-            SubsetDocument { size, arms, weights, loss, score, gain_kept, proved }
+            Ok(SubsetDocument { size, arms, weights, loss, score, gain_kept, proved })
         };
-        Ok(found.into_iter().map(document).collect())
+        found.into_iter().map(document).collect()
     }
 
     /// With smooth terms: from the best mixture, the arm that is missed least goes, one after another.
@@ -339,8 +341,8 @@ impl Answer<'_> {
         Ok(())
     }
 
-    fn front(&self, arms: &RecordedArms, second: &Loss) -> Result<FrontDocument> {
-        front(self.program, &Program::new(arms, second, false)?, second.objective(), self.bounds)
+    fn front(&self, held: &HeldArms<'_>, second: &Loss) -> Result<FrontDocument> {
+        front(self.program, &Program::of(held, second, false)?, second.objective(), self.bounds)
     }
 
     fn cheapest(&self, budget: &Budget) -> Result<CheapestDocument> {
@@ -351,10 +353,11 @@ impl Answer<'_> {
         let weights = self.best.weights();
         let prices = budget.prices();
         let limit = self.program.form().value(&weights) + within;
-        let found = simplex::cheapest(self.program.form(), self.bounds, &prices, limit)?.ok_or_else(|| {
+        let stop = self.program.engine().stop();
+        let found = simplex::cheapest(self.program.form(), self.bounds, &prices, limit, stop)?.ok_or_else(|| {
             Error::Program { problem: format!("no mixture is within {within} of the best; allow more") }
         })?;
-        let (loss, score) = self.at(&found.weights);
+        let (loss, score) = self.at(&found.weights)?;
         let (arms, shares) = self.used(&found.weights);
         Ok(CheapestDocument {
             arms,

@@ -103,19 +103,19 @@ impl Alarm {
     }
 
     /// What is watched of the samples of a batch, evaluated; nothing changes yet.
-    pub(super) fn evaluate(&self, batch: &Batch<'_>, loss: &Loss) -> Vec<Vec<Finding>> {
-        let kappa = |x: &[f32], y: &[f32]| {
+    pub(super) fn evaluate(&self, batch: &Batch<'_>, loss: &Loss) -> Result<Vec<Vec<Finding>>> {
+        let kappa = |x: &[f32], y: &[f32]| -> Result<Vec<f64>> {
             let mut values = Vec::new();
-            loss.kappa_rows(Rows::new(batch.width, x), Rows::new(batch.width, y), &mut values);
-            values
+            loss.kappa_rows(Rows::new(batch.width, x), Rows::new(batch.width, y), &mut values)?;
+            Ok(values)
         };
-        let of = |(watch, score): (&Watch, &Score)| {
+        let of = |(watch, score): (&Watch, &Score)| -> Result<Vec<Finding>> {
             let (mut first, mut seen) = (Cow::Borrowed(&watch.first), watch.seen);
             let mut findings = Vec::with_capacity(batch.len());
             for index in 0..batch.len() {
                 if seen == FIRST {
                     findings.push(Finding::Score(match score {
-                        Score::Kappa => kappa(batch.row(index), &first).iter().sum::<f64>() / FIRST as f64,
+                        Score::Kappa => kappa(batch.row(index), &first)?.iter().sum::<f64>() / FIRST as f64,
                         Score::Linear => batch.linear[index],
                     }));
                     continue;
@@ -125,13 +125,14 @@ impl Alarm {
                     Score::Linear => first.to_mut().push(batch.linear[index] as f32),
                 }
                 seen += 1;
-                let scores = (seen == FIRST).then(|| match score {
-                    Score::Kappa => among(&kappa(&first, &first), FIRST),
-                    Score::Linear => first.iter().map(|&value| f64::from(value)).collect(),
-                });
+                let scores = match score {
+                    _ if seen < FIRST => None,
+                    Score::Kappa => Some(among(&kappa(&first, &first)?, FIRST)),
+                    Score::Linear => Some(first.iter().map(|&value| f64::from(value)).collect()),
+                };
                 findings.push(Finding::First(scores));
             }
-            findings
+            Ok(findings)
         };
         self.watches[batch.arm].iter().zip(&self.scores).map(of).collect()
     }

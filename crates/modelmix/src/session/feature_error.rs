@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::samples::Samples;
 use super::stream::Stream;
+use crate::error::Result;
 use crate::features::Rows;
 use crate::loss::Loss;
 use crate::objective::Measure;
@@ -45,8 +46,8 @@ impl FeatureError {
         loss: &Loss,
         weights: &[f64],
         loss_of_mixture: f64,
-    ) -> Option<Self> {
-        let width = samples.width.filter(|_| stream.has_begun())?;
+    ) -> Result<Option<Self>> {
+        let Some(width) = samples.width.filter(|_| stream.has_begun()) else { return Ok(None) };
         let (statistics, arms) = (&samples.statistics, samples.statistics.arms());
         let share = ROWS_OF_ARM.min(ROWS / arms).max(2);
         let mut taken = vec![0; arms];
@@ -58,11 +59,11 @@ impl FeatureError {
             .collect();
         let group_of: Vec<usize> = rows.iter().map(|&row| statistics.arm_of()[row]).collect();
         let mut values = Vec::with_capacity(rows.len() * width);
-        rows.iter().for_each(|&row| values.extend(samples.held.row(row, width)));
+        rows.iter().for_each(|&row| values.extend(samples.held.row(row)));
         let view = Rows::new(width, &values);
         let mut exact = Vec::new();
-        loss.kappa_rows(view, view, &mut exact);
-        let mut differences = stream.map(loss, view).sums_toward(loss, &group_of, arms);
+        loss.kappa_rows(view, view, &mut exact)?;
+        let mut differences = stream.map(loss, view)?.sums_toward(loss, &group_of, arms);
         for (a, (kappa, differences)) in
             exact.chunks_exact(rows.len()).zip(differences.chunks_exact_mut(arms)).enumerate()
         {
@@ -116,7 +117,7 @@ impl FeatureError {
             })
             .sum();
         let slope = score_slope(loss, loss_of_mixture);
-        Some(Self {
+        Ok(Some(Self {
             features: stream.features(),
             stated: stream.cap.error,
             held: statistics.rows(),
@@ -127,7 +128,7 @@ impl FeatureError {
             loss_bias_error: bias_error,
             score_bias: slope.map(|slope| slope * bias),
             score_bias_error: slope.map(|slope| slope.abs() * bias_error),
-        })
+        }))
     }
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::event::{Answer, Asked, Decisions, Event, Known, Told};
 use super::observers::{Observed, counts_with};
 use super::pulls::PendingPull;
-use super::samples::Batch;
+use super::samples::{Batch, Refusal};
 use super::{KnownAs, Pull, Session, Values};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
@@ -204,7 +204,7 @@ impl<P: Policy> Session<P> {
             }
             Event::Told(Told { answer, decisions, .. }) | Event::Known(Known { answer, decisions, .. }) => {
                 let update = self.evaluate_answer(event, self.origin(event)?, answer, decisions)?;
-                Ok(self.commit(update))
+                self.commit(update)
             }
             Event::Abandoned { pull } => self.abandon(*pull).map(|()| Decisions::default()),
             Event::Forgotten { arm } => self.forget(*arm).map(|()| Decisions::default()),
@@ -271,7 +271,11 @@ impl<P: Policy> Session<P> {
         }
         let batch = match (given, self.source.loss()) {
             (Given::Features(width, values, scores), Some(_)) => {
-                self.evaluate_features(origin, (width, values), scores).map_err(refuse)?
+                match self.evaluate_features(origin, (width, values), scores) {
+                    Ok(batch) => batch,
+                    Err(Refusal::Samples(problem)) => return Err(refuse(problem)),
+                    Err(Refusal::Work(error)) => return Err(error),
+                }
             }
             (Given::Values(values), None) => self.evaluate_values(origin, values).map_err(refuse)?,
             (Given::Features(..), None) => {
@@ -283,7 +287,7 @@ impl<P: Policy> Session<P> {
         };
         let look = |_: &_| state.look(&batch);
         let (known, loss) = (origin.is_known(), self.source.loss());
-        let observed = state.observers.evaluate(&state.samples, &batch, known, loss, decided, look);
+        let observed = state.observers.evaluate(&state.samples, &batch, known, loss, decided, look)?;
         Ok(Update { origin, batch, observed })
     }
 
@@ -292,25 +296,29 @@ impl<P: Policy> Session<P> {
         origin: Origin,
         (found, values): (usize, &'a [f32]),
         scores: &Scores,
-    ) -> Result<Batch<'a>, String> {
-        let Some(loss) = self.source.loss() else { return Err("this session is on values".into()) };
+    ) -> Result<Batch<'a>, Refusal> {
+        let Some(loss) = self.source.loss() else { return Err(Refusal::Samples("this session is on values".into())) };
         let state = &self.state;
         if let Some(width) = state.samples.width.filter(|&width| width != found) {
-            return Err(format!(
-                "its features have {found} columns where {width} are expected; use the same encoder throughout"
-            ));
+            let problem =
+                format!("its features have {found} columns where {width} are expected; use the same encoder throughout");
+            return Err(Refusal::Samples(problem));
         }
         // What will be held is what is evaluated, in half precision too.
         let values = match state.samples.held.rounded(Rows::new(found, values)) {
             Some(rounded) if rounded.iter().any(|value| !value.is_finite()) => {
-                return Err("a feature is too large for half precision, which ends at 65,504; scale them down, or store them in single precision".into());
+                let problem = "a feature is too large for half precision, which ends at 65,504; scale them down, or store them in single precision";
+                return Err(Refusal::Samples(problem.into()));
             }
             Some(rounded) => Cow::Owned(rounded),
             None => Cow::Borrowed(values),
         };
         let rounded = Rows::new(found, &values);
         loss.check(rounded).map_err(|error| error.to_string())?;
-        let linear = loss.linear(origin.arm(), rounded, scores).map_err(|error| error.to_string())?;
+        let linear = loss.linear(origin.arm(), rounded, scores).map_err(|error| match error {
+            Error::Stopped | Error::Memory { .. } | Error::Device { .. } => Refusal::Work(error),
+            error => Refusal::Samples(error.to_string()),
+        })?;
         state.samples.evaluate(loss, origin.arm(), origin.is_collected(), (found, values), linear)
     }
 
@@ -330,16 +338,22 @@ impl<P: Policy> Session<P> {
         Ok(Batch::of_values(origin.arm(), origin.is_collected(), samples))
     }
 
-    /// Takes what was evaluated, and says what was decided on it. Nothing can stop or fail here.
-    pub(super) fn commit(&mut self, update: Update<'_>) -> Decisions {
+    /// Takes what was evaluated, and says what was decided on it. Making room is the last step that can fail.
+    ///
+    /// # Errors
+    /// No room for the samples. The session is then as it was before.
+    pub(super) fn commit(&mut self, update: Update<'_>) -> Result<Decisions> {
         let Update { origin, batch, observed } = update;
         let state = &mut self.state;
+        if let Some(loss) = self.source.loss() {
+            state.samples.make_room(loss, &batch)?;
+        }
         let counts = counts_with(&state.samples, &batch);
         state.samples.commit(&batch);
         if let Origin::Pull(pull) = origin {
             state.pulls.answer(pull);
         }
-        state.observers.commit(observed, &batch, state.pulls.answered, &counts)
+        Ok(state.observers.commit(observed, &batch, state.pulls.answered, &counts))
     }
 
     pub(super) fn check_arm(&self, what: &str, arm: usize) -> Result<()> {

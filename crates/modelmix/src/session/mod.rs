@@ -257,7 +257,7 @@ impl<P: Policy> Session<P> {
         let origin = Origin::Pull(self.state.pulls.find(pull)?);
         let given = Given::Features(features.width(), features.values(), scores);
         let update = self.evaluate(origin, given, &Decisions::default())?;
-        self.commit(update);
+        self.commit(update)?;
         Ok(())
     }
 
@@ -268,7 +268,7 @@ impl<P: Policy> Session<P> {
     pub fn tell_values(&mut self, pull: u64, samples: &[Values<'_>]) -> Result<()> {
         let origin = Origin::Pull(self.state.pulls.find(pull)?);
         let update = self.evaluate(origin, Given::Values(samples.to_vec()), &Decisions::default())?;
-        self.commit(update);
+        self.commit(update)?;
         Ok(())
     }
 
@@ -286,7 +286,7 @@ impl<P: Policy> Session<P> {
         self.check_arm("the arm of known samples", arm)?;
         let given = Given::Features(features.width(), features.values(), scores);
         let update = self.evaluate(Origin::Known(arm, known_as), given, &Decisions::default())?;
-        self.commit(update);
+        self.commit(update)?;
         Ok(())
     }
 
@@ -298,7 +298,7 @@ impl<P: Policy> Session<P> {
         self.check_arm("the arm of known samples", arm)?;
         let given = Given::Values(samples.to_vec());
         let update = self.evaluate(Origin::Known(arm, known_as), given, &Decisions::default())?;
-        self.commit(update);
+        self.commit(update)?;
         Ok(())
     }
 

@@ -90,23 +90,23 @@ impl Observers {
         loss: Option<&Loss>,
         decided: &Decisions,
         look: impl FnOnce(&Looks) -> Looked,
-    ) -> Observed {
+    ) -> Result<Observed> {
         let counts = counts_with(samples, batch);
         // A look while recorded samples of some arms are still to come would be wasted.
         let is_due = |looks: &&Looks| looks.is_due(&counts) && (!is_known || Looks::can_tell(&counts));
         let looked = self.looks.as_ref().filter(is_due);
         let book = self.book.as_ref().map(|book| book.after(samples, batch, is_known, decided.kept.as_deref()));
         let findings = match (&self.alarm, loss) {
-            (Some(alarm), Some(loss)) if !is_known => Some(alarm.evaluate(batch, loss)),
+            (Some(alarm), Some(loss)) if !is_known => Some(alarm.evaluate(batch, loss)?),
             _ => None,
         };
-        Observed {
+        Ok(Observed {
             book,
             findings,
             rang: decided.rang.clone(),
             looked: looked.map(|looks| decided.looked.clone().unwrap_or_else(|| look(looks))),
             is_known,
-        }
+        })
     }
 
     /// Takes what was found of a batch that was told in this round, and says what was decided. `counts` are with the batch.

@@ -161,7 +161,7 @@ impl SessionReport {
         };
         let feature_error = match (&session.source, samples.keeper.stream(), &best) {
             (Source::Features(loss), Some(stream), Some(best)) => {
-                FeatureError::new(samples, stream, loss, &best.weights, best.value)
+                FeatureError::new(samples, stream, loss, &best.weights, best.value)?
             }
             _ => None,
         };

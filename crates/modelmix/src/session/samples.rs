@@ -32,6 +32,26 @@ pub(super) struct Samples {
     pub(super) pool: Option<Box<Pool>>,
 }
 
+/// Why samples are not taken.
+pub(super) enum Refusal {
+    /// What is wrong with them, as a sentence.
+    Samples(String),
+    /// The work on them failed or was stopped.
+    Work(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Work(error)
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(problem: String) -> Self {
+        Self::Samples(problem)
+    }
+}
+
 /// New samples of one arm, with everything that takes work evaluated.
 pub(super) struct Batch<'a> {
     pub(super) arm: usize,
@@ -108,7 +128,7 @@ impl Samples {
     /// Evaluates samples by their features, as they will be held; f was evaluated before.
     ///
     /// # Errors
-    /// κ that is not finite, as a sentence.
+    /// κ that is not finite; what the engine fails with.
     pub(super) fn evaluate<'a>(
         &self,
         loss: &Loss,
@@ -116,19 +136,18 @@ impl Samples {
         is_collected: bool,
         (width, values): (usize, Cow<'a, [f32]>),
         linear: Vec<f64>,
-    ) -> Result<Batch<'a>, String> {
+    ) -> Result<Batch<'a>, Refusal> {
         let rows = Rows::new(width, &values);
         // All against those held at once, and then among themselves: tiles do for a batch what rows do for one sample.
         let (mut against_held, mut among) = (Vec::new(), Vec::new());
-        self.held.kappa(loss, rows, &mut against_held);
+        self.held.kappa(loss, rows, &mut against_held)?;
         if rows.len() > 1 {
-            loss.kappa_rows(rows, rows, &mut among);
+            loss.kappa_rows(rows, rows, &mut among)?;
         }
         let own: Vec<f64> = rows.iter().map(|row| loss.kappa_self(row)).collect();
         if !against_held.iter().chain(&among).chain(&own).chain(&linear).all(|value| value.is_finite()) {
-            return Err(
-                "κ or f of its features is not finite; they are too large for this kernel, so scale them down".into()
-            );
+            let problem = "κ or f of its features is not finite; they are too large for this kernel, so scale them down";
+            return Err(Refusal::Samples(problem.into()));
         }
         let (held, arms) = (self.statistics.rows(), self.statistics.arms());
         let kappa = if rows.len() == 1 {
@@ -145,7 +164,7 @@ impl Samples {
         let fades = is_collected && self.keeper.factor().is_some();
         let mut beyond = Vec::new();
         if let Some(stream) = self.keeper.stream().filter(|stream| stream.has_begun()) {
-            let mapped = stream.map(loss, rows);
+            let mapped = stream.map(loss, rows)?;
             let factor = self.keeper.factor().filter(|_| fades).unwrap_or(1.0);
             let mut scale = 1.0;
             for index in 0..rows.len() {
@@ -165,14 +184,14 @@ impl Samples {
             fades,
             departures: Departures::None,
         };
-        batch.departures = self.departures(loss, &batch);
+        batch.departures = self.departures(loss, &batch)?;
         Ok(batch)
     }
 
     /// Which rows leave when a batch is taken, with what must be evaluated for that.
-    fn departures(&self, loss: &Loss, batch: &Batch<'_>) -> Departures {
+    fn departures(&self, loss: &Loss, batch: &Batch<'_>) -> Result<Departures> {
         let (held, all) = (self.statistics.rows(), self.statistics.rows() + batch.len());
-        let Some(ages) = self.keeper.ages() else { return Departures::None };
+        let Some(ages) = self.keeper.ages() else { return Ok(Departures::None) };
         let arrivals = ages.arrivals(batch.len());
         let arm_of = |row: usize| if row < held { self.statistics.arm_of()[row] } else { batch.arm };
         let mut places: Vec<usize> = (0..all).collect();
@@ -195,11 +214,11 @@ impl Samples {
                     evicted.push((place, self.row(batch, row)));
                 }
                 if evicted.is_empty() {
-                    return Departures::None;
+                    return Ok(Departures::None);
                 }
                 let values: Vec<f32> = evicted.iter().flat_map(|(_, row)| row.iter().copied()).collect();
-                let mapped = stream.map(loss, Rows::new(batch.width, &values));
-                Departures::Evicted { rows: evicted, mapped }
+                let mapped = stream.map(loss, Rows::new(batch.width, &values))?;
+                Ok(Departures::Evicted { rows: evicted, mapped })
             }
             (Keeper::Window { samples, .. }, _) => {
                 let mut leaving = Vec::new();
@@ -209,13 +228,13 @@ impl Samples {
                     leaving.push((place, places.swap_remove(place), before));
                 }
                 if leaving.is_empty() {
-                    return Departures::None;
+                    return Ok(Departures::None);
                 }
                 // κ between rows held is evaluated again, for all that leave at once.
                 let of_held: Vec<usize> = leaving.iter().map(|(_, row, _)| *row).filter(|row| *row < held).collect();
-                let values: Vec<f32> = of_held.iter().flat_map(|&row| self.held.row(row, batch.width)).collect();
+                let values: Vec<f32> = of_held.iter().flat_map(|&row| self.held.row(row)).collect();
                 let mut kappa = Vec::new();
-                self.held.kappa(loss, Rows::new(batch.width, &values), &mut kappa);
+                self.held.kappa(loss, Rows::new(batch.width, &values), &mut kappa)?;
                 let between = |row: usize, other: usize| {
                     batch.kappa_between(held, row, other).unwrap_or_else(|| {
                         let at = of_held.iter().position(|&of| of == row);
@@ -226,16 +245,21 @@ impl Samples {
                     let own = |other: usize| if other == row { 0.0 } else { between(row, other) };
                     (place, before.into_iter().map(own).collect())
                 };
-                Departures::Removed(leaving.into_iter().map(removed).collect())
+                Ok(Departures::Removed(leaving.into_iter().map(removed).collect()))
             }
-            _ => Departures::None,
+            _ => Ok(Departures::None),
         }
     }
 
     /// A row held or of the batch, counted behind them.
     fn row(&self, batch: &Batch<'_>, row: usize) -> Vec<f32> {
         let held = self.statistics.rows();
-        if row < held { self.held.row(row, batch.width) } else { batch.row(row - held).to_vec() }
+        if row < held { self.held.row(row) } else { batch.row(row - held).to_vec() }
+    }
+
+    /// Gets ready to take a batch: the last step that can fail. Nothing that anybody can see changes.
+    pub(super) fn make_room(&mut self, loss: &Loss, batch: &Batch<'_>) -> Result<()> {
+        self.held.attach(loss.engine(), batch.width, batch.len())
     }
 
     /// Takes what was evaluated. Nothing can stop or fail here.
@@ -301,7 +325,7 @@ impl Samples {
         if let Some(pool) = &mut self.pool {
             pool.evict(place);
         }
-        self.drop_features(place, row.len());
+        self.drop_features(place);
     }
 
     fn remove(&mut self, place: usize, kappa: &[f64]) {
@@ -310,7 +334,7 @@ impl Samples {
             pool.remove(&self.statistics, place, kappa);
         }
         self.statistics.remove(place, kappa);
-        self.drop_features(place, self.width.unwrap_or(0));
+        self.drop_features(place);
         // Once the known samples have left the window, the pool is all samples again.
         if self.pool.as_ref().is_some_and(|pool| pool.is_all()) {
             self.pool = None;
@@ -332,12 +356,12 @@ impl Samples {
                 pool.drop_faded(&self.statistics, row);
             }
             self.statistics.drop_faded(row);
-            self.drop_features(row, self.width.unwrap_or(0));
+            self.drop_features(row);
         }
     }
 
-    fn drop_features(&mut self, row: usize, width: usize) {
-        self.held.swap_remove(row, width);
+    fn drop_features(&mut self, row: usize) {
+        self.held.swap_remove(row);
         if let Some(ages) = self.keeper.ages_mut() {
             ages.swap_remove(row);
         }
@@ -347,8 +371,8 @@ impl Samples {
     pub(super) fn forget(&mut self, arm: usize, terms: usize) {
         let arms = self.statistics.arms();
         let keep = self.statistics.forget(arm);
-        if let Some(width) = self.width.filter(|_| self.held.len() > 0) {
-            self.held.retain(&keep, width);
+        if self.held.len() > 0 {
+            self.held.retain(&keep);
         }
         if let Some(pool) = &mut self.pool {
             pool.forget(arm, &keep);
@@ -383,7 +407,7 @@ impl Samples {
 
     /// The features of the samples held, in the order told.
     pub(super) fn features(&self) -> Option<Features> {
-        let features = self.width.and_then(|width| self.held.features(width).ok())?;
+        let features = self.held.features()?;
         match self.keeper.ages() {
             Some(ages) => features.select(ages.order()).ok(),
             None => Some(features),
@@ -394,11 +418,8 @@ impl Samples {
     pub(super) fn check(&self, arms: usize, batch: usize, loss: Option<&Loss>) -> Result<()> {
         self.statistics.check()?;
         let rows = if loss.is_some() { self.statistics.rows() } else { 0 };
-        let values = self.width.unwrap_or(0).checked_mul(rows);
         let fits = self.statistics.arms() == arms
-            && values == Some(self.held.len())
-            && self.width != Some(0)
-            && self.held.is_finite()
+            && self.held.fits(rows, self.width)
             && self.keeper.fits(arms, batch, self.width, rows, loss)
             && self.pool.as_ref().is_none_or(|pool| pool.fits(&self.statistics));
         if fits { Ok(()) } else { Err(damaged("its samples do not fit each other")) }

@@ -1,121 +1,167 @@
-//! The features of the samples held, appended row after row, in single or half precision.
+//! The features of the samples held, appended row after row, in single or half precision. The rows lie in host memory, so that
+//! changing them cannot fail; an engine with memory of its own holds a mirror of them beside it.
 
 use half::f16;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::compute::{Engine, HostRows, HostSet, Resident, Set};
 use crate::error::Result;
-use crate::features::{Features, HalfRows, Rows};
+use crate::features::{Features, Rows};
 use crate::loss::Loss;
 
-/// How the features of told samples are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Storage {
-    /// As they are told: 4 bytes a value.
-    #[default]
-    Single,
-    /// Rounded to half precision: 2 bytes a value, so that a round reads half as much memory. Values from 6e-5 up are
-    /// rounded by 0.05% at most, smaller ones by 3e-8; the largest is 65,504.
-    Half,
+pub use crate::compute::Storage;
+
+/// Rows in the order in which they were pushed; the last one takes the place of a row that is removed.
+#[derive(Debug)]
+pub(super) struct Store {
+    storage: Storage,
+    /// The rows; `None` until their width is known.
+    rows: Option<HostSet>,
+    /// The same rows in the memory of a device. A mirror that fails is dropped, and made again by [`Store::attach`].
+    mirror: Option<Box<dyn Resident>>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// All values, row after row: what a snapshot has.
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Store {
+enum Values {
     Single(Vec<f32>),
     /// The bits of half-precision values.
     Half(Vec<u16>),
 }
 
+impl Clone for Store {
+    /// Of the rows alone: a copy makes a mirror of its own when it needs one.
+    fn clone(&self) -> Self {
+        Self { storage: self.storage, rows: self.rows.clone(), mirror: None }
+    }
+}
+
 impl Store {
     pub(super) fn new(storage: Storage) -> Self {
-        match storage {
-            Storage::Single => Store::Single(Vec::new()),
-            Storage::Half => Store::Half(Vec::new()),
-        }
+        Self { storage, rows: None, mirror: None }
     }
 
-    /// How many values are held.
+    /// Gets ready for `more` rows: all that can fail when rows are pushed. Changes nothing that anybody can see.
+    pub(super) fn attach(&mut self, engine: &Engine, width: usize, more: usize) -> Result<()> {
+        let rows = self.rows.get_or_insert_with(|| HostSet::empty(width, self.storage));
+        rows.reserve(more)?;
+        if self.mirror.is_none() {
+            let mut mirror = engine.empty(width, self.storage)?;
+            // The processor reads the rows where they are.
+            if mirror.host().is_none() {
+                mirror.append(Set::Resident(rows).rows()?.view())?;
+                self.mirror = Some(mirror);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows are held.
     pub(super) fn len(&self) -> usize {
-        match self {
-            Store::Single(values) => values.len(),
-            Store::Half(values) => values.len(),
+        self.rows.as_ref().map_or(0, Resident::len)
+    }
+
+    /// Whether rows have this width, and values that can be computed with.
+    pub(super) fn fits(&self, rows: usize, width: Option<usize>) -> bool {
+        match (&self.rows, width) {
+            (None, _) => rows == 0,
+            (Some(_), None) => false,
+            (Some(held), Some(width)) => held.width() == width && held.len() == rows && held.is_finite(),
         }
     }
 
-    pub(super) fn is_finite(&self) -> bool {
-        match self {
-            Store::Single(values) => values.iter().all(|value| value.is_finite()),
-            Store::Half(values) => values.iter().all(|&bits| f16::from_bits(bits).is_finite()),
-        }
-    }
-
-    /// Rows as they will be held; nothing where they are held as they are.
+    /// Rows as they will be held; `None` if they are held as they are.
     pub(super) fn rounded(&self, rows: Rows<'_>) -> Option<Vec<f32>> {
         let round = |&value: &f32| f16::from_f32(value).to_f32();
-        matches!(self, Store::Half(_)).then(|| rows.iter().flatten().map(round).collect())
+        (self.storage == Storage::Half).then(|| rows.values().iter().map(round).collect())
     }
 
     /// κ of new rows against all rows held, new row after new row.
-    pub(super) fn kappa(&self, loss: &Loss, rows: Rows<'_>, out: &mut Vec<f64>) {
-        match self {
-            Store::Single(values) => loss.kappa_rows(rows, Rows::new(rows.width(), values), out),
-            Store::Half(values) => loss.kappa_rows_half(rows, HalfRows::new(rows.width(), values), out),
+    pub(super) fn kappa(&self, loss: &Loss, rows: Rows<'_>, out: &mut Vec<f64>) -> Result<()> {
+        match (&self.mirror, &self.rows) {
+            (Some(mirror), _) => loss.kappa_rows(rows, &**mirror, out),
+            (None, Some(held)) => loss.kappa_rows(rows, Set::Resident(held), out),
+            (None, None) => {
+                out.clear();
+                Ok(())
+            }
         }
     }
 
+    /// Adds a row; [`Store::attach`] made room for it.
     pub(super) fn push(&mut self, row: &[f32]) {
-        match self {
-            Store::Single(values) => values.extend_from_slice(row),
-            Store::Half(values) => values.extend(row.iter().map(|&value| f16::from_f32(value).to_bits())),
-        }
+        let row = Rows::new(row.len(), row);
+        self.change(|rows| rows.append(row));
     }
 
     /// A row, as it is held.
-    pub(super) fn row(&self, row: usize, width: usize) -> Vec<f32> {
-        let range = row * width..(row + 1) * width;
-        match self {
-            Store::Single(values) => values[range].to_vec(),
-            Store::Half(values) => values[range].iter().map(|&bits| f16::from_bits(bits).to_f32()).collect(),
+    pub(super) fn row(&self, row: usize) -> Vec<f32> {
+        match self.rows.as_ref().and_then(Resident::host) {
+            Some(HostRows::Single(rows)) => rows.row(row).to_vec(),
+            Some(HostRows::Half(rows)) => rows.row(row).iter().map(|&bits| f16::from_bits(bits).to_f32()).collect(),
+            None => Vec::new(),
         }
     }
 
     /// Drops a row; the last one takes its place.
-    pub(super) fn swap_remove(&mut self, row: usize, width: usize) {
-        fn take<T: Copy>(values: &mut Vec<T>, row: usize, width: usize) {
-            let last = values.len() - width;
-            values.copy_within(last.., row * width);
-            values.truncate(last);
-        }
-        match self {
-            Store::Single(values) => take(values, row, width),
-            Store::Half(values) => take(values, row, width),
-        }
+    pub(super) fn swap_remove(&mut self, row: usize) {
+        self.change(|rows| rows.swap_remove(row));
     }
 
     /// Keeps the rows that stay, in their order.
-    pub(super) fn retain(&mut self, keep: &[bool], width: usize) {
-        fn stay<T: Copy>(values: &mut Vec<T>, keep: &[bool], width: usize) {
-            *values = values
-                .chunks_exact(width)
-                .zip(keep)
-                .filter(|(_, keep)| **keep)
-                .flat_map(|(row, _)| row)
-                .copied()
-                .collect();
+    pub(super) fn retain(&mut self, keep: &[bool]) {
+        self.change(|rows| rows.retain(keep));
+    }
+
+    fn change(&mut self, change: impl Fn(&mut dyn Resident) -> Result<()>) {
+        if let Some(rows) = &mut self.rows {
+            change(rows).expect("rows in host memory change in room that was reserved");
         }
-        match self {
-            Store::Single(values) => stay(values, keep, width),
-            Store::Half(values) => stay(values, keep, width),
+        if self.mirror.as_deref_mut().is_some_and(|mirror| change(mirror).is_err()) {
+            self.mirror = None;
         }
     }
 
-    pub(super) fn features(&self, width: usize) -> Result<Features> {
-        match self {
-            Store::Single(values) => Features::new(width, values.clone()),
-            Store::Half(values) => {
-                Features::new(width, values.iter().map(|&bits| f16::from_bits(bits).to_f32()).collect())
-            }
-        }
+    /// All rows in single precision; `None` before the first.
+    pub(super) fn features(&self) -> Option<Features> {
+        let rows = self.rows.as_ref().filter(|rows| !rows.is_empty())?;
+        Features::new(rows.width(), rows.read(0..rows.len()).ok()?).ok()
+    }
+}
+
+/// A snapshot has the width beside the values.
+impl Serialize for Store {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let values = match (self.rows.as_ref().and_then(Resident::host), self.storage) {
+            (Some(HostRows::Single(rows)), _) => Values::Single(rows.values().to_vec()),
+            (Some(HostRows::Half(rows)), _) => Values::Half(rows.values().to_vec()),
+            (None, Storage::Single) => Values::Single(Vec::new()),
+            (None, Storage::Half) => Values::Half(Vec::new()),
+        };
+        (self.rows.as_ref().map(Resident::width), values).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Store {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (width, values) = <(Option<usize>, Values)>::deserialize(deserializer)?;
+        let storage = match values {
+            Values::Single(_) => Storage::Single,
+            Values::Half(_) => Storage::Half,
+        };
+        let length = match &values {
+            Values::Single(values) => values.len(),
+            Values::Half(values) => values.len(),
+        };
+        let rows = match width {
+            None if length == 0 => None,
+            Some(width) if width > 0 && length.is_multiple_of(width) => Some(match values {
+                Values::Single(values) => HostSet::of_single(width, values),
+                Values::Half(values) => HostSet::of_half(width, values),
+            }),
+            _ => return Err(serde::de::Error::custom("rows whose values do not fit their width")),
+        };
+        Ok(Self { storage, rows, mirror: None })
     }
 }

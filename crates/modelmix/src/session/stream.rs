@@ -104,13 +104,14 @@ impl Stream {
     }
 
     /// φ of rows, for every quadratic term.
-    pub(super) fn map(&self, loss: &Loss, rows: Rows<'_>) -> Mapped {
+    pub(super) fn map(&self, loss: &Loss, rows: Rows<'_>) -> Result<Mapped> {
         let centre: &[f32] = if self.has_begun() { &self.centre } else { rows.row(0) };
         let centred: Vec<f32> =
             rows.iter().flat_map(|row| row.iter().zip(centre).map(|(value, centre)| value - centre)).collect();
         let centred = Rows::new(rows.width(), &centred);
-        let values = self.maps(loss, rows.width()).iter().map(|map| map.map(loss.backend(), centred)).collect();
-        Mapped { rows: rows.len(), values }
+        let maps = self.maps(loss, rows.width());
+        let values = maps.iter().map(|map| map.map(loss.engine(), centred)).collect::<Result<_>>()?;
+        Ok(Mapped { rows: rows.len(), values })
     }
 
     /// Σκ̂ between one of the mapped rows and the evicted samples, which count `scale` times what they do now.

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use super::subsets::{FEW, eliminate, support};
 use super::{Bounds, DUST, Solution, Solver, swept};
-use crate::compute::check_stopped;
+use crate::compute::Stop;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
@@ -74,22 +74,28 @@ pub struct Bargain {
 /// gap says how much cheaper another could be.
 ///
 /// ```
-/// use modelmix::{Quadratic, simplex::{self, Bounds, Prices}};
+/// use modelmix::{Quadratic, compute::Stop, simplex::{self, Bounds, Prices}};
 /// // of two arms that are alike, the one without a fee will do
 /// let form = Quadratic::new(vec![1.0, 0.2, 0.2, 0.2, 1.0, 0.99, 0.2, 0.99, 1.0], vec![0.0; 3])?;
 /// let prices = Prices { fees: vec![0.0, 0.0, 5.0], costs: vec![1.0, 1.0, 1.0] };
-/// let found = simplex::cheapest(&form, &Bounds::simplex(3), &prices, 0.601)?.expect("half of each has 0.6");
+/// let found = simplex::cheapest(&form, &Bounds::simplex(3), &prices, 0.601, &Stop::new())?.expect("half of each has 0.6");
 /// assert_eq!(found.weights[2], 0.0);
 /// # Ok::<(), modelmix::Error>(())
 /// ```
 ///
 /// # Errors
-/// Prices for another number of arms, a negative fee, as [`super::minimize`].
-pub fn cheapest(form: &Quadratic, bounds: &Bounds, prices: &Prices, limit: f64) -> Result<Option<Bargain>> {
+/// Prices for another number of arms, a negative fee, as [`super::minimize`], and if it is stopped.
+pub fn cheapest(
+    form: &Quadratic,
+    bounds: &Bounds,
+    prices: &Prices,
+    limit: f64,
+    stop: &Stop,
+) -> Result<Option<Bargain>> {
     let arms = form.arms();
     bounds.check(arms)?;
     prices.check(arms)?;
-    let mut search = Search { form, bounds, prices, limit, best: None };
+    let mut search = Search { form, bounds, prices, limit, stop, best: None };
     let whole = super::minimize(form, bounds)?;
     if whole.value <= limit {
         search.offer(swept(whole.weights, bounds));
@@ -141,6 +147,7 @@ struct Search<'a> {
     bounds: &'a Bounds,
     prices: &'a Prices,
     limit: f64,
+    stop: &'a Stop,
     best: Option<Bargain>,
 }
 
@@ -175,7 +182,7 @@ impl Search<'_> {
             self.prices.costs[arm] + open
         };
         let prices: Vec<f64> = (0..allowed.len()).map(|arm| if allowed[arm] { price(arm) } else { 0.0 }).collect();
-        let Some(found) = within(self.form, &bounds, &prices, self.limit)? else { return Ok(None) };
+        let Some(found) = self.within(&bounds, &prices)? else { return Ok(None) };
         let paid: f64 = self.prices.fees.iter().zip(&forced).filter(|(_, forced)| **forced).map(|(fee, _)| fee).sum();
         let missing = |arm: usize| self.prices.fees[arm] * (1.0 - found.weights[arm] / self.bounds.caps()[arm]);
         let open = (0..allowed.len())
@@ -186,17 +193,23 @@ impl Search<'_> {
         Ok(Some(Node { bound: paid + found.bound, allowed, forced, open }))
     }
 
+    /// [`within`] the limit, unless the search is stopped.
+    fn within(&self, bounds: &Bounds, prices: &[f64]) -> Result<Option<Within>> {
+        self.stop.check()?;
+        within(self.form, bounds, prices, self.limit)
+    }
+
     /// Offers the cheapest mixture of these arms; whether it was taken.
     fn buy(&mut self, arms: &[bool]) -> Result<bool> {
         let Some(bounds) = self.bounds.only(arms) else { return Ok(false) };
-        let found = within(self.form, &bounds, &self.prices.costs, self.limit)?;
+        let found = self.within(&bounds, &self.prices.costs)?;
         Ok(found.is_some_and(|found| self.offer(found.weights)))
     }
 
     /// Where there are too many sets for a proof, a good guess: the best few arms that are good enough, and then without one
     /// of them, or with another in its place, as long as that is cheaper.
     fn guess(&mut self) -> Result<()> {
-        for found in eliminate(self.form, self.bounds)?.into_iter().flatten() {
+        for found in eliminate(self.form, self.bounds, self.stop)?.into_iter().flatten() {
             self.buy(&support(&found.weights))?;
         }
         for _ in 0..MOST_EXCHANGES {
@@ -252,7 +265,6 @@ struct Within {
 /// says how far from the optimum that can be. Where both have the same arms the path between is the segment, so that the
 /// search ends there.
 fn within(form: &Quadratic, bounds: &Bounds, prices: &[f64], limit: f64) -> Result<Option<Within>> {
-    check_stopped();
     let mut solver = Solver::default();
     let best = solver.solve(form, bounds)?;
     let size = form.quadratic().iter().chain(form.linear()).fold(0.0f64, |size, value| size.max(value.abs()));

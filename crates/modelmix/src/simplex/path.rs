@@ -36,7 +36,7 @@ pub(crate) trait Pair {
     fn minimize(&mut self, shares: [f64; 2], start: &[f64]) -> Result<Solution>;
 
     /// A and B.
-    fn values(&self, weights: &[f64]) -> [f64; 2];
+    fn values(&self, weights: &[f64]) -> Result<[f64; 2]>;
 
     /// Whether the path is made of straight pieces.
     fn is_straight(&self) -> bool;
@@ -86,8 +86,8 @@ impl Pair for Forms<'_> {
         self.solver.solve(&sum, self.bounds)
     }
 
-    fn values(&self, weights: &[f64]) -> [f64; 2] {
-        self.forms.map(|form| form.value(weights))
+    fn values(&self, weights: &[f64]) -> Result<[f64; 2]> {
+        Ok(self.forms.map(|form| form.value(weights)))
     }
 
     fn is_straight(&self) -> bool {
@@ -110,7 +110,7 @@ struct Point {
 pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint>> {
     let even = vec![1.0 / bounds.caps().len() as f64; bounds.caps().len()];
     let ends = [end(pair, [1.0, 0.0], &even)?, end(pair, [0.0, 1.0], &even)?];
-    let values = [pair.values(&ends[0]), pair.values(&ends[1])];
+    let values = [pair.values(&ends[0])?, pair.values(&ends[1])?];
     let ranges = [values[1][0] - values[0][0], values[0][1] - values[1][1]];
     let size = |at: usize| values[0][at].abs().max(values[1][at].abs()).max(f64::MIN_POSITIVE);
     let point = |end: usize| Point { theta: end as f64, weights: ends[end].clone(), values: values[end] };
@@ -123,7 +123,7 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
     let mut search = Search { pair, bounds, ranges, points: vec![point(0)] };
     if straight {
         search.turns(&point(0), &point(1), 0)?;
-        search.fill();
+        search.fill()?;
     } else {
         search.points.push(point(1));
         search.follow()?;
@@ -147,7 +147,7 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
 fn end(pair: &mut dyn Pair, shares: [f64; 2], start: &[f64]) -> Result<Vec<f64>> {
     let best = pair.minimize(shares, start)?.weights;
     let other = pair.minimize(shares.map(|share| 1.0 - share), start)?.weights;
-    let (here, there) = (pair.values(&best), pair.values(&other));
+    let (here, there) = (pair.values(&best)?, pair.values(&other)?);
     let one = usize::from(shares[1] > 0.0);
     let ratio = (there[one] - here[one]) / (here[1 - one] - there[1 - one]);
     let hint = if ratio.is_finite() && ratio > 0.0 { TIE * ratio } else { TIE };
@@ -155,7 +155,7 @@ fn end(pair: &mut dyn Pair, shares: [f64; 2], start: &[f64]) -> Result<Vec<f64>>
     hinted[one] = 1.0;
     let tied = pair.minimize(hinted, &best)?.weights;
     let moved = best.iter().zip(&tied).fold(0.0f64, |most, (a, b)| most.max((a - b).abs()));
-    let better = pair.values(&tied)[1 - one] < here[1 - one];
+    let better = pair.values(&tied)?[1 - one] < here[1 - one];
     Ok(if moved > 1e-4 && better { tied } else { best })
 }
 
@@ -181,7 +181,7 @@ impl Search<'_> {
     fn at(&mut self, theta: f64, start: &[f64]) -> Result<Point> {
         let shares = [(1.0 - theta) / self.ranges[0], theta / self.ranges[1]];
         let weights = self.pair.minimize(shares, start)?.weights;
-        Ok(Point { theta, values: self.pair.values(&weights), weights })
+        Ok(Point { theta, values: self.pair.values(&weights)?, weights })
     }
 
     /// The largest difference of two points, in shares of the ranges.
@@ -214,13 +214,13 @@ impl Search<'_> {
     }
 
     /// Puts points on straight pieces, so near to each other that a line through them shows the bend of A and B.
-    fn fill(&mut self) {
+    fn fill(&mut self) -> Result<()> {
         let turns = std::mem::take(&mut self.points);
         // Where B is linear, weights are linear in λ, else in 1/λ.
         let middle: Vec<f64> =
             turns[0].weights.iter().zip(&turns[turns.len() - 1].weights).map(|(a, b)| 0.5 * (a + b)).collect();
         let (from, to) = (turns[0].values[1], turns[turns.len() - 1].values[1]);
-        let in_odds = (self.pair.values(&middle)[1] - 0.5 * (from + to)).abs() <= 1e-12 * self.ranges[1];
+        let in_odds = (self.pair.values(&middle)?[1] - 0.5 * (from + to)).abs() <= 1e-12 * self.ranges[1];
         let odds = |theta: f64| if in_odds { theta / (1.0 - theta) } else { (1.0 - theta) / theta };
         for pair in turns.windows(2) {
             let (left, right) = (&pair[0], &pair[1]);
@@ -233,10 +233,11 @@ impl Search<'_> {
                     left.weights.iter().zip(&right.weights).map(|(a, b)| a + share * (b - a)).collect();
                 let odds = from + share * (to - from);
                 let theta = if in_odds { odds / (1.0 + odds) } else { 1.0 / (1.0 + odds) };
-                self.points.push(Point { theta, values: self.pair.values(&weights), weights });
+                self.points.push(Point { theta, values: self.pair.values(&weights)?, weights });
             }
         }
         self.points.extend(turns.last().cloned());
+        Ok(())
     }
 
     /// Puts points where the path bends or arms come and go, where that is needed most first.

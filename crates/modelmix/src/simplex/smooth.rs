@@ -2,7 +2,6 @@
 //! minimises exactly within the bounds. What φ is, and its derivatives, are left to the caller.
 
 use super::{Bounds, Solution, Solver};
-use crate::compute::check_stopped;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
@@ -93,12 +92,12 @@ impl Local {
 /// use modelmix::{Quadratic, simplex::{self, Bounds, Local}};
 /// // Σα ln α + fᵀα, whose minimum is the softmax of −f
 /// let form = Quadratic::new(vec![0.0; 4], vec![0.0, 3.0f64.ln()])?;
-/// let entropy = |weights: &[f64]| Local {
+/// let entropy = |weights: &[f64]| Ok(Local {
 ///     value: weights.iter().map(|a| a * a.ln()).sum(),
 ///     gradient: weights.iter().map(|a| a.ln() + 1.0).collect(),
 ///     curvature: vec![1.0 / weights[0], 0.0, 0.0, 1.0 / weights[1]],
 ///     scale: 1.0,
-/// };
+/// });
 /// let best = simplex::minimize_smooth(&form, &Bounds::simplex(2), &[0.5, 0.5], &entropy)?;
 /// assert!((best.weights[0] - 0.75).abs() < 1e-9 && best.gap < 1e-11);
 /// # Ok::<(), modelmix::Error>(())
@@ -106,21 +105,20 @@ impl Local {
 ///
 /// # Errors
 /// Bounds that no mixture fits, a function that is not finite where the search starts, curvature that is not positive
-/// semidefinite.
+/// semidefinite; what `smooth` fails with, such as a stop.
 pub fn minimize_smooth(
     form: &Quadratic,
     bounds: &Bounds,
     start: &[f64],
-    smooth: &dyn Fn(&[f64]) -> Local,
+    smooth: &dyn Fn(&[f64]) -> Result<Local>,
 ) -> Result<Solution> {
-    let at = |weights: &[f64]| {
-        check_stopped();
-        let mut here = smooth(weights);
+    let at = |weights: &[f64]| -> Result<Local> {
+        let mut here = smooth(weights)?;
         here.add_form(form, weights);
-        here
+        Ok(here)
     };
     let mut weights = bounds.nearest(start)?;
-    let mut here = at(&weights);
+    let mut here = at(&weights)?;
     if !here.is_finite() {
         return Err(Error::Program {
             problem: "the loss is not finite at the mixture where the search starts; scale the features".into(),
@@ -133,7 +131,7 @@ pub fn minimize_smooth(
     while gap > TOLERANCE * here.scale && iterations < MOST_STEPS {
         iterations += 1;
         let target = Solver::default().solve(&here.model(&weights), bounds)?.weights;
-        let Some((step, next)) = step(&weights, &target, &here, bounds, &at) else { break };
+        let Some((step, next)) = step(&weights, &target, &here, bounds, &at)? else { break };
         let own = next.gap(&step, bounds);
         bound = bound.max(next.value - own);
         // Where the value does not fall any more, rounding decides the steps, and the gap says whether they still help.
@@ -158,8 +156,8 @@ fn step(
     target: &[f64],
     here: &Local,
     bounds: &Bounds,
-    at: &dyn Fn(&[f64]) -> Local,
-) -> Option<(Vec<f64>, Local)> {
+    at: &dyn Fn(&[f64]) -> Result<Local>,
+) -> Result<Option<(Vec<f64>, Local)>> {
     let direction: Vec<f64> = target.iter().zip(weights).map(|(target, weight)| target - weight).collect();
     let slope = dot(&here.gradient, &direction);
     let rounding = 16.0 * f64::EPSILON * here.scale;
@@ -174,17 +172,17 @@ fn step(
             let limits = bounds.floors.iter().zip(&bounds.caps);
             inside.zip(limits).map(|(weight, (floor, cap))| weight.clamp(*floor, *cap)).collect()
         };
-        let next = at(&trial);
+        let next = at(&trial)?;
         if next.is_finite()
             && next.value <= here.value + DECREASE * length * slope + rounding
             && dot(&next.gradient, &direction) <= OVERSHOOT * slope.abs() + rounding
         {
-            return Some((trial, next));
+            return Ok(Some((trial, next)));
         }
         length *= 0.5;
         // A step that promises less than the value's rounding cannot be told from none.
         if length * slope.abs() <= f64::EPSILON * here.scale {
-            return None;
+            return Ok(None);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! and exchanged while that helps, and branch and bound proves that nothing better was missed, as far as it gets.
 
 use super::{Bounds, Solution, Solver, swept};
-use crate::compute::check_stopped;
+use crate::compute::Stop;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
@@ -32,10 +32,10 @@ pub struct Subset {
 /// With up to 12 arms the answer is certain; beyond, each says whether it is.
 ///
 /// ```
-/// use modelmix::{Quadratic, simplex::{self, Bounds}};
+/// use modelmix::{Quadratic, compute::Stop, simplex::{self, Bounds}};
 /// // the third arm is between the others: alone the best, and of no use beside them
 /// let form = Quadratic::new(vec![1.0, 0.0, 0.6, 0.0, 1.0, 0.6, 0.6, 0.6, 0.8], vec![0.0; 3])?;
-/// let best = simplex::subsets(&form, &Bounds::simplex(3))?;
+/// let best = simplex::subsets(&form, &Bounds::simplex(3), &Stop::new())?;
 /// assert_eq!(best[0].solution.weights, [0.0, 0.0, 1.0]);
 /// assert_eq!(best[1].solution.weights[2], 0.0);
 /// assert_eq!(best.len(), 2);
@@ -43,9 +43,9 @@ pub struct Subset {
 /// ```
 ///
 /// # Errors
-/// As [`super::minimize`].
-pub fn subsets(form: &Quadratic, bounds: &Bounds) -> Result<Vec<Subset>> {
-    let mut search = Search::new(form, bounds);
+/// As [`super::minimize`], and if it is stopped.
+pub fn subsets(form: &Quadratic, bounds: &Bounds, stop: &Stop) -> Result<Vec<Subset>> {
+    let mut search = Search::new(form, bounds, stop);
     let mut found = search.eliminate()?;
     let forced: Vec<bool> = bounds.floors().iter().map(|&floor| floor > 0.0).collect();
     let most = found.len() - 1;
@@ -67,9 +67,9 @@ pub fn subsets(form: &Quadratic, bounds: &Bounds) -> Result<Vec<Subset>> {
 /// The same by elimination and exchange alone, without a proof. At place k is the best mixture found of at most k arms.
 ///
 /// # Errors
-/// As [`super::minimize`].
-pub fn eliminate(form: &Quadratic, bounds: &Bounds) -> Result<Vec<Option<Solution>>> {
-    Search::new(form, bounds).eliminate()
+/// As [`super::minimize`], and if it is stopped.
+pub fn eliminate(form: &Quadratic, bounds: &Bounds, stop: &Stop) -> Result<Vec<Option<Solution>>> {
+    Search::new(form, bounds, stop).eliminate()
 }
 
 /// Which arms have weight.
@@ -84,19 +84,20 @@ fn count(arms: &[bool]) -> usize {
 struct Search<'a> {
     form: &'a Quadratic,
     bounds: &'a Bounds,
+    stop: &'a Stop,
     solver: Solver,
     tolerance: f64,
 }
 
 impl<'a> Search<'a> {
-    fn new(form: &'a Quadratic, bounds: &'a Bounds) -> Self {
+    fn new(form: &'a Quadratic, bounds: &'a Bounds, stop: &'a Stop) -> Self {
         let size = form.quadratic().iter().chain(form.linear()).fold(0.0f64, |size, value| size.max(value.abs()));
-        Self { form, bounds, solver: Solver::default(), tolerance: TOLERANCE * size }
+        Self { form, bounds, stop, solver: Solver::default(), tolerance: TOLERANCE * size }
     }
 
     /// The best mixture of these arms, searched from that of others; nothing where the bounds leave none.
     fn solve(&mut self, allowed: &[bool], near: &[f64]) -> Result<Option<Solution>> {
-        check_stopped();
+        self.stop.check()?;
         let Some(bounds) = self.bounds.only(allowed) else { return Ok(None) };
         let kept = || near.iter().zip(allowed).filter(|(_, allowed)| **allowed).map(|(weight, _)| weight);
         let total: f64 = kept().sum();

@@ -120,8 +120,9 @@ pub fn simulate_watched(
         .map(|(index, arm)| loss.linear(index, arm.features.view(), &arm.scores))
         .collect::<Result<Vec<_>>>()?;
     // Threads go to runs, not to the sums within one.
-    let loss = loss.clone().on_one_thread();
-    let pool = (!simulation.is_on_features() && simulation.wants_pool(arms)).then(|| Pool::new(arms, &loss, threads));
+    let loss = loss.serial();
+    let wants_pool = !simulation.is_on_features() && simulation.wants_pool(arms);
+    let pool = wants_pool.then(|| Pool::new(arms, &loss, threads)).transpose()?;
     let own = arms.iter().map(|arm| arm.features.view().iter().map(|row| loss.kappa_self(row)).collect()).collect();
     let recorded = Recorded { arms, loss: &loss, linear, own, pool };
     let jobs: Vec<(&PolicySpec, u64)> = simulation
@@ -129,14 +130,12 @@ pub fn simulate_watched(
         .iter()
         .flat_map(|policy| (0..simulation.seeds as u64).map(move |seed| (policy, simulation.seed.wrapping_add(seed))))
         .collect();
-    let traces = parallel(threads, jobs.len(), |job| {
+    let traces = parallel(threads, loss.engine().stop(), jobs.len(), |job| {
         let (policy, seed) = jobs[job];
         let trace = run(&recorded, &truth, simulation, policy, seed);
         done();
         trace
-    })
-    .into_iter()
-    .collect::<Result<Vec<Trace>>>()?;
+    })?;
     let reports = simulation
         .policies
         .iter()
@@ -157,7 +156,7 @@ pub fn simulate_watched(
         },
         optimum: Optimum { weights: truth.weights, loss: truth.optimal + truth.constant },
         gain: truth.gain,
-        known: simulation.known,
+        known: Some(simulation.known).filter(|&known| known > 0),
         until: simulation.until,
         select: is_selective.then_some(simulation.select),
         note: is_selective.then(|| SELECTION_NOTE.into()),

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use super::source::{Source, Tape};
 use super::{Recorded, SHARES_OF_GAIN, SimulatedFeatures, Simulation, Truth, stop};
-use crate::compute::check_stopped;
 use crate::error::{Error, Result};
 use crate::loss::Scores;
 use crate::policy::PolicySpec;
@@ -57,12 +56,14 @@ impl Recorded<'_> {
 }
 
 /// The next samples of an arm; `None` if it has run dry.
-fn draw(source: &mut Source<'_>, on_features: bool, arm: usize, count: usize) -> Option<Drawn> {
-    let next = |_| {
-        let (row, kappa) = if on_features { source.next_row(arm)? } else { source.next(arm)? };
-        Some((row, kappa.to_vec()))
-    };
-    (0..count).map(next).collect()
+fn draw(source: &mut Source<'_>, on_features: bool, arm: usize, count: usize) -> Result<Option<Drawn>> {
+    let mut drawn = Vec::with_capacity(count);
+    for _ in 0..count {
+        let next = if on_features { source.next_row(arm) } else { source.next(arm)? };
+        let Some((row, kappa)) = next else { return Ok(None) };
+        drawn.push((row, kappa.to_vec()));
+    }
+    Ok(Some(drawn))
 }
 
 fn ran_dry(recorded: &Recorded<'_>, arm: usize, spec: &PolicySpec, round: usize, seed: u64) -> Error {
@@ -118,7 +119,7 @@ pub(super) fn run(
     let tape = |arm: usize| Tape::new(seed, arm, recorded.arms[arm].features.len(), simulation.replacement);
     let mut source = Source::new(recorded.arms, recorded.loss, (0..arms).map(tape).collect(), recorded.pool.as_ref());
     for arm in 0..arms {
-        let samples = draw(&mut source, on_features, arm, simulation.known)
+        let samples = draw(&mut source, on_features, arm, simulation.known)?
             .ok_or_else(|| ran_dry(recorded, arm, spec, 0, seed))?;
         recorded.give(arm, &samples, on_features, Giving::Known, &mut session)?;
     }
@@ -137,12 +138,12 @@ pub(super) fn run(
     trace.stopped = stop::of(&session, truth, simulation.until).map(|is_wrong| (0, is_wrong));
     let mut in_flight = VecDeque::new();
     for round in 1..=simulation.rounds {
-        check_stopped();
+        recorded.loss.engine().check()?;
         while in_flight.len() < simulation.in_flight && round + in_flight.len() <= simulation.rounds {
             in_flight.push_back(session.ask()?);
         }
         let pull = in_flight.pop_front().expect("a round always has a pull in flight");
-        let samples = draw(&mut source, on_features, pull.index, pull.count)
+        let samples = draw(&mut source, on_features, pull.index, pull.count)?
             .ok_or_else(|| ran_dry(recorded, pull.index, spec, round, seed))?;
         recorded.give(pull.index, &samples, on_features, Giving::Answer(pull.id), &mut session)?;
         trace.look(&session, truth, round, checkpoints.get(trace.loss.len()) == Some(&round));

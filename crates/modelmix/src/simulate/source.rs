@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::arms::RecordedArms;
 use crate::compute::parallel;
+use crate::error::Result;
 use crate::features::Rows;
 use crate::loss::Loss;
 use crate::random::Random;
@@ -54,7 +55,7 @@ impl Pool {
         samples.saturating_mul(samples).saturating_mul(size_of::<f32>())
     }
 
-    pub(super) fn new(arms: &RecordedArms, loss: &Loss, threads: usize) -> Self {
+    pub(super) fn new(arms: &RecordedArms, loss: &Loss, threads: usize) -> Result<Self> {
         let mut starts = vec![0];
         let mut stripes = Vec::new();
         for arm in arms {
@@ -66,19 +67,19 @@ impl Pool {
             );
             starts.push(starts[starts.len() - 1] + samples);
         }
-        let rows = parallel(threads, stripes.len(), |index| {
+        let rows = parallel(threads, loss.engine().stop(), stripes.len(), |index| {
             let stripe = stripes[index];
             let mut rows = vec![Vec::with_capacity(starts[starts.len() - 1]); stripe.len()];
             let mut block = Vec::new();
             for arm in arms {
-                loss.kappa_rows(stripe, arm.features.view(), &mut block);
+                loss.kappa_rows(stripe, &arm.features, &mut block)?;
                 for (row, values) in rows.iter_mut().zip(block.chunks_exact(arm.features.len())) {
                     row.extend(values.iter().map(|&value| value as f32));
                 }
             }
-            rows
-        });
-        Self { rows: rows.into_iter().flatten().collect(), starts }
+            Ok(rows)
+        })?;
+        Ok(Self { rows: rows.into_iter().flatten().collect(), starts })
     }
 }
 
@@ -109,10 +110,13 @@ impl<'a> Source<'a> {
     }
 
     /// The row of the arm's next sample, and κ; nothing where the arm has run dry.
-    pub(super) fn next(&mut self, arm: usize) -> Option<(usize, &[f64])> {
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(super) fn next(&mut self, arm: usize) -> Result<Option<(usize, &[f64])>> {
         let row = match &mut self.kind {
             Kind::Pool(pool, given) => {
-                let row = self.tapes[arm].next()?;
+                let Some(row) = self.tapes[arm].next() else { return Ok(None) };
                 let place = pool.starts[arm] + row;
                 let values = &pool.rows[place];
                 self.kappa.clear();
@@ -120,9 +124,13 @@ impl<'a> Source<'a> {
                 given.push(place);
                 row
             }
-            Kind::Ahead(ahead) => ahead.next(arm, self.arms, self.loss, &mut self.tapes, &mut self.kappa)?,
+            Kind::Ahead(ahead) => {
+                let next = ahead.next(arm, self.arms, self.loss, &mut self.tapes, &mut self.kappa)?;
+                let Some(row) = next else { return Ok(None) };
+                row
+            }
         };
-        Some((row, &self.kappa))
+        Ok(Some((row, &self.kappa)))
     }
 }
 
@@ -176,18 +184,18 @@ impl Ahead {
         loss: &Loss,
         tapes: &mut [Tape],
         kappa: &mut Vec<f64>,
-    ) -> Option<usize> {
+    ) -> Result<Option<usize>> {
         if self.coming[arm].is_empty() {
-            self.fill(arms, loss, tapes);
+            self.fill(arms, loss, tapes)?;
         }
-        let place = self.coming[arm].pop_front()?;
+        let Some(place) = self.coming[arm].pop_front() else { return Ok(None) };
         let count = self.places.len();
         kappa.clear();
         kappa.extend(self.places[place].kappa.iter().map(|&value| f64::from(value)));
         kappa.extend(self.used.iter().map(|&other| f64::from(self.among[place * count + other])));
         self.places[place].is_used = true;
         self.used.push(place);
-        Some(self.places[place].row)
+        Ok(Some(self.places[place].row))
     }
 
     /// For each free place the arm that gets it: every arm its least, and the rest as arms were used lately.
@@ -211,7 +219,7 @@ impl Ahead {
         shares
     }
 
-    fn fill(&mut self, arms: &RecordedArms, loss: &Loss, tapes: &mut [Tape]) {
+    fn fill(&mut self, arms: &RecordedArms, loss: &Loss, tapes: &mut [Tape]) -> Result<()> {
         let count = self.places.len();
         let features = |coming: &Coming| arms[coming.arm].features.row(coming.row);
         let free: Vec<usize> = (0..count).filter(|&place| self.places[place].is_used).collect();
@@ -234,7 +242,7 @@ impl Ahead {
             }
         }
         if filled.is_empty() {
-            return;
+            return Ok(());
         }
         let window: Vec<usize> = (0..count).filter(|&place| !self.places[place].is_used).collect();
         let gather = |places: &[usize]| {
@@ -245,18 +253,19 @@ impl Ahead {
         let (new, all) = (gather(&filled), gather(&window));
         let new = Rows::new(arms.width(), &new);
         let mut block = Vec::new();
-        loss.kappa_rows(new, Rows::new(arms.width(), &all), &mut block);
+        loss.kappa_rows(new, Rows::new(arms.width(), &all), &mut block)?;
         for (&place, values) in filled.iter().zip(block.chunks_exact(window.len())) {
             for (&other, &value) in window.iter().zip(values) {
                 self.among[place * count + other] = value as f32;
                 self.among[other * count + place] = value as f32;
             }
         }
-        loss.kappa_rows(new, Rows::new(arms.width(), &self.given), &mut block);
+        loss.kappa_rows(new, Rows::new(arms.width(), &self.given), &mut block)?;
         if !self.given.is_empty() {
             for (&place, values) in filled.iter().zip(block.chunks_exact(self.given.len() / arms.width())) {
                 self.places[place].kappa.extend(values.iter().map(|&value| value as f32));
             }
         }
+        Ok(())
     }
 }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::{Function, Part, Spectral};
-use crate::compute::{Backend, Matrix};
+use crate::compute::{Engine, Matrix, Set};
 use crate::error::Result;
-use crate::features::Rows;
 use crate::metrics::Moments;
 
 impl Spectral {
@@ -16,18 +15,19 @@ impl Spectral {
     /// Σα = Σαᵢ(Σᵢ + μᵢμᵢᵀ) − μαμαᵀ is concave in the Loewner order, and −tr √· is convex and falls: the distance is convex.
     ///
     /// # Errors
-    /// A set of fewer than two samples.
+    /// A set of fewer than two samples; those of the engine.
     ///
     /// # Panics
     /// Where there are no sets, or sets of another width than the reference.
-    pub fn frechet(reference: &Moments, sets: &[Rows<'_>], backend: &dyn Backend) -> Result<Self> {
-        let threads = backend.threads();
+    pub fn frechet(reference: &Moments, sets: &[Set<'_>], engine: &Engine) -> Result<Self> {
+        engine.check()?;
         let factor = reference.covariance().factor();
-        let part = |rows: &Rows<'_>| {
-            let moments = Moments::of(*rows, backend)?;
+        let part = |rows: &Set<'_>| {
+            let moments = Moments::of(*rows, engine)?;
             let mean: Vec<f64> =
                 moments.mean().iter().zip(reference.mean()).map(|(mean, about)| mean - about).collect();
-            let matrix: Matrix = factor.transposed_product(&moments.covariance().product(&factor, threads), threads);
+            let matrix: Matrix =
+                engine.product(factor.transposed(), &engine.product(moments.covariance(), &factor)?)?;
             Ok(Part {
                 linear: moments.covariance().trace() + mean.iter().map(|value| value * value).sum::<f64>(),
                 vector: factor.apply_transposed(&mean),
@@ -40,7 +40,7 @@ impl Spectral {
             size: factor.columns(),
             function: Function::Root,
             constant: reference.covariance().trace(),
-            threads,
+            engine: engine.clone(),
         })
     }
 }

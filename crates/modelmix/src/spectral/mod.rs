@@ -12,7 +12,8 @@ mod vendi;
 
 use std::sync::Arc;
 
-use crate::compute::Matrix;
+use crate::compute::{Engine, Matrix};
+use crate::error::Result;
 use function::Function;
 pub use smoothed::Smoothed;
 pub use vendi::MOST_ROWS;
@@ -25,7 +26,7 @@ pub struct Spectral {
     size: usize,
     function: Function,
     constant: f64,
-    threads: usize,
+    engine: Engine,
 }
 
 /// What an arm brings to F.
@@ -48,19 +49,25 @@ impl Spectral {
     }
 
     /// F(α).
-    pub fn value(&self, weights: &[f64]) -> f64 {
-        self.varying(weights) + self.constant
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn value(&self, weights: &[f64]) -> Result<f64> {
+        Ok(self.varying(weights)? + self.constant)
     }
 
     /// F(α) without its constant, which could swamp it.
-    pub(crate) fn varying(&self, weights: &[f64]) -> f64 {
+    pub(crate) fn varying(&self, weights: &[f64]) -> Result<f64> {
         let linear: f64 = self.parts.iter().zip(weights).map(|(part, weight)| weight * part.linear).sum();
-        linear + self.trace(weights)
+        Ok(linear + self.trace(weights)?)
     }
 
     /// As people read it: the Fréchet distance itself, or the Vendi number.
-    pub fn score(&self, weights: &[f64]) -> f64 {
-        self.score_of(self.varying(weights))
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn score(&self, weights: &[f64]) -> Result<f64> {
+        Ok(self.score_of(self.varying(weights)?))
     }
 
     pub(crate) fn score_of(&self, varying: f64) -> f64 {
@@ -72,14 +79,15 @@ impl Spectral {
     }
 
     /// tr h(M).
-    fn trace(&self, weights: &[f64]) -> f64 {
+    fn trace(&self, weights: &[f64]) -> Result<f64> {
+        self.engine.check()?;
         let arms: Vec<usize> = (0..self.arms()).filter(|&arm| weights[arm] != 0.0).collect();
         if self.size == 0 {
-            return 0.0;
+            return Ok(0.0);
         }
         // What is beyond the rank is zero, and the root of its rounding would show.
         let values = self.matrix(weights).eigenvalues();
-        values.iter().rev().take(self.rank(&arms)).map(|&value| self.function.value(value)).sum()
+        Ok(values.iter().rev().take(self.rank(&arms)).map(|&value| self.function.value(value)).sum())
     }
 
     /// M(α) as Σαᵢ(Cᵢ + (vᵢ − v)(vᵢ − v)ᵀ), where nothing cancels.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Function, Part, Spectral};
 use crate::compute::{Eigen, Matrix};
+use crate::error::Result;
 use crate::simplex::Local;
 
 /// ε, relative to the mean eigenvalue.
@@ -27,8 +28,11 @@ pub struct Smoothed {
 
 impl Spectral {
     /// F̃ on mixtures of the `usable` arms, all of which have weight in the mixture `inside`.
-    pub fn smoothed(&self, usable: &[usize], inside: &[f64]) -> Smoothed {
-        let spectral = self.spanned(usable, inside);
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn smoothed(&self, usable: &[usize], inside: &[f64]) -> Result<Smoothed> {
+        let spectral = self.spanned(usable, inside)?;
         let mean = spectral.matrix(inside).trace() / spectral.size.max(1) as f64;
         let epsilon = if spectral.function.is_steep() { SMOOTHING * mean } else { 0.0 };
         // h(λ + ε) − h(λ) ≤ ε·h′(λ + ε) by convexity, and h′ rises up to λ = 1, the trace. The root falls.
@@ -36,44 +40,49 @@ impl Spectral {
             Function::Root => 0.0,
             function => function.slope(1.0 + epsilon).max(0.0),
         };
-        Smoothed {
+        Ok(Smoothed {
             usable: usable.to_vec(),
             epsilon,
             least: SMOOTHING * mean,
             excess: if epsilon > 0.0 { spectral.size as f64 * epsilon * steepest } else { 0.0 },
             spectral,
-        }
+        })
     }
 
     /// The same function of mixtures of some arms, on what they span.
-    fn spanned(&self, usable: &[usize], inside: &[f64]) -> Spectral {
+    fn spanned(&self, usable: &[usize], inside: &[f64]) -> Result<Spectral> {
+        self.engine.check()?;
         if self.size == 0 {
-            return self.clone();
+            return Ok(self.clone());
         }
         let matrix = self.matrix(inside);
         let values = matrix.eigenvalues();
         let rounding = 8.0 * f64::EPSILON * values[values.len() - 1].max(0.0);
         let kept = values.iter().filter(|&&value| value > rounding).count().min(self.rank(usable));
         if kept == self.size {
-            return self.clone();
+            return Ok(self.clone());
         }
+        self.engine.check()?;
         let vectors = matrix.eigen().vectors;
         let first = self.size - kept;
         let basis = Matrix::from_fn(self.size, kept, |row, column| vectors.at(row, first + column));
-        let part = |(arm, part): (usize, &Part)| Part {
-            matrix: match usable.contains(&arm) {
-                true => Arc::new(self.turned(&part.matrix, &basis)),
-                false => part.matrix.clone(),
-            },
-            vector: if part.vector.is_empty() { Vec::new() } else { basis.apply_transposed(&part.vector) },
-            ..part.clone()
+        let part = |(arm, part): (usize, &Part)| {
+            Ok(Part {
+                matrix: match usable.contains(&arm) {
+                    true => Arc::new(self.turned(&part.matrix, &basis)?),
+                    false => part.matrix.clone(),
+                },
+                vector: if part.vector.is_empty() { Vec::new() } else { basis.apply_transposed(&part.vector) },
+                ..part.clone()
+            })
         };
-        Spectral { parts: self.parts.iter().enumerate().map(part).collect(), size: kept, ..self.clone() }
+        let parts = self.parts.iter().enumerate().map(part).collect::<Result<_>>()?;
+        Ok(Spectral { parts, size: kept, ..self.clone() })
     }
 
     /// UᵀCU.
-    fn turned(&self, matrix: &Matrix, basis: &Matrix) -> Matrix {
-        basis.transposed_product(&matrix.product(basis, self.threads), self.threads)
+    fn turned(&self, matrix: &Matrix, basis: &Matrix) -> Result<Matrix> {
+        self.engine.product(basis.transposed(), &self.engine.product(matrix, basis)?)
     }
 }
 
@@ -86,7 +95,10 @@ impl Smoothed {
     ///
     /// with divided differences h′\[·,·\] (Daleckii and Krein). ∂M/∂αᵢ is the matrix in Aᵢ less vvᵀ, which is the same for
     /// all arms.
-    pub fn local(&self, weights: &[f64]) -> Local {
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn local(&self, weights: &[f64]) -> Result<Local> {
         let Smoothed { spectral, usable, .. } = self;
         let arms = weights.len();
         let mut local = Local::zero(arms);
@@ -96,8 +108,9 @@ impl Smoothed {
             local.gradient[arm] = linear(arm);
             local.scale = local.scale.max(linear(arm).abs());
         }
+        spectral.engine.check()?;
         if spectral.size == 0 {
-            return local;
+            return Ok(local);
         }
         let Eigen { values, vectors } = spectral.matrix(weights).eigen();
         let values: Vec<f64> = values.iter().map(|value| value.max(0.0) + self.epsilon).collect();
@@ -111,7 +124,7 @@ impl Smoothed {
             .collect();
         let mut turned: Vec<Matrix> = Vec::with_capacity(usable.len());
         for (i, &arm) in usable.iter().enumerate() {
-            let mut matrix = spectral.turned(&spectral.parts[arm].matrix, &vectors);
+            let mut matrix = spectral.turned(&spectral.parts[arm].matrix, &vectors)?;
             matrix.add_outer(1.0, &turned_away[i], &turned_away[i]);
             let slope: f64 = slopes.iter().enumerate().map(|(k, slope)| slope * matrix.at(k, k)).sum();
             local.gradient[arm] += slope;
@@ -129,7 +142,7 @@ impl Smoothed {
                 local.curvature[other * arms + arm] = curvature;
             }
         }
-        local
+        Ok(local)
     }
 
     /// h′\[λₖ, λₗ\].

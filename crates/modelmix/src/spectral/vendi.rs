@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Function, Part, Spectral};
-use crate::compute::{Backend, Double, Matrix};
+use crate::compute::{Engine, Matrix, Set};
 use crate::error::{Error, Result};
 use crate::features::Rows;
 use crate::kernel::Kernel;
@@ -27,16 +27,16 @@ impl Spectral {
     ///
     /// # Panics
     /// Where there are no sets, or sets of different widths.
-    pub fn vendi(order: f64, kernel: &Kernel, sets: &[Rows<'_>], backend: &dyn Backend) -> Result<Self> {
+    pub fn vendi(order: f64, kernel: &Kernel, sets: &[Set<'_>], engine: &Engine) -> Result<Self> {
         check_order(order)?;
         kernel.check_unit()?;
-        sets.iter().try_for_each(|rows| kernel.check(*rows))?;
-        let samples: usize = sets.iter().map(|rows| rows.len()).sum();
+        sets.iter().try_for_each(|set| kernel.check(set.rows()?.view()))?;
+        let samples: usize = sets.iter().map(Set::len).sum();
         let width = sets[0].width();
         let matrices = if *kernel == (Kernel::Cosine { power: 1 }) && width <= samples {
-            sets.iter().map(|rows| second_moment(*rows, backend)).collect()
+            sets.iter().map(|set| second_moment(*set, engine)).collect::<Result<Vec<_>>>()?
         } else if samples <= MOST_ROWS {
-            factored(kernel, sets, backend.threads())
+            factored(kernel, sets, engine)?
         } else {
             return Err(Error::setting(
                 "the number of samples of all arms together",
@@ -61,36 +61,42 @@ impl Spectral {
                 .collect(),
             function,
             constant: function.constant(),
-            threads: backend.threads(),
+            engine: engine.clone(),
         })
     }
 }
 
 /// The mean of xxᵀ/‖x‖².
-fn second_moment(rows: Rows<'_>, backend: &dyn Backend) -> Matrix {
-    let squared: Vec<f64> = rows.iter().map(|row| row.iter().map(|&value| f64::from(value).powi(2)).sum()).collect();
-    let samples = rows.len() as f64;
-    backend.scatter(rows, &vec![0.0; rows.width()], &|row| 1.0 / (samples * squared[row]))
+fn second_moment(set: Set<'_>, engine: &Engine) -> Result<Matrix> {
+    let rows = set.rows()?;
+    let samples = set.len() as f64;
+    let weight = |row: &[f32]| 1.0 / (samples * row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>());
+    let weights: Vec<f64> = rows.view().iter().map(weight).collect();
+    engine.scatter(set, &vec![0.0; set.width()], Some(&weights))
 }
 
 /// The means of φφᵀ, φ the rows of R with RRᵀ = K over all samples.
-fn factored(kernel: &Kernel, sets: &[Rows<'_>], threads: usize) -> Vec<Matrix> {
+fn factored(kernel: &Kernel, sets: &[Set<'_>], engine: &Engine) -> Result<Vec<Matrix>> {
     let width = sets[0].width();
-    let pooled: Vec<f32> = sets.iter().flat_map(|rows| rows.iter().flatten().copied()).collect();
+    let mut pooled: Vec<f32> = Vec::new();
+    for set in sets {
+        pooled.extend_from_slice(set.rows()?.view().values());
+    }
     let pooled = Rows::new(width, &pooled);
     let samples = pooled.len();
     let mut values = vec![0.0; samples * samples];
     // Single precision would leave eigenvalues of 1e-7, which small orders count as modes.
-    Double::with_threads(threads).kernel_rows(kernel, 1.0, pooled, pooled, &mut values);
+    engine.precise().kernel_rows(kernel, 1.0, pooled, pooled, &mut values)?;
     let factor = Matrix::from_fn(samples, samples, |row, column| values[row * samples + column]).factor();
+    engine.check()?;
     let mut first = 0;
     sets.iter()
         .map(|rows| {
             let own = Matrix::from_fn(rows.len(), factor.columns(), |row, column| factor.at(first + row, column));
             first += rows.len();
-            let mut mean = own.transposed_product(&own, threads);
+            let mut mean = engine.product(own.transposed(), &own)?;
             mean.scale(1.0 / rows.len() as f64);
-            mean
+            Ok(mean)
         })
         .collect()
 }

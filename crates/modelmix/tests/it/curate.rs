@@ -281,7 +281,7 @@ fn floors_and_caps_are_kept_to_the_row() {
 fn a_seed_is_a_set() {
     let arms = fashion("truncated");
     let loss = |threads: usize| {
-        let inputs = Inputs::new().arms(&arms).backend(Cpu::with_threads(threads));
+        let inputs = Inputs::new().arms(&arms).engine(Cpu::with_threads(threads));
         Objective::rke().with_bandwidth(20.0).prepare(inputs).unwrap()
     };
     let settings = Curation { count: 40, pool: 300, seed: 3, ..Curation::default() };

@@ -5,6 +5,8 @@
 
 mod certainty;
 mod compute;
+#[path = "../conformance/mod.rs"]
+mod conformance;
 mod curate;
 mod documents;
 mod drift;

@@ -47,7 +47,7 @@ const OBJECTIVES: [&str; 5] = [
 
 fn prepare(objective: Objective, arms: &RecordedArms) -> Loss {
     // Laws hold to the last digits where sums do: on the engine in double precision.
-    let mut inputs = Inputs::new().arms(arms).seed(4).backend(Reference);
+    let mut inputs = Inputs::new().arms(arms).seed(4).engine(Reference);
     if objective.terms().iter().any(|term| term.measure.name() != "rke" && term.measure.name() != "cost") {
         inputs = inputs.reference(make_arms(4, 99)[0].features.clone());
     }
@@ -241,7 +241,7 @@ fn threads_change_no_bit() {
     for text in ["rke", "mmd(kernel=kid) - 0.1*density", "0.5*rke(kernel=cosine) + mmd(kernel=laplacian) - precision"] {
         let run = |threads: usize| {
             let reference = arms[1].features.clone();
-            let inputs = Inputs::new().arms(&arms).reference(reference).backend(Cpu::with_threads(threads));
+            let inputs = Inputs::new().arms(&arms).reference(reference).engine(Cpu::with_threads(threads));
             let loss = text.parse::<Objective>().unwrap().prepare(inputs).unwrap();
             // as text, in which every bit of a number shows
             let mixture = serde_json::to_string(&solve(&arms, &loss).unwrap()).unwrap();

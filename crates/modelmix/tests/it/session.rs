@@ -21,7 +21,7 @@ const NAMES: [&str; 3] = ["red", "green", "blue"];
 
 /// On the plain f64 loops, so that what is evaluated here by other means agrees to f64's precision.
 fn rke() -> Loss {
-    Objective::rke().with_bandwidth(1.5).prepare(Inputs::new().width(2).backend(Reference)).unwrap()
+    Objective::rke().with_bandwidth(1.5).prepare(Inputs::new().width(2).engine(Reference)).unwrap()
 }
 
 fn settings(policy: &str, batch: usize) -> SessionSettings {
@@ -148,7 +148,7 @@ fn the_first_sample_sets_the_width() {
 #[test]
 fn kappa_that_overflows_is_refused() {
     let kernel = "rke(kernel=polynomial, scale=1, offset=1, degree=8)";
-    let loss = Objective::parse(kernel).unwrap().prepare(Inputs::new().width(2).kappa_range(0.0, 1.0)).unwrap();
+    let loss = Objective::parse(kernel).unwrap().prepare(Inputs::new().width(2).kernel_range(0.0, 1.0)).unwrap();
     let mut session = Session::new(NAMES, loss, &settings("ogd", 1)).unwrap();
     let pull = session.ask().unwrap();
     let huge = Features::new(2, vec![3e38, 3e38]).unwrap();

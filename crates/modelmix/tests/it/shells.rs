@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use modelmix::arms::by_arm;
+use modelmix::compute::{Cpu, Engine};
 use modelmix::metrics::{Metric, Pool, Preset, ScoreDefinitions, ScoreSettings, Scorer, by_name, score_watched};
 use modelmix::random::Random;
 use modelmix::simplex::Bounds;
@@ -100,12 +101,12 @@ fn documents_of_scores() {
     let (arms, reference) = (arms(), features(40, 9));
     let settings = ScoreSettings::default();
     let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
-    let scorer = Scorer::new(settings.clone(), &sets, Some(&reference), 1).unwrap();
+    let scorer = Scorer::new(settings.clone(), &sets, Some(&reference), &Engine::new(Cpu::with_threads(1))).unwrap();
     let calls = Cell::new(0);
     let done = || calls.set(calls.get() + 1);
     let score = |weights: Option<&[f64]>| {
         calls.set(0);
-        score_watched(&arms, Some(&reference), &settings, weights, 2, &done)
+        score_watched(&arms, Some(&reference), &settings, weights, &Engine::new(Cpu::with_threads(2)), &done)
     };
 
     let plain = score(None).unwrap();

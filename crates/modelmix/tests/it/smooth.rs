@@ -5,13 +5,13 @@ mod answers;
 mod brute;
 
 use brute::{entropy, frank_wolfe, frechet, grid};
-use modelmix::compute::{Backend, Cpu};
+use modelmix::compute::{Cpu, Engine, Set};
 use modelmix::metrics::Moments;
 use modelmix::mixture::solve_within;
 use modelmix::random::Random;
 use modelmix::simplex::Bounds;
 use modelmix::spectral::Spectral;
-use modelmix::{Features, Inputs, Kernel, Loss, Objective, RecordedArm, RecordedArms, Rows, solve};
+use modelmix::{Features, Inputs, Kernel, Loss, Objective, RecordedArm, RecordedArms, solve};
 use proptest::prelude::*;
 
 use crate::simplex::normal;
@@ -53,8 +53,8 @@ const COSINE: Kernel = Kernel::Cosine { power: 1 };
 type Case<'a> = (Spectral, Box<dyn Fn(&[f64]) -> f64 + 'a>);
 
 fn case<'a>(arms: &'a RecordedArms, reference: &'a Features, kind: Option<(Kernel, f64)>) -> Case<'a> {
-    let backend = Cpu::with_threads(1);
-    let sets: Vec<Rows<'_>> = arms.iter().map(|arm| arm.features.view()).collect();
+    let backend = Engine::new(Cpu::with_threads(1));
+    let sets: Vec<Set<'_>> = arms.iter().map(|arm| (&arm.features).into()).collect();
     match kind {
         None => {
             let moments = Moments::of(reference.view(), &backend).unwrap();
@@ -85,7 +85,7 @@ proptest! {
         let (arms, reference) = world(arms, rows, width, seed);
         let (spectral, definition) = case(&arms, &reference, kind);
         let weights = mixture(arms.len(), &mut Random::seeded(seed));
-        let (found, expected) = (spectral.value(&weights), definition(&weights));
+        let (found, expected) = (spectral.value(&weights).unwrap(), definition(&weights));
         // Eigenvalues of nothing are 1e-16, and their roots 1e-8; of order 0.3 those of 1e-14 count 1e-4.
         let tolerance = if matches!(kind, Some((_, 0.3))) { 1e-3 } else { 1e-6 };
         prop_assert!((found - expected).abs() <= tolerance * (1.0 + expected.abs()), "{kind:?}: {found} {expected}");
@@ -93,10 +93,10 @@ proptest! {
             let score = if order == 1.0 { (-expected).exp() } else {
                 (1.0 + (order - 1.0) * expected).powf(1.0 / (1.0 - order))
             };
-            let found = spectral.score(&weights);
+            let found = spectral.score(&weights).unwrap();
             prop_assert!((found / score - 1.0).abs() < 10.0 * tolerance, "{kind:?}: {found} {score}");
         } else {
-            prop_assert_eq!(spectral.score(&weights), found);
+            prop_assert_eq!(spectral.score(&weights).unwrap(), found);
         }
     }
 
@@ -111,23 +111,23 @@ proptest! {
         let other = mixture(arms.len(), &mut random);
         let direction: Vec<f64> = other.iter().zip(&weights).map(|(a, b)| a - b).collect();
         let all: Vec<usize> = (0..arms.len()).collect();
-        let smoothed = spectral.smoothed(&all, &weights);
-        let local = smoothed.local(&weights);
+        let smoothed = spectral.smoothed(&all, &weights).unwrap();
+        let local = smoothed.local(&weights).unwrap();
         let dot = |x: &[f64]| x.iter().zip(&direction).map(|(x, y)| x * y).sum::<f64>();
         let step = 1e-4;
         let (after, before) = (along(&weights, &direction, step), along(&weights, &direction, -step));
 
         // What is minimised is the function itself, up to its smoothing, and never more.
-        let constant = spectral.value(&weights) - local.value;
+        let constant = spectral.value(&weights).unwrap() - local.value;
         let size = 1.0 + local.scale;
-        prop_assert!(spectral.value(&after) - smoothed.local(&after).value - constant >= -1e-6 * size);
-        let slope = (spectral.value(&after) - spectral.value(&before)) / (2.0 * step);
+        prop_assert!(spectral.value(&after).unwrap() - smoothed.local(&after).unwrap().value - constant >= -1e-6 * size);
+        let slope = (spectral.value(&after).unwrap() - spectral.value(&before).unwrap()) / (2.0 * step);
         // An eigenvalue is computed to 1e-16 and so is its slope of 1e8: small orders know no better than 1e-3.
         let loose = if matches!(kind, Some((_, 0.3))) { 2e-3 } else { 1e-5 };
         prop_assert!((slope - dot(&local.gradient)).abs() <= loose * size, "{kind:?}: {slope} {}", dot(&local.gradient));
 
         let bent: Vec<f64> = local.curvature.chunks(arms.len()).map(dot).collect();
-        let bend = (dot(&smoothed.local(&after).gradient) - dot(&smoothed.local(&before).gradient)) / (2.0 * step);
+        let bend = (dot(&smoothed.local(&after).unwrap().gradient) - dot(&smoothed.local(&before).unwrap().gradient)) / (2.0 * step);
         prop_assert!(dot(&bent) >= -1e-12 * size);
         prop_assert!((bend - dot(&bent)).abs() <= loose.max(1e-4) * (size + bend.abs()), "{kind:?}: {bend} {}", dot(&bent));
     }
@@ -144,25 +144,25 @@ proptest! {
         let share = random.unit();
         let between: Vec<f64> =
             ends[0].iter().zip(&ends[1]).map(|(a, b)| share * a + (1.0 - share) * b).collect();
-        for value in [&|weights: &[f64]| spectral.value(weights), &definition as &dyn Fn(&[f64]) -> f64] {
+        for value in [&|weights: &[f64]| spectral.value(weights).unwrap(), &definition as &dyn Fn(&[f64]) -> f64] {
             let chord = share * value(&ends[0]) + (1.0 - share) * value(&ends[1]);
             prop_assert!(value(&between) <= chord + 1e-6 * (1.0 + chord.abs()), "{kind:?}");
         }
         // Tangents lie below, so that a gap is a proof at any mixture, good or bad.
         let all: Vec<usize> = (0..arms.len()).collect();
-        let local = spectral.smoothed(&all, &ends[0]).local(&ends[0]);
+        let local = spectral.smoothed(&all, &ends[0]).unwrap().local(&ends[0]).unwrap();
         let difference = |to: &[f64]| -> f64 {
             to.iter().zip(&ends[0]).zip(&local.gradient).map(|((to, from), g)| g * (to - from)).sum()
         };
         for to in [&ends[1], &between] {
-            let rise = spectral.value(to) - spectral.value(&ends[0]);
+            let rise = spectral.value(to).unwrap() - spectral.value(&ends[0]).unwrap();
             prop_assert!(rise >= difference(to) - 1e-6 * (1.0 + local.scale), "{kind:?}: {rise} {}", difference(to));
         }
     }
 }
 
 fn prepared(text: &str, arms: &RecordedArms, reference: &Features) -> Loss {
-    let inputs = Inputs::new().arms(arms).reference(reference.clone()).backend(Cpu::with_threads(1));
+    let inputs = Inputs::new().arms(arms).reference(reference.clone()).engine(Engine::new(Cpu::with_threads(1)));
     text.parse::<Objective>().unwrap().prepare(inputs).unwrap()
 }
 
@@ -313,10 +313,9 @@ fn threads_do_not_show() {
     let (arms, reference) = world(4, 30, 6, 12);
     for text in ["fid + 0.1*kid", "vendi(bandwidth=2)", "vendi"] {
         let on = |threads: usize| {
-            let backend = Cpu::with_threads(threads);
-            assert_eq!(backend.threads(), threads);
+            let backend = Engine::new(Cpu::with_threads(threads));
             let loss = text.parse::<Objective>().unwrap();
-            let inputs = Inputs::new().arms(&arms).reference(reference.clone()).backend(backend);
+            let inputs = Inputs::new().arms(&arms).reference(reference.clone()).engine(backend);
             solve(&arms, &loss.prepare(inputs).unwrap()).unwrap()
         };
         assert_eq!(on(1), on(2), "{text}");

@@ -1,6 +1,6 @@
 //! Running sums by hand, against plain double loops, and against themselves: sample by sample, in one pass, in shards.
 
-use modelmix::compute::{Cpu, Reference};
+use modelmix::compute::{Cpu, Engine, Reference};
 use modelmix::mixture::statistics;
 use modelmix::random::Random;
 use modelmix::{Error, Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, Statistics};
@@ -240,9 +240,13 @@ const OBJECTIVES: [&str; 3] = [
 ];
 
 fn prepared(text: &str, arms: usize) -> Loss {
+    prepared_on(text, arms, Reference.into())
+}
+
+fn prepared_on(text: &str, arms: usize, engine: Engine) -> Loss {
     let reference = recorded(&[9], 77)[0].features.clone();
     let costs = (0..arms).map(|arm| arm as f64 - 0.5).collect();
-    text.parse::<Objective>().unwrap().prepare(Inputs::new().reference(reference).costs(costs)).unwrap().on(Reference)
+    text.parse::<Objective>().unwrap().prepare(Inputs::new().reference(reference).costs(costs).engine(engine)).unwrap()
 }
 
 /// The samples of recorded arms, arm after arm, κ and f from the loss pair by pair.
@@ -253,7 +257,7 @@ fn unrolled(arms: &RecordedArms, loss: &Loss) -> Samples {
             let row = arm.features.view().slice(row, row + 1);
             let (mut kappa, mut part) = (Vec::new(), Vec::new());
             for other in arms {
-                loss.kappa_rows(row, other.features.view(), &mut part);
+                loss.kappa_rows(row, &other.features, &mut part).unwrap();
                 kappa.append(&mut part);
             }
             samples.kappa.push(kappa);
@@ -278,6 +282,7 @@ fn an_offline_pass_equals_samples_one_by_one() {
             assert!((loss.kappa_self(row) - samples.kappa[index][index]).abs() < 1e-12, "{text}");
         }
         // the everyday engine differs by its single precision alone
-        samples.check_forms(&statistics(&arms, &loss.on(Cpu::with_threads(2))).unwrap(), 1e-6);
+        let everyday = prepared_on(text, 3, Cpu::with_threads(2).into());
+        samples.check_forms(&statistics(&arms, &everyday).unwrap(), 1e-6);
     }
 }

@@ -1,32 +1,40 @@
-//! Long work can be stopped, gives nothing then, and leaves nothing behind that a later call would notice. Where a stop comes
-//! from a timer, the work would take far longer than the timer: it is the missing answer that tells, not the clock.
+//! Long work can be stopped, says so, and leaves nothing behind that a later call would notice. If a stop comes from a timer,
+//! the work would take far longer than the timer: it is the missing answer that tells, not the clock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use modelmix::compute::{Backend, Cpu, Double, Reference, stoppable};
+use modelmix::compute::{
+    Accuracy, Backend, Balls, Cpu, Double, Engine, Factor, Matrix, Neighbour, Overlaps, PairSums, Reference, Resident,
+    Run, Set, Stop, Storage, Subsets,
+};
+use modelmix::curate::Curation;
 use modelmix::metrics::{Neighbourhoods, Pool, prdc};
 use modelmix::random::Random;
 use modelmix::simplex::{Bounds, Local, minimize_smooth};
 use modelmix::{
-    Features, Inputs, Kernel, Objective, Quadratic, RecordedArm, RecordedArms, Simulation, simulate, simulate_watched,
-    solve,
+    Error, Features, Inputs, Kernel, Objective, Quadratic, RecordedArm, RecordedArms, Rows, Session, SessionSettings,
+    Simulation, curate, simulate, simulate_watched, solve,
 };
 
-fn never() -> Arc<AtomicBool> {
-    Arc::new(AtomicBool::new(false))
-}
-
 /// Sets a stop from another thread, a little later.
-fn soon() -> Arc<AtomicBool> {
-    let stop = never();
-    let other = Arc::clone(&stop);
+fn soon() -> Stop {
+    let stop = Stop::new();
+    let other = stop.clone();
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
-        other.store(true, Ordering::Relaxed);
+        other.set();
     });
     stop
+}
+
+fn stopped<T: std::fmt::Debug>(result: modelmix::Result<T>) -> bool {
+    matches!(result, Err(Error::Stopped))
+}
+
+fn stopped_by(backend: impl Backend + 'static, stop: &Stop) -> Engine {
+    Engine::new(backend).stopped_by(stop.clone())
 }
 
 fn features(rows: usize, width: usize, seed: u64) -> Features {
@@ -44,23 +52,24 @@ fn a_solve_ends_with_the_pieces_that_are_under_way() {
     let arms = arms(6000, 8);
     let objective = Objective::rke().with_bandwidth(0.5);
     for threads in [1, 2] {
-        let stop = never();
-        let (seen, other) = (Arc::new(AtomicU64::new(0)), Arc::clone(&stop));
+        let stop = Stop::new();
+        let (seen, other) = (Arc::new(AtomicU64::new(0)), stop.clone());
         let count = Arc::clone(&seen);
-        let watched = Cpu::with_threads(threads).watched(move |_| {
+        let engine = stopped_by(Cpu::with_threads(threads), &stop).observed_by(move |_| {
             count.fetch_add(1, Ordering::SeqCst);
-            other.store(true, Ordering::SeqCst);
+            other.set();
         });
-        let loss = objective.prepare(Inputs::new().arms(&arms).backend(watched)).unwrap();
-        assert!(stoppable(&stop, || solve(&arms, &loss).unwrap()).is_none());
+        let loss = objective.prepare(Inputs::new().arms(&arms).engine(engine.clone())).unwrap();
+        assert!(stopped(solve(&arms, &loss)));
         let pieces = seen.load(Ordering::SeqCst);
         assert!((1..=threads as u64).contains(&pieces), "{pieces} pieces with {threads} threads");
-        // The same again, on threads and buffers that were stopped, is what it is where nothing ever was.
-        let again = stoppable(&never(), || solve(&arms, &loss).unwrap());
+        // The same again, on threads and buffers that were stopped, is what it is if nothing ever was.
+        let again = objective.prepare(Inputs::new().arms(&arms).engine(engine.unstoppable())).unwrap();
+        let again = solve(&arms, &again).unwrap();
         assert!(seen.load(Ordering::SeqCst) > 20 + pieces, "there were few pieces to stop");
-        let plain = objective.prepare(Inputs::new().arms(&arms).backend(Cpu::with_threads(threads))).unwrap();
+        let plain = objective.prepare(Inputs::new().arms(&arms).engine(Cpu::with_threads(threads))).unwrap();
         let fresh = std::thread::scope(|scope| scope.spawn(|| solve(&arms, &plain).unwrap()).join().unwrap());
-        assert_eq!(again, Some(fresh));
+        assert_eq!(again, fresh);
     }
 }
 
@@ -68,80 +77,279 @@ fn a_solve_ends_with_the_pieces_that_are_under_way() {
 fn a_search_ends_between_its_steps() {
     // Σα ln α + fᵀα, which takes several steps.
     let form = Quadratic::new(vec![0.0; 9], vec![0.0, 2.0, 5.0]).unwrap();
-    let (stop, calls) = (never(), AtomicUsize::new(0));
-    let entropy = |stop_at: usize| {
-        let (stop, calls) = (&stop, &calls);
-        move |weights: &[f64]| {
+    let run = |stop_at: usize| {
+        let (stop, calls) = (Stop::new(), AtomicUsize::new(0));
+        let entropy = |weights: &[f64]| {
             if calls.fetch_add(1, Ordering::SeqCst) + 1 == stop_at {
-                stop.store(true, Ordering::SeqCst);
+                stop.set();
             }
-            Local {
+            stop.check()?;
+            Ok(Local {
                 value: weights.iter().map(|a| a * a.ln()).sum(),
                 gradient: weights.iter().map(|a| a.ln() + 1.0).collect(),
                 curvature: (0..9).map(|at| if at % 4 == 0 { 1.0 / weights[at / 4] } else { 0.0 }).collect(),
                 scale: 1.0,
-            }
-        }
+            })
+        };
+        (minimize_smooth(&form, &Bounds::simplex(3), &[1.0 / 3.0; 3], &entropy), calls.into_inner())
     };
-    let run = |stop_at: usize| minimize_smooth(&form, &Bounds::simplex(3), &[1.0 / 3.0; 3], &entropy(stop_at)).unwrap();
-    let whole = run(usize::MAX);
-    assert!(calls.swap(0, Ordering::SeqCst) > 3);
-    assert!(stoppable(&stop, || run(2)).is_none());
-    assert_eq!(calls.load(Ordering::SeqCst), 2);
-    assert_eq!(stoppable(&never(), || run(usize::MAX)), Some(whole));
+    assert!(run(usize::MAX).1 > 3 && run(usize::MAX).0.is_ok());
+    let (result, calls) = run(2);
+    assert!(stopped(result));
+    assert_eq!(calls, 2);
 }
 
 #[test]
 fn a_simulation_ends_between_its_runs_and_between_rounds() {
     let arms = arms(50, 4);
-    let loss = Objective::rke().with_bandwidth(0.5).prepare(Inputs::new().arms(&arms)).unwrap();
+    let loss = |stop: &Stop| {
+        let inputs = Inputs::new().arms(&arms).engine(stopped_by(Cpu::new(), stop));
+        Objective::rke().with_bandwidth(0.5).prepare(inputs).unwrap()
+    };
     let short = Simulation { rounds: 60, seeds: 20, threads: Some(2), ..Simulation::default() };
-    let whole = simulate(&arms, &loss, &short).unwrap();
-
-    let (stop, runs) = (never(), AtomicUsize::new(0));
+    let (stop, runs) = (Stop::new(), AtomicUsize::new(0));
     let done = || {
         runs.fetch_add(1, Ordering::SeqCst);
-        stop.store(true, Ordering::SeqCst);
+        stop.set();
     };
-    assert!(stoppable(&stop, || simulate_watched(&arms, &loss, &short, &done).unwrap()).is_none());
+    assert!(stopped(simulate_watched(&arms, &loss(&stop), &short, &done)));
     assert!(runs.load(Ordering::SeqCst) <= 2, "{runs:?} runs ended after the stop");
 
     // A run of so many rounds, each of which looks back at all before it, would take hours.
     for (threads, memory) in [(1, 0), (2, 1 << 30)] {
         let long = Simulation { rounds: 3_000_000, seeds: 2, threads: Some(threads), memory, ..Simulation::default() };
-        assert!(stoppable(&soon(), || simulate(&arms, &loss, &long).unwrap()).is_none());
+        assert!(stopped(simulate(&arms, &loss(&soon()), &long)));
     }
-    assert_eq!(stoppable(&never(), || simulate(&arms, &loss, &short).unwrap()), Some(whole));
+    let whole = simulate(&arms, &loss(&Stop::new()), &short).unwrap();
+    assert_eq!(simulate(&arms, &loss(&Stop::new()), &short).unwrap(), whole);
+}
+
+#[test]
+fn a_curation_ends_between_its_steps() {
+    let arms = arms(3000, 16);
+    let prepare = |stop: &Stop| {
+        let inputs = Inputs::new().arms(&arms).engine(stopped_by(Cpu::with_threads(1), stop));
+        Objective::rke().with_bandwidth(0.5).prepare(inputs).unwrap()
+    };
+    let settings = Curation { count: 4000, sweeps: 100_000, ..Curation::default() };
+    assert!(stopped(curate(&arms, &prepare(&soon()), &settings)));
+}
+
+/// The draws of intervals, after all sums are done.
+#[test]
+fn intervals_end_between_their_draws() {
+    let arm = |seed: u64| RecordedArm::new(format!("arm {seed}"), features(40, 3, seed));
+    let arms = RecordedArms::new((0..40).map(arm).collect()).unwrap();
+    let (stop, pairs) = (Stop::new(), Arc::new(AtomicU64::new(0)));
+    let (other, count) = (stop.clone(), Arc::clone(&pairs));
+    // Set by the last piece of the sums: only what comes after them can see it.
+    let total = {
+        let counted = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&counted);
+        let engine = Engine::new(Cpu::with_threads(1)).observed_by(move |more| {
+            count.fetch_add(more, Ordering::SeqCst);
+        });
+        let loss = Objective::rke().with_bandwidth(0.5).prepare(Inputs::new().arms(&arms).engine(engine)).unwrap();
+        solve(&arms, &loss).unwrap();
+        counted.load(Ordering::SeqCst)
+    };
+    let engine = stopped_by(Cpu::with_threads(1), &stop).observed_by(move |more| {
+        if count.fetch_add(more, Ordering::SeqCst) + more == total {
+            other.set();
+        }
+    });
+    let loss = Objective::rke().with_bandwidth(0.5).prepare(Inputs::new().arms(&arms).engine(engine)).unwrap();
+    assert!(stopped(solve(&arms, &loss)));
+    assert_eq!(pairs.load(Ordering::SeqCst), total, "the sums were done");
 }
 
 #[test]
 fn neighbours_end_within_the_share_of_a_thread() {
     let neighbourhoods = Neighbourhoods::default();
     let (small, large) = (features(600, 16, 1), features(60_000, 512, 2));
-    let of = |features: &Features, threads: usize| {
-        prdc(&Pool::of(features), features, &neighbourhoods, &Double::with_threads(threads)).unwrap()
+    let of = |features: &Features, threads: usize, stop: &Stop| {
+        let engine = stopped_by(Double::with_threads(threads), stop);
+        prdc(&Pool::of(features), features, &neighbourhoods, &engine)
     };
     for threads in [1, 2] {
-        let before = of(&small, threads);
+        let before = of(&small, threads, &Stop::new()).unwrap();
         // 1.8 billion pairs of 512 numbers each: many seconds.
-        assert!(stoppable(&soon(), || of(&large, threads)).is_none());
-        assert_eq!(stoppable(&never(), || of(&small, threads)), Some(before));
+        assert!(stopped(of(&large, threads, &soon())));
+        assert_eq!(of(&small, threads, &Stop::new()).unwrap(), before);
     }
 }
 
 #[test]
-fn plain_loops_look_at_every_row() {
+fn plain_loops_check_at_every_row() {
     let (x, kernel) = (features(60_000, 16, 3), Kernel::Gaussian { bandwidth: 1.0 });
-    assert!(stoppable(&soon(), || Reference.kernel_sums(&kernel, x.view(), x.view())).is_none());
-    assert!(stoppable(&soon(), || Reference.neighbours(x.view(), 3)).is_none());
-    // Where squares leave single precision the engine falls back on them.
+    assert!(stopped(stopped_by(Reference, &soon()).kernel_sums(&kernel, &x, &x)));
+    assert!(stopped(stopped_by(Reference, &soon()).neighbours(&x, 3)));
+    // If squares leave single precision the engine falls back on them.
     let far = Features::from_rows((0..60_000).map(|row| [1e18 * row as f32, 0.0])).unwrap();
-    assert!(stoppable(&soon(), || Cpu::new().kernel_sums(&kernel, far.view(), far.view())).is_none());
+    assert!(stopped(stopped_by(Cpu::new(), &soon()).kernel_sums(&kernel, &far, &far)));
 }
 
+/// A session that is stopped at any place of a `tell` has taken the answer whole or not at all: statistics, samples, alarm.
 #[test]
-fn what_has_been_stopped_does_not_begin() {
-    let stop = never();
-    stop.store(true, Ordering::SeqCst);
-    assert_eq!(stoppable(&stop, || panic!("it began")), None::<()>);
+fn a_session_takes_an_answer_whole_or_not_at_all() {
+    let settings = [
+        SessionSettings { batch: 3, alarm: Some(0.01), ..SessionSettings::default() },
+        SessionSettings {
+            batch: 3,
+            stream: Some(modelmix::session::StreamSettings { hold: 40, error: 0.1 }),
+            alarm: Some(0.01),
+            ..SessionSettings::default()
+        },
+        SessionSettings { batch: 3, forget: Some("window=40".parse().unwrap()), ..SessionSettings::default() },
+    ];
+    let sample = |round: u64| features(3, 4, 100 + round);
+    let snapshot = |session: &Session| serde_json::to_string(&session.snapshot()).unwrap();
+    for (which, settings) in settings.iter().enumerate() {
+        // Every call of the engine is a place to stop at, until there are no more.
+        let mut places = 0;
+        for place in 0.. {
+            let (stop, counter) = (Stop::new(), Arc::new(AtomicUsize::new(usize::MAX)));
+            let backend = StopsAt { inner: Cpu::with_threads(1), stop: stop.clone(), left: Arc::clone(&counter) };
+            let inputs = Inputs::new().width(4).engine(stopped_by(backend, &stop));
+            let loss = Objective::rke().with_bandwidth(0.5).prepare(inputs).unwrap();
+            let mut session = Session::new(["a", "b"], loss, settings).unwrap();
+            for round in 0..30 {
+                let pull = session.ask().unwrap();
+                session.tell(pull.id, &sample(round)).unwrap();
+            }
+            let pull = session.ask().unwrap();
+            let before = snapshot(&session);
+            let mut whole = session.clone();
+            whole.tell(pull.id, &sample(30)).unwrap();
+            counter.store(place, Ordering::SeqCst);
+            let result = session.tell(pull.id, &sample(30));
+            let reached = counter.load(Ordering::SeqCst) > place;
+            match result {
+                Ok(()) => assert_eq!(snapshot(&session), snapshot(&whole), "settings {which}, place {place}"),
+                Err(Error::Stopped) => assert_eq!(snapshot(&session), before, "settings {which}, place {place}"),
+                Err(error) => panic!("{error}"),
+            }
+            if !reached {
+                break;
+            }
+            places += 1;
+        }
+        assert!(places >= 2, "settings {which}: {places} places to stop at");
+    }
+}
+
+/// The processor's engine, which sets a token at one of its calls.
+#[derive(Clone, Debug)]
+struct StopsAt {
+    inner: Cpu,
+    stop: Stop,
+    left: Arc<AtomicUsize>,
+}
+
+impl StopsAt {
+    fn call(&self) -> &Cpu {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            self.stop.set();
+        }
+        &self.inner
+    }
+}
+
+impl Backend for StopsAt {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn accuracy(&self) -> Accuracy {
+        self.inner.accuracy()
+    }
+
+    fn precise(&self) -> Arc<dyn Backend> {
+        self.inner.precise()
+    }
+
+    fn serial(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
+    }
+
+    fn hold(&self, features: &Features) -> modelmix::Result<Box<dyn Resident>> {
+        self.inner.hold(features)
+    }
+
+    fn empty(&self, width: usize, storage: Storage) -> modelmix::Result<Box<dyn Resident>> {
+        self.inner.empty(width, storage)
+    }
+
+    fn kernel_sums(&self, run: &Run, kernel: &Kernel, x: Set<'_>, y: Set<'_>) -> modelmix::Result<PairSums> {
+        self.call().kernel_sums(run, kernel, x, y)
+    }
+
+    fn kernel_sums_among(&self, run: &Run, kernel: &Kernel, sets: &[Set<'_>]) -> modelmix::Result<Vec<Vec<Vec<f64>>>> {
+        self.call().kernel_sums_among(run, kernel, sets)
+    }
+
+    fn kernel_rows(
+        &self,
+        run: &Run,
+        kernel: &Kernel,
+        weight: f64,
+        x: Rows<'_>,
+        held: Set<'_>,
+        out: &mut [f64],
+    ) -> modelmix::Result<()> {
+        self.call().kernel_rows(run, kernel, weight, x, held, out)
+    }
+
+    fn products(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> modelmix::Result<Vec<f64>> {
+        self.call().products(run, x, held)
+    }
+
+    fn distances(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> modelmix::Result<Vec<f64>> {
+        self.call().distances(run, x, held)
+    }
+
+    fn neighbours(&self, run: &Run, x: Set<'_>, k: usize) -> modelmix::Result<Vec<Neighbour>> {
+        self.call().neighbours(run, x, k)
+    }
+
+    fn ball_counts(&self, run: &Run, points: Set<'_>, balls: Balls<'_>) -> modelmix::Result<Vec<u32>> {
+        self.call().ball_counts(run, points, balls)
+    }
+
+    fn overlaps(&self, run: &Run, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> modelmix::Result<Overlaps> {
+        self.call().overlaps(run, x, weights, y)
+    }
+
+    fn mean(&self, run: &Run, x: Set<'_>) -> modelmix::Result<Vec<f64>> {
+        self.call().mean(run, x)
+    }
+
+    fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> modelmix::Result<Matrix> {
+        self.call().scatter(run, x, centre, weights)
+    }
+
+    fn projections(
+        &self,
+        run: &Run,
+        x: Set<'_>,
+        centre: &[f64],
+        directions: &Matrix,
+        weights: &[f64],
+    ) -> modelmix::Result<Vec<f64>> {
+        self.call().projections(run, x, centre, directions, weights)
+    }
+
+    fn subset_sums(
+        &self,
+        run: &Run,
+        kernel: &Kernel,
+        x: Subsets<'_>,
+        y: Option<Subsets<'_>>,
+    ) -> modelmix::Result<Vec<f64>> {
+        self.call().subset_sums(run, kernel, x, y)
+    }
+
+    fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> modelmix::Result<Matrix> {
+        self.call().product(run, a, b)
+    }
 }

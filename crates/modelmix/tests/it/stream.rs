@@ -1,6 +1,6 @@
 //! Sessions without end: random features against theory, and streaming sessions against exact ones and double loops.
 
-use modelmix::compute::{Cpu, Reference};
+use modelmix::compute::{Cpu, Engine, Reference};
 use modelmix::fourier::{GaussianFeatures, features_for};
 use modelmix::random::Random;
 use modelmix::session::{Cap, Retention, Snapshot};
@@ -35,7 +35,11 @@ fn truth(i: usize, j: usize, squared_bandwidth: f64) -> f64 {
 }
 
 fn rke() -> Loss {
-    Objective::rke().with_bandwidth(SIGMA).prepare(Inputs::new()).unwrap()
+    rke_on(Cpu::new())
+}
+
+fn rke_on(engine: impl Into<Engine>) -> Loss {
+    Objective::rke().with_bandwidth(SIGMA).prepare(Inputs::new().engine(engine)).unwrap()
 }
 
 fn streaming(hold: usize, error: f64) -> SessionSettings {
@@ -210,12 +214,12 @@ fn what_policies_read_is_near_that_of_an_exact_session() {
 #[test]
 fn a_streaming_session_is_restored_to_the_last_bit_on_any_number_of_threads() {
     let settings = SessionSettings { batch: 3, ..streaming(200, 0.05) };
-    let mut one = Session::new(NAMES, rke().on(Cpu::with_threads(1)), &settings).unwrap();
+    let mut one = Session::new(NAMES, rke_on(Cpu::with_threads(1)), &settings).unwrap();
     let mut told = [0; 3];
     run(&mut one, &mut told, 150);
     let text = serde_json::to_string(&one.snapshot()).unwrap();
     let snapshot: Snapshot = serde_json::from_str(&text).unwrap();
-    let mut two = Session::restore(snapshot, Some(rke().on(Cpu::with_threads(4)))).unwrap();
+    let mut two = Session::restore(snapshot, Some(rke_on(Cpu::with_threads(4)))).unwrap();
     let mut told_two = told;
     assert_eq!(run(&mut one, &mut told, 100), run(&mut two, &mut told_two, 100));
     assert_eq!(one.report().unwrap(), two.report().unwrap());

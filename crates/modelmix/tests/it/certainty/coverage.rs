@@ -1,6 +1,7 @@
 //! Intervals and p-values of `solve`: how often they are right. Chances of a false alarm are below 0.5% a count; seeds are fixed.
 
 use modelmix::certainty::{Certainty, certainty};
+use modelmix::compute::Stop;
 use modelmix::influence::Influences;
 use modelmix::random::Random;
 use modelmix::simplex::{self, Bounds};
@@ -38,7 +39,7 @@ fn repeat(world: &Places, count: usize, repeats: usize, seed: u64) -> Tally {
         let form = statistics.biased();
         let best = simplex::minimize(&form, &bounds).unwrap();
         let influences = Influences::new(&statistics).unwrap().with_reference(&by_row).unwrap();
-        let found = certainty(&influences, &bounds, &best.weights).unwrap();
+        let found = certainty(&influences, &bounds, &best.weights, &Stop::new()).unwrap();
         let Certainty { weights, gain: Some(interval), p_value: Some(p) } = found else { panic!("{found:?}") };
         for (arm, &interval) in weights.iter().enumerate() {
             assert!(holds(interval, best.weights[arm]) == 1, "the answer itself is within");

@@ -1,7 +1,7 @@
 //! Metrics where input stops making sense: a value where one is defined, else a sentence with what was given and the remedy.
 //! Draws from pools.
 
-use modelmix::compute::{Backend, Cpu, Double};
+use modelmix::compute::{Cpu, Double, Engine};
 use modelmix::metrics::{
     Extrapolation, KidSettings, LARGEST_MATRIX, Moments, Neighbourhoods, Pool, Prdc, cmmd, fid, fid_estimate,
     fid_infinity, kid, kid_kernel, mmd, prdc, rke, vendi, vendi_estimate,
@@ -43,7 +43,7 @@ fn scores(found: &Prdc) -> [f64; 4] {
 
 #[test]
 fn one_sample() {
-    let (one, many, engine) = (rows(&[[0.5, 2.0]]), some(20, 2, 1), Double::new());
+    let (one, many, engine) = (rows(&[[0.5, 2.0]]), some(20, 2, 1), Engine::new(Double::new()));
     let pool = Pool::of(&one);
     for kernel in [GAUSSIAN, COSINE] {
         let found = rke(&pool, &kernel, &engine).unwrap();
@@ -91,7 +91,7 @@ fn as_few_samples_as_neighbours() {
             share((0..n * n).filter(|&pair| holds(true, pair / n, pair % n)).count()) / k as f64,
             share((0..n).filter(|&y| (0..n).any(|x| holds(true, x, y))).count()),
         ];
-        for backend in [&Double::new() as &dyn Backend, &Cpu::new()] {
+        for backend in [&Engine::new(Double::new()), &Engine::new(Cpu::new())] {
             let found = prdc(&Pool::of(&samples), &reference, &neighbourhoods(k), backend).unwrap();
             for (found, expected) in scores(&found).into_iter().zip(expected) {
                 assert!((found - expected).abs() <= 1e-15, "{found} {expected}");
@@ -101,7 +101,7 @@ fn as_few_samples_as_neighbours() {
             says(prdc(&Pool::of(&samples), &reference, &neighbourhoods(n), backend), &[&must, &remedy, "fewer"]);
         }
     }
-    let (few, many, engine) = (some(4, 2, 1), some(40, 2, 2), Double::new());
+    let (few, many, engine) = (some(4, 2, 1), some(40, 2, 2), Engine::new(Double::new()));
     says(prdc(&Pool::of(&many), &few, &neighbourhoods(4), &engine), &["is 4", "rows in the reference, 4"]);
     says(prdc(&Pool::of(&many), &few, &neighbourhoods(0), &engine), &["is 0", "at least 1"]);
     // 44 samples that say as much as 4.
@@ -113,7 +113,7 @@ fn as_few_samples_as_neighbours() {
 #[test]
 fn identical_samples() {
     let (copies, others) = (rows(&[[1.5, -2.0, 0.25]; 12]), rows(&[[1.5, 2.0, 3.25]; 9]));
-    for backend in [&Double::new() as &dyn Backend, &Cpu::new()] {
+    for backend in [&Engine::new(Double::new()), &Engine::new(Cpu::new())] {
         let pool = Pool::of(&copies);
         let found = rke(&pool, &GAUSSIAN, backend).unwrap();
         assert_eq!((found.modes.value, found.modes.standard_error), (1.0, 0.0));
@@ -148,7 +148,7 @@ fn identical_samples() {
 fn sets_without_spread() {
     let (copies, others) = (rows(&[[1.5, -2.0, 0.25]; 12]), rows(&[[1.5, 2.0, 3.25]; 9]));
     let wide = rows(&[[0.5, -2.0, 0.25], [2.5, -2.0, 0.25], [1.5, -5.0, 0.25], [1.5, 1.0, 0.25]]);
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     for (x, y, expected) in [(&copies, &others, 25.0), (&copies, &wide, 20.0 / 3.0), (&wide, &copies, 20.0 / 3.0)] {
         let found = fid_estimate(&Pool::of(x), y, &engine).unwrap();
         relative("fid", found.value, expected, 1e-12);
@@ -165,7 +165,7 @@ fn very_large_and_very_small_features() {
     let scaled = |set: &Features, factor: f32| {
         Features::new(set.width(), set.values().iter().map(|value| value * factor).collect()).unwrap()
     };
-    for backend in [&Double::new() as &dyn Backend, &Cpu::new()] {
+    for backend in [&Engine::new(Double::new()), &Engine::new(Cpu::new())] {
         for exponent in [70, -70] {
             let unit = 2f64.powi(exponent);
             let (x, y) = (scaled(&samples, unit as f32), scaled(&reference, unit as f32));
@@ -190,7 +190,7 @@ fn very_large_and_very_small_features() {
 
 #[test]
 fn settings_outside_of_what_they_may_be() {
-    let (samples, reference, engine) = (some(30, 3, 1), some(25, 3, 2), Double::new());
+    let (samples, reference, engine) = (some(30, 3, 1), some(25, 3, 2), Engine::new(Double::new()));
     let pool = Pool::of(&samples);
     let ask = |subsets: usize, size: Option<usize>| {
         let settings = KidSettings { subsets, size, seed: 0 };
@@ -222,7 +222,7 @@ fn settings_outside_of_what_they_may_be() {
 
 #[test]
 fn rows_without_direction() {
-    let (samples, engine) = (some(10, 2, 1), Double::new());
+    let (samples, engine) = (some(10, 2, 1), Engine::new(Double::new()));
     let mut values = samples.values().to_vec();
     values[6..8].fill(0.0);
     let zero = Features::new(2, values).unwrap();
@@ -242,7 +242,7 @@ fn rows_without_direction() {
 
 #[test]
 fn weights_and_widths() {
-    let (a, b, wide, engine) = (some(10, 2, 1), some(10, 2, 2), some(10, 3, 3), Double::new());
+    let (a, b, wide, engine) = (some(10, 2, 1), some(10, 2, 2), some(10, 3, 3), Engine::new(Double::new()));
     let mix = |left: f64, right: f64| Pool::mixture([(&a, left), (&b, right)]);
     says(mix(0.5, -0.25), &["set 1", "-0.25", "positive"]);
     says(mix(f64::NAN, 1.0), &["set 0", "NaN", "positive"]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use modelmix::Kernel;
-use modelmix::compute::{Backend, Cpu, Double};
+use modelmix::compute::{Cpu, Double, Engine};
 use modelmix::metrics::{
     ErrorBy, KidSettings, Neighbourhoods, NumPyRandom, Prdc, cmmd, fid, fid_estimate, kid, kid_kernel, mmd, prdc, rke,
     vendi, vendi_estimate,
@@ -33,8 +33,8 @@ fn gaussian(case: &Value) -> Kernel {
 }
 
 /// Published figures, and every day's: the second is right to about 1e-7 of a kernel value.
-fn engines() -> [(&'static str, Box<dyn Backend>); 2] {
-    [("double", Box::new(Double::new())), ("cpu", Box::new(Cpu::new()))]
+fn engines() -> [(&'static str, Engine); 2] {
+    [("double", Engine::new(Double::new())), ("cpu", Engine::new(Cpu::new()))]
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn fid_of_scipy_and_of_tools() {
         let expected = number(&case["value"]);
         for (engine, backend) in engines() {
             let what = format!("fid of {} with {engine}", generated.name);
-            let found = fid(&generated.pool(), reference.one(), &*backend).unwrap();
-            assert_eq!(found, fid_estimate(&generated.pool(), reference.one(), &*backend).unwrap().value, "{what}");
+            let found = fid(&generated.pool(), reference.one(), &backend).unwrap();
+            assert_eq!(found, fid_estimate(&generated.pool(), reference.one(), &backend).unwrap().value, "{what}");
             if expected == 0.0 {
                 assert!(found <= 1e-12 * (generated.trace() + reference.trace()), "{what} to itself: {found}");
                 continue;
@@ -80,7 +80,7 @@ fn kid_of_tools() {
             let what = format!("kid as {} has it of {} with {engine}", case["tool"], samples.name);
             let allowed = if engine == "double" { 1e-11 } else { 1e-6 };
             if full {
-                let found = mmd(&pool, reference.one(), &kernel, &*backend).unwrap().unbiased;
+                let found = mmd(&pool, reference.one(), &kernel, &backend).unwrap().unbiased;
                 let expected = number(&case["unbiased"]);
                 relative(&what, found.value, expected, allowed);
                 continue;
@@ -90,7 +90,7 @@ fn kid_of_tools() {
                 size: Some(whole(&case["subset_size"])),
                 seed: whole(&case["seed"]) as u32,
             };
-            let found = kid(&pool, reference.one(), &kernel, &settings, &*backend).unwrap();
+            let found = kid(&pool, reference.one(), &kernel, &settings, &backend).unwrap();
             assert_eq!(found.by, ErrorBy::Subsets);
             relative(&what, found.value, number(&case["mean"]), allowed);
             if let Some(deviation) = case.get("std") {
@@ -132,7 +132,7 @@ fn neighbourhoods_to_the_last_digit() {
         let (generated, reference) = sets(case);
         let neighbourhoods = Neighbourhoods { neighbours: whole(&case["neighbours"]), closed: false };
         for (engine, backend) in engines() {
-            let found = prdc(&generated.pool(), reference.one(), &neighbourhoods, &*backend).unwrap();
+            let found = prdc(&generated.pool(), reference.one(), &neighbourhoods, &backend).unwrap();
             for (name, score) in scores(&found) {
                 let what = format!("{name} of {} with {engine}", generated.name);
                 assert_eq!(score, number(&case["value"][name]), "{what}");
@@ -146,7 +146,7 @@ fn neighbourhoods_to_the_last_digit() {
     for case in cases("prc", 8) {
         let (generated, reference) = sets(case);
         let neighbourhoods = Neighbourhoods { neighbours: whole(&case["neighbours"]), closed: true };
-        let found = prdc(&generated.pool(), reference.one(), &neighbourhoods, &Double::new()).unwrap();
+        let found = prdc(&generated.pool(), reference.one(), &neighbourhoods, &Engine::new(Double::new())).unwrap();
         for (name, score) in &scores(&found)[..2] {
             assert_eq!(*score, number(&case["value"][name]), "{name} of {}", generated.name);
             // torch-fidelity says it in single precision.
@@ -160,7 +160,7 @@ fn neighbourhoods_to_the_last_digit() {
         let pool = generated.pool();
         relative("weighted effective size", pool.effective_len(), number(&case["effective_size"]), 1e-14);
         for (engine, backend) in engines() {
-            let found = prdc(&pool, reference.one(), &neighbourhoods, &*backend).unwrap();
+            let found = prdc(&pool, reference.one(), &neighbourhoods, &backend).unwrap();
             for (name, score) in scores(&found) {
                 // Sums of weights, whose last bit depends on the order of additions; counts over counts do not.
                 let tolerance = if name == "recall" || name == "coverage" { 0.0 } else { 1e-15 };
@@ -184,14 +184,14 @@ fn vendi_of_every_order() {
             for (engine, backend) in engines() {
                 let what = format!("vendi {order} of {} with {kernel} and {engine}", generated.name);
                 let tolerance = if engine == "double" { 1e-11 } else { 1e-6 };
-                let found = vendi(&generated.pool(), &kernel, order_number, &*backend).unwrap();
+                let found = vendi(&generated.pool(), &kernel, order_number, &backend).unwrap();
                 relative(&what, found, number(expected), tolerance);
                 for peer in ["score_dual", "score_K"] {
                     if let Some(expected) = case[peer].get(order) {
                         relative(&format!("{what}, {peer}"), found, number(expected), tolerance);
                     }
                 }
-                let found = vendi_estimate(&generated.pool(), &kernel, order_number, &*backend).unwrap();
+                let found = vendi_estimate(&generated.pool(), &kernel, order_number, &backend).unwrap();
                 relative(&format!("{what}, with its error"), found.value, number(expected), tolerance);
             }
         }
@@ -205,7 +205,7 @@ fn rke_of_sets_and_mixtures() {
         for (engine, backend) in engines() {
             let what = format!("of {} with {engine}", generated.name);
             let tolerance = if engine == "double" { 1e-12 } else { 1e-6 };
-            let found = rke(&generated.pool(), &gaussian(case), &*backend).unwrap();
+            let found = rke(&generated.pool(), &gaussian(case), &backend).unwrap();
             relative(&format!("modes {what}"), found.modes.value, number(&case["mode_count"]), tolerance);
             relative(&format!("entropy {what}"), found.entropy.value, number(&case["entropy"]), tolerance);
         }
@@ -220,7 +220,7 @@ fn mmd_and_cmmd() {
             let what = format!("of {} with {engine}", generated.name);
             // Values are down to 0.0015, kernel values are of order one.
             let tolerance = if engine == "double" { 1e-11 } else { 1e-5 };
-            let found = mmd(&generated.pool(), reference.one(), &gaussian(case), &*backend).unwrap();
+            let found = mmd(&generated.pool(), reference.one(), &gaussian(case), &backend).unwrap();
             relative(&format!("biased mmd {what}"), found.biased.value, number(&case["biased"]), tolerance);
             relative(&format!("unbiased mmd {what}"), found.unbiased.value, number(&case["unbiased"]), tolerance);
         }
@@ -230,7 +230,7 @@ fn mmd_and_cmmd() {
         for (engine, backend) in engines() {
             // Rows of length one are rounded to single precision; and all kernel values are near one, MMD² near 1e-5.
             let tolerance = if engine == "double" { 1e-6 } else { 1e-4 };
-            let found = cmmd(&generated.pool(), reference.one(), &*backend).unwrap();
+            let found = cmmd(&generated.pool(), reference.one(), &backend).unwrap();
             let what = format!("cmmd of {} with {engine}", generated.name);
             relative(&what, found.value, number(&case["value"]), tolerance);
         }
@@ -239,7 +239,7 @@ fn mmd_and_cmmd() {
 
 #[test]
 fn standard_errors_by_brute_force() {
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     let cosine = Kernel::Cosine { power: 1 };
     for case in cases("standard_errors", 5) {
         let generated = Set::read(&case["generated"]);

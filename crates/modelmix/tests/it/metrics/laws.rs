@@ -1,7 +1,7 @@
 //! What must hold of metrics whatever the data: symmetries, what weights mean, bounds, and the same bits on any number of
 //! threads.
 
-use modelmix::compute::{Backend, Cpu, Double, Reference};
+use modelmix::compute::{Cpu, Double, Engine, Reference};
 use modelmix::metrics::{
     Extrapolation, KidSettings, Neighbourhoods, Pool, cmmd, fid, fid_estimate, fid_infinity, kid, kid_kernel, mmd,
     prdc, rke, vendi, vendi_estimate,
@@ -33,7 +33,7 @@ fn joined<'a>(sets: impl IntoIterator<Item = &'a Features>) -> Features {
 }
 
 /// Metrics that know rows and their weights only, not how they came in sets.
-fn of_rows(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Vec<(String, f64)> {
+fn of_rows(pool: &Pool<'_>, reference: &Features, backend: &Engine) -> Vec<(String, f64)> {
     let neighbourhoods = Neighbourhoods { neighbours: 3, closed: false };
     let scores = prdc(pool, reference, &neighbourhoods, backend).unwrap();
     let mut found = vec![
@@ -54,7 +54,7 @@ fn of_rows(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Vec<
 }
 
 /// Everything, errors included.
-fn everything(pool: &Pool<'_>, reference: &Features, backend: &dyn Backend) -> Vec<(String, f64)> {
+fn everything(pool: &Pool<'_>, reference: &Features, backend: &Engine) -> Vec<(String, f64)> {
     let mut found = of_rows(pool, reference, backend);
     let mut add = |name: &str, estimate: modelmix::metrics::Estimate| {
         found.extend([(name.to_string(), estimate.value), (format!("error of {name}"), estimate.standard_error)]);
@@ -107,7 +107,7 @@ proptest! {
         let mixture = Pool::mixture(parts.iter().map(|part| (part, part.len() as f64))).unwrap();
         let whole = joined(&parts);
         relative("effective rows", mixture.effective_len(), whole.len() as f64, 1e-12);
-        for backend in [&Double::new() as &dyn Backend, &Reference] {
+        for backend in [&Engine::new(Double::new()), &Engine::new(Reference)] {
             let expected = of_rows(&Pool::of(&whole), &reference, backend);
             // Kernels near one cancel in cmmd.
             same(&of_rows(&mixture, &reference, backend), &expected, 1e-9);
@@ -115,7 +115,7 @@ proptest! {
         // Were it the weights of sets that counted, this would be another mixture.
         let other = Pool::mixture(parts.iter().zip([1.0, 9.0, 1.0, 1.0])).unwrap();
         prop_assert!((other.effective_len() - whole.len() as f64).abs() > 1e-3);
-        let engine = Double::new();
+        let engine = Engine::new(Double::new());
         let modes = |pool: &Pool<'_>| rke(pool, &GAUSSIAN, &engine).unwrap().modes.value;
         prop_assert!((modes(&other) - modes(&mixture)).abs() > 1e-6);
     }
@@ -125,7 +125,7 @@ proptest! {
     fn one_part_is_the_set(seed: u64, weight in 1e-3..1e3) {
         let mut random = Random::seeded(seed);
         let (samples, reference) = (cloud(40, &[0.0; 3], 1.0, &mut random), cloud(30, &[0.5; 3], 1.0, &mut random));
-        let engine = Double::new();
+        let engine = Engine::new(Double::new());
         let expected = everything(&Pool::of(&samples), &reference, &engine);
         let pool = Pool::mixture([(&reference, 0.0), (&samples, weight)]).unwrap();
         prop_assert_eq!(everything(&pool, &reference, &engine), expected);
@@ -139,7 +139,7 @@ proptest! {
         let mut shuffled = |set: &Features| set.select(random.sample(set.len(), set.len())).unwrap();
         let other: Vec<Features> = parts.iter().map(&mut shuffled).collect();
         let other_reference = shuffled(&reference);
-        let engine = Double::new();
+        let engine = Engine::new(Double::new());
         let all = |parts: &[Features], weights: &[f64], reference: &Features| {
             let pool = Pool::mixture(parts.iter().zip(weights.iter().copied())).unwrap();
             let mut found = of_rows(&pool, reference, &engine);
@@ -161,7 +161,7 @@ proptest! {
     fn shifts_and_scales(seed: u64, by in prop::collection::vec(-40i8..40, 3)) {
         let mut random = Random::seeded(seed);
         let (samples, reference) = (grid(50, 3, &mut random), grid(40, 3, &mut random));
-        let engine = Double::new();
+        let engine = Engine::new(Double::new());
         let shifted = |set: &Features| moved(set, |column, value| value + f32::from(by[column]));
         let scaled = |set: &Features| moved(set, |_, value| 8.0 * value);
         let distance = |x: &Features, y: &Features| fid(&Pool::of(x), y, &engine).unwrap();
@@ -193,7 +193,7 @@ proptest! {
         let samples = cloud(rows, &vec![0.7; width], 1.0, &mut random);
         // Columns of zeros change no cosine, and make the matrix of samples the smaller one.
         let wide = Features::from_rows((0..rows).map(|row| [samples.row(row), &[0.0; 40]].concat())).unwrap();
-        let (pool, engine) = (Pool::of(&samples), Double::new());
+        let (pool, engine) = (Pool::of(&samples), Engine::new(Double::new()));
         for kernel in [COSINE, GAUSSIAN, Kernel::Laplacian { bandwidth: 0.7 }] {
             let mut last = rows as f64 * (1.0 + 1e-12);
             for order in [0.1, 0.5, 0.9, 1.0, 1.2, 2.0, 3.0, 10.0, 1e3, 1e6, f64::INFINITY] {
@@ -216,7 +216,7 @@ proptest! {
 /// Samples that have nothing in common are as many as there are, for any order; and the score has no step at order 1.
 #[test]
 fn orders_beyond_what_powers_can_hold() {
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     let apart = Features::from_rows((0..50u8).map(|row| [1e3 * f32::from(row)])).unwrap();
     for order in [0.01, 0.999, 1.0, 1.001, 200.0, 1e3, 1e9, f64::INFINITY] {
         let found = vendi_estimate(&Pool::of(&apart), &GAUSSIAN, order, &engine).unwrap();
@@ -245,7 +245,7 @@ fn copies_change_nothing() {
     let mut random = Random::seeded(1);
     let (samples, reference) = (cloud(30, &[0.5; 4], 1.0, &mut random), cloud(40, &[0.0; 4], 1.0, &mut random));
     let copies = samples.select((0..180).map(|row| row / 6)).unwrap();
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     let (once, often) = (Pool::of(&samples), Pool::of(&copies));
     let value = |pool: &Pool<'_>| {
         (rke(pool, &GAUSSIAN, &engine).unwrap().modes.value, mmd(pool, &reference, &GAUSSIAN, &engine).unwrap().biased)
@@ -257,7 +257,7 @@ fn copies_change_nothing() {
             let [once, often] = [&once, &often].map(|pool| vendi_estimate(pool, &kernel, order, &engine).unwrap());
             relative("vendi", often.value, once.value, 1e-9);
             // Other engines round kernel values, whose eigenvalues low orders would count.
-            let rounded = vendi_estimate(&Pool::of(&copies), &kernel, order, &Cpu::new()).unwrap();
+            let rounded = vendi_estimate(&Pool::of(&copies), &kernel, order, &Engine::new(Cpu::new())).unwrap();
             relative("vendi", rounded.value, once.value, 1e-9);
             // What is left of eigenvalues of zero, by which errors of low orders are known to about the tenth digit.
             relative("vendi's error", often.standard_error, once.standard_error / 6f64.sqrt(), 1e-7);
@@ -273,7 +273,7 @@ fn threads_change_no_bit() {
     let (left, right) = (cloud(300, &[0.0; 20], 1.0, &mut random), cloud(270, &[0.3; 20], 1.0, &mut random));
     let small_reference = cloud(400, &[0.1; 20], 1.0, &mut random);
     let mixture = Pool::mixture([(&left, 0.3), (&right, 0.7)]).unwrap();
-    let all = |backend: &dyn Backend| {
+    let all = |backend: &Engine| {
         let mut found = everything(&mixture, &small_reference, backend);
         let pool = Pool::of(&large);
         let scores = prdc(&pool, &reference, &Neighbourhoods::default(), backend).unwrap();
@@ -296,11 +296,11 @@ fn threads_change_no_bit() {
         found.push(("large vendi".into(), vendi(&pool, &COSINE, 1.0, backend).unwrap()));
         found
     };
-    let expected = [all(&Double::with_threads(1)), all(&Cpu::with_threads(1))];
+    let expected = [all(&Engine::new(Double::with_threads(1))), all(&Engine::new(Cpu::with_threads(1)))];
     assert!(expected[0].iter().all(|(_, value)| value.is_finite()), "{:?}", expected[0]);
     assert_ne!(expected[0], expected[1], "two engines, one rounding");
     for threads in [2, 3] {
-        let found = [all(&Double::with_threads(threads)), all(&Cpu::with_threads(threads))];
+        let found = [all(&Engine::new(Double::with_threads(threads))), all(&Engine::new(Cpu::with_threads(threads)))];
         assert_eq!(found, expected, "{threads} threads");
     }
 }

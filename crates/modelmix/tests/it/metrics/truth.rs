@@ -1,7 +1,7 @@
 //! Metrics of samples from known distributions: standard errors are how far values scatter, draws from mixtures say what
 //! weights say, the extrapolated Fréchet distance takes off the bias, and KID's subsets are what plain loops make of them.
 
-use modelmix::compute::{Backend, Cpu, Double};
+use modelmix::compute::{Cpu, Double, Engine};
 use modelmix::metrics::{
     Estimate, Extrapolation, KidSettings, Neighbourhoods, NumPyRandom, Pool, fid, fid_estimate, fid_infinity, kid,
     kid_kernel, mmd, prdc, rke, vendi_estimate,
@@ -38,7 +38,7 @@ fn scatter(what: &str, estimate: impl Fn(&mut Random) -> Estimate) {
 
 #[test]
 fn errors_of_rke() {
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     let set = |random: &mut Random| cloud(150, &[0.5; 3], 1.0, random);
     scatter("modes", |random| rke(&Pool::of(&set(random)), &GAUSSIAN, &engine).unwrap().modes);
     // The control: errors of twice as many samples.
@@ -57,7 +57,7 @@ fn errors_of_rke() {
 
 #[test]
 fn errors_of_mmd() {
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     scatter("unbiased mmd", |random| {
         let (samples, reference) = (cloud(150, &[0.5; 3], 1.0, random), cloud(100, &[0.0; 3], 1.0, random));
         mmd(&Pool::of(&samples), &reference, &GAUSSIAN, &engine).unwrap().unbiased
@@ -71,7 +71,7 @@ fn errors_of_mmd() {
 
 #[test]
 fn errors_of_fid() {
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     scatter("fid", |random| {
         let (samples, reference) = (cloud(400, &[0.6; 4], 1.3, random), cloud(300, &[0.0; 4], 1.0, random));
         fid_estimate(&Pool::of(&samples), &reference, &engine).unwrap()
@@ -85,7 +85,7 @@ fn errors_of_fid() {
 
 #[test]
 fn errors_of_vendi() {
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     let set = |rows: usize, random: &mut Random| cloud(rows, &[1.0, 0.5, 0.0, 0.0], 0.7, random);
     for order in [0.5, 1.0, f64::INFINITY] {
         scatter(&format!("vendi {order}"), |random| {
@@ -102,7 +102,7 @@ fn errors_of_vendi() {
 /// One set is drawn again and again, the other stays.
 #[test]
 fn errors_of_precision_and_recall() {
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     let neighbourhoods = Neighbourhoods { neighbours: 3, closed: false };
     let fixed = cloud(100, &[0.0; 3], 1.0, &mut Random::seeded(3));
     let of = |samples: &Pool<'_>, reference: &Features| prdc(samples, reference, &neighbourhoods, &engine).unwrap();
@@ -125,7 +125,7 @@ fn draws_have_the_scores_of_the_mixture() {
         .map(|(centre, spread)| cloud(600, &centre, spread, &mut random));
     let reference = cloud(500, &[0.2; 3], 1.0, &mut random);
     let mixed = |weights: [f64; 3]| Pool::mixture(sets.iter().zip(weights)).unwrap();
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     let scores = |pool: &Pool<'_>| {
         let (modes, samples) = (rke(pool, &GAUSSIAN, &engine).unwrap().modes.value, pool.effective_len());
         let neighbourhoods = Neighbourhoods { neighbours: 3, closed: false };
@@ -165,7 +165,7 @@ fn axes(width: usize, variance: f64) -> Features {
 /// one is not, up to four standard errors over 60 repeats.
 #[test]
 fn extrapolation_takes_off_the_bias() {
-    let (width, variance, engine) = (6, 1.5, Double::with_threads(1));
+    let (width, variance, engine) = (6, 1.5, Engine::new(Double::with_threads(1)));
     let reference = axes(width, variance);
     let truth = width as f64 * (1.0 - f64::sqrt(variance)).powi(2);
     let (mut plain, mut extrapolated) = (Vec::new(), Vec::new());
@@ -190,7 +190,7 @@ fn extrapolation_is_a_line() {
     let mut random = Random::seeded(2);
     let (left, right) = (cloud(90, &[0.0; 3], 1.0, &mut random), cloud(80, &[1.0; 3], 0.5, &mut random));
     let reference = cloud(100, &[0.5; 3], 1.0, &mut random);
-    let engine = Double::new();
+    let engine = Engine::new(Double::new());
     for pool in [Pool::of(&left), Pool::mixture([(&left, 0.4), (&right, 0.6)]).unwrap()] {
         let most = pool.largest_draw();
         for (points, smallest) in [(3, Some(20)), (7, None)] {
@@ -268,7 +268,7 @@ fn subsets_of_kid_both_ways() {
                     .collect();
                 let mean = values.iter().sum::<f64>() / subsets as f64;
                 let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / subsets as f64;
-                for (backend, tolerance) in [(&Double::new() as &dyn Backend, 1e-10), (&Cpu::new(), 1e-4)] {
+                for (backend, tolerance) in [(&Engine::new(Double::new()), 1e-10), (&Engine::new(Cpu::new()), 1e-4)] {
                     let found = kid(&pool, &reference, &kernel, &settings, backend).unwrap();
                     relative("kid", found.value, mean, tolerance);
                     relative("kid's deviation", found.standard_error, variance.sqrt(), tolerance);

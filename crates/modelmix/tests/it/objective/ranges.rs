@@ -61,22 +61,43 @@ fn unbounded_kernels_must_be_given_a_range() {
     for text in ["mmd(kernel=kid)", "rke(kernel=kid)", "rke(kernel=polynomial) + mmd(bandwidth=1)"] {
         let loss = text.parse::<Objective>().unwrap().prepare(inputs()).unwrap();
         let sentence = loss.ranges().unwrap_err().to_string();
-        for word in ["unbounded kernel", "x·y + 1)^", "give the range of κ", "adaptive"] {
+        for word in ["unbounded kernel", "x·y + 1)^", "give the range of the kernel", "adaptive"] {
             assert!(sentence.contains(word), "{text}: {sentence}");
         }
     }
     let ranges = |text: &str| {
-        text.parse::<Objective>().unwrap().prepare(inputs().kappa_range(0.5, 3.0)).unwrap().ranges().unwrap()
+        text.parse::<Objective>().unwrap().prepare(inputs().kernel_range(0.5, 3.0)).unwrap().ranges().unwrap()
     };
     // κ = k from 0.5 to 3, f = −2·E[k] from −6 to −1
     let found = ranges("mmd(kernel=kid)");
     assert_eq!((found.kappa, found.linear, found.sensitivity()), ((0.5, 3.0), (-6.0, -1.0), 10.0));
     // a range given is for kernels that have none
     assert_eq!(ranges("rke(bandwidth=1)").kappa, (0.0, 1.0));
-    assert_eq!(ranges("rke(kernel=kid) + rke(bandwidth=1)").kappa, (0.5, 4.0));
+    assert_eq!(ranges("rke(kernel=kid) + rke(bandwidth=1)").kappa, (0.25, 10.0));
     let loss = "grade".parse::<Objective>().unwrap().prepare(inputs()).unwrap();
     let sentence = loss.ranges().unwrap_err().to_string();
     assert!(sentence.contains("score grade needs its range"), "{sentence}");
+}
+
+/// A range is that of a kernel as it is written: a term that squares it has the range of the square, and kernels that differ
+/// have ranges of their own.
+#[test]
+fn ranges_are_by_kernel_and_squared_where_the_kernel_is() {
+    let text = "rke(kernel=polynomial) + 2*mmd(kernel=polynomial)";
+    let ranges = |inputs: Inputs<'_>| text.parse::<Objective>().unwrap().prepare(inputs).unwrap().ranges().unwrap();
+    // k² from 0.25 to 9 and k from 0.5 to 3, f = −2·E[k]
+    let found = ranges(inputs().kernel_range(0.5, 3.0));
+    assert_eq!((found.kappa, found.linear), ((0.25 + 1.0, 9.0 + 6.0), (-12.0, -2.0)));
+    // the square of what is negative too
+    let found = ranges(inputs().kernel_range(-2.0, 1.0));
+    assert_eq!((found.kappa, found.linear), ((-4.0, 4.0 + 2.0), (-4.0, 8.0)));
+    let found = ranges(inputs().kernel_range(-3.0, -1.0));
+    assert_eq!((found.kappa, found.linear), ((1.0 - 6.0, 9.0 - 2.0), (4.0, 12.0)));
+    // one kernel's own range goes before the range of all
+    let both = "mmd(kernel=kid) + mmd(kernel=polynomial)".parse::<Objective>().unwrap();
+    let inputs = inputs().kernel_range(0.0, 3.0).kernel_range_of(KernelSpec::Kid, 1.0, 2.0);
+    let found = both.prepare(inputs).unwrap().ranges().unwrap();
+    assert_eq!((found.kappa, found.linear), ((1.0, 5.0), (-10.0, -2.0)));
 }
 
 #[test]
@@ -86,7 +107,7 @@ fn presets_fill_in_the_width() {
         let loss = text
             .parse::<Objective>()
             .unwrap()
-            .prepare(Inputs::new().reference(wide.clone()).backend(Reference))
+            .prepare(Inputs::new().reference(wide.clone()).engine(Reference))
             .unwrap();
         assert_eq!(loss.kernels(), [Kernel::Polynomial { scale: 0.25, offset: 1.0, degree: 3 }], "{text}");
         // k(x, y) = (0/4 + 1)³; k(x, x) = (5.25/4 + 1)³ and (1/4 + 1)³

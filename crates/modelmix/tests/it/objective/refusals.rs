@@ -102,7 +102,7 @@ fn settings_out_of_range() {
         &["the cost of arm 1 is NaN, but it must be a finite number"],
     );
     for (least, greatest) in [(1.0, 0.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
-        let inputs = Inputs::new().width(2).kappa_range(least, greatest);
+        let inputs = Inputs::new().width(2).kernel_range(least, greatest);
         refused(objective("rke(kernel=kid)").prepare(inputs), &["the kernel's range", "the smaller first"]);
     }
 }

@@ -87,7 +87,7 @@ fn values_computed_outside_make_the_same_session() {
     for policy in ["adaptive", "ogd", "ogd(sensitivity=0.2)", "vanilla", "cab", "sparse(fee=0.05, sensitivity=0.1)"] {
         let loss = Objective::mmd()
             .with_bandwidth(1.5)
-            .prepare(Inputs::new().reference(features.clone()).backend(Reference))
+            .prepare(Inputs::new().reference(features.clone()).engine(Reference))
             .unwrap();
         let ranges = Ranges { kappa: (0.0, 1.0), linear: (-2.0, 0.0) };
         let settings = settings(policy, 1);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use modelmix::compute::{Cpu, Reference};
+use modelmix::compute::{Cpu, Engine, Reference};
 use modelmix::metrics::{Pool, fid, vendi};
 use modelmix::mixture::{forms, solve_within, statistics};
 use modelmix::random::Random;
@@ -116,7 +116,7 @@ fn separate_worlds_share_by_their_vendi_scores() {
 fn order_two_is_rke() {
     let (arms, _) = world(4, 15, 3, 3);
     let solved = |text: &str| {
-        let loss = text.parse::<Objective>().unwrap().prepare(Inputs::new().arms(&arms).backend(Reference)).unwrap();
+        let loss = text.parse::<Objective>().unwrap().prepare(Inputs::new().arms(&arms).engine(Reference)).unwrap();
         solve(&arms, &loss).unwrap()
     };
     for kernel in ["bandwidth=2", "kernel=laplacian, bandwidth=2", "kernel=cosine"] {
@@ -180,7 +180,7 @@ fn real_generators() {
     let diverse = solve(&arms, &prepared("vendi", &arms, &reference)).unwrap();
     assert!(diverse.mixture.terms[0].score > diverse.best_arm().terms[0].score && diverse.mixture.gap < 1e-10);
     // the scores are those that the metrics give to the pool, the arms' alone too
-    let backend = Cpu::with_threads(1);
+    let backend = Engine::new(Cpu::with_threads(1));
     let pool = |weights: &[f64]| Pool::arms(&arms, weights).unwrap();
     let near = |found: f64, metric: f64| assert!((found / metric - 1.0).abs() < 1e-9, "{found} {metric}");
     near(best.mixture.terms[0].score, fid(&pool(&best.weights()), &reference, &backend).unwrap());

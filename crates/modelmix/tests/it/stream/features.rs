@@ -36,7 +36,7 @@ fn errors(width: usize, features: usize, k: f64) -> [(f64, f64); 2] {
     for seed in 0..SEEDS {
         let map = GaussianFeatures::new(1.0, width, features, &mut Random::seeded(1000 + seed));
         assert_eq!((map.features(), map.width()), (features, width));
-        let orthogonal = product(&map.map(&Cpu::with_threads(1), Rows::new(width, &values)));
+        let orthogonal = product(&map.map(&Engine::new(Cpu::with_threads(1)), Rows::new(width, &values)).unwrap());
         let plain = independent(&values, width, features, &mut Random::seeded(5000 + seed));
         for (sum, estimate) in sums.iter_mut().zip([orthogonal, plain]) {
             sum.0 += (estimate - k).powi(2) / SEEDS as f64;
@@ -80,7 +80,7 @@ fn blocks_are_orthogonal_and_lengths_are_those_of_normal_vectors() {
     // φ of tiny multiples of the axes gives the frequencies: sin(ω·εe)·√R ≈ ε·ω.
     let step = 1e-3f32;
     let axes: Vec<f32> = (0..width * width).map(|at| if at % (width + 1) == 0 { step } else { 0.0 }).collect();
-    let features = map.map(&Reference, Rows::new(width, &axes));
+    let features = map.map(&Engine::new(Reference), Rows::new(width, &axes)).unwrap();
     let frequency = |r: usize| -> Vec<f64> {
         (0..width)
             .map(|axis| features[axis * 2 * count + count + r] * (count as f64).sqrt())
@@ -107,7 +107,8 @@ fn engines_agree() {
     let map = GaussianFeatures::new(3.0, 37, 130, &mut Random::seeded(2));
     let rows: Vec<f32> = (0..7 * 37).map(|at| ((at * 31 % 17) as f32 - 8.0) * 0.2).collect();
     let rows = Rows::new(37, &rows);
-    let (fast, plain) = (map.map(&Cpu::new(), rows), map.map(&Reference, rows));
+    let (fast, plain) =
+        (map.map(&Engine::new(Cpu::new()), rows).unwrap(), map.map(&Engine::new(Reference), rows).unwrap());
     assert_eq!((fast.len(), plain.len()), (7 * 130, 7 * 130));
     assert!(fast.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-6));
     // A row's features have the length 1, so that κ of a sample with itself is exact.

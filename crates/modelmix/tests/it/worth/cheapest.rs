@@ -2,6 +2,7 @@
 
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettingsBuilder, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
+use modelmix::compute::Stop;
 use modelmix::random::Random;
 use modelmix::simplex::{self, Bounds, Prices};
 use modelmix::{Error, Quadratic};
@@ -80,7 +81,8 @@ fn compare(rounds: usize, most: usize, seed: u64) {
             fees: (0..arms).map(|_| if free == 0 { 0.0 } else { random.unit() }).collect(),
             costs: (0..arms).map(|_| if free == 1 { 0.3 } else { 2.0 * random.unit() }).collect(),
         };
-        let found = simplex::cheapest(&problem.form, &Bounds::simplex(arms), &prices, limit).unwrap().unwrap();
+        let found =
+            simplex::cheapest(&problem.form, &Bounds::simplex(arms), &prices, limit, &Stop::new()).unwrap().unwrap();
         let what = format!("{family}, {arms} arms, round {round}");
         assert!(found.value <= limit + 1e-12, "{what}: {} above {limit}", found.value);
         assert!((found.weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
@@ -109,19 +111,19 @@ fn two_arms_in_closed_form() {
     let form = Quadratic::new(vec![1.0, 0.0, 0.0, 1.0], vec![0.0; 2]).unwrap();
     let prices = Prices { fees: vec![3.0, 5.0], costs: vec![1.0, 4.0] };
     for above in [0.0, 1e-9, 1e-3, 0.1, 0.4999] {
-        let found = simplex::cheapest(&form, &Bounds::simplex(2), &prices, 0.5 + above).unwrap().unwrap();
+        let found = simplex::cheapest(&form, &Bounds::simplex(2), &prices, 0.5 + above, &Stop::new()).unwrap().unwrap();
         let share = 0.5 + (above / 2.0f64).sqrt();
         assert!((found.weights[0] - share).abs() < 1e-9, "{above}: {} is not {share}", found.weights[0]);
         assert!(found.gap < 1e-7, "{}", found.gap);
     }
     // At the limit of one arm alone, its fee is all that is paid.
-    let found = simplex::cheapest(&form, &Bounds::simplex(2), &prices, 1.0).unwrap().unwrap();
+    let found = simplex::cheapest(&form, &Bounds::simplex(2), &prices, 1.0, &Stop::new()).unwrap().unwrap();
     assert_eq!((found.weights, found.total), (vec![1.0, 0.0], 4.0));
     // The other one has no price at all: half of it is as good, and its fee decides.
     let prices = Prices { fees: vec![3.0, 5.0], costs: vec![1.0, 0.0] };
-    let found = simplex::cheapest(&form, &Bounds::simplex(2), &prices, 1.0).unwrap().unwrap();
+    let found = simplex::cheapest(&form, &Bounds::simplex(2), &prices, 1.0, &Stop::new()).unwrap().unwrap();
     assert_eq!((found.weights, found.total), (vec![1.0, 0.0], 4.0));
-    assert!(simplex::cheapest(&form, &Bounds::simplex(2), &prices, 0.49).unwrap().is_none());
+    assert!(simplex::cheapest(&form, &Bounds::simplex(2), &prices, 0.49, &Stop::new()).unwrap().is_none());
 }
 
 /// Where price does not decide, the loss does.
@@ -140,7 +142,8 @@ fn of_the_same_price_the_best() {
         let mut fees = vec![0.0; 5];
         fees[most] = 1.0 + random.unit();
         let prices = Prices { fees, costs: vec![3.0; 5] };
-        let found = simplex::cheapest(&problem.form, &Bounds::simplex(5), &prices, limit).unwrap().unwrap();
+        let found =
+            simplex::cheapest(&problem.form, &Bounds::simplex(5), &prices, limit, &Stop::new()).unwrap().unwrap();
         assert!((found.value - best.value).abs() < 1e-13, "round {round}: {} {}", found.value, best.value);
         assert!((found.total - 3.0 - prices.fees[most]).abs() < 1e-9 && found.gap < 1e-9);
     }
@@ -156,7 +159,7 @@ fn floors_and_caps_hold() {
         let limit = best.value + 0.02;
         let prices =
             Prices { fees: (0..5).map(|_| random.unit()).collect(), costs: (0..5).map(|_| random.unit()).collect() };
-        let found = simplex::cheapest(&problem.form, &bounds, &prices, limit).unwrap().unwrap();
+        let found = simplex::cheapest(&problem.form, &bounds, &prices, limit, &Stop::new()).unwrap().unwrap();
         assert!(found.value <= limit + 1e-12 && found.gap < 1e-9);
         let fits = |arm: usize| bounds.floors()[arm] <= found.weights[arm] && found.weights[arm] <= bounds.caps()[arm];
         assert!((0..5).all(fits), "{:?}", found.weights);
@@ -178,7 +181,7 @@ fn floors_and_caps_hold() {
 fn bad_prices_are_refused() {
     let form = Quadratic::new(vec![1.0, 0.0, 0.0, 1.0], vec![0.0; 2]).unwrap();
     let refuse = |fees: Vec<f64>, costs: Vec<f64>| {
-        simplex::cheapest(&form, &Bounds::simplex(2), &Prices { fees, costs }, 1.0).unwrap_err()
+        simplex::cheapest(&form, &Bounds::simplex(2), &Prices { fees, costs }, 1.0, &Stop::new()).unwrap_err()
     };
     assert!(matches!(refuse(vec![1.0, -1.0], vec![0.0; 2]), Error::Setting { .. }));
     assert!(matches!(refuse(vec![1.0], vec![0.0; 2]), Error::Setting { .. }));

@@ -1,6 +1,7 @@
 //! The best k arms against all sets of k arms, each solved by its linear equations.
 
 use modelmix::Quadratic;
+use modelmix::compute::Stop;
 use modelmix::random::Random;
 use modelmix::simplex::{self, Bounds};
 
@@ -49,7 +50,7 @@ impl Tally {
     fn compare(&mut self, what: &str, form: &Quadratic) {
         let bounds = Bounds::simplex(form.arms());
         let truth = exhaustive(form);
-        let found = simplex::subsets(form, &bounds).unwrap();
+        let found = simplex::subsets(form, &bounds, &Stop::new()).unwrap();
         assert!(found.iter().all(|subset| subset.proved), "{what}");
         for size in 1..=form.arms() {
             // Beyond the last, more arms do not help.
@@ -59,7 +60,7 @@ impl Tally {
             let used = subset.solution.weights.iter().filter(|&&weight| weight > 0.0).count();
             assert!(used <= size && subset.size <= size, "{what}: {used} arms of {size}");
         }
-        for (size, found) in simplex::eliminate(form, &bounds).unwrap().into_iter().enumerate().skip(1) {
+        for (size, found) in simplex::eliminate(form, &bounds, &Stop::new()).unwrap().into_iter().enumerate().skip(1) {
             let off = found.unwrap().value - truth[size];
             assert!(off > -1e-11, "{what}: {off}");
             self.sizes += 1;
@@ -109,7 +110,7 @@ fn all_sets_of_many_problems() {
 fn taking_away_alone_misses() {
     // The middle arm is the best alone; the others cover more together, so that it is the first to go.
     let form = Quadratic::new(vec![1.0, 0.0, 0.6, 0.0, 1.0, 0.6, 0.6, 0.6, 0.8], vec![0.0; 3]).unwrap();
-    let found = simplex::subsets(&form, &Bounds::simplex(3)).unwrap();
+    let found = simplex::subsets(&form, &Bounds::simplex(3), &Stop::new()).unwrap();
     assert_eq!(found[0].solution.weights, [0.0, 0.0, 1.0]);
     assert!(found[1].solution.weights.iter().zip([0.5, 0.5, 0.0]).all(|(a, b)| (a - b).abs() < 1e-14));
 }
@@ -122,7 +123,7 @@ fn bounds_hold_and_sizes_that_they_rule_out_are_left_out() {
         let mut floors = vec![0.0; 6];
         floors[round % 6] = 0.1;
         let bounds = Bounds::new(floors.clone(), vec![0.4; 6]).unwrap();
-        let found = simplex::subsets(&form, &bounds).unwrap();
+        let found = simplex::subsets(&form, &bounds, &Stop::new()).unwrap();
         // 0.4 of two arms make no whole.
         assert!(found[0].size >= 3, "{}", found[0].size);
         for subset in &found {
@@ -146,7 +147,7 @@ fn bounds_hold_and_sizes_that_they_rule_out_are_left_out() {
 fn many_arms_say_what_is_proved() {
     let mut random = Random::seeded(14);
     let form = problem("near duplicates", 40, &mut random).form;
-    let found = simplex::subsets(&form, &Bounds::simplex(40)).unwrap();
+    let found = simplex::subsets(&form, &Bounds::simplex(40), &Stop::new()).unwrap();
     assert!(found[0].proved && found.last().unwrap().proved);
     assert!(found.windows(2).all(|pair| pair[0].solution.value >= pair[1].solution.value - 1e-13));
     let whole = simplex::minimize(&form, &Bounds::simplex(40)).unwrap();

@@ -1,0 +1,308 @@
+//! What the processor's engine answers: each method as tasks of tiles or passes over rows. Values whose squares leave single
+//! precision are left to the plain loops of [`Reference`].
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Cpu, PART_ROWS, TASK_ROWS, add, blocks};
+use crate::compute::balls::{BallCounts, Bounds, OverlapTiles, bound, distance_error};
+use crate::compute::dispatch::Instructions;
+use crate::compute::leaves::Values;
+use crate::compute::neighbours::{Candidates, Measure};
+use crate::compute::parallel::parallel_over;
+use crate::compute::row::{Distances, Products, RowPass};
+use crate::compute::tiles::{Task, block_rows};
+use crate::compute::{
+    Accuracy, Backend, Balls, Double, Factor, HostSet, Matrix, Neighbour, Overlaps, PairSums, Reference, Resident, Run,
+    Set, Storage, Subsets, ball_counts, dense, parallel, subsets,
+};
+use crate::error::Result;
+use crate::features::{Features, HalfRows, Rows};
+use crate::kernel::Kernel;
+
+/// Single values are to be as good as sums of so many.
+const VALUE_TERMS: usize = 9;
+/// Fewer new rows than this are passed over the rows held one by one; packing tiles would not pay.
+const ROWS_FOR_TILES: usize = 4;
+/// New rows that one task takes against all rows held: a batch of a session is one task.
+const NEW_ROWS: usize = 256;
+/// New rows of one task whose products or distances are taken.
+const PASS_ROWS: usize = 16;
+
+impl Cpu {
+    /// One pass over the rows held for each new row.
+    fn rows_one_by_one(
+        &self,
+        run: &Run,
+        kernel: &Kernel,
+        weight: f64,
+        x: Rows<'_>,
+        held: Set<'_>,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let len = held.len();
+        let single = if held.half().is_none() { Some(held.rows()?) } else { None };
+        for (index, out) in out.chunks_exact_mut(len).enumerate() {
+            run.check()?;
+            let row = x.row(index);
+            let is_done = match (held.half(), &single) {
+                (Some(held), _) => self.pass_half(kernel, weight, row, held, out),
+                (None, Some(held)) => {
+                    self.instructions.run(RowPass { kernel, weight, x: row, held: held.view(), out: &mut *out })
+                }
+                (None, None) => false,
+            };
+            if !is_done {
+                Reference::rows(run, kernel, weight, x.slice(index, index + 1), held.rows()?.view(), out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_half(&self, kernel: &Kernel, weight: f64, x: &[f32], held: HalfRows<'_>, out: &mut [f64]) -> bool {
+        self.instructions.run(RowPass { kernel, weight, x, held, out })
+    }
+
+    /// New rows in blocks that threads share. The rows held pass by as they are, and the new ones, which are fewer as a
+    /// rule, are packed.
+    fn rows_in_tiles(
+        &self,
+        run: &Run,
+        kernel: &Kernel,
+        weight: f64,
+        x: Rows<'_>,
+        held: Rows<'_>,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let Some(prepared) = self.prepare(run, Some(kernel), &[held, x])? else {
+            return Reference::rows(run, kernel, weight, x, held, out);
+        };
+        let task = prepared.task(0, 1, VALUE_TERMS);
+        let length = block_rows(x.width()).min(NEW_ROWS);
+        let pieces = blocks(x.len(), length).zip(out.chunks_mut(length * held.len()));
+        parallel_over(self.threads, run.stop(), pieces, |_, (y_range, out)| {
+            let mut leaf = Values { stride: held.len(), first: y_range.start, weight, out };
+            blocks(held.len(), TASK_ROWS)
+                .try_for_each(|x_range| self.sweep(run, &task, x_range, y_range.clone(), &mut leaf))
+        })
+    }
+
+    fn nearest(&self, run: &Run, x: Rows<'_>, k: usize) -> Result<Vec<Neighbour>> {
+        let Some(prepared) = self.prepare(run, None, &[x])? else { return Reference::nearest(run, x, k) };
+        let task = Task { triangle: true, ..prepared.task(0, 0, 1) };
+        let mut pieces: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+        for columns in blocks(x.len(), block_rows(x.width())) {
+            pieces.extend(blocks(columns.end, TASK_ROWS).map(|rows| (rows, columns.clone())));
+        }
+        pieces.sort_by_key(|(rows, columns)| std::cmp::Reverse(rows.len() * columns.len()));
+        // Every thread has candidates of its own for all rows. What is found is exact, so that it does not matter who
+        // looked where.
+        let threads = self.threads.min(pieces.len());
+        let parts = parallel(threads, run.stop(), threads, |thread| {
+            let mut candidates = Candidates::new(x, k, &task.x.norms);
+            for (rows, columns) in pieces.iter().skip(thread).step_by(threads) {
+                self.sweep(run, &task, rows.clone(), columns.clone(), &mut candidates)?;
+            }
+            Ok(candidates)
+        })?;
+        let Some(candidates) = parts.into_iter().reduce(|mut all, part| {
+            all.merge(part);
+            all
+        }) else {
+            return Ok(Vec::new());
+        };
+        let parts = parallel(self.threads, run.stop(), x.len().div_ceil(PART_ROWS), |part| {
+            let rows = part * PART_ROWS..((part + 1) * PART_ROWS).min(x.len());
+            Ok(self.instructions.run(Measure { candidates: &candidates, rows }))
+        })?;
+        let mut nearest = parts.concat();
+        candidates.first_copies(&mut nearest);
+        Ok(nearest)
+    }
+}
+
+impl Backend for Cpu {
+    fn describe(&self) -> String {
+        let instructions = match self.instructions {
+            Instructions::Portable => "portable",
+            Instructions::Avx2 => "AVX2",
+            Instructions::Avx512 => "AVX-512",
+        };
+        let threads = if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) };
+        format!("cpu, single precision ({instructions}, {threads})")
+    }
+
+    fn accuracy(&self) -> Accuracy {
+        Accuracy { entry: 1e-6, row_sum: 1e-6 }
+    }
+
+    fn precise(&self) -> Arc<dyn Backend> {
+        Arc::new(Double::on(self.clone()))
+    }
+
+    fn serial(&self) -> Arc<dyn Backend> {
+        Arc::new(Self { threads: 1, ..self.clone() })
+    }
+
+    fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
+        Ok(Box::new(HostSet::shared(features)))
+    }
+
+    fn empty(&self, width: usize, storage: Storage) -> Result<Box<dyn Resident>> {
+        Ok(Box::new(HostSet::empty(width, storage)))
+    }
+
+    fn kernel_sums(&self, run: &Run, kernel: &Kernel, x: Set<'_>, y: Set<'_>) -> Result<PairSums> {
+        let (x, y) = (x.rows()?, y.rows()?);
+        let (x, y) = (x.view(), y.view());
+        let Some(prepared) = self.prepare(run, Some(kernel), &[x, y])? else {
+            return Reference::sums(run, kernel, x, y);
+        };
+        let mut sums = PairSums { rows: vec![0.0; x.len()], columns: vec![0.0; y.len()] };
+        self.sums(run, &[prepared.task(0, 1, x.len().min(y.len()))], |_, x_range, y_range, part| {
+            add(&mut sums.rows[x_range.clone()], part.unit, &part.rows);
+            add(&mut sums.columns[y_range.clone()], part.unit, &part.columns);
+        })?;
+        Ok(sums)
+    }
+
+    fn kernel_sums_among(&self, run: &Run, kernel: &Kernel, sets: &[Set<'_>]) -> Result<Vec<Vec<Vec<f64>>>> {
+        let rows = sets.iter().map(|set| set.rows()).collect::<Result<Vec<_>>>()?;
+        let sets: Vec<Rows<'_>> = rows.iter().map(|rows| rows.view()).collect();
+        let Some(prepared) = self.prepare(run, Some(kernel), &sets)? else {
+            return Reference::sums_among(run, kernel, &sets);
+        };
+        let pairs: Vec<(usize, usize)> = (0..sets.len()).flat_map(|i| (i..sets.len()).map(move |j| (i, j))).collect();
+        let tasks: Vec<Task<'_>> =
+            pairs.iter().map(|&(i, j)| prepared.task(i, j, sets[i].len().min(sets[j].len()))).collect();
+        let mut sums: Vec<Vec<Vec<f64>>> =
+            sets.iter().map(|set| sets.iter().map(|_| vec![0.0; set.len()]).collect()).collect();
+        self.sums(run, &tasks, |index, x_range, y_range, part| {
+            // Each pair was met once, and counts for both of its rows.
+            let (i, j) = pairs[index];
+            add(&mut sums[i][j][x_range.clone()], part.unit, &part.rows);
+            add(&mut sums[j][i][y_range.clone()], part.unit, &part.columns);
+        })?;
+        Ok(sums)
+    }
+
+    fn kernel_rows(
+        &self,
+        run: &Run,
+        kernel: &Kernel,
+        weight: f64,
+        x: Rows<'_>,
+        held: Set<'_>,
+        out: &mut [f64],
+    ) -> Result<()> {
+        if held.is_empty() || x.is_empty() {
+            return Ok(());
+        }
+        if x.len() < ROWS_FOR_TILES {
+            return self.rows_one_by_one(run, kernel, weight, x, held, out);
+        }
+        self.rows_in_tiles(run, kernel, weight, x, held.rows()?.view(), out)
+    }
+
+    fn products(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
+        let held = held.rows()?;
+        let parts = parallel(self.threads, run.stop(), x.len().div_ceil(PASS_ROWS), |part| {
+            let x = x.slice(part * PASS_ROWS, ((part + 1) * PASS_ROWS).min(x.len()));
+            Ok(self.instructions.run(Products { x, held: held.view() }))
+        })?;
+        Ok(parts.concat())
+    }
+
+    fn distances(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
+        let held = held.rows()?;
+        let parts = parallel(self.threads, run.stop(), x.len().div_ceil(PASS_ROWS), |part| {
+            let x = x.slice(part * PASS_ROWS, ((part + 1) * PASS_ROWS).min(x.len()));
+            Ok(self.instructions.run(Distances { x, held: held.view() }))
+        })?;
+        Ok(parts.concat())
+    }
+
+    fn neighbours(&self, run: &Run, x: Set<'_>, k: usize) -> Result<Vec<Neighbour>> {
+        self.nearest(run, x.rows()?.view(), k)
+    }
+
+    fn ball_counts(&self, run: &Run, points: Set<'_>, balls: Balls<'_>) -> Result<Vec<u32>> {
+        let (points, centres) = (points.rows()?, balls.centres.rows()?);
+        let (points, centres, squared_radii) = (points.view(), centres.view(), balls.squared_radii);
+        // A point or two are measured directly: packing all centres for them would not pay.
+        let is_few = points.len() < ROWS_FOR_TILES;
+        let prepared = if is_few { None } else { self.prepare(run, None, &[points, centres])? };
+        let Some(prepared) = prepared else { return ball_counts(run, points, centres, squared_radii) };
+        let task = prepared.task(0, 1, 1);
+        let largest = task.x.largest_norm();
+        let bounds = |sign: f32| -> Vec<f32> {
+            let error = |norm: f32| distance_error(points.width(), largest, norm);
+            squared_radii.iter().zip(&task.y.norms).map(|(&radius, &norm)| bound(radius, error(norm), sign)).collect()
+        };
+        let (sure, maybe) = (bounds(-1.0), bounds(1.0));
+        let leaves = self.by_rows(run, &task, |range| BallCounts {
+            points,
+            centres,
+            first_row: range.start,
+            squared_radii,
+            sure: &sure,
+            maybe: &maybe,
+            counts: vec![0; range.len()],
+        })?;
+        Ok(leaves.into_iter().flat_map(|leaf| leaf.counts).collect())
+    }
+
+    fn overlaps(&self, run: &Run, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Result<Overlaps> {
+        let (x_rows, y_rows) = (x.centres.rows()?, y.centres.rows()?);
+        let (x, y) = ((x_rows.view(), x.squared_radii), (y_rows.view(), y.squared_radii));
+        let Some(prepared) = self.prepare(run, None, &[x.0, y.0])? else {
+            return Reference::overlapping(run, x, weights, y);
+        };
+        let task = prepared.task(0, 1, 1);
+        let x_bounds = Bounds::new(x, &task.x.norms, task.y.largest_norm());
+        let y_bounds = Bounds::new(y, &task.y.norms, task.x.largest_norm());
+        let (rows, columns) = (x.0.len(), y.0.len());
+        let leaves = self.by_rows(run, &task, |_| OverlapTiles {
+            x,
+            weights,
+            y,
+            x_bounds: &x_bounds,
+            y_bounds: &y_bounds,
+            overlaps: Overlaps::none(rows, columns),
+        })?;
+        let mut all = Overlaps::none(rows, columns);
+        for OverlapTiles { overlaps, .. } in leaves {
+            all.counts.iter_mut().zip(overlaps.counts).for_each(|(sum, count)| *sum += count);
+            add(&mut all.masses, 1.0, &overlaps.masses);
+            all.held.iter_mut().zip(overlaps.held).for_each(|(any, held)| *any |= held);
+        }
+        Ok(all)
+    }
+
+    fn mean(&self, run: &Run, x: Set<'_>) -> Result<Vec<f64>> {
+        dense::mean(run, x.rows()?.view())
+    }
+
+    fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix> {
+        dense::scatter(self.threads, run, x.rows()?.view(), centre, weights)
+    }
+
+    fn projections(
+        &self,
+        run: &Run,
+        x: Set<'_>,
+        centre: &[f64],
+        directions: &Matrix,
+        weights: &[f64],
+    ) -> Result<Vec<f64>> {
+        dense::projections(self.threads, run, x.rows()?.view(), centre, directions, weights)
+    }
+
+    fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>> {
+        subsets::sums(&*self.serial(), self.threads, run, kernel, x, y)
+    }
+
+    fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix> {
+        dense::product(self.threads, run, a, b)
+    }
+}

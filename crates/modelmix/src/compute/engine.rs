@@ -1,0 +1,250 @@
+//! The engine that a run is given: a backend, the token that stops it and the observer of its progress, in one value.
+
+use std::sync::Arc;
+
+use super::{
+    Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Stop, Storage,
+    Subsets,
+};
+use crate::error::Result;
+use crate::features::{Features, Rows};
+use crate::kernel::Kernel;
+
+/// Where and how a run computes. Clones are cheap and share the backend, the stop token and the observer.
+///
+/// ```
+/// use modelmix::compute::{Cpu, Engine, Stop};
+/// use modelmix::{Features, Inputs, Objective};
+/// let stop = Stop::new();
+/// let engine = Engine::new(Cpu::with_threads(2)).stopped_by(stop.clone());
+/// let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().engine(engine))?;
+/// // any thread may call stop.set(): what runs on this loss then returns Error::Stopped
+/// # Ok::<(), modelmix::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Engine {
+    backend: Arc<dyn Backend>,
+    run: Run,
+}
+
+impl Default for Engine {
+    /// All cores of this machine.
+    fn default() -> Self {
+        Self::new(Cpu::new())
+    }
+}
+
+impl<B: Backend + 'static> From<B> for Engine {
+    fn from(backend: B) -> Self {
+        Self::new(backend)
+    }
+}
+
+/// The methods that compute are those of [`Backend`], on any kind of set.
+impl Engine {
+    /// An engine on a backend, which nobody stops or observes.
+    pub fn new(backend: impl Backend + 'static) -> Self {
+        Self { backend: Arc::new(backend), run: Run::default() }
+    }
+
+    /// The same engine, stopped by `stop`.
+    #[must_use]
+    pub fn stopped_by(self, stop: Stop) -> Self {
+        let run = Run::with_stop(&self.run, stop);
+        Self { run, ..self }
+    }
+
+    /// The same engine; `observer` is called with the number of kernel pairs of every piece of work, by whichever thread
+    /// did it.
+    #[must_use]
+    pub fn observed_by(self, observer: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self { run: self.run.observed(observer), ..self }
+    }
+
+    /// The same engine for work that must not be left half done: no token stops it.
+    #[must_use]
+    pub fn unstoppable(&self) -> Self {
+        self.clone().stopped_by(Stop::new())
+    }
+
+    /// The same device in double precision.
+    #[must_use]
+    pub fn precise(&self) -> Self {
+        Self { backend: self.backend.precise(), run: self.run.clone() }
+    }
+
+    /// The same device for callers with threads of their own.
+    #[must_use]
+    pub fn serial(&self) -> Self {
+        Self { backend: self.backend.serial(), run: self.run.clone() }
+    }
+
+    /// The backend.
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    /// The token that stops it.
+    pub fn stop(&self) -> &Stop {
+        self.run.stop()
+    }
+
+    /// Fails if it is stopped.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`](crate::Error::Stopped).
+    pub fn check(&self) -> Result<()> {
+        self.run.check()
+    }
+
+    /// Name, device and instruction set.
+    pub fn describe(&self) -> String {
+        self.backend.describe()
+    }
+
+    /// How exact its kernel sums are.
+    pub fn accuracy(&self) -> Accuracy {
+        self.backend.accuracy()
+    }
+
+    /// [`Backend::hold`].
+    ///
+    /// # Errors
+    /// Those of the backend, as with all methods below.
+    pub fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
+        self.backend.hold(features)
+    }
+
+    /// [`Backend::empty`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn empty(&self, width: usize, storage: Storage) -> Result<Box<dyn Resident>> {
+        self.backend.empty(width, storage)
+    }
+
+    /// [`Backend::kernel_sums`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn kernel_sums<'a>(&self, kernel: &Kernel, x: impl Into<Set<'a>>, y: impl Into<Set<'a>>) -> Result<PairSums> {
+        self.backend.kernel_sums(&self.run, kernel, x.into(), y.into())
+    }
+
+    /// [`Backend::kernel_sums_among`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn kernel_sums_among(&self, kernel: &Kernel, sets: &[Set<'_>]) -> Result<Vec<Vec<Vec<f64>>>> {
+        self.backend.kernel_sums_among(&self.run, kernel, sets)
+    }
+
+    /// Σk of every row over all other rows of its set.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn kernel_sums_within<'a>(&self, kernel: &Kernel, x: impl Into<Set<'a>>) -> Result<Vec<f64>> {
+        Ok(self.kernel_sums_among(kernel, &[x.into()])?.concat().concat())
+    }
+
+    /// [`Backend::kernel_rows`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn kernel_rows<'a>(
+        &self,
+        kernel: &Kernel,
+        weight: f64,
+        x: Rows<'_>,
+        held: impl Into<Set<'a>>,
+        out: &mut [f64],
+    ) -> Result<()> {
+        self.backend.kernel_rows(&self.run, kernel, weight, x, held.into(), out)
+    }
+
+    /// [`Backend::products`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn products<'a>(&self, x: Rows<'_>, held: impl Into<Set<'a>>) -> Result<Vec<f64>> {
+        self.backend.products(&self.run, x, held.into())
+    }
+
+    /// [`Backend::distances`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn distances<'a>(&self, x: Rows<'_>, held: impl Into<Set<'a>>) -> Result<Vec<f64>> {
+        self.backend.distances(&self.run, x, held.into())
+    }
+
+    /// [`Backend::neighbours`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn neighbours<'a>(&self, x: impl Into<Set<'a>>, k: usize) -> Result<Vec<Neighbour>> {
+        self.backend.neighbours(&self.run, x.into(), k)
+    }
+
+    /// [`Backend::ball_counts`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn ball_counts<'a>(&self, points: impl Into<Set<'a>>, balls: Balls<'_>) -> Result<Vec<u32>> {
+        self.backend.ball_counts(&self.run, points.into(), balls)
+    }
+
+    /// [`Backend::overlaps`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn overlaps(&self, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Result<Overlaps> {
+        self.backend.overlaps(&self.run, x, weights, y)
+    }
+
+    /// The mean of all rows, in double precision.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn mean<'a>(&self, x: impl Into<Set<'a>>) -> Result<Vec<f64>> {
+        self.backend.mean(&self.run, x.into())
+    }
+
+    /// [`Backend::scatter`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn scatter<'a>(&self, x: impl Into<Set<'a>>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix> {
+        self.backend.scatter(&self.run, x.into(), centre, weights)
+    }
+
+    /// [`Backend::projections`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn projections<'a>(
+        &self,
+        x: impl Into<Set<'a>>,
+        centre: &[f64],
+        directions: &Matrix,
+        weights: &[f64],
+    ) -> Result<Vec<f64>> {
+        self.backend.projections(&self.run, x.into(), centre, directions, weights)
+    }
+
+    /// [`Backend::subset_sums`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn subset_sums(&self, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>> {
+        self.backend.subset_sums(&self.run, kernel, x, y)
+    }
+
+    /// [`Backend::product`]: A·B, with [`Matrix::transposed`] for either.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn product<'a>(&self, a: impl Into<Factor<'a>>, b: impl Into<Factor<'a>>) -> Result<Matrix> {
+        self.backend.product(&self.run, a.into(), b.into())
+    }
+}

@@ -1,0 +1,54 @@
+//! What every compute engine must do. `conforms` holds an engine to plain loops in double precision within the accuracy that it
+//! states, for every kernel and shape, on data that breaks shortcuts, with borrowed and resident sets; `same_bits` holds several
+//! to the same bits, such as one engine on different numbers of threads.
+//!
+//! A crate with an engine of its own includes this file in a test by its path: `#[path = "…/modelmix/tests/conformance/mod.rs"]
+//! mod conformance;`. It uses the public interface of `modelmix` and its dependency `half` alone.
+
+pub(crate) mod data;
+mod moments;
+mod neighbours;
+mod residence;
+mod stops;
+mod sums;
+
+use modelmix::compute::Engine;
+
+/// What a sum of values too small for single precision may be off by.
+const NOTHING: f64 = 1e-34;
+
+/// All that is asked of one engine.
+pub(crate) fn conforms(engine: &Engine) {
+    assert!(!engine.describe().is_empty());
+    let accuracy = engine.accuracy();
+    assert!(accuracy.entry > 0.0 && accuracy.row_sum >= accuracy.entry, "{accuracy:?}");
+    sums::conform(engine);
+    sums::among_conform(engine);
+    sums::entries_conform(engine);
+    sums::extreme_scales_conform(engine);
+    sums::empty_sides_conform(engine);
+    neighbours::conform(engine);
+    neighbours::copies_conform(engine);
+    moments::conform(engine);
+    residence::conform(engine);
+    stops::conform(engine);
+}
+
+/// All engines compute the same bits.
+pub(crate) fn same_bits(engines: &[Engine]) {
+    sums::same_bits(engines);
+    neighbours::same_bits(engines);
+    moments::same_bits(engines);
+}
+
+/// Whether values are within a bound of the truth, each bound being `tolerance` of its magnitude.
+fn check(what: &str, tolerance: f64, found: &[f64], truth: &[f64], magnitudes: &[f64]) {
+    assert_eq!((found.len(), truth.len()), (magnitudes.len(), magnitudes.len()), "{what}");
+    for (index, ((found, truth), magnitude)) in found.iter().zip(truth).zip(magnitudes).enumerate() {
+        assert!(
+            (found - truth).abs() <= tolerance * magnitude + NOTHING,
+            "{what}: {index} is {found:e}, expected {truth:e}: off by {:e} of {magnitude:e}",
+            (found - truth).abs() / magnitude
+        );
+    }
+}
