@@ -77,19 +77,17 @@ pub(crate) fn solve<'py>(
         counted.fetch_add(pairs, Ordering::Relaxed);
     });
     // The reference's own sums are long work too; they are no part of what is counted.
-    let (arms, prepared, loss, second) = run(py, &quiet.stopping(&progress), move || {
+    let (arms, loss, second) = run(py, &quiet.stopping(&progress), move || {
         let loss = prepared.loss(Some(&arms), &engine)?;
         let second = second.map(|second| prepared.loss_of(second, Some(&arms), &engine)).transpose()?;
-        Ok((arms, prepared, loss, second))
+        Ok((arms, loss, second))
     })?;
     questions.front = second;
     if let Some(started) = started {
         started.call1((questions.pairs(&arms, &loss),))?;
     }
     counter.store(0, Ordering::Relaxed);
-    let document = run(py, &progress, move || {
-        mixture::solve_asking(&arms, &loss, &bounds, &questions)
-    })?;
+    let document = run(py, &progress, move || mixture::solve_asking(&arms, &loss, &bounds, &questions))?;
     let headline = document.headline();
     Ok((dictionary(py, &Document::Solve(document))?, headline.answer, headline.certainty))
 }

@@ -7,7 +7,7 @@ use modelmix::curate::{
 };
 use modelmix::metrics::{Metric, ScoreDefinitions, ScoredArm, ScoredMixture, Scores};
 use modelmix::mixture::{
-    CheapestDocument, FrontDocument, FrontPoint, Mixture, MixtureArm, MixtureScore, SensitivityDocument,
+    CheapestDocument, FrontDocument, FrontPoint, Intervals, Mixture, MixtureArm, MixtureScore, SensitivityDocument,
     SensitivityPoint, SingleArm, SubsetDocument, Worth,
 };
 use modelmix::objective::ScoreMeaning;
@@ -130,6 +130,7 @@ pub(crate) fn solve(names: &[String]) -> Mixture {
         gain: 0.0176,
         gain_interval: Some([0.0171, 0.0183]),
         p_value: Some(0.0004),
+        intervals: Intervals::Computed,
         form: Quadratic::new(quadratic, vec![-0.5; names.len()]).expect("it is symmetric"),
         constant: 0.25,
         arms,

@@ -20,7 +20,13 @@ const ROUNDING: f64 = 1e-9;
 /// test statistic is the least d̂ᵢ/s.e.; its law is that of the least of correlated normal numbers of mean 0, which all dᵢ = 0
 /// gives and every other optimal arm makes less likely. An arm that the bounds do not allow alone is compared by its loss,
 /// `apart` being how much worse it is, with standard error `errors`.
-pub(super) fn p_value(influences: &Influences, bounds: &Bounds, apart: &[f64], errors: &[f64], stop: &Stop) -> Result<f64> {
+pub(super) fn p_value(
+    influences: &Influences,
+    bounds: &Bounds,
+    apart: &[f64],
+    errors: &[f64],
+    stop: &Stop,
+) -> Result<f64> {
     let form = influences.form();
     let size = size(form);
     let mut tests = Vec::new();

@@ -240,5 +240,9 @@ fn random_draws(arms: &RecordedArms, terms: &Terms<'_>, quotas: &[usize], settin
         let squares: f64 = drawn.iter().map(|one| (value(one) - mean).powi(2)).sum();
         [mean, (squares / (drawn.len() - 1) as f64).sqrt()]
     };
-    Ok(RandomDraws { draws: drawn.len(), loss: spread(&|one| one.loss), score: spread(&|one| score(&one.terms, one.loss)) })
+    Ok(RandomDraws {
+        draws: drawn.len(),
+        loss: spread(&|one| one.loss),
+        score: spread(&|one| score(&one.terms, one.loss)),
+    })
 }

@@ -300,8 +300,9 @@ impl<P: Policy> Session<P> {
         let Some(loss) = self.source.loss() else { return Err(Refusal::Samples("this session is on values".into())) };
         let state = &self.state;
         if let Some(width) = state.samples.width.filter(|&width| width != found) {
-            let problem =
-                format!("its features have {found} columns where {width} are expected; use the same encoder throughout");
+            let problem = format!(
+                "its features have {found} columns where {width} are expected; use the same encoder throughout"
+            );
             return Err(Refusal::Samples(problem));
         }
         // What will be held is what is evaluated, in half precision too.

@@ -146,7 +146,8 @@ impl Samples {
         }
         let own: Vec<f64> = rows.iter().map(|row| loss.kappa_self(row)).collect();
         if !against_held.iter().chain(&among).chain(&own).chain(&linear).all(|value| value.is_finite()) {
-            let problem = "κ or f of its features is not finite; they are too large for this kernel, so scale them down";
+            let problem =
+                "κ or f of its features is not finite; they are too large for this kernel, so scale them down";
             return Err(Refusal::Samples(problem.into()));
         }
         let (held, arms) = (self.statistics.rows(), self.statistics.arms());

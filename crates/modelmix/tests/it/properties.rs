@@ -129,7 +129,7 @@ proptest! {
         let after = order.iter().map(|&arm| before[arm].clone()).collect();
         let (before, after) = (solved(text, &arms(before)), solved(text, &arms(after)));
         prop_assert_eq!(&before.kernels, &after.kernels, "an automatic bandwidth does not see the order");
-        close("loss", after.loss, before.loss, ROUNDING);
+        close("loss", after.mixture.loss, before.mixture.loss, ROUNDING);
         for (arm, &from) in after.arms.iter().zip(&order) {
             let expected = &before.arms[from];
             prop_assert_eq!((&arm.name, arm.samples), (&expected.name, expected.samples));
@@ -194,9 +194,9 @@ proptest! {
         };
         let (cheap, dearer) = (with_cost(0.0), with_cost(cost));
         // Both are optimal up to their gaps; the two inequalities, added, leave cost·(α′ − α) ≤ the gaps.
-        let allowed = (cheap.gap + dearer.gap + 1e-14) / cost;
+        let allowed = (cheap.mixture.gap + dearer.mixture.gap + 1e-14) / cost;
         prop_assert!(dearer.arms[dear].weight <= cheap.arms[dear].weight + allowed);
-        prop_assert!(dearer.loss >= cheap.loss - ROUNDING, "a cost makes nothing better");
+        prop_assert!(dearer.mixture.loss >= cheap.mixture.loss - ROUNDING, "a cost makes nothing better");
     }
 
     #[test]
@@ -291,7 +291,7 @@ fn many_samples_weigh_no_more_than_few() {
     larger[1].features = Features::from_rows(rows.iter().cycle().take(10 * rows.len())).unwrap();
     for text in &OBJECTIVES[..4] {
         let (plain, repeated) = (solved(text, &arms(list.clone())), solved(text, &arms(larger.clone())));
-        close("loss", repeated.loss, plain.loss, ROUNDING);
+        close("loss", repeated.mixture.loss, plain.mixture.loss, ROUNDING);
         for (repeated, plain) in repeated.arms.iter().zip(&plain.arms) {
             close("weight", repeated.weight, plain.weight, WEIGHTS);
         }

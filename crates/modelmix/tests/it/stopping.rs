@@ -12,6 +12,7 @@ use modelmix::compute::{
 use modelmix::curate::Curation;
 use modelmix::metrics::{Neighbourhoods, Pool, prdc};
 use modelmix::random::Random;
+use modelmix::session::{Cap, Retention};
 use modelmix::simplex::{Bounds, Local, minimize_smooth};
 use modelmix::{
     Error, Features, Inputs, Kernel, Objective, Quadratic, RecordedArm, RecordedArms, Rows, Session, SessionSettings,
@@ -196,11 +197,11 @@ fn a_session_takes_an_answer_whole_or_not_at_all() {
         SessionSettings { batch: 3, alarm: Some(0.01), ..SessionSettings::default() },
         SessionSettings {
             batch: 3,
-            stream: Some(modelmix::session::StreamSettings { hold: 40, error: 0.1 }),
+            retention: Retention::Capped(Cap { hold: 40, error: 0.1 }),
             alarm: Some(0.01),
             ..SessionSettings::default()
         },
-        SessionSettings { batch: 3, forget: Some("window=40".parse().unwrap()), ..SessionSettings::default() },
+        SessionSettings { batch: 3, retention: Retention::Window(40), ..SessionSettings::default() },
     ];
     let sample = |round: u64| features(3, 4, 100 + round);
     let snapshot = |session: &Session| serde_json::to_string(&session.snapshot()).unwrap();

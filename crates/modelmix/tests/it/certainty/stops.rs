@@ -189,16 +189,19 @@ fn bounds_hold_for_the_luckiest_of_many_arms() {
     let zeros = vec![0.0; arms * samples];
     let (mut missed, mut missed_by_one) = (0, 0);
     for seed in 0..repeats {
-        let mut session =
-            Session::on_values((0..arms).map(|arm| arm.to_string()), None, &SessionSettings { seed, ..settings.clone() })
-                .unwrap();
+        let mut session = Session::on_values(
+            (0..arms).map(|arm| arm.to_string()),
+            None,
+            &SessionSettings { seed, ..settings.clone() },
+        )
+        .unwrap();
         let mut random = Random::stream(seed, 1);
         let mut told: Vec<Vec<f64>> = vec![Vec::new(); arms];
         for held in 0..arms * samples {
             let pull = session.ask().unwrap();
             // The first arm is better than all others, which are the same.
-            let linear = random.normal() - if pull.arm == 0 { 0.8 } else { 0.0 };
-            told[pull.arm].push(linear);
+            let linear = random.normal() - if pull.index == 0 { 0.8 } else { 0.0 };
+            told[pull.index].push(linear);
             session.tell_values(pull.id, &[Values { kappa: &zeros[..held], own: 0.0, linear }]).unwrap();
         }
         let weights = session.report().unwrap().weights();

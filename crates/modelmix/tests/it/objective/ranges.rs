@@ -164,7 +164,7 @@ fn linear_terms_alone_choose_the_best_arm() {
         solve(&arms, &loss).unwrap()
     };
     let density = solved("-density(neighbours=1)");
-    assert_eq!((density.weights(), density.loss, density.gap), (vec![0.0, 1.0, 0.0], -2.0, 0.0));
+    assert_eq!((density.weights(), density.mixture.loss, density.mixture.gap), (vec![0.0, 1.0, 0.0], -2.0, 0.0));
     assert_eq!(density.arms[1].adds, Some(1.0), "without it the edge is left, which one ball holds");
     assert_eq!(solved("cost").weights(), [1.0, 0.0, 0.0]);
     assert_eq!(solved("cost - density(neighbours=1)").best_arm().name, "far");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use modelmix::compute::{Cpu, Instructions, Reference, stoppable};
+use modelmix::compute::{Cpu, Engine, Instructions, Reference, Stop};
 use modelmix::random::Random;
 use modelmix::session::{
     Answer, Cap, Event, Header, JournalReader, JournalWriter, KnownAs, Retention, Selection, Snapshot, Storage,
@@ -244,7 +244,7 @@ fn sessions_on_values_are_folds_too() {
 /// Wide features, whose κ rounds otherwise on every set of instructions.
 fn wide_loss(instructions: Instructions) -> Loss {
     let cpu = Cpu::with_threads(1).with_instructions(instructions).unwrap();
-    Objective::rke().with_bandwidth(4.0).prepare(Inputs::new().width(48).backend(cpu)).unwrap()
+    Objective::rke().with_bandwidth(4.0).prepare(Inputs::new().width(48).engine(cpu)).unwrap()
 }
 
 fn wide(arm: usize, random: &mut Random) -> Features {
@@ -356,9 +356,12 @@ fn a_stopped_tell_is_taken_whole_or_not_at_all() {
     };
     let cap = Cap { hold: 90, error: 0.1 };
     for retention in [Retention::Window(90), Retention::Capped(cap)] {
-        let loss = Objective::rke().with_bandwidth(8.0).prepare(Inputs::new().width(WIDTH).backend(Reference)).unwrap();
+        let loss = |stop: &Stop| {
+            let engine = Engine::new(Reference).stopped_by(stop.clone());
+            Objective::rke().with_bandwidth(8.0).prepare(Inputs::new().width(WIDTH).engine(engine)).unwrap()
+        };
         let settings = SessionSettings { retention, alarm: Some(0.01), batch: 40, ..SessionSettings::default() };
-        let mut session = Session::new(["a", "b"], loss, &settings).unwrap();
+        let mut session = Session::new(["a", "b"], loss(&Stop::new()), &settings).unwrap();
         let mut random = Random::seeded(6);
         for _ in 0..4 {
             let pull = session.ask().unwrap();
@@ -370,17 +373,18 @@ fn a_stopped_tell_is_taken_whole_or_not_at_all() {
         let (after, takes) = (state(&whole), begun.elapsed());
         let mut stops = 0;
         for try_at in 0..60u32 {
-            let (mut session, stop) = (session.clone(), Arc::new(AtomicBool::new(false)));
+            let stop = Stop::new();
+            let mut session = Session::restore(session.snapshot(), Some(loss(&stop))).unwrap();
             let told = std::thread::scope(|scope| {
-                let flag = Arc::clone(&stop);
-                scope.spawn(move || {
+                scope.spawn(|| {
                     std::thread::sleep(takes.mul_f64(f64::from(try_at) / 60.0).max(Duration::from_micros(50)));
-                    flag.store(true, Ordering::Relaxed);
+                    stop.set();
                 });
-                stoppable(&stop, || session.tell(pull.id, &samples).unwrap())
+                session.tell(pull.id, &samples)
             });
-            stops += usize::from(told.is_none());
-            assert_eq!(state(&session), *if told.is_some() { &after } else { &before }, "{retention}, stop {try_at}");
+            assert!(matches!(told, Ok(()) | Err(Error::Stopped)), "{told:?}");
+            stops += usize::from(told.is_err());
+            assert_eq!(state(&session), *if told.is_ok() { &after } else { &before }, "{retention}, stop {try_at}");
         }
         assert!(stops > 5, "{retention}: {stops} of 60 were stopped in the middle");
     }
