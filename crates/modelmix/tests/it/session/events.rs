@@ -347,49 +347,6 @@ fn recorded_choices_stand_and_tampering_is_named() {
     }
 }
 
-/// Stops at any moment of a tell leave a session as it was: samples, evictions, drift detectors and all.
-#[test]
-fn a_stopped_tell_is_taken_whole_or_not_at_all() {
-    const WIDTH: usize = 256;
-    let features = |samples: usize, random: &mut Random| {
-        Features::new(WIDTH, (0..samples * WIDTH).map(|_| random.unit() as f32).collect()).unwrap()
-    };
-    let cap = Cap { hold: 90, error: 0.1 };
-    for retention in [Retention::Window(90), Retention::Capped(cap)] {
-        let loss = |stop: &Stop| {
-            let engine = Engine::new(Reference).stopped_by(stop.clone());
-            Objective::rke().with_bandwidth(8.0).prepare(Inputs::new().width(WIDTH).engine(engine)).unwrap()
-        };
-        let settings = SessionSettings { retention, alarm: Some(0.01), batch: 40, ..SessionSettings::default() };
-        let mut session = Session::new(["a", "b"], loss(&Stop::new()), &settings).unwrap();
-        let mut random = Random::seeded(6);
-        for _ in 0..4 {
-            let pull = session.ask().unwrap();
-            session.tell(pull.id, &features(40, &mut random)).unwrap();
-        }
-        let (pull, samples) = (session.ask().unwrap(), features(40, &mut random));
-        let (before, mut whole, begun) = (state(&session), session.clone(), Instant::now());
-        whole.tell(pull.id, &samples).unwrap();
-        let (after, takes) = (state(&whole), begun.elapsed());
-        let mut stops = 0;
-        for try_at in 0..60u32 {
-            let stop = Stop::new();
-            let mut session = Session::restore(session.snapshot(), Some(loss(&stop))).unwrap();
-            let told = std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    std::thread::sleep(takes.mul_f64(f64::from(try_at) / 60.0).max(Duration::from_micros(50)));
-                    stop.set();
-                });
-                session.tell(pull.id, &samples)
-            });
-            assert!(matches!(told, Ok(()) | Err(Error::Stopped)), "{told:?}");
-            stops += usize::from(told.is_err());
-            assert_eq!(state(&session), *if told.is_ok() { &after } else { &before }, "{retention}, stop {try_at}");
-        }
-        assert!(stops > 5, "{retention}: {stops} of 60 were stopped in the middle");
-    }
-}
-
 fn journal(notes: &[&str]) -> Vec<u8> {
     let mut lines = Vec::new();
     let mut writer = JournalWriter::start(&mut lines, &Header::new(r#"{"seed":5}"#)).unwrap();
