@@ -82,6 +82,7 @@ def solve(
     within: str | float | None = None,
     front: Objective | str | None = None,
     bandwidths: Sequence[float] | Literal["auto"] | None = None,
+    intervals: bool = True,
     seed: int = 0,
     threads: int | None = None,
     progress: bool = False,
@@ -97,7 +98,8 @@ def solve(
     period in which it is used at all), or with ``costs`` and the number of ``samples`` bought in a period, the cheapest mixture
     ``within`` "5%" of the gain, or within a loss, of the best (``best.cheapest``); with ``front``, another objective, all mixtures
     between the best for the one and the best for the other (``best.front``); with ``bandwidths``, "auto" or a list, the best
-    mixture for each of them (``best.sensitivity``).
+    mixture for each of them (``best.sensitivity``). ``intervals=False`` leaves confidence intervals and the p-value out, which
+    takes less time and memory with many arms.
 
     >>> import modelmix as mm
     >>> arms = mm.load("data/fashion/specialists.npz")
@@ -126,6 +128,7 @@ def solve(
         front=None if second is None else str(second),
         bandwidths=None if bandwidths is None or auto else _list(bandwidths),
         bandwidths_text=str(bandwidths) if auto else None,
+        intervals=bool(intervals),
     )
     with Bar(progress, "solving", "pair", scaled=True) as bar:
         document, sentence, certainty = _modelmix.solve(

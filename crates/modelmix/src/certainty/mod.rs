@@ -26,6 +26,9 @@ const SURELY: f64 = 0.005;
 const FACES: usize = 12;
 const FACES_OF_MANY: usize = 3;
 const MANY: usize = 64;
+/// How many multiplications draws may take, as far as there remain draws enough: some ten seconds of one processor. With up to `MANY`
+/// arms that is more than all draws take.
+const WORK: f64 = 2e10;
 /// Single arms whose losses differ by less than so many standard errors may all be the best one.
 const NEAR: f64 = 3.0;
 
@@ -53,12 +56,14 @@ pub struct Certainty {
 pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop: &Stop) -> Result<Certainty> {
     let arms = weights.len();
     let shape = Shape::new(influences);
-    let draws = Draws::new(Centre::new(influences, &shape, bounds, weights)?, influences, bounds, DRAWS, stop)?;
+    let centre = Centre::new(influences, &shape, bounds, weights)?;
+    let affordable = affordable(&centre.weights);
+    let draws = Draws::new(centre, influences, bounds, affordable.clamp(FEW_DRAWS, DRAWS), stop)?;
     let mut intervals: Vec<[f64; 2]> = (0..arms).map(|arm| interval(&draws, bounds, arm)).collect();
     let mut widen = |arm: usize, [low, high]: [f64; 2]| {
         intervals[arm] = [intervals[arm][0].min(low), intervals[arm][1].max(high)];
     };
-    let mut faces = faces(&draws, bounds)
+    let mut faces = faces(&draws, bounds, affordable)
         .into_iter()
         .map(|face| Ok((Centre::new(influences, &shape, &face, weights)?, face)))
         .collect::<Result<Vec<_>>>()?;
@@ -86,19 +91,26 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop
     Ok(Certainty { weights: intervals, gain: Some(gain), p_value: Some(p_value) })
 }
 
+/// How many draws may be made: each exchanges a number of arms that grows with m, and every exchange works on a factor of those in use.
+fn affordable(weights: &[f64]) -> usize {
+    let used = weights.iter().filter(|&&weight| weight > 0.0).count();
+    (WORK / (weights.len() * used * used).max(1) as f64) as usize
+}
+
 /// Bounds that leave some arms out.
 ///
 /// An arm that may be without weight in truth takes some from the others in half of all draws; where it is not one of the
 /// mixture, theirs are what they are without it. So intervals are also found without the least certain arm, without the two
 /// least certain, and so on, and with each uncertain arm beside the certain ones alone; of many, some that are spread evenly.
-fn faces(draws: &Draws, bounds: &Bounds) -> Vec<Bounds> {
+fn faces(draws: &Draws, bounds: &Bounds, affordable: usize) -> Vec<Bounds> {
     let positive = |arm: usize| draws.positive(arm, bounds);
     let mut order: Vec<usize> = (0..draws.centre.weights.len()).filter(|&arm| positive(arm) > SURELY).collect();
     order.sort_by(|&a, &b| positive(b).total_cmp(&positive(a)));
     let sure = order.iter().filter(|&&arm| positive(arm) >= 1.0 - SURELY).count();
     let nested: Vec<Vec<usize>> = (sure..order.len()).map(|kept| order[..kept].to_vec()).collect();
     let beside: Vec<Vec<usize>> = order.iter().skip(sure + 1).map(|&arm| [&order[..sure], &[arm]].concat()).collect();
-    let most = if draws.centre.weights.len() > MANY { FACES_OF_MANY } else { FACES };
+    let is_many = draws.centre.weights.len() > MANY;
+    let most = if is_many { (affordable / (2 * FEW_DRAWS)).clamp(1, FACES_OF_MANY) } else { FACES };
     spread(nested, most).chain(spread(beside, most)).filter_map(|free| bounds.free_only(&free)).collect()
 }
 
