@@ -35,9 +35,9 @@ pub struct SimulationReport {
     pub best_single: SimulatedSingle,
     /// The best single arm's loss less the optimum's.
     pub gain: f64,
-    /// Recorded samples per arm that sessions knew before the first round.
-    #[serde(default)]
-    pub known: usize,
+    /// Recorded samples per arm that sessions knew before the first round; absent if they knew none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<usize>,
     /// When runs might have stopped; absent if that was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,

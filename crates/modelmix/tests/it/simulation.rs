@@ -272,7 +272,7 @@ fn known_samples_save_rounds_on_problems_that_no_rule_was_chosen_by() {
             let policies = vec!["adaptive".parse().unwrap()];
             let simulation = Simulation { policies, rounds: 600, seeds: 10, known, ..Simulation::default() };
             let report = simulate(&arms, &loss, &simulation).unwrap();
-            assert_eq!(report.known, known);
+            assert_eq!(report.known.unwrap_or_default(), known);
             report.policies[0].reached.percent_95.unwrap_or(1200.0)
         };
         let (without, with) = (rounds(0), rounds(10));
