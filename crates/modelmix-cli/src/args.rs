@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use modelmix::Retention;
 use modelmix::certainty::Certified;
 use modelmix::curate::Proportions;
 use modelmix::metrics::{Metric, Preset};
 use modelmix::mixture::{Allowance, Bandwidths};
-use modelmix::Retention;
 use modelmix::{Gap, Objective, Selection};
 
 use crate::values::{self, ArmNumber, Confidence, Policies};

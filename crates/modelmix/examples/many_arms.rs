@@ -29,7 +29,8 @@ fn main() -> Result<(), Error> {
     let start = Instant::now();
     let best = solve_with(&arms, &loss, &SolveSettings::new().intervals(intervals))?;
     let used = best.arms.iter().filter(|arm| arm.weight > 0.0).count();
-    let unsure = best.arms.iter().filter(|arm| arm.interval.is_some_and(|[low, high]| low == 0.0 && high > 0.0)).count();
+    let unsure =
+        best.arms.iter().filter(|arm| arm.interval.is_some_and(|[low, high]| low == 0.0 && high > 0.0)).count();
     println!(
         "{:.1} s, peak {}; {used} of {} arms have a weight, {unsure} may or may not; gain {:.2e} in {:?}, p {:?}",
         start.elapsed().as_secs_f64(),

@@ -86,7 +86,8 @@ impl Centre {
     pub(super) fn moved(&self, noise: &[f64], bounds: &Bounds, solver: &mut Solver) -> Result<(Vec<f64>, f64)> {
         let linear: Vec<f64> = self.form.linear().iter().zip(noise).map(|(linear, noise)| linear + noise).collect();
         let found = solver.solve_again(&self.form, &linear, bounds)?;
-        let change: f64 = noise.iter().zip(self.weights.iter().zip(&found)).map(|(z, (old, new))| z * (old - new)).sum();
+        let change: f64 =
+            noise.iter().zip(self.weights.iter().zip(&found)).map(|(z, (old, new))| z * (old - new)).sum();
         let below = self.form_value - self.form.value(&found) + change;
         Ok((found, below.max(0.0)))
     }

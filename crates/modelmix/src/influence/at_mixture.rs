@@ -56,11 +56,8 @@ impl Influences<'_> {
         let mut rare_common = vec![0.0; m];
         for (s, &w) in weights.iter().enumerate() {
             let (own, factor) = (self.own(s, weights), self.factors[s]);
-            let (uu, uv, vv) = (
-                factor * dot(&own.u, &own.u),
-                factor * dot(&own.u, &own.v),
-                factor * dot(&own.v, &own.v),
-            );
+            let (uu, uv, vv) =
+                (factor * dot(&own.u, &own.u), factor * dot(&own.u, &own.v), factor * dot(&own.v, &own.v));
             if w == 0.0 {
                 *gradient.at_mut(s, s) += uu;
                 *cross.at_mut(s, s) += uv;
@@ -179,11 +176,7 @@ impl Influences<'_> {
     fn rare_at(&self, arm: usize, weights: &[f64]) -> Rare {
         let (parts, of_f) = (self.rare_of(arm), self.rare_of(arm)[self.arms()]);
         let weighted: f64 = parts.iter().zip(weights).map(|(part, weight)| part * weight * weight).sum();
-        Rare {
-            uu: 4.0 * weighted + of_f,
-            uv: 4.0 * parts[arm] * weights[arm] + of_f,
-            vv: 4.0 * parts[arm] + of_f,
-        }
+        Rare { uu: 4.0 * weighted + of_f, uv: 4.0 * parts[arm] * weights[arm] + of_f, vv: 4.0 * parts[arm] + of_f }
     }
 
     /// From κ̃ of the samples of arm s to what each of them does to the gradient.

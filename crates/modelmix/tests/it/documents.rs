@@ -44,6 +44,7 @@ fn documents_come_back_as_they_were() {
         budget: Some(budget),
         front: Some(loss("mmd(bandwidth=1)")),
         bandwidths: Some(Bandwidths::Auto),
+        without_intervals: false,
     };
     let asked = solve_asking(&arms, &loss("rke(bandwidth=2)"), &Bounds::simplex(3), &questions).unwrap();
     let value = there_and_back(Document::Solve(asked.clone()), "solve");

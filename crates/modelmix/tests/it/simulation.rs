@@ -252,7 +252,7 @@ fn settings_that_make_no_sense_are_refused() {
     let twice = vec!["cab".parse().unwrap(), "cab".parse().unwrap()];
     assert!(refused(Simulation { policies: twice, ..Simulation::default() }).contains("listed once"));
     let report = simulate(&arms, &loss, &Simulation { rounds: 5, seeds: 1, ..Simulation::default() }).unwrap();
-    assert!(report.policies.iter().all(|policy| policy.loss.std.iter().all(|&std| std == 0.0)));
+    assert!(report.policies.values().all(|policy| policy.loss.std.iter().all(|&std| std == 0.0)));
 }
 
 /// The study of policies (`experiments/policies`) found that ten known samples of every arm leave 0.2 to 0.5 of the rounds. On
@@ -273,7 +273,7 @@ fn known_samples_save_rounds_on_problems_that_no_rule_was_chosen_by() {
             let simulation = Simulation { policies, rounds: 600, seeds: 10, known, ..Simulation::default() };
             let report = simulate(&arms, &loss, &simulation).unwrap();
             assert_eq!(report.known.unwrap_or_default(), known);
-            report.policies[0].reached.percent_95.unwrap_or(1200.0)
+            report.policies["adaptive"].reached.percent_95.unwrap_or(1200.0)
         };
         let (without, with) = (rounds(0), rounds(10));
         logarithms += (with / without).ln() / problems.len() as f64;
@@ -293,7 +293,7 @@ fn known_samples_are_not_asked_for_again() {
     let simulation =
         Simulation { policies, replacement: false, seeds: 2, known: held - 2, rounds: 4, ..Simulation::default() };
     let report = simulate(&arms, &loss, &simulation).unwrap();
-    let shares = &report.policies[0].weights;
+    let shares = &report.policies["uniform"].weights;
     assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{shares:?}");
     let rounds = 2 * arms.len() + 2;
     let error = simulate(&arms, &loss, &Simulation { rounds, ..simulation.clone() }).unwrap_err();
@@ -307,7 +307,8 @@ fn known_samples_are_not_asked_for_again() {
     let window = modelmix::Retention::Window(10_000);
     let sessions = simulate(&arms, &loss, &Simulation { retention: window, ..usual }).unwrap();
     for other in [ahead, sessions] {
-        let pairs = pooled.policies[0].loss.mean.iter().zip(&other.policies[0].loss.mean);
+        let losses = |report: &SimulationReport| report.policies["uniform"].loss.mean.clone();
+        let pairs = losses(&pooled).into_iter().zip(losses(&other));
         pairs.for_each(|(left, right)| assert!((left - right).abs() < 1e-5, "{left} {right}"));
     }
 }

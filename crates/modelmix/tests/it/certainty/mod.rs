@@ -195,7 +195,11 @@ fn covariances_are_those_of_influences_written_out() {
         let scale = (0..6).map(|at| expected[at][at]).fold(0.0, f64::max);
         for (i, row) in expected.iter().enumerate() {
             for (j, value) in row.iter().enumerate() {
-                assert!((joint.at(i, j) - value).abs() < 1e-12 * scale, "{weights:?} {i} {j}: {} {value}", joint.at(i, j));
+                assert!(
+                    (joint.at(i, j) - value).abs() < 1e-12 * scale,
+                    "{weights:?} {i} {j}: {} {value}",
+                    joint.at(i, j)
+                );
             }
         }
         let gradient = influences.gradient_covariance(&weights);
@@ -264,17 +268,14 @@ fn written_out(statistics: &Statistics, by_row: &[Vec<f64>], weights: &[f64; 3])
         let rows: Vec<Vec<f64>> = quantities.iter().map(coefficients).collect();
         for (i, left) in rows.iter().enumerate() {
             for (j, right) in rows.iter().enumerate() {
-                covariance[i][j] += (0..=m)
-                    .map(|p| left[p] * (0..=m).map(|q| own[p][q] * right[q]).sum::<f64>())
-                    .sum::<f64>();
+                covariance[i][j] +=
+                    (0..=m).map(|p| left[p] * (0..=m).map(|q| own[p][q] * right[q]).sum::<f64>()).sum::<f64>();
             }
         }
     }
     let count = by_row[0].len() as f64;
-    let centred: Vec<Vec<f64>> = by_row
-        .iter()
-        .map(|row| row.iter().map(|value| value - row.iter().sum::<f64>() / count).collect())
-        .collect();
+    let centred: Vec<Vec<f64>> =
+        by_row.iter().map(|row| row.iter().map(|value| value - row.iter().sum::<f64>() / count).collect()).collect();
     for y in 0..by_row[0].len() {
         let moved = |(_, b): &(Vec<Vec<f64>>, Vec<f64>)| b.iter().zip(&centred).map(|(b, row)| b * row[y]).sum::<f64>();
         let moved: Vec<f64> = quantities.iter().map(moved).collect();

@@ -189,9 +189,12 @@ fn bounds_hold_for_the_luckiest_of_many_arms() {
     let zeros = vec![0.0; arms * samples];
     let (mut missed, mut missed_by_one) = (0, 0);
     for seed in 0..repeats {
-        let mut session =
-            Session::on_values((0..arms).map(|arm| arm.to_string()), None, &SessionSettings { seed, ..settings.clone() })
-                .unwrap();
+        let mut session = Session::on_values(
+            (0..arms).map(|arm| arm.to_string()),
+            None,
+            &SessionSettings { seed, ..settings.clone() },
+        )
+        .unwrap();
         let mut random = Random::stream(seed, 1);
         let mut told: Vec<Vec<f64>> = vec![Vec::new(); arms];
         for held in 0..arms * samples {
