@@ -44,6 +44,7 @@ def solve_document() -> dict[str, Any]:
         "best_single": {"name": "flux", "loss": 0.025, "score": 2.5},
         "gain": 0.02,
         "gain_interval": None,
+        "intervals": "computed",
         "p_value": None,
         "quadratic": [[0.5, 0.1, 0.2], [0.1, 0.6, 0.3], [0.2, 0.3, 0.7]],
         "linear": [-0.1, -0.2, -0.3],

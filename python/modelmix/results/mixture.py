@@ -69,6 +69,8 @@ class Mixture(Result):
     gain_interval: tuple[float, float] | None
     #: Of the test that some single model is as good as any mixture; none as above.
     p_value: float | None
+    #: Whether there are intervals and a p-value: ``"computed"``, ``"left_out"`` or ``"unavailable"``.
+    intervals: str
     #: K and f (V-statistics), and what is added to αᵀKα + fᵀα to make a loss.
     quadratic: tuple[tuple[float, ...], ...]
     linear: tuple[float, ...]
@@ -123,6 +125,7 @@ class Mixture(Result):
             gain=document["gain"],
             gain_interval=pair(document["gain_interval"]),
             p_value=document["p_value"],
+            intervals=document["intervals"],
             quadratic=matrix(document["quadratic"]),
             linear=tuple(document["linear"]),
             constant=document["constant"],
@@ -162,6 +165,7 @@ class Mixture(Result):
             "gain": self.gain,
             "gain_interval": plain(self.gain_interval),
             "p_value": self.p_value,
+            "intervals": self.intervals,
             "quadratic": plain(self.quadratic),
             "linear": plain(self.linear),
             "constant": self.constant,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use modelmix::Scores;
 use modelmix::document::Document;
 use modelmix::kernel::{Bandwidth, KernelSpec};
 use modelmix::metrics::{Preset, ScoreSettings, more_is_better, score_watched};
+use modelmix::mixture::{SolveSettings, solve_with};
 use modelmix::numbers::brief;
-use modelmix::{Scores, solve};
 
 use super::output::{self, Section};
 use super::solve::prepare;
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
         None
     } else if args.weights.is_empty() {
         let loss = prepare(&args.objective, &recorded, terminal.engine())?;
-        Some(solve(&recorded.arms, &loss)?.weights())
+        Some(solve_with(&recorded.arms, &loss, &SolveSettings::new().intervals(false))?.weights())
     } else {
         Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)
     };

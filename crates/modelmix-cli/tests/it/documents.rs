@@ -146,6 +146,23 @@ fn simulate_agrees_with_solve() {
     );
 }
 
+/// Intervals cost most with many arms; without them all else is the same.
+#[test]
+fn intervals_may_be_left_out() {
+    let world = World::new();
+    let (with, mut without) = (world.json(SOLVE), world.json(&format!("{SOLVE} --no-intervals")));
+    assert_eq!((&with["intervals"], &without["intervals"]), (&json!("computed"), &json!("left_out")));
+    assert!(with["p_value"].is_number() && without["p_value"].is_null() && without["gain_interval"].is_null());
+    for field in ["intervals", "p_value", "gain_interval"] {
+        without[field] = with[field].clone();
+    }
+    for (index, arm) in without["arms"].as_array_mut().unwrap().iter_mut().enumerate() {
+        assert!(arm["interval"].is_null());
+        arm["interval"] = with["arms"][index]["interval"].clone();
+    }
+    assert_eq!(without, with);
+}
+
 /// Documents of every shape: without quadratic terms, without intervals, without a mixture, with settings of a preset.
 #[test]
 fn every_kind_of_document_is_valid() {
@@ -154,6 +171,7 @@ fn every_kind_of_document_is_valid() {
     for line in [
         "solve made/a.npy --json".to_string(),
         format!("solve {pair} --objective cost --costs a=1,b=2"),
+        format!("solve {pair} --no-intervals"),
         format!("solve {pair} --objective vendi"),
         format!("solve {pair} --objective fid --reference made/reference.npy"),
         format!(

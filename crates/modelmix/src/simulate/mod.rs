@@ -156,7 +156,7 @@ pub fn simulate_watched(
         },
         optimum: Optimum { weights: truth.weights, loss: truth.optimal + truth.constant },
         gain: truth.gain,
-        known: Some(simulation.known).filter(|&known| known > 0),
+        known: (simulation.known > 0).then_some(simulation.known),
         until: simulation.until,
         select: is_selective.then_some(simulation.select),
         note: is_selective.then(|| SELECTION_NOTE.into()),

@@ -272,7 +272,7 @@ fn known_samples_save_rounds_on_problems_that_no_rule_was_chosen_by() {
             let policies = vec!["adaptive".parse().unwrap()];
             let simulation = Simulation { policies, rounds: 600, seeds: 10, known, ..Simulation::default() };
             let report = simulate(&arms, &loss, &simulation).unwrap();
-            assert_eq!(report.known, (known > 0).then_some(known));
+            assert_eq!(report.known.unwrap_or_default(), known);
             report.policies["adaptive"].reached.percent_95.unwrap_or(1200.0)
         };
         let (without, with) = (rounds(0), rounds(10));
@@ -307,7 +307,8 @@ fn known_samples_are_not_asked_for_again() {
     let window = modelmix::Retention::Window(10_000);
     let sessions = simulate(&arms, &loss, &Simulation { retention: window, ..usual }).unwrap();
     for other in [ahead, sessions] {
-        let pairs = pooled.policies[0].loss.mean.iter().zip(&other.policies[0].loss.mean);
+        let losses = |report: &SimulationReport| report.policies["uniform"].loss.mean.clone();
+        let pairs = losses(&pooled).into_iter().zip(losses(&other));
         pairs.for_each(|(left, right)| assert!((left - right).abs() < 1e-5, "{left} {right}"));
     }
 }
