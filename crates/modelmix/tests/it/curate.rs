@@ -128,7 +128,7 @@ fn check_set(set: &Curated, arms: &RecordedArms, truth: &Truth<'_>) {
     assert_eq!(rows.len(), set.rows.len(), "a row came twice");
     let exact = truth.loss(arms, &indices(set));
     assert!((set.set.loss - exact).abs() < 1e-6 * (1.0 + exact.abs()), "{} is {exact}", set.set.loss);
-    for (index, arm) in set.arms.iter().enumerate() {
+    for arm in &set.arms {
         assert_eq!(arm.chosen, set.rows.iter().filter(|row| row.arm == arm.name).count());
         assert!((arm.share - arm.chosen as f64 / set.rows.len() as f64).abs() < 1e-15);
     }

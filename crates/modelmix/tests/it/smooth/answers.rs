@@ -122,8 +122,8 @@ fn order_two_is_rke() {
     for kernel in ["bandwidth=2", "kernel=laplacian, bandwidth=2", "kernel=cosine"] {
         let (vendi, rke) = (solved(&format!("vendi({kernel}, order=2)")), solved(&format!("rke({kernel})")));
         close(&vendi.weights(), &rke.weights(), 1e-6, kernel);
-        assert!((vendi.loss - (rke.loss - 1.0)).abs() < 1e-12);
-        assert!((vendi.terms[0].score / rke.terms[0].score - 1.0).abs() < 1e-9);
+        assert!((vendi.mixture.loss - (rke.mixture.loss - 1.0)).abs() < 1e-12);
+        assert!((vendi.mixture.terms[0].score / rke.mixture.terms[0].score - 1.0).abs() < 1e-9);
         assert!((vendi.gain - rke.gain).abs() < 1e-12);
     }
 }
@@ -161,7 +161,7 @@ fn shifts_and_units_do_not_matter() {
         let there = solve(&arms, &prepared("fid", &arms, &moved(&reference))).unwrap();
         // features are 32-bit: what is shifted by 100 is rounded to 1e-5
         close(&there.weights(), &best.weights(), 1e-3, &format!("{shift} {scale}"));
-        let loss = there.loss / f64::from(scale).powi(2);
+        let loss = there.mixture.loss / f64::from(scale).powi(2);
         assert!((loss / best.mixture.loss - 1.0).abs() < 1e-4, "{shift} {scale}: {loss} {}", best.mixture.loss);
     }
 }
