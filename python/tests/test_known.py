@@ -76,9 +76,9 @@ def test_known_arms_need_no_first_pull() -> None:
     random = np.random.default_rng(0)
     # the third is a point in the midst of the first, which no mixture wants
     arms = {
-        "wide": random.normal(size=(80, 2)) * 3,
-        "far": random.normal(size=(80, 2)) * 3 + 40,
-        "point": np.zeros((80, 2)) + 1e-3 * random.normal(size=(80, 2)),
+        "wide": random.normal(size=(80, 2)),
+        "far": random.normal(size=(80, 2)) + 40,
+        "point": 0.01 * random.normal(size=(80, 2)),
     }
     rke = mm.Rke(bandwidth=1.0)
     cold, session = mm.Session(arms, rke), mm.Session(arms, rke)

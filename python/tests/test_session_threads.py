@@ -145,5 +145,6 @@ def test_a_bandwidth_found_with_one_seed_is_restored(
     assert again.report() == session.report()
     assert [again.ask() for _ in range(9)] == [session.ask() for _ in range(9)]
     # it is the one that `solve` finds, whatever the seed
-    found = {str(mm.Session(specialists, mm.Kid(reference), seed=seed).report().kernels) for seed in range(3)}
-    assert found == {str((mm.solve(specialists, mm.Kid(reference)).kernel,))}
+    best = mm.solve({arm: rows[:50] for arm, rows in specialists.items()}, mm.Kid(reference))
+    for seed in range(3):
+        assert mm.Session(specialists, mm.Kid(reference), seed=seed).report().kernels == best.kernels
