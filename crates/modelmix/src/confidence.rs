@@ -2,6 +2,7 @@
 
 /// How much the loss can change with one sample: the constants of every width in the paper.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sensitivity {
     /// Δ_L = 2Δκ + Δf, or a value tuned on validation data.
     pub loss: f64,

@@ -16,6 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use modelmix::random::Random;
+use modelmix::session::KnownAs;
 use modelmix::statistics::Statistics;
 use modelmix::{PolicySpec, Session, SessionSettings, Values};
 
@@ -27,6 +28,9 @@ const ROUNDS: usize = 1000;
 const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
 /// OGD with each of these constants; the best one in hindsight, problem by problem, is what rules are measured by.
 const CONSTANTS: [f64; 6] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
+
+/// Samples of every arm that sessions with the default policy know beforehand.
+const KNOWN: [usize; 4] = [0, 3, 10, 30];
 
 /// The first rounds from which on 90, 95 and 99% of the gain are kept; none where they are not.
 type Reached = [Option<usize>; 3];
@@ -75,18 +79,26 @@ fn run_rule(problem: &Problem, rule: &Rule, seed: u64) -> Reached {
     watch.end()
 }
 
-fn run_policy(problem: &Problem, policy: &PolicySpec, seed: u64) -> modelmix::Result<Reached> {
+fn run_policy(problem: &Problem, policy: &PolicySpec, known: usize, seed: u64) -> modelmix::Result<Reached> {
     let names = (0..problem.arms).map(|arm| arm.to_string());
     let settings = SessionSettings { policy: policy.clone(), seed, ..SessionSettings::default() };
     let mut session = Session::on_values(names, problem.ranges, &settings)?;
     let (mut tapes, mut samples, mut watch) = (tapes(problem, seed), Vec::new(), Watch([Some(1); 3]));
+    for arm in 0..problem.arms {
+        for _ in 0..known {
+            let sample = problem.draw(arm, &mut tapes[arm]);
+            let (kappa, own, linear) = problem.values(sample, &samples);
+            session.known_values(arm, &[Values { kappa: &kappa, own, linear }], KnownAs::Evidence)?;
+            samples.push(sample);
+        }
+    }
     for round in 1..=ROUNDS {
         let pull = session.ask()?;
         let sample = problem.draw(pull.index, &mut tapes[pull.index]);
         let (kappa, own, linear) = problem.values(sample, &samples);
         session.tell_values(pull.id, &[Values { kappa: &kappa, own, linear }])?;
         samples.push(sample);
-        watch.look(problem, &session.statistics().proportions(), round);
+        watch.look(problem, &session.shares(), round);
     }
     Ok(watch.end())
 }
@@ -121,7 +133,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
     let constants: Vec<PolicySpec> =
         CONSTANTS.iter().map(|constant| format!("ogd(sensitivity={constant})").parse()).collect::<Result<_, _>>()?;
-    let contenders = rules.len() + constants.len();
+    // The real policy, and then OGD with each constant.
+    let policies: Vec<(PolicySpec, usize)> = KNOWN
+        .into_iter()
+        .map(|known| (PolicySpec::Adaptive, known))
+        .chain(constants.into_iter().map(|policy| (policy, 0)))
+        .collect();
+    let contenders = rules.len() + policies.len();
     let found = Mutex::new(vec![vec![[0.0; 4]; contenders]; problems.len()]);
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -133,7 +151,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                     let Some(problem) = problems.get(at) else { return };
                     let run = |seed| match rules.get(who) {
                         Some(rule) => run_rule(problem, rule, seed),
-                        None => run_policy(problem, &constants[who - rules.len()], seed).unwrap_or([None; 3]),
+                        None => {
+                            let (policy, known) = &policies[who - rules.len()];
+                            run_policy(problem, policy, *known, seed).unwrap_or([None; 3])
+                        }
                     };
                     let runs: Vec<Reached> = (0..SEEDS).map(run).collect();
                     if let Ok(mut found) = found.lock() {
@@ -145,13 +166,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let found = found.into_inner().map_err(|_| "a run failed")?;
     let mut names: Vec<String> = rules.iter().map(|rule| rule.name.clone()).collect();
+    names.extend(KNOWN.iter().map(|known| format!("session, {known} known")));
     names.extend(CONSTANTS.iter().map(|constant| format!("ogd, {constant}")));
     names.push("ogd, tuned".into());
     // The best constant is chosen by the rounds to 95%.
     let with_tuned: Vec<Vec<Summary>> = found
         .into_iter()
         .map(|mut row| {
-            let best = row[rules.len()..].iter().min_by(|a, b| a[1].total_cmp(&b[1]).then(a[2].total_cmp(&b[2])));
+            let best = row[rules.len() + KNOWN.len()..]
+                .iter()
+                .min_by(|a, b| a[1].total_cmp(&b[1]).then(a[2].total_cmp(&b[2])));
             row.extend(best.copied());
             row
         })

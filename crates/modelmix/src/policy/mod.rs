@@ -82,6 +82,7 @@ impl<P> Choice<P> {
 
 /// The paper's ε with its constants settled.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Widths {
     /// β.
     pub beta: f64,

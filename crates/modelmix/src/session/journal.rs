@@ -213,11 +213,14 @@ struct OldHeader {
 }
 
 fn damaged(number: usize, problem: &str) -> Error {
-    Error::Journal {
-        problem: format!(
+    let problem = if number == 1 {
+        format!("is not a journal, or its first line is damaged ({problem}); name another file")
+    } else {
+        format!(
             "is damaged at line {number} ({problem}); cut it off before that line to go on from there, or name another file"
-        ),
-    }
+        )
+    };
+    Error::Journal { problem }
 }
 
 impl<R: BufRead, P: DeserializeOwned> Iterator for JournalReader<R, P> {

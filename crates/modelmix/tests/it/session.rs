@@ -1,6 +1,9 @@
 //! Sessions from outside: what is refused, with which words, and that it leaves no trace. What a session says of itself is
-//! in `report`, how it is stored in `snapshot`.
+//! in `report`, how it is stored in `snapshot`, how it is the fold of its events in `events`, what recorded samples do in
+//! `known`.
 
+mod events;
+mod known;
 mod report;
 mod snapshot;
 
@@ -67,6 +70,11 @@ fn refuses(
     let text = error.to_string();
     assert!(words.iter().all(|word| text.contains(word)) && !text.contains('\n'), "{words:?} are not all in {text:?}");
     assert_eq!(state(session), before, "{text}");
+}
+
+/// Whether an error's sentence has these words.
+fn is_text(error: &Error, words: &[&str]) -> bool {
+    words.iter().all(|word| error.to_string().contains(word))
 }
 
 fn is_answer(of: &Pull) -> impl FnOnce(&Error) -> bool {

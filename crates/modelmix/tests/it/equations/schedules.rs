@@ -1,8 +1,9 @@
 //! Which arms are kept and for how long: the sparse algorithm's C and C′, Successive Halving's phases, tracked shares.
 
-use modelmix::policy::{AnyPolicy, Sparse};
+use modelmix::confidence::Sensitivity;
+use modelmix::policy::{AnyPolicy, Evidence, Sparse, Widths};
 use modelmix::random::Random;
-use modelmix::{Policy, PolicySpec, SessionSettings};
+use modelmix::{Policy, PolicySpec, SessionSettings, Statistics};
 
 use super::Constants;
 use crate::worlds::{CHI_SQUARE, Play, World, chi_square};
@@ -210,4 +211,66 @@ fn drawn_shares_follow_the_weights() {
     assert_eq!(asks[1], 0);
     let chi = chi_square(&[asks[0], asks[2], asks[3]], &[200.0, 600.0, 800.0]);
     assert!(chi < CHI_SQUARE[1], "{asks:?}");
+}
+
+/// Sums of two arms that differ by 0.3 in their loss alone, with so many samples of each.
+fn apart(samples: usize) -> Statistics {
+    let mut statistics = Statistics::new(2);
+    for at in 0..2 * samples {
+        statistics.add(at % 2, &vec![0.5; at], 0.5, 0.3 * (at % 2) as f64);
+    }
+    statistics
+}
+
+/// Nothing comes back of an arm that was dropped. So what is still in flight, and may bring anything, is no reason to drop one:
+/// with ten answers each and a thousand in flight, `sparse` keeps both arms, as it does with none in flight.
+#[test]
+fn sparse_drops_no_arm_on_answers_that_are_still_in_flight() {
+    let widths = Widths { beta: 4.0, sensitivity: Sensitivity { loss: 1.0, kappa: 0.5 } };
+    let policy = Sparse::with_fee(2, widths, 0.3);
+    let left = |samples: usize, pending: usize| {
+        let evidence = Evidence::of(&apart(samples), &[pending; 2], &[0, 1]);
+        let choice = policy.choose(&evidence, &mut Random::seeded(1)).unwrap();
+        choice.next.unwrap_or_else(|| policy.clone()).support().unwrap().to_vec()
+    };
+    assert_eq!(left(10, 0), [0, 1]);
+    assert_eq!(left(10, 1000), [0, 1]);
+    // The control: with as many answers, the worse arm goes.
+    assert_eq!(left(1010, 0), [0]);
+}
+
+/// A phase of `halving` ends when its samples have been answered, not when they have been asked for; arms that do not answer
+/// are waited for only so long.
+#[test]
+fn halving_ends_a_phase_on_answers() {
+    // Two phases of 4 arms with 80 samples: 10 of every arm, then 20.
+    let spec: PolicySpec = "halving(rounds=80)".parse().unwrap();
+    let world = World::of_modes(&[4, 3, 2, 1]);
+    let arms_left = |play: &Play<'_>| play.session.policy().support().unwrap().len();
+    let mut play = Play::new(&world, &spec, 3);
+    // Everything is asked for, and three of four answers come.
+    play.ask_times(40);
+    assert_eq!(play.asks(), [10; 4]);
+    for _ in 0..30 {
+        play.answer(0);
+    }
+    play.ask_times(5);
+    assert_eq!(arms_left(&play), 4, "answers are still in flight");
+    // Meanwhile the arms that do answer are asked, fewest first.
+    assert!(play.asks().iter().sum::<usize>() == 45);
+    while !play.flight.is_empty() {
+        play.answer(0);
+    }
+    play.ask();
+    assert_eq!(arms_left(&play), 2, "all have answered");
+    // An arm that never answers is waited for until the others have answered twice as much.
+    let mut play = Play::new(&world, &spec, 3);
+    while arms_left(&play) == 4 {
+        assert!(play.told.len() <= 60, "{:?}", play.held());
+        if play.ask() != 3 {
+            play.answer(play.flight.len() - 1);
+        }
+    }
+    assert!(play.held()[..3].iter().all(|held| (20..=21).contains(held)), "{:?}", play.held());
+    assert_eq!(play.asks()[3], 10);
 }

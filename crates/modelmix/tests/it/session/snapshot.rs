@@ -311,6 +311,75 @@ fn run(document: Value) {
     let _ = session.report();
 }
 
+#[test]
+fn snapshots_of_another_release_are_refused_by_name() {
+    // The beginning of a snapshot of 0.1.
+    let old = r#"{"version":1,"fingerprint":null,"state":{"names":["a"],"batch":1,"policy":{"policy":"adaptive"}}}"#;
+    let error = Snapshot::<modelmix::policy::AnyPolicy>::from_json(old).unwrap_err().to_string();
+    assert!(error.contains("written by modelmix 0.1") && error.contains("known"), "{error}");
+    let later = old.replace("\"version\":1", "\"version\":3");
+    let error = Snapshot::<modelmix::policy::AnyPolicy>::from_json(&later).unwrap_err().to_string();
+    assert!(error.contains("version 3") && error.contains("reads 2"), "{error}");
+    let (session, _) = on_features();
+    let text = session.snapshot().to_json().unwrap();
+    let error = Snapshot::<modelmix::policy::AnyPolicy>::from_json(&text[..text.len() - 9]).unwrap_err().to_string();
+    assert!(error.contains("damaged"), "{error}");
+}
+
+/// A field that a later release adds would be lost in silence by one that does not know it.
+#[test]
+fn unknown_fields_are_refused_in_every_part() {
+    use modelmix::session::{Cap, Retention};
+    use modelmix::{Gap, Selection, Until};
+    fn objects(value: &Value, pointer: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                found.push(pointer.to_string());
+                map.iter().for_each(|(key, value)| objects(value, &format!("{pointer}/{key}"), found));
+            }
+            Value::Array(list) => {
+                let first = list.iter().enumerate().take(1);
+                first.for_each(|(at, value)| objects(value, &format!("{pointer}/{at}"), found));
+            }
+            _ => {}
+        }
+    }
+    let observers = SessionSettings {
+        until: Some(Until::new(Gap::Share(0.5))),
+        select: Selection::BetterHalf,
+        ..SessionSettings::default()
+    };
+    let cap = Some(Cap { hold: 20, error: 0.2 });
+    let capped = SessionSettings {
+        retention: Retention::HalfLife { samples: 20.0, cap },
+        alarm: Some(0.1),
+        ..SessionSettings::default()
+    };
+    let window = SessionSettings { retention: Retention::Window(20), ..SessionSettings::default() };
+    let mut policies: Vec<SessionSettings> =
+        specs(3).into_iter().map(|policy| SessionSettings { policy, ..SessionSettings::default() }).collect();
+    policies.extend([observers, capped, window]);
+    let mut checked = 0;
+    for settings in policies {
+        let mut session = Session::new(NAMES, rke(), &SessionSettings { batch: 2, ..settings }).unwrap();
+        go_on(&mut session, &mut Random::seeded(6), 20);
+        session.known(0, &clusters(0, 2, &mut Random::seeded(1)), &Default::default(), Default::default()).unwrap();
+        let (document, mut found) = (serde_json::to_value(session.snapshot()).unwrap(), Vec::new());
+        objects(&document, "", &mut found);
+        for pointer in found {
+            let mut changed = document.clone();
+            let object = changed.pointer_mut(&pointer).unwrap().as_object_mut().unwrap();
+            object.insert("invented".into(), json!(1));
+            assert!(
+                serde_json::from_value::<Snapshot>(changed).is_err(),
+                "an unknown field of {pointer:?} is accepted"
+            );
+            checked += 1;
+        }
+    }
+    assert!(checked > 150, "{checked}");
+}
+
 /// What users may rely on of the format: a policy is stored under its name, and its name is enough to find it again.
 #[test]
 fn policies_are_stored_by_name() {

@@ -1,0 +1,482 @@
+//! A session is the fold of its events: whatever happens, in whatever order, a list of events brings back the same state to
+//! the last bit; on another processor the same choices; and a list that was tampered with is found out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use modelmix::compute::{Cpu, Instructions, Reference, stoppable};
+use modelmix::random::Random;
+use modelmix::session::{
+    Answer, Cap, Event, Header, JournalReader, JournalWriter, KnownAs, Retention, Selection, Snapshot, Storage,
+};
+use modelmix::{Error, Features, Gap, Inputs, Loss, Objective, PolicySpec, Session, SessionSettings, Until, Values};
+use proptest::prelude::*;
+
+use super::{NAMES, rke, state};
+use crate::config;
+use crate::policies::specs;
+use crate::worlds::clusters;
+
+/// Every way to keep samples that three arms and pulls of two allow.
+fn retentions() -> [Retention; 5] {
+    let cap = Cap { hold: 16, error: 0.2 };
+    [
+        Retention::All,
+        Retention::Capped(cap),
+        Retention::Window(14),
+        Retention::half_life(13.0),
+        Retention::HalfLife { samples: 13.0, cap: Some(cap) },
+    ]
+}
+
+/// Every set of observers; not all go with every policy and retention.
+fn observed(which: usize, settings: SessionSettings) -> SessionSettings {
+    let until = Some(Until::new(Gap::Share(0.5)));
+    match which {
+        0 => settings,
+        1 => SessionSettings { alarm: Some(0.9), ..settings },
+        2 => SessionSettings { until, ..settings },
+        3 => SessionSettings { select: Selection::BetterHalf, ..settings },
+        _ => SessionSettings { until, alarm: Some(0.9), select: Selection::BetterHalf, ..settings },
+    }
+}
+
+/// One of the things that may happen to a session, drawn ahead so that two sessions can be put through the same.
+#[derive(Clone, Debug)]
+enum Step {
+    Ask,
+    Tell(u64, Features),
+    Abandon(u64),
+    Forget(usize),
+    Known(usize, Features, KnownAs),
+    /// Something that is refused.
+    Fail(u64, Features),
+}
+
+fn step(session: &Session, action: u8, random: &mut Random) -> Step {
+    let flight = session.in_flight();
+    let any = |random: &mut Random| flight[random.below(flight.len())].clone();
+    match action {
+        0..=9 if flight.len() < 4 => Step::Ask,
+        _ if flight.is_empty() => Step::Ask,
+        0..=23 => {
+            let pull = any(random);
+            let samples = 1 + random.below(pull.count);
+            Step::Tell(pull.id, clusters(pull.index, samples, random))
+        }
+        24 | 25 => Step::Abandon(any(random).id),
+        26..=28 => {
+            let (arm, samples) = (random.below(3), 1 + random.below(3));
+            let known_as = if action == 26 { KnownAs::Collected } else { KnownAs::Evidence };
+            Step::Known(arm, clusters(arm, samples, random), known_as)
+        }
+        29 => Step::Forget(random.below(3)),
+        _ => Step::Fail(any(random).id, Features::new(3, vec![0.5; 3]).unwrap()),
+    }
+}
+
+/// By the plain calls.
+fn act(session: &mut Session, step: &Step) -> Result<(), Error> {
+    match step {
+        Step::Ask => session.ask().map(drop),
+        Step::Tell(pull, features) | Step::Fail(pull, features) => session.tell(*pull, features),
+        Step::Abandon(pull) => session.abandon(*pull),
+        Step::Forget(arm) => session.forget(*arm),
+        Step::Known(arm, features, known_as) => session.known(*arm, features, &Default::default(), *known_as),
+    }
+}
+
+/// By an event.
+fn happen(session: &mut Session, step: &Step) -> Result<Event, Error> {
+    let event = match step {
+        Step::Ask => session.decide()?,
+        Step::Tell(pull, features) | Step::Fail(pull, features) => Event::told(*pull, Answer::features(features)),
+        Step::Abandon(pull) => Event::Abandoned { pull: *pull },
+        Step::Forget(arm) => Event::Forgotten { arm: *arm },
+        Step::Known(arm, features, known_as) => Event::known(*arm, Answer::features(features), *known_as),
+    };
+    session.perform(event)
+}
+
+fn stored(session: &Session) -> Session {
+    let text = session.snapshot().to_json().unwrap();
+    Session::restore(Snapshot::from_json(&text).unwrap(), Some(rke())).unwrap()
+}
+
+/// Runs the same steps plainly and as events through a journal, with snapshots on the way, and brings sessions back from the
+/// journal, and from each snapshot and what came after it. How often observers decided something.
+fn check(settings: &SessionSettings, actions: &[u8], seed: u64) -> Option<[usize; 3]> {
+    let start = || Session::new(NAMES, rke(), settings);
+    let (mut plain, mut logged) = (start().ok()?, start().ok()?);
+    let mut random = Random::stream(seed, 9);
+    let (mut lines, mut snapshots, mut decided) = (Vec::new(), Vec::new(), [0; 3]);
+    let mut journal = JournalWriter::start(&mut lines, &Header::new("a run")).unwrap();
+    let mut written = 0;
+    for (at, &action) in actions.iter().enumerate() {
+        let step = step(&plain, action, &mut random);
+        let before = state(&plain);
+        let (left, right) = (act(&mut plain, &step), happen(&mut logged, &step));
+        match right {
+            Ok(event) => {
+                assert!(left.is_ok());
+                if let Event::Told(told) = &event {
+                    let kept = told.decisions.kept.iter().flatten().filter(|kept| !**kept).count();
+                    let rang = told.decisions.rang.iter().flatten().count();
+                    let looked = usize::from(told.decisions.looked.is_some());
+                    [kept, rang, looked].iter().zip(&mut decided).for_each(|(more, count)| *count += more);
+                }
+                journal.append(&event, Some(&at.to_string())).unwrap();
+                written += 1;
+            }
+            Err(error) => {
+                assert_eq!(left.unwrap_err().to_string(), error.to_string());
+                assert_eq!(state(&logged), before, "an event that was refused left a trace: {error}");
+            }
+        }
+        if action == 23 {
+            logged = stored(&logged);
+            snapshots.push((written, logged.clone()));
+        }
+    }
+    let end = state(&plain);
+    assert_eq!(state(&logged), end);
+    let entries: Vec<_> = JournalReader::new(lines.as_slice()).unwrap().map(Result::unwrap).collect();
+    assert_eq!(entries.len(), written);
+    let mut replayed = start().unwrap();
+    for entry in &entries {
+        replayed.verify(&entry.event).unwrap();
+        replayed.apply(&entry.event).unwrap();
+    }
+    assert_eq!(state(&replayed), end, "from the journal");
+    for (at, mut snapshot) in snapshots {
+        entries[at..].iter().for_each(|entry| snapshot.apply(&entry.event).unwrap());
+        assert_eq!(state(&snapshot), end, "from the snapshot after {at} events");
+    }
+    Some(decided)
+}
+
+proptest! {
+    #![proptest_config(config(160))]
+
+    /// Asks, tells in any order, failures, abandons, forgotten arms, known samples, snapshots and replays.
+    #[test]
+    fn any_interleaving_is_the_fold_of_its_events(
+        policy in 0..16usize,
+        retention in 0..5usize,
+        observers in 0..5usize,
+        half in any::<bool>(),
+        seed in 0..1000u64,
+        actions in proptest::collection::vec(0..32u8, 20..120),
+    ) {
+        let storage = if half { Storage::Half } else { Storage::Single };
+        let (policy, retention) = (specs(3)[policy].clone(), retentions()[retention]);
+        let settings = SessionSettings { policy, retention, storage, seed, batch: 2, ..SessionSettings::default() };
+        check(&observed(observers, settings), &actions, seed);
+    }
+}
+
+/// Every policy with every retention and every set of observers that goes with them, once and long enough for all observers
+/// to decide something.
+#[test]
+fn every_combination_is_the_fold_of_its_events() {
+    let (mut ran, mut decided) = (0, [0; 3]);
+    let mut random = Random::seeded(12);
+    for policy in specs(3) {
+        for retention in retentions() {
+            for observers in 0..5 {
+                let settings =
+                    SessionSettings { policy: policy.clone(), retention, seed: 3, batch: 2, ..Default::default() };
+                let actions: Vec<u8> = (0..150).map(|_| random.below(32) as u8).collect();
+                if let Some(counts) = check(&observed(observers, settings), &actions, 7) {
+                    ran += 1;
+                    decided.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+                }
+            }
+        }
+    }
+    // 16 policies: with all samples 5 sets of observers, less the 2 that stop for the 5 that drop arms; 2 sets for each of
+    // the 4 others, less 3 retentions for halving.
+    assert_eq!(ran, 16 * 5 - 5 * 2 + 16 * 4 * 2 - 3 * 2);
+    let [discarded, rang, looked] = decided;
+    assert!(discarded > 100 && rang > 0 && looked > 10, "{decided:?}");
+}
+
+/// Sessions on values: κ by place, known samples among it.
+#[test]
+fn sessions_on_values_are_folds_too() {
+    for policy in specs(3) {
+        let settings = SessionSettings { policy: policy.clone(), seed: 2, batch: 2, ..SessionSettings::default() };
+        let ranges = Some(modelmix::Ranges { kappa: (0.0, 1.0), linear: (0.0, 1.0) });
+        let start = || Session::on_values(NAMES, ranges, &settings).unwrap();
+        let (mut plain, mut logged) = (start(), start());
+        let (mut random, mut points, mut events) = (Random::seeded(4), Vec::new(), Vec::new());
+        for round in 0..60 {
+            let known = round % 10 == 3;
+            let arm = if known { round % 3 } else { plain.ask().unwrap().index };
+            let point = arm as f64 + random.unit();
+            let kappa: Vec<f64> = points.iter().map(|other: &f64| (-(other - point).powi(2)).exp()).collect();
+            points.push(point);
+            let values = [Values { kappa: &kappa, own: 1.0, linear: 0.1 * point }];
+            if known {
+                plain.known_values(arm, &values, KnownAs::Evidence).unwrap();
+                let event = Event::known(arm, Answer::values(&values), KnownAs::Evidence);
+                events.push(logged.perform(event).unwrap());
+            } else {
+                let pull = plain.in_flight()[0].id;
+                plain.tell_values(pull, &values).unwrap();
+                let asked = logged.decide().unwrap();
+                events.push(logged.perform(asked).unwrap());
+                events.push(logged.perform(Event::told(pull, Answer::values(&values))).unwrap());
+            }
+        }
+        let text = serde_json::to_string(&events).unwrap();
+        let mut again = start();
+        for event in serde_json::from_str::<Vec<Event>>(&text).unwrap() {
+            again.verify(&event).unwrap();
+            again.apply(&event).unwrap();
+        }
+        assert_eq!(state(&plain), state(&logged), "{policy}");
+        assert_eq!(state(&plain), state(&again), "{policy}");
+    }
+}
+
+/// Wide features, whose κ rounds otherwise on every set of instructions.
+fn wide_loss(instructions: Instructions) -> Loss {
+    let cpu = Cpu::with_threads(1).with_instructions(instructions).unwrap();
+    Objective::rke().with_bandwidth(4.0).prepare(Inputs::new().width(48).backend(cpu)).unwrap()
+}
+
+fn wide(arm: usize, random: &mut Random) -> Features {
+    let values = (0..48).map(|column| (random.normal() + if column % 3 == arm { 0.8 } else { 0.0 }) as f32);
+    Features::new(48, values.collect()).unwrap()
+}
+
+/// A run on the best instructions of this processor, as events.
+fn wide_run(settings: &SessionSettings, rounds: usize) -> (Session, Vec<Event>) {
+    let best = *Instructions::available().last().unwrap();
+    let mut session = Session::new(NAMES, wide_loss(best), settings).unwrap();
+    let (mut random, mut events) = (Random::seeded(8), Vec::new());
+    for _ in 0..rounds {
+        while session.in_flight().len() < 3 {
+            let asked = session.decide().unwrap();
+            events.push(session.perform(asked).unwrap());
+        }
+        let pull = session.in_flight().swap_remove(random.below(3));
+        let answer = Answer::features(&wide(pull.index, &mut random));
+        events.push(session.perform(Event::told(pull.id, answer)).unwrap());
+    }
+    (session, events)
+}
+
+/// The state rounds otherwise there, and what is decided may differ; the record stands, and the weights agree.
+#[test]
+fn events_of_the_best_instructions_replay_on_portable_ones() {
+    let mut furthest = 0.0f64;
+    for policy in specs(3) {
+        let settings = SessionSettings { policy: policy.clone(), alarm: Some(0.5), seed: 1, ..Default::default() };
+        let (session, events) = wide_run(&settings, 120);
+        let mut portable = Session::new(NAMES, wide_loss(Instructions::Portable), &settings).unwrap();
+        events.iter().for_each(|event| portable.apply(event).unwrap());
+        assert_eq!(portable.in_flight(), session.in_flight(), "{policy}");
+        assert_eq!(portable.statistics().arm_of(), session.statistics().arm_of(), "{policy}: the same choices");
+        let (left, right) = (session.report().unwrap(), portable.report().unwrap());
+        for (a, b) in left.weights().iter().zip(right.weights()) {
+            furthest = furthest.max((a - b).abs());
+        }
+        assert_eq!(left.arms.iter().map(|arm| arm.changed).collect::<Vec<_>>(), {
+            right.arms.iter().map(|arm| arm.changed).collect::<Vec<_>>()
+        });
+    }
+    println!("weights differ by {furthest:e} at most");
+    assert!(furthest < 1e-6, "{furthest:e}");
+}
+
+/// A choice that no engine would make, as from a release with another rule: applying takes it, verifying names it.
+#[test]
+fn recorded_choices_stand_and_tampering_is_named() {
+    let settings = SessionSettings { select: Selection::BetterHalf, seed: 1, ..SessionSettings::default() };
+    let (session, events) = wide_run(&settings, 60);
+    let best = *Instructions::available().last().unwrap();
+    let start = || Session::new(NAMES, wide_loss(best), &settings).unwrap();
+    let verified = |events: &[Event]| -> Result<Session, Error> {
+        let mut session = start();
+        for event in events {
+            session.verify(event)?;
+            session.apply(event)?;
+        }
+        Ok(session)
+    };
+    assert_eq!(state(&verified(&events).unwrap()), state(&session));
+    let named = |events: &[Event], name: &str| {
+        let error = verified(events).unwrap_err();
+        assert!(matches!(&error, Error::Event { event, .. } if event == name), "{error}");
+    };
+    // The last pull is of another arm; it has not been answered, so that all the rest is the same.
+    let mut changed = events.clone();
+    let last = changed.iter_mut().rev().find_map(|event| match event {
+        Event::Asked(asked) => Some(asked),
+        _ => None,
+    });
+    let asked = last.unwrap();
+    asked.arm = (asked.arm + 1) % 3;
+    let name = format!("asked (pull {})", asked.pull);
+    named(&changed, &name);
+    let mut applied = start();
+    changed.iter().for_each(|event| applied.apply(event).unwrap());
+    assert_eq!(applied.in_flight().len(), session.in_flight().len());
+    // One sample fewer is kept.
+    let mut changed = events.clone();
+    let told = changed.iter_mut().rev().find_map(|event| match event {
+        Event::Told(told) if told.decisions.kept == Some(vec![true]) => Some(told),
+        _ => None,
+    });
+    let told = told.unwrap();
+    told.decisions.kept = Some(vec![false]);
+    let name = format!("told (pull {})", told.pull);
+    named(&changed, &name);
+    let mut applied = start();
+    changed.iter().for_each(|event| applied.apply(event).unwrap());
+    let kept = |session: &Session| session.kept().iter().filter(|kept| **kept).count();
+    assert_ne!(kept(&applied), kept(&session), "the recorded decision stands");
+    // What cannot have happened is refused, and changes nothing.
+    let mut session = start();
+    for event in [&events[1], &events[3], &Event::Abandoned { pull: 4 }, &Event::Forgotten { arm: 9 }] {
+        let before = state(&session);
+        assert!(session.apply(event).is_err() && state(&session) == before, "{event:?}");
+    }
+}
+
+/// Stops at any moment of a tell leave a session as it was: samples, evictions, drift detectors and all.
+#[test]
+fn a_stopped_tell_is_taken_whole_or_not_at_all() {
+    const WIDTH: usize = 256;
+    let features = |samples: usize, random: &mut Random| {
+        Features::new(WIDTH, (0..samples * WIDTH).map(|_| random.unit() as f32).collect()).unwrap()
+    };
+    let cap = Cap { hold: 90, error: 0.1 };
+    for retention in [Retention::Window(90), Retention::Capped(cap)] {
+        let loss = Objective::rke().with_bandwidth(8.0).prepare(Inputs::new().width(WIDTH).backend(Reference)).unwrap();
+        let settings = SessionSettings { retention, alarm: Some(0.01), batch: 40, ..SessionSettings::default() };
+        let mut session = Session::new(["a", "b"], loss, &settings).unwrap();
+        let mut random = Random::seeded(6);
+        for _ in 0..4 {
+            let pull = session.ask().unwrap();
+            session.tell(pull.id, &features(40, &mut random)).unwrap();
+        }
+        let (pull, samples) = (session.ask().unwrap(), features(40, &mut random));
+        let (before, mut whole, begun) = (state(&session), session.clone(), Instant::now());
+        whole.tell(pull.id, &samples).unwrap();
+        let (after, takes) = (state(&whole), begun.elapsed());
+        let mut stops = 0;
+        for try_at in 0..60u32 {
+            let (mut session, stop) = (session.clone(), Arc::new(AtomicBool::new(false)));
+            let told = std::thread::scope(|scope| {
+                let flag = Arc::clone(&stop);
+                scope.spawn(move || {
+                    std::thread::sleep(takes.mul_f64(f64::from(try_at) / 60.0).max(Duration::from_micros(50)));
+                    flag.store(true, Ordering::Relaxed);
+                });
+                stoppable(&stop, || session.tell(pull.id, &samples).unwrap())
+            });
+            stops += usize::from(told.is_none());
+            assert_eq!(state(&session), *if told.is_some() { &after } else { &before }, "{retention}, stop {try_at}");
+        }
+        assert!(stops > 5, "{retention}: {stops} of 60 were stopped in the middle");
+    }
+}
+
+fn journal(notes: &[&str]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    let mut writer = JournalWriter::start(&mut lines, &Header::new(r#"{"seed":5}"#)).unwrap();
+    for (pull, note) in notes.iter().enumerate() {
+        writer.append(&Event::<modelmix::policy::AnyPolicy>::Abandoned { pull: pull as u64 }, Some(note)).unwrap();
+    }
+    lines
+}
+
+#[test]
+fn journals_drop_a_torn_line_and_name_a_damaged_one() {
+    let whole = journal(&["one", "two \"quoted\"\n", "three"]);
+    let read = |bytes: &[u8]| -> Result<(Vec<String>, u64, u32), Error> {
+        let mut reader: JournalReader<_> = JournalReader::new(bytes)?;
+        let notes = reader.by_ref().map(|entry| entry.map(|entry| entry.note.unwrap())).collect::<Result<_, _>>()?;
+        Ok((notes, reader.whole(), reader.checksum()))
+    };
+    let (notes, length, _) = read(&whole).unwrap();
+    assert_eq!((notes.join(" "), length), ("one two \"quoted\"\n three".into(), whole.len() as u64));
+    let starts: Vec<usize> = std::iter::once(0)
+        .chain(whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1))
+        .collect();
+    for cut in 0..whole.len() {
+        // Cut anywhere, what is whole before is read, and can be gone on with as if nothing had happened.
+        let lines = starts.iter().filter(|&&start| start <= cut).count() - 1;
+        let (notes, length, checksum) = read(&whole[..cut]).unwrap();
+        assert_eq!((notes.len(), length as usize), (lines.saturating_sub(1), starts[lines]), "cut at {cut}");
+        if lines > 0 {
+            let mut again = whole[..length as usize].to_vec();
+            let mut writer = JournalWriter::resume(&mut again, checksum);
+            for (pull, note) in ["one", "two \"quoted\"\n", "three"].iter().enumerate().skip(lines - 1) {
+                let event = Event::<modelmix::policy::AnyPolicy>::Abandoned { pull: pull as u64 };
+                writer.append(&event, Some(note)).unwrap();
+            }
+            assert_eq!(again, whole, "cut at {cut}");
+        }
+    }
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        let line = starts.iter().filter(|&&start| start <= at).count();
+        match read(&damaged) {
+            // A line break that is none any more joins two lines, the last of which may then be torn.
+            Ok((notes, ..)) => assert!(whole[at] == b'\n' && notes.len() < 3, "byte {at}"),
+            Err(error) => {
+                let text = error.to_string();
+                let named = text.contains(&format!("line {line} "))
+                    || (line == 1 && (text.contains("first line") || text.contains("form")))
+                    || whole[at] == b'\n';
+                assert!(named, "byte {at} of line {line}: {text}");
+            }
+        }
+    }
+    // A line that is left out, or two that changed places, are not what the checksums say.
+    let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+    assert!(read(&[lines[0], lines[2], lines[3]].concat()).unwrap_err().to_string().contains("line 2 "));
+}
+
+#[test]
+fn journals_of_another_form_are_refused_with_the_release_that_wrote_them() {
+    let read = |text: &str| {
+        let result: Result<JournalReader<_>, Error> = JournalReader::new(text.as_bytes());
+        result.map(|_| ()).unwrap_err().to_string()
+    };
+    let old = "{\"checkpoint\":1,\"modelmix\":\"0.1.0\",\"arms\":[\"a\"],\"crc\":12}\n";
+    let text = read(old);
+    assert!(text.contains("modelmix 0.1.0") && text.contains("form 1"), "{text}");
+    let text = read("{\"journal\":7,\"modelmix\":\"0.9.0\",\"run\":\"\",\"crc\":12}\n");
+    assert!(text.contains("modelmix 0.9.0") && text.contains("form 7"), "{text}");
+    assert!(read("name,price\n1,2\n").contains("is not a journal"));
+    assert!(read("{\"a\":1}\n").contains("is not a journal"));
+    let empty: JournalReader<_> = JournalReader::new(&b"{\"jour"[..]).unwrap();
+    assert!(empty.header().is_none());
+}
+
+/// The policy in an event is the whole policy: one that comes from elsewhere is not trusted.
+#[test]
+fn events_that_do_not_fit_are_refused() {
+    let spec: PolicySpec = "sparse(fee=0.02)".parse().unwrap();
+    let settings = SessionSettings { policy: spec, ..SessionSettings::default() };
+    let mut session = Session::new(NAMES, rke(), &settings).unwrap();
+    let asked = session.decide().unwrap();
+    let text = serde_json::to_string(&asked).unwrap();
+    for (from, to) in [("\"pull\":0", "\"pull\":1"), ("\"count\":1", "\"count\":2"), ("\"arm\":", "\"arm\":3")] {
+        let event: Event = serde_json::from_str(&text.replace(from, to)).unwrap();
+        assert!(matches!(session.apply(&event), Err(Error::Event { .. })), "{to}");
+    }
+    assert!(serde_json::from_str::<Event>(&text.replace("\"pull\"", "\"other\":1,\"pull\"")).is_err());
+    session.apply(&asked).unwrap();
+    for (width, values) in [(0, vec![]), (2, vec![]), (2, vec![1.0]), (2, vec![f32::NAN, 0.0])] {
+        let answer = Answer::Features { width, values, scores: Default::default() };
+        assert!(matches!(session.apply(&Event::told(0, answer)), Err(Error::Event { .. })));
+    }
+}
