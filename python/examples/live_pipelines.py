@@ -91,7 +91,7 @@ def encoder(torch: Any, transformers: Any, device: str) -> Embed:
 # **The run.** Without a reference the diversity of the pictures is what counts (RKE), by a
 # bandwidth of the size of distances between features. With features of pictures that you like,
 # `mm.Kid(reference)` brings the mixture near them and finds the bandwidth; a judge of your own is
-# `- 0.1 * mm.Score("looks")` and `rate=`.
+# `- 0.1 * mm.SampleScore("looks")` and `rate=`.
 
 
 # %%

@@ -69,7 +69,13 @@ print(
 
 # %%
 policies = mm.simulate(
-    arms, rke, policies=["adaptive", "uniform"], rounds=400, seeds=5, until="20%", select="better-half"
+    arms,
+    rke,
+    policies=["adaptive", "uniform"],
+    rounds=400,
+    seeds=5,
+    until="20%",
+    settings=mm.SessionSettings(select="better-half"),
 )
 print(f"\n{policies}")
 save(policies, "policies")

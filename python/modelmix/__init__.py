@@ -8,15 +8,17 @@
 'Mix tops_gan 37%, shoes_gan 31%, legs_bags_gan 31%: KID ×100 0.147 instead of 1.97 with the best single model, flow.'
 
 Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`load`, :mod:`modelmix.metrics`. Online: :class:`Session`, which says
-which model to ask next, and :func:`run`, which asks them. What is minimised is a sum of :class:`Rke`, :class:`Kid`, :class:`Mmd`,
-:class:`Fid`, :class:`Vendi`, :class:`Precision`, :class:`Density`, :class:`Cost` and any :class:`Score` of your own.
+which model to ask next, and :func:`run`, which asks them; :class:`Until` says when they may stop, :class:`SessionSettings` all else. What is minimised is a sum of :class:`Rke`, :class:`Kid`, :class:`Mmd`,
+:class:`Fid`, :class:`Vendi`, :class:`Precision`, :class:`Density`, :class:`Cost` and any :class:`SampleScore` of your own.
 """
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import metrics
 from ._modelmix import __version__
 from .curated import curate
 from .live import Failure, Run, run
-from .objectives import Cost, Density, Fid, Kid, Mmd, Objective, Precision, Rke, Score, Vendi
+from .objectives import Cost, Density, Fid, Kid, Mmd, Objective, Precision, Rke, SampleScore, Vendi
 from .offline import load, load_array, score, simulate, solve
 from .policies import (
     Adaptive,
@@ -46,10 +48,12 @@ from .results import (
     Subsets,
 )
 from .session import Pull, Session
+from .settings import Capped, HalfLife, SessionSettings, Until, Window
 
 __all__ = [
     "Adaptive",
     "Cab",
+    "Capped",
     "Cheapest",
     "Cost",
     "Curated",
@@ -60,6 +64,7 @@ __all__ = [
     "Fixed",
     "Front",
     "Greedy",
+    "HalfLife",
     "Halving",
     "Kid",
     "Mixture",
@@ -74,17 +79,20 @@ __all__ = [
     "Pull",
     "Rke",
     "Run",
-    "Score",
+    "SampleScore",
     "Scores",
     "Sensitivity",
     "Session",
     "SessionReport",
+    "SessionSettings",
     "Simulation",
     "Sparse",
     "Subsets",
     "Uniform",
+    "Until",
     "Vanilla",
     "Vendi",
+    "Window",
     "__version__",
     "curate",
     "load",
@@ -95,3 +103,11 @@ __all__ = [
     "simulate",
     "solve",
 ]
+
+if not _TYPE_CHECKING:
+    # names that were, for those who look for them
+
+    def __getattr__(name: str) -> object:
+        if name == "Score":
+            raise AttributeError("modelmix.Score is now modelmix.SampleScore; modelmix.score is the table of metrics")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

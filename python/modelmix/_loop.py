@@ -90,9 +90,10 @@ class Loop:
         seed: int,
         keep: bool,
         selects: bool,
+        journal: Journal | None,
     ) -> None:
         """Start with nothing spent."""
-        self.selects = selects
+        self.selects, self.journal = selects, journal
         self.session, self.generators, self.embed, self.rate = session, generators, embed, rate
         self.save, self.retries, self.seed, self.keep = save, retries, seed, keep
         self.seeded = {arm for arm, generator in generators.items() if wants_seed(generator)}
@@ -108,7 +109,6 @@ class Loop:
         budget: int,
         workers: int,
         ordered: bool,
-        journal: Journal | None,
         moved: Callable[[int], object],
     ) -> None:
         """Settle pulls until the budget is spent or the session is done, those in flight from an earlier run first."""
@@ -120,7 +120,7 @@ class Loop:
                 while len(flying) < workers and self.spent + len(flying) < budget:
                     if self.session.is_done and not waiting:
                         break
-                    pull = waiting.pop(0) if waiting else self.ask(journal)
+                    pull = waiting.pop(0) if waiting else self.ask()
                     flying[pull.id] = Flight(pull)
                     crew.start(pull, 1)
                 due = next(iter(flying))
@@ -137,15 +137,12 @@ class Loop:
                     continue
                 del flying[due]
                 told = answer.error is None and refused is None
-                self.settle(flight, answer if told else None, journal)
+                self.settle(flight, answer if told else None)
                 moved(self.spent)
 
-    def ask(self, journal: Journal | None) -> Pull:
+    def ask(self) -> Pull:
         """The next pull, which the checkpoint hears of first."""
-        pull = self.session.ask()
-        if journal is not None:
-            journal.asked(pull)
-        return pull
+        return self.session.ask() if self.journal is None else self.journal.ask()
 
     def call(self, pull: Pull, attempt: int) -> Answer:
         """Call the generator and the encoder once; on any thread, so nothing is changed here."""
@@ -153,7 +150,7 @@ class Loop:
             samples = self._generate(pull, attempt)
             if isinstance(samples, Iterator):
                 samples = list(samples)
-            features = _kept(as_rows(f"arm {pull.arm}", self.embed(samples)))
+            features = single(as_rows(f"arm {pull.arm}", self.embed(samples)))
             scores = {} if self.rate is None else numbers(self.rate(samples))
         except BaseException as error:
             return Answer(pull, error=error)
@@ -178,20 +175,23 @@ class Loop:
     def tell(self, answer: Answer) -> ValueError | None:
         """Tell the session; what is wrong with the features or scores, if anything is."""
         try:
-            self.session.tell(answer.pull, answer.features, scores=answer.scores)
+            if self.journal is None:
+                self.session.tell(answer.pull, answer.features, scores=answer.scores)
+            else:
+                self.journal.tell(answer)
         except ValueError as error:
             return error
         return None
 
-    def settle(self, flight: Flight, answer: Answer | None, journal: Journal | None) -> None:
+    def settle(self, flight: Flight, answer: Answer | None) -> None:
         """Save what was told, or give the pull up; then write that down."""
         pull = flight.pull
         if answer is None:
-            self.session.abandon(pull)
+            (self.session if self.journal is None else self.journal).abandon(pull)
         elif self.save is not None:
             self.save(pull, answer.samples)
-        if journal is not None:
-            journal.settled(flight, answer)
+        if self.journal is not None:
+            self.journal.settle(flight)
         self.account(flight, answer is not None)
         if answer is not None and self.keep:
             self.samples[pull.arm].extend(self.kept(answer))
@@ -338,8 +338,8 @@ def one_by_one(samples: Any, rows: int) -> list[Any]:
     return [samples]
 
 
-def _kept(rows: Any) -> Any:
-    """A copy in single precision, which is what the session holds and the checkpoint writes.
+def single(rows: Any) -> Any:
+    """A copy in single precision, which is what the session holds and the checkpoint has.
 
     What is not made of floats is left for the session to refuse.
     """

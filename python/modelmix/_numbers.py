@@ -6,6 +6,8 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
+from . import _modelmix
+
 
 def whole(name: str, value: Any, least: int = 0) -> int:
     """A whole number, at least so large.
@@ -51,3 +53,17 @@ def real_or_none(name: str, value: Any) -> float | None:
 def by_arm(what: str, given: Mapping[str, Any] | None) -> dict[str, float]:
     """Numbers by arm, of which ``what`` is the name."""
     return {str(arm): real(f"the {what} of {arm}", value) for arm, value in (given or {}).items()}
+
+
+def choice(name: str, value: Any, *options: str) -> str:
+    """One of a few words.
+
+    >>> choice("storage", "halve", "single", "half")
+    Traceback (most recent call last):
+    ValueError: storage is 'halve' (did you mean half?), but it must be single or half
+    """
+    if value in options:
+        return str(value)
+    near = _modelmix.nearest(str(value), list(options))
+    meant = f" (did you mean {near}?)" if near else ""
+    raise ValueError(f"{name} is {value!r}{meant}, but it must be {' or '.join(options)}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ._numbers import real
+if TYPE_CHECKING:
+    from .settings import Until
 
 
 @dataclass(frozen=True)
@@ -39,53 +41,36 @@ class ScoreSettings:
 
 
 @dataclass(frozen=True)
-class Stop:
-    """When a session may stop."""
-
-    gap: str
-    confidence: float
-    of: str
-
-
-def stop(until: str | float | None, confidence: float, certify: str) -> Stop | None:
-    """``"5%"`` of the gain, or a loss."""
-    return None if until is None else Stop(str(until), real("confidence", confidence), str(certify))
-
-
-@dataclass(frozen=True)
-class SimulationSettings:
+class SimulationArguments:
     """What to simulate."""
 
     policies: list[str] | None
-    rounds: int | None
-    seeds: int | None
+    rounds: int
+    seeds: int
     replacement: bool
-    batch: int | None
-    in_flight: int | None
+    batch: int
+    in_flight: int
     select: str
-    checkpoints: int | None
+    checkpoints: int
     memory: int | None
-    until: Stop | None
-    hold: int | None
-    feature_error: float | None
-    forget: str | None
+    until: Until | None
+    retention: str | None
+    known: int
 
 
 @dataclass(frozen=True)
-class SessionSettings:
+class SessionArguments:
     """How a session is run."""
 
-    policy: str | None
+    policy: str
     seed: int
     batch: int
     rounds: int | None
-    storage: str
+    until: Until | None
+    retention: str | None
+    alarm: float | None
     select: str
-    until: Stop | None = None
-    hold: int | None = None
-    feature_error: float | None = None
-    forget: str | None = None
-    alarm: float | None = None
+    storage: str
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from . import _modelmix
-from ._arrays import ArrayLike
-from ._journal import VERSION, Journal
-from ._loop import Embed, Failure, Generator, Loop, Rate, Save
+from ._arrays import ArrayLike, as_rows
+from ._journal import Journal
+from ._loop import Embed, Failure, Generator, Loop, Rate, Save, single
 from ._numbers import whole
 from ._progress import Bar
 from ._table import Table, count
@@ -20,8 +22,10 @@ from .policies import text as policy_text
 from .results import SessionReport
 from .results._base import Result, frame, plain
 from .session import Session
+from .settings import SessionSettings, Until
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
     from matplotlib.axes import Axes
 
@@ -106,23 +110,18 @@ def run(
     policy: Policy | str = "adaptive",
     seed: int = 0,
     batch: int = 1,
+    until: Until | str | float | None = None,
+    settings: SessionSettings | None = None,
+    known: Mapping[str, ArrayLike] | None = None,
     retries: int = 2,
     workers: int = 1,
     ordered: bool = True,
-    until: str | float | None = None,
-    confidence: float = 0.95,
-    certify: Literal["weights", "shares"] = "weights",
     rate: Rate | None = None,
     save: Save | None = None,
     keep: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
+    verify: bool = False,
     progress: bool = False,
-    storage: Literal["single", "half"] = "single",
-    select: Literal["all", "better-half"] = "all",
-    hold: int | None = None,
-    feature_error: float | None = None,
-    forget: str | None = None,
-    alarm: float | None = None,
     reference: ArrayLike | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
@@ -136,8 +135,8 @@ def run(
 
     A generator is called with the number of samples wanted (``batch``) and returns them, or fewer;
     ``embed`` turns what it returned into features, a row a sample; ``rate`` gives the scores that
-    the objective asks for, ``{"aesthetic": values}``. The last thirteen arguments are those of
-    :class:`Session`.
+    the objective asks for, ``{"aesthetic": values}``. ``policy``, ``seed``, ``batch``, ``until``,
+    ``settings`` and the last seven arguments are those of :class:`Session`.
 
     A generator with a parameter ``seed`` that has no default gets a number of its own with every
     call, made of the run's ``seed``, the pull and the try. Random numbers should come from it: a
@@ -148,9 +147,15 @@ def run(
     When all arms have failed several times in a row, the last exception is raised as it is. Ctrl-C,
     ``SystemExit`` and the like are never caught.
 
-    With ``checkpoint`` every pull is written to that file before the next one is asked for; the
-    same call with the same file goes on where the last one stopped, after a crash too, and with a
-    larger budget it goes on further. ``save(pull, samples)`` is called before a pull is written, so
+    ``known`` are features of samples by arm that were recorded before (:meth:`Session.known`): they
+    count as evidence from the start, and no pull is spent on them. If the objective has a
+    :class:`SampleScore`, its values are those of the known samples.
+
+    With ``checkpoint`` every event of the session is written to that file before the next pull is
+    asked for; the same call with the same file goes on where the last one stopped, after a crash
+    too, on another machine too, and with a larger budget it goes on further. Decisions are taken
+    from the file; ``verify=True`` computes them again and raises a ValueError at the first
+    difference, as a check of the file, of this processor or of this release. ``save(pull, samples)`` is called before a pull is written, so
     that what the checkpoint knows of has been saved; a crash between the two repeats the pull, so
     name files by ``pull.id``. What ``save`` raises ends the run.
 
@@ -161,8 +166,7 @@ def run(
     does not wait for calls that are under way on threads.
 
     With ``until`` the run ends before the budget is spent, once the weights, or the shares of the
-    samples, are known to be near enough to the optimum: within ``"5%"`` of the gain, or within so
-    much of the loss, at that ``confidence`` (see :class:`Session`).
+    samples, are known to be near enough to the optimum (:class:`Until`).
 
     With ``select="better-half"`` only the samples that the session keeps are in ``Run.samples``;
     ``save`` is called with all.
@@ -179,6 +183,8 @@ def run(
     retries, workers = whole("retries", retries, 0), whole("workers", workers, 1)
     seed = whole("seed", seed, 0)
     generators = _callable(generators, {"embed": embed, "rate": rate, "save": save})
+    settings = SessionSettings._read(settings)
+    until = Until._read(until)
     session = Session(
         generators,
         objective,
@@ -187,14 +193,7 @@ def run(
         batch=batch,
         rounds=budget,
         until=until,
-        confidence=confidence,
-        certify=certify,
-        storage=storage,
-        select=select,
-        hold=hold,
-        feature_error=feature_error,
-        forget=forget,
-        alarm=alarm,
+        settings=settings,
         reference=reference,
         bandwidth=bandwidth,
         costs=costs,
@@ -203,29 +202,24 @@ def run(
         width=width,
         threads=threads,
     )
-    loop = Loop(session, generators, embed, rate, save, retries, seed, keep, select != "all")
+    recorded = _recorded(session, known or {})
     journal = None
     if checkpoint is not None:
-        choices = {
-            "storage": storage,
-            "select": None if select == "all" else select,
-            # it sees to samples of every arm, so that another one asks otherwise
-            "until": None if until is None else str(until),
-            "confidence": None if until is None else confidence,
-            "certify": None if until is None else certify,
-            "hold": hold,
-            "feature_error": feature_error,
-            "forget": forget,
-            "alarm": alarm,
-        }
-        journal = Journal(checkpoint, _header(session, policy, seed, batch, budget) | choices)
+        described = _described(session, policy, seed, batch, budget, until, settings, recorded)
+        journal = Journal(checkpoint, described, session)
+    selects = settings.select != "all"
+    loop = Loop(session, generators, embed, rate, save, retries, seed, keep, selects, journal)
     try:
         with Bar(progress, "pulling", "pull") as bar:
-            if journal is not None:
-                journal.replay(loop)
+            replayed = set() if journal is None else journal.replay(loop, verify)
+            for index, rows, scores in recorded:
+                if journal is None:
+                    session.known(session.arms[index], rows, scores=scores)
+                elif index not in replayed:
+                    journal.known(index, rows, scores)
             bar.started(budget)
             bar.done(loop.spent)
-            loop.spend(budget, workers, ordered, journal, bar.done)
+            loop.spend(budget, workers, ordered, bar.done)
     finally:
         if journal is not None:
             journal.close()
@@ -258,14 +252,40 @@ def _callable(generators: Mapping[str, Generator], others: dict[str, Any]) -> di
     return dict(generators)
 
 
-def _header(session: Session, policy: Policy | str, seed: int, batch: int, budget: int) -> dict[str, Any]:
-    """What a run must have in common with the one that it goes on with."""
+#: Known samples of an arm: its index, their features and their scores.
+_Recorded = tuple[int, "npt.NDArray[Any]", dict[str, list[float]]]
+
+
+def _recorded(session: Session, known: Mapping[str, ArrayLike]) -> list[_Recorded]:
+    """Known samples in the order of the arms, in single precision, which is what the session holds."""
+    if not isinstance(known, Mapping):
+        raise ValueError(f"known samples are given by arm, and a {type(known).__name__} has no arms")
+    assert session._problem is not None
+    given = session._problem.scores
+    rows = {session._index(arm): single(as_rows(f"known samples of arm {arm}", known[arm])) for arm in known}
+    return [
+        (index, rows[index], {name: values[arm] for name, values in given.items() if arm in values})
+        for index, arm in enumerate(session.arms)
+        if index in rows
+    ]
+
+
+def _described(
+    session: Session,
+    policy: Policy | str,
+    seed: int,
+    batch: int,
+    budget: int,
+    until: Until | None,
+    settings: SessionSettings,
+    recorded: list[_Recorded],
+) -> dict[str, Any]:
+    """What a run must have in common with the one that it goes on with, as plain data."""
     problem = session._problem
     assert problem is not None
     chosen = _modelmix.policy(policy_text(policy))
+    kept = settings._retention()
     return {
-        "modelmix": _modelmix.__version__,
-        "checkpoint": VERSION,
         "arms": session.arms,
         "objective": problem.objective,
         "policy": chosen,
@@ -273,7 +293,21 @@ def _header(session: Session, policy: Policy | str, seed: int, batch: int, budge
         "batch": batch,
         # Successive Halving plans by it; with any other policy a later run may spend more
         "budget": budget if chosen == "halving" else None,
+        # it sees to samples of every arm, so that another one asks otherwise
+        "until": None if until is None else {name: value for name, value in plain(until).items() if value is not None},
+        "retention": None if kept is None else json.loads(kept),
+        "alarm": settings.alarm,
+        "select": settings.select,
+        "storage": settings.storage,
         "kappa_range": None if problem.kappa_range is None else [float(end) for end in problem.kappa_range],
         "score_ranges": {name: [float(end) for end in ends] for name, ends in sorted(problem.score_ranges.items())},
+        "known": {session.arms[index]: _digest(rows, scores) for index, rows, scores in recorded} or None,
         "fingerprint": session._inner.fingerprint(),
     }
+
+
+def _digest(rows: npt.NDArray[Any], scores: dict[str, list[float]]) -> str:
+    """A number that changes with known samples, and how many there are."""
+    content = hashlib.sha256(f"{rows.dtype} {rows.shape} {sorted(scores.items())}".encode())
+    content.update(rows.tobytes())
+    return f"{len(rows)} samples {content.hexdigest()[:16]}"

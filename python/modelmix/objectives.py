@@ -31,7 +31,7 @@ __all__ = [
     "Objective",
     "Precision",
     "Rke",
-    "Score",
+    "SampleScore",
     "Vendi",
 ]
 
@@ -300,12 +300,13 @@ class Cost(Objective):
         self._one("cost", {}, costs=costs)
 
 
-class Score(Objective):
+class SampleScore(Objective):
     """A score of your own. Subtract it where more is better.
 
-    Offline it is given here, for every arm a value a sample; in a session it is told with the samples.
+    Offline it is given here, for every arm one value per sample; in a session it is told with the samples. In
+    :func:`modelmix.run`, values given here are those of the known samples.
 
-    >>> str(Rke(bandwidth=30) - 0.1 * Score("aesthetic"))
+    >>> str(Rke(bandwidth=30) - 0.1 * SampleScore("aesthetic"))
     'rke(bandwidth=30) - 0.1*aesthetic'
     """
 

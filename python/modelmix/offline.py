@@ -10,11 +10,12 @@ from . import _modelmix
 from ._arrays import Arms, ArrayLike, named
 from ._numbers import by_arm, real_or_none, whole, whole_or_none
 from ._progress import Bar
-from ._settings import Questions, ScoreSettings, SimulationSettings, stop
+from ._settings import Questions, ScoreSettings, SimulationArguments
 from .objectives import Objective, ScoreValues, of, problem
 from .policies import Policy
 from .policies import text as policy_text
 from .results import Mixture, Scores, Simulation
+from .settings import SessionSettings, Until
 
 if TYPE_CHECKING:
     import numpy as np
@@ -222,16 +223,12 @@ def simulate(
     seed: int = 0,
     batch: int = 1,
     in_flight: int = 1,
-    select: Literal["all", "better-half"] = "all",
+    until: Until | str | float | None = None,
+    settings: SessionSettings | None = None,
+    known: int = 0,
     replacement: bool = True,
     checkpoints: int = 100,
     memory: int | None = None,
-    until: str | float | None = None,
-    confidence: float = 0.95,
-    certify: Literal["weights", "shares"] = "weights",
-    hold: int | None = None,
-    feature_error: float | None = None,
-    forget: str | None = None,
     reference: ArrayLike | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
@@ -242,9 +239,10 @@ def simulate(
     """Run policies on recorded arms, as if every sample had to be asked for, and see how quickly they find the mixture.
 
     Every policy runs with the seeds ``seed``, ``seed + 1``, …; policies of the same seed are given the same samples. With ``until``
-    each run notes when it might have stopped (see :class:`Session`), and whether that would have been wrong. With ``hold`` or a
-    ``feature_error`` sessions hold only so many samples, and they ``forget``, as in :class:`Session`. With ``select="better-half"``
-    the loss of the samples that a session would keep is reported too.
+    each run notes when it might have stopped (:class:`Until`), and whether that would have been wrong. ``settings`` are those of the
+    sessions: with ``select="better-half"`` the loss of the samples that a session would keep is reported too; ``alarm`` and ``storage``
+    change nothing here. ``known`` samples of every arm are drawn beforehand and known to the sessions (:meth:`Session.known`); they
+    are not counted as rounds.
 
     >>> import modelmix as mm
     >>> arms = mm.load("data/fashion/truncated.npz")
@@ -255,21 +253,21 @@ def simulate(
     given = problem(
         objective, reference=reference, costs=costs, scores=scores, bandwidth=bandwidth, seed=seed, threads=threads
     )
-    settings = SimulationSettings(
+    chosen = SessionSettings._read(settings)
+    arguments = SimulationArguments(
         policies=None if policies is None else [policy_text(policy) for policy in policies],
         rounds=whole("rounds", rounds),
         seeds=whole("seeds", seeds),
         replacement=replacement,
         batch=whole("batch", batch),
         in_flight=whole("in_flight", in_flight),
-        select=str(select),
+        select=chosen.select,
         checkpoints=whole("checkpoints", checkpoints),
         memory=whole_or_none("memory", memory),
-        until=stop(until, confidence, certify),
-        hold=whole_or_none("hold", hold),
-        feature_error=real_or_none("feature_error", feature_error),
-        forget=None if forget is None else str(forget),
+        until=Until._read(until),
+        retention=chosen._retention(),
+        known=whole("known", known),
     )
     with Bar(progress, "simulating", "run") as bar:
-        document = _modelmix.simulate(named(arms), given, settings, bar.started, bar.done if progress else None)
+        document = _modelmix.simulate(named(arms), given, arguments, bar.started, bar.done if progress else None)
     return Simulation._read(document)

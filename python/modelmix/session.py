@@ -6,16 +6,17 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from . import _modelmix
 from ._arrays import ArrayLike, as_rows, floats
-from ._numbers import real_or_none, whole, whole_or_none
-from ._settings import SessionSettings, stop
+from ._numbers import whole, whole_or_none
+from ._settings import SessionArguments
 from .objectives import Objective, Problem, problem
 from .policies import Policy
 from .policies import text as policy_text
 from .results import SessionReport
+from .settings import SessionSettings, Until
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,15 +63,8 @@ class Session:
         seed: int = 0,
         batch: int = 1,
         rounds: int | None = None,
-        storage: Literal["single", "half"] = "single",
-        select: Literal["all", "better-half"] = "all",
-        until: str | float | None = None,
-        confidence: float = 0.95,
-        certify: Literal["weights", "shares"] = "weights",
-        hold: int | None = None,
-        feature_error: float | None = None,
-        forget: str | None = None,
-        alarm: float | None = None,
+        until: Until | str | float | None = None,
+        settings: SessionSettings | None = None,
         reference: ArrayLike | None = None,
         bandwidth: float | None = None,
         costs: Mapping[str, float] | None = None,
@@ -81,23 +75,35 @@ class Session:
     ) -> None:
         """Start with the arms' names and what is to be minimised.
 
-        A pull asks for ``batch`` samples. ``rounds`` is how many pulls there will be, where that is known (Successive Halving
-        plans by it). ``storage="half"`` holds features in half precision. A bandwidth must be given where no reference tells
-        the scale of the features. With ``until`` the session says when it may stop (:attr:`is_done`): when the weights, or the
-        shares of the samples, are known to be within ``"5%"`` of the gain, or so much of the loss, of the optimum; it then sees to
-        it that every arm has samples enough to tell. ``kappa_range`` and ``score_ranges`` are for policies with constants, where a kernel or a
-        score has no range of its own; ``width`` is that of the features, where a kernel needs it before the first.
-
-        With ``hold`` the session runs without end in the same memory: so many samples are held, and κ between new ones and those
-        let go is estimated by random features of the Gaussian kernel, so many that no entry of K has a larger standard error than
-        ``feature_error`` for it (1,000 and 0.02, where only one of them is given). The report says what that does to the score.
-
-        Where models may change, ``forget="window=500"`` counts the last 500 samples only, and ``forget="half-life=500"`` counts a
-        sample half as much after 500 later ones. With ``alarm=0.01`` every arm is watched: ``changed`` in the report is the round in which its
-        samples were found not to be like its first ones, wrongly so with a chance of 1% an arm, however long the session runs.
-
-        ``select="better-half"`` is for those who may discard samples: :attr:`kept` says which to keep, those that lower the loss
-        more than half of the samples so far would; the policy learns from all, and the kept ones are no longer an i.i.d. mixture.
+        Parameters
+        ----------
+        arms
+            The arms' names.
+        objective
+            What is minimised, as in :func:`modelmix.solve`.
+        policy
+            How arms are chosen: an object such as ``mm.Cab()``, or text.
+        seed
+            The random seed of every choice.
+        batch
+            Samples per pull.
+        rounds
+            How many pulls there will be, if that is known; Successive Halving plans by it.
+        until
+            When the session may stop (:attr:`is_done`): an :class:`Until`, or ``"5%"`` of the gain, or a loss. It then sees to
+            it that every arm has enough samples to tell.
+        settings
+            Which samples count, drift alarms and the rest: :class:`SessionSettings`.
+        reference, bandwidth, costs
+            What the objective needs, unless its terms were given it. An automatic bandwidth is the median distance within the
+            reference, whatever the ``seed``; without a reference, a bandwidth must be given.
+        kappa_range, score_ranges
+            The least and greatest value of κ, and of scores by name, for policies with constants, if a kernel or a score has no
+            range of its own.
+        width
+            The number of features, if a kernel needs it before the first sample.
+        threads
+            Threads to compute with; all cores, unless it is given.
         """
         self._problem: Problem | None = problem(
             objective,
@@ -107,23 +113,10 @@ class Session:
             kappa_range=kappa_range,
             score_ranges=score_ranges,
             width=width,
-            seed=seed,
             threads=threads,
         )
-        settings = SessionSettings(
-            policy_text(policy),
-            whole("seed", seed),
-            whole("batch", batch),
-            whole_or_none("rounds", rounds),
-            str(storage),
-            str(select),
-            stop(until, confidence, certify),
-            hold=whole_or_none("hold", hold),
-            feature_error=real_or_none("feature_error", feature_error),
-            forget=None if forget is None else str(forget),
-            alarm=real_or_none("alarm", alarm),
-        )
-        self._inner = _modelmix.Session.over_features([str(arm) for arm in arms], self._problem, settings)
+        arguments = _arguments(policy, seed, batch, rounds, until, settings)
+        self._inner = _modelmix.Session.over_features([str(arm) for arm in arms], self._problem, arguments)
 
     @classmethod
     def on_values(
@@ -134,28 +127,17 @@ class Session:
         seed: int = 0,
         batch: int = 1,
         rounds: int | None = None,
-        until: str | float | None = None,
-        confidence: float = 0.95,
-        certify: Literal["weights", "shares"] = "weights",
-        forget: str | None = None,
-        select: Literal["all", "better-half"] = "all",
+        until: Until | str | float | None = None,
+        settings: SessionSettings | None = None,
         ranges: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> Session:
         """Start a session without features: you give κ and f of every sample (:meth:`tell_values`).
 
-        ``ranges`` are the smallest and largest values of κ and of f, for policies with constants. ``forget`` may be a half-life.
+        ``ranges`` are the smallest and largest values of κ and of f, for policies with constants. All else is as in
+        :class:`Session`; of the retentions, only :class:`HalfLife` can do without features.
         """
-        settings = SessionSettings(
-            policy_text(policy),
-            whole("seed", seed),
-            whole("batch", batch),
-            whole_or_none("rounds", rounds),
-            "single",
-            str(select),
-            stop(until, confidence, certify),
-            forget=None if forget is None else str(forget),
-        )
-        return cls._around(_modelmix.Session.over_values([str(arm) for arm in arms], ranges, settings), None)
+        arguments = _arguments(policy, seed, batch, rounds, until, settings)
+        return cls._around(_modelmix.Session.over_values([str(arm) for arm in arms], ranges, arguments), None)
 
     @classmethod
     def _around(cls, inner: _modelmix.Session, given: Problem | None) -> Session:
@@ -176,19 +158,20 @@ class Session:
     @property
     def in_flight(self) -> list[Pull]:
         """The pulls that were neither told nor abandoned yet, oldest first."""
-        return [Pull(id, arm, index, count) for id, index, arm, count in self._inner.in_flight()]
+        return [pull_of(asked) for asked in self._inner.in_flight()]
 
     @property
     def samples(self) -> npt.NDArray[np.float32] | None:
-        """The features held, in the order told (all, unless ``hold`` is given); none where there are none."""
+        """The features held, in the order told, known ones included; all, unless a retention lets some go. ``None`` if there are none."""
         return self._inner.samples()
 
     @property
     def kept(self) -> list[bool]:
-        """Whether each sample told is kept, in the order told: all are, without ``select``.
+        """Whether each sample is kept, in the order told: all are, without ``select``; known ones never are.
 
         >>> import modelmix as mm
-        >>> session = mm.Session(["one"], mm.Rke(bandwidth=1.0), select="better-half")
+        >>> half = mm.SessionSettings(select="better-half")
+        >>> session = mm.Session(["one"], mm.Rke(bandwidth=1.0), settings=half)
         >>> for place in [0.0, 3.0, 6.0, 9.0, 0.1, 12.0]:
         ...     session.tell(session.ask(), [place])
         >>> session.kept
@@ -198,8 +181,7 @@ class Session:
 
     def ask(self) -> Pull:
         """Which arm to pull next."""
-        id, index, arm, count = self._inner.ask()
-        return Pull(id, arm, index, count)
+        return pull_of(self._inner.ask())
 
     def tell(
         self,
@@ -226,21 +208,62 @@ class Session:
 
         For a batch give lists of them; κ of a later sample of the batch counts the earlier ones.
         """
-        samples: list[tuple[list[float], float, float]]
-        if isinstance(own, (int, float)):
-            one: Any = kappa
-            if not isinstance(linear, (int, float)):
-                raise ValueError("one sample is told, with several values of f; give one")
-            samples = [([float(value) for value in one], float(own), float(linear))]
-        else:
-            rows: list[Any] = list(kappa)
-            shares = [float(linear)] * len(own) if isinstance(linear, (int, float)) else [float(f) for f in linear]
-            if not len(rows) == len(own) == len(shares):
-                raise ValueError(
-                    f"{len(rows)} rows of κ are told with {len(own)} values of κ(x, x) and {len(shares)} of f; give one a sample"
-                )
-            samples = [([float(value) for value in row], float(self_), f) for row, self_, f in zip(rows, own, shares)]
-        self._inner.tell_values(_number(pull), samples)
+        self._inner.tell_values(_number(pull), _values(kappa, own, linear))
+
+    def known(
+        self,
+        arm: str,
+        features: ArrayLike,
+        *,
+        scores: Mapping[str, float | Iterable[float]] | None = None,
+        collected: bool = False,
+    ) -> None:
+        """Give samples of an arm that were recorded before, and not asked for (a warm start).
+
+        They are evidence: they count in the weights, in the bounds and for ``until``, so that an arm with known samples needs no
+        first pull and a session may be sure before it has asked for anything. They must be draws of what the arm will give: no
+        selection, no earlier version of the model.
+
+        Parameters
+        ----------
+        arm
+            The arm's name.
+        features
+            Features of the samples, one row per sample.
+        scores
+            The scores that the objective asks for, by name, one value per sample.
+        collected
+            Whether the samples also belong to the pool that is collected: its shares, its loss and its number of samples.
+
+        Raises
+        ------
+        ValueError
+            If something does not fit; the session is then as it was.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> session = mm.Session(["left", "right"], mm.Rke(bandwidth=1.0))
+        >>> session.known("left", [[0.0, number] for number in range(10)])
+        >>> session.known("right", [[9.0, number] for number in range(10)])
+        >>> report = session.report()
+        >>> report.samples, report.known, {arm.name: round(arm.weight, 1) for arm in report.arms}
+        (0, 20, {'left': 0.5, 'right': 0.5})
+        """
+        rows = as_rows(f"known samples of arm {arm}", features)
+        self._inner.known(self._index(arm), rows, numbers(scores or {}), bool(collected))
+
+    def known_values(
+        self,
+        arm: str,
+        kappa: Iterable[float] | Sequence[Iterable[float]],
+        own: float | Sequence[float],
+        linear: float | Sequence[float] = 0.0,
+        *,
+        collected: bool = False,
+    ) -> None:
+        """Give recorded samples as numbers, as in :meth:`tell_values`; earlier known samples count among the earlier ones."""
+        self._inner.known_values(self._index(arm), _values(kappa, own, linear), bool(collected))
 
     def abandon(self, pull: Pull | int) -> None:
         """Give a pull up: nothing came back. An arm that fails is left alone for a while."""
@@ -248,13 +271,21 @@ class Session:
 
     def forget(self, arm: str) -> None:
         """Forget all samples of an arm, so that it is learned anew, such as after its alarm."""
-        if arm not in self.arms:
-            raise ValueError(f"there is no arm {arm!r} to forget; there are {', '.join(self.arms)}")
-        self._inner.forget(self.arms.index(arm))
+        self._inner.forget(self._index(arm))
 
-    def report(self) -> SessionReport:
-        """The weights as far as they are known, and how the samples held do."""
-        return SessionReport._read(self._inner.report(), None if self._problem is None else self._problem.objective)
+    def _index(self, arm: str) -> int:
+        arms = self.arms
+        if arm not in arms:
+            raise ValueError(f"there is no arm {arm!r}; there are {', '.join(arms)}")
+        return arms.index(arm)
+
+    def report(self, *, bounds: bool = True) -> SessionReport:
+        """The weights as far as they are known, and how the samples collected do.
+
+        With many arms the two bounds take most of the time; ``bounds=False`` leaves them out.
+        """
+        document = self._inner.report(bool(bounds))
+        return SessionReport._read(document, None if self._problem is None else self._problem.objective)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a snapshot; :meth:`restore` gives back the session to the last bit. The file is whole or as it was."""
@@ -278,7 +309,6 @@ class Session:
         kappa_range: tuple[float, float] | None = None,
         score_ranges: Mapping[str, tuple[float, float]] | None = None,
         width: int | None = None,
-        seed: int = 0,
         threads: int | None = None,
         values: bool = False,
     ) -> Session:
@@ -291,7 +321,6 @@ class Session:
             kappa_range=kappa_range,
             score_ranges=score_ranges,
             width=width,
-            seed=seed,
             threads=threads,
         )
         text = Path(path).read_text(encoding="utf-8")
@@ -302,7 +331,7 @@ class Session:
         arms = self.arms
         shown = ", ".join(arms[:5]) + (", …" if len(arms) > 5 else "")
         objective = "" if self._problem is None else f", {self._problem.objective}"
-        return f"<modelmix.Session of {len(arms)} arms ({shown}){objective}, {self.report().samples} samples>"
+        return f"<modelmix.Session of {len(arms)} arms ({shown}){objective}, {self._inner.size()} samples>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the snapshot and what the objective needs."""
@@ -315,6 +344,56 @@ def numbers(scores: Mapping[str, Any]) -> dict[str, list[float]]:
         str(name): [float(given)] if _is_one(given) else floats(f"score {name}", given)
         for name, given in scores.items()
     }
+
+
+def pull_of(asked: tuple[int, int, str, int]) -> Pull:
+    """A pull as the extension has it."""
+    id, index, arm, count = asked
+    return Pull(id, arm, index, count)
+
+
+def _arguments(
+    policy: Policy | str,
+    seed: int,
+    batch: int,
+    rounds: int | None,
+    until: Until | str | float | None,
+    settings: SessionSettings | None,
+) -> SessionArguments:
+    """How a session is run, as the extension takes it."""
+    chosen = SessionSettings._read(settings)
+    return SessionArguments(
+        policy=policy_text(policy),
+        seed=whole("seed", seed),
+        batch=whole("batch", batch),
+        rounds=whole_or_none("rounds", rounds),
+        until=Until._read(until),
+        retention=chosen._retention(),
+        alarm=chosen.alarm,
+        select=chosen.select,
+        storage=chosen.storage,
+    )
+
+
+def _values(
+    kappa: Iterable[float] | Sequence[Iterable[float]], own: float | Sequence[float], linear: float | Sequence[float]
+) -> list[tuple[list[float], float, float]]:
+    """Samples as the extension takes them: one, or a batch of them."""
+    samples: list[tuple[list[float], float, float]]
+    if isinstance(own, (int, float)):
+        one: Any = kappa
+        if not isinstance(linear, (int, float)):
+            raise ValueError("one sample is told, with several values of f; give one")
+        samples = [([float(value) for value in one], float(own), float(linear))]
+    else:
+        rows: list[Any] = list(kappa)
+        shares = [float(linear)] * len(own) if isinstance(linear, (int, float)) else [float(f) for f in linear]
+        if not len(rows) == len(own) == len(shares):
+            raise ValueError(
+                f"{len(rows)} rows of κ are told with {len(own)} values of κ(x, x) and {len(shares)} of f; give one a sample"
+            )
+        samples = [([float(value) for value in row], float(self_), f) for row, self_, f in zip(rows, own, shares)]
+    return samples
 
 
 def _is_one(values: Any) -> bool:

@@ -5,6 +5,7 @@ mod arrays;
 mod curate;
 mod documents;
 mod errors;
+mod journal;
 mod load;
 mod objective;
 mod policy;
@@ -27,6 +28,8 @@ mod _modelmix {
     #[pymodule_export]
     use super::documents::{brief, nearest};
     #[pymodule_export]
+    use super::journal::Journal;
+    #[pymodule_export]
     use super::load::{load, load_array};
     #[pymodule_export]
     use super::objective::{objective, objective_text};
@@ -35,7 +38,7 @@ mod _modelmix {
     #[pymodule_export]
     use super::score::{metrics, score};
     #[pymodule_export]
-    use super::session::Session;
+    use super::session::{Session, until};
     #[pymodule_export]
     use super::simulate::simulate;
     #[pymodule_export]

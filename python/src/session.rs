@@ -1,11 +1,11 @@
 //! Live sessions.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use modelmix::loss::Scores;
-use modelmix::session::{Cap, Retention, Snapshot, Storage};
-use modelmix::{Error, PolicySpec, Pull, Ranges, SessionSettings, Until, Values};
+use modelmix::session::{KnownAs, Retention, Snapshot, Storage};
+use modelmix::{Error, Gap, PolicySpec, Pull, Ranges, SessionSettings, Until, Values};
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,10 +16,12 @@ use crate::errors::raised;
 use crate::objective::Problem;
 use crate::work::{Progress, briefly, run};
 
-/// A session and the lock that lets any thread of Python's use it.
+/// A session and the lock that lets any thread of Python's use it. Whoever waits for the lock lets go of the interpreter.
 #[pyclass(frozen)]
 pub(crate) struct Session {
-    inner: Mutex<modelmix::Session>,
+    inner: Arc<Mutex<modelmix::Session>>,
+    /// The arms' names, which never change.
+    arms: Vec<String>,
 }
 
 /// How a session is run, as the package hands it over: an object with these attributes.
@@ -32,24 +34,39 @@ pub(crate) struct Settings {
     storage: String,
     select: String,
     until: Option<Stop>,
-    hold: Option<usize>,
-    feature_error: Option<f64>,
-    forget: Option<String>,
+    retention: Option<String>,
     alarm: Option<f64>,
 }
 
-/// When a session may stop, as the package hands it over.
+/// When a session may stop, as the package hands it over: within a share of the gain, or within a loss.
 #[derive(FromPyObject)]
 pub(crate) struct Stop {
-    gap: String,
+    gain: Option<f64>,
+    loss: Option<f64>,
     confidence: f64,
     of: String,
 }
 
 impl Stop {
     pub(crate) fn read(&self) -> PyResult<Until> {
-        let gap = self.gap.parse().map_err(raised)?;
+        let gap = match (self.gain, self.loss) {
+            (Some(gain), None) => Gap::Share(gain),
+            (None, Some(loss)) => Gap::Loss(loss),
+            _ => return Err(refused("until", "incomplete", "either a share of the gain or a loss")),
+        };
         Ok(Until { gap, confidence: self.confidence, of: self.of.parse().map_err(raised)? })
+    }
+}
+
+/// How near the optimum is near enough, as text: a share of the gain, `5%`, or a loss.
+///
+/// # Errors
+/// What is neither.
+#[pyfunction]
+pub(crate) fn until(text: &str) -> PyResult<(Option<f64>, Option<f64>)> {
+    match text.parse().map_err(raised)? {
+        Gap::Share(gain) => Ok((Some(gain), None)),
+        Gap::Loss(loss) => Ok((None, Some(loss))),
     }
 }
 
@@ -58,51 +75,82 @@ impl Settings {
         let storage = match self.storage.as_str() {
             "single" => Storage::Single,
             "half" => Storage::Half,
-            other => {
-                return Err(raised(Error::Setting {
-                    what: "storage".into(),
-                    value: format!("\"{other}\""),
-                    must: "single or half".into(),
-                }));
-            }
+            other => return Err(refused("storage", &format!("\"{other}\""), "single or half")),
         };
         let policy = match &self.policy {
             Some(text) => PolicySpec::parse(text).map_err(raised)?,
             None => PolicySpec::default(),
         };
         let until = self.until.as_ref().map(Stop::read).transpose()?;
-        let retention = retention(self.hold, self.feature_error, self.forget.as_deref())?;
+        let retention = retention(self.retention.as_deref())?;
         let select = self.select.parse().map_err(raised)?;
         let Self { seed, batch, rounds, alarm, .. } = *self;
         Ok(SessionSettings { policy, seed, batch, rounds, storage, select, until, retention, alarm })
     }
 }
 
-/// Which samples count, and how many are held; what is none is as the library has it.
-pub(crate) fn retention(hold: Option<usize>, error: Option<f64>, forget: Option<&str>) -> PyResult<Retention> {
-    let usual = Cap::default();
-    let cap = (hold.is_some() || error.is_some())
-        .then(|| Cap { hold: hold.unwrap_or(usual.hold), error: error.unwrap_or(usual.error) });
-    let forget = forget.map_or(Ok(Retention::All), str::parse).map_err(raised)?;
-    forget.with_cap(cap).map_err(raised)
+/// Which samples count, written as JSON; all, if nothing is said.
+pub(crate) fn retention(text: Option<&str>) -> PyResult<Retention> {
+    let read = |text: &str| {
+        let must = "one of the library's retentions";
+        serde_json::from_str(text).map_err(|error| refused("retention", &format!("{text} ({error})"), must))
+    };
+    text.map_or(Ok(Retention::All), read)
+}
+
+fn refused(what: &str, value: &str, must: &str) -> PyErr {
+    raised(Error::Setting { what: what.into(), value: value.into(), must: must.into() })
+}
+
+/// The library calls it `forget`, as the command line does, where a setting of the package's is meant.
+pub(crate) fn renamed(error: Error) -> Error {
+    match error {
+        Error::Setting { what, value, must } => Error::Setting {
+            what: if what == "forget" { "retention".into() } else { what },
+            value: value.replace("`forget`", "`retention`"),
+            must,
+        },
+        error => error,
+    }
 }
 
 /// id, index of the arm, its name, samples asked for.
-type Asked = (u64, usize, String, usize);
+pub(crate) type Asked = (u64, usize, String, usize);
 
-fn asked(pull: Pull) -> Asked {
+pub(crate) fn asked(pull: Pull) -> Asked {
     (pull.id, pull.index, pull.arm, pull.count)
 }
 
 impl Session {
     fn new(inner: modelmix::Session) -> Self {
-        Self { inner: Mutex::new(inner) }
+        Self { arms: inner.arms().to_vec(), inner: Arc::new(Mutex::new(inner)) }
     }
 
-    /// A panic inside leaves no half-told sample behind: answers are checked before anything is written.
-    fn lock(&self) -> MutexGuard<'_, modelmix::Session> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The session itself, for the journal that records it.
+    pub(crate) fn shared(&self) -> Arc<Mutex<modelmix::Session>> {
+        Arc::clone(&self.inner)
     }
+
+    fn lock(&self) -> MutexGuard<'_, modelmix::Session> {
+        lock(&self.inner)
+    }
+}
+
+/// A panic inside leaves nothing half done behind: events are applied whole or not at all.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What recorded samples count for.
+fn known_as(collected: bool) -> KnownAs {
+    if collected { KnownAs::Collected } else { KnownAs::Evidence }
+}
+
+/// κ against every earlier sample, κ against itself, f.
+type Numbers = (Vec<f64>, f64, f64);
+
+fn values(samples: &[Numbers]) -> Vec<Values<'_>> {
+    samples.iter().map(|(kappa, own, linear)| Values { kappa, own: *own, linear: *linear }).collect()
 }
 
 #[pymethods]
@@ -114,7 +162,9 @@ impl Session {
         let settings = settings.read()?;
         let progress = Progress::new(None);
         let engine = progress.engine(prepared.threads);
-        let inner = run(py, &progress, move || modelmix::Session::new(arms, prepared.loss(None, &engine)?, &settings))?;
+        let inner = run(py, &progress, move || {
+            modelmix::Session::new(arms, prepared.loss(None, &engine)?, &settings).map_err(renamed)
+        })?;
         Ok(Self::new(inner))
     }
 
@@ -122,7 +172,7 @@ impl Session {
     #[staticmethod]
     fn over_values(arms: Vec<String>, ranges: Option<((f64, f64), (f64, f64))>, settings: Settings) -> PyResult<Self> {
         let ranges = ranges.map(|(kappa, linear)| Ranges { kappa, linear });
-        Ok(Self::new(modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(raised)?))
+        Ok(Self::new(modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(renamed).map_err(raised)?))
     }
 
     /// The session that a snapshot was taken of; `problem` is none for one over values.
@@ -165,17 +215,30 @@ impl Session {
     }
 
     /// Whether it may stop.
-    fn is_done(&self) -> bool {
-        self.lock().is_done()
+    fn is_done(&self, py: Python<'_>) -> PyResult<bool> {
+        briefly(py, || Ok(self.lock().is_done()))
     }
 
-    /// Samples as numbers: κ against every earlier sample, κ against itself, f.
-    fn tell_values(&self, py: Python<'_>, pull: u64, samples: Vec<(Vec<f64>, f64, f64)>) -> PyResult<()> {
-        briefly(py, || {
-            let values: Vec<Values<'_>> =
-                samples.iter().map(|(kappa, own, linear)| Values { kappa, own: *own, linear: *linear }).collect();
-            self.lock().tell_values(pull, &values)
-        })
+    fn tell_values(&self, py: Python<'_>, pull: u64, samples: Vec<Numbers>) -> PyResult<()> {
+        briefly(py, || self.lock().tell_values(pull, &values(&samples)))
+    }
+
+    /// Recorded samples of an arm, which were not asked for.
+    fn known(
+        &self,
+        py: Python<'_>,
+        arm: usize,
+        array: &Bound<'_, PyAny>,
+        scores: BTreeMap<String, Vec<f64>>,
+        collected: bool,
+    ) -> PyResult<()> {
+        let name = self.arms.get(arm).map_or("", String::as_str);
+        let features = features(&format!("known samples of arm {name}"), array, Use::Call)?;
+        briefly(py, move || self.lock().known(arm, &features, &scores, known_as(collected)))
+    }
+
+    fn known_values(&self, py: Python<'_>, arm: usize, samples: Vec<Numbers>, collected: bool) -> PyResult<()> {
+        briefly(py, || self.lock().known_values(arm, &values(&samples), known_as(collected)))
     }
 
     fn abandon(&self, py: Python<'_>, pull: u64) -> PyResult<()> {
@@ -187,9 +250,18 @@ impl Session {
         briefly(py, || self.lock().forget(arm))
     }
 
-    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let report = briefly(py, || self.lock().report_with_bounds())?;
+    /// Where it stands, with or without the two bounds, which take a while.
+    fn report<'py>(&self, py: Python<'py>, bounds: bool) -> PyResult<Bound<'py, PyDict>> {
+        let report = briefly(py, || {
+            let session = self.lock();
+            if bounds { session.report_with_bounds() } else { session.report() }
+        })?;
         dictionary(py, &report)
+    }
+
+    /// How many samples count, known ones included.
+    fn size(&self, py: Python<'_>) -> PyResult<usize> {
+        briefly(py, || Ok(self.lock().statistics().len()))
     }
 
     fn in_flight(&self, py: Python<'_>) -> PyResult<Vec<Asked>> {
@@ -197,17 +269,17 @@ impl Session {
     }
 
     /// A number that changes with the objective, its kernels, costs and reference.
-    fn fingerprint(&self) -> Option<u64> {
-        self.lock().fingerprint()
+    fn fingerprint(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        briefly(py, || Ok(self.lock().fingerprint()))
     }
 
     fn arms(&self) -> Vec<String> {
-        self.lock().arms().to_vec()
+        self.arms.clone()
     }
 
     /// Whether each sample told is kept, in that order.
-    fn kept(&self) -> Vec<bool> {
-        self.lock().kept()
+    fn kept(&self, py: Python<'_>) -> PyResult<Vec<bool>> {
+        briefly(py, || Ok(self.lock().kept()))
     }
 
     /// The features of the samples held, in the order told.

@@ -11,7 +11,7 @@ use crate::arrays::Use;
 use crate::documents::dictionary;
 use crate::errors::raised;
 use crate::objective::Problem;
-use crate::session::Stop;
+use crate::session::{Stop, renamed, retention};
 use crate::work::{Progress, run};
 
 /// What to simulate, as the package hands it over: an object with these attributes. What is none is as the library has it.
@@ -27,9 +27,8 @@ pub(crate) struct Settings {
     checkpoints: Option<usize>,
     memory: Option<usize>,
     until: Option<Stop>,
-    hold: Option<usize>,
-    feature_error: Option<f64>,
-    forget: Option<String>,
+    retention: Option<String>,
+    known: usize,
 }
 
 /// The document of `simulate`; `started` is told how many runs there are before `progress` is told how many are done.
@@ -65,8 +64,8 @@ pub(crate) fn simulate<'py>(
         threads: prepared.threads,
         memory: settings.memory.unwrap_or(usual.memory),
         until: settings.until.as_ref().map(Stop::read).transpose()?,
-        retention: crate::session::retention(settings.hold, settings.feature_error, settings.forget.as_deref())?,
-        known: usual.known,
+        retention: retention(settings.retention.as_deref())?,
+        known: settings.known,
     };
     if let Some(started) = started {
         started.call1((simulation.policies.len().saturating_mul(simulation.seeds),))?;
@@ -78,7 +77,7 @@ pub(crate) fn simulate<'py>(
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        simulate_watched(&arms, &loss, &simulation, &done)
+        simulate_watched(&arms, &loss, &simulation, &done).map_err(renamed)
     })?;
     dictionary(py, &Document::Simulate(document))
 }

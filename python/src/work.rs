@@ -98,8 +98,10 @@ pub(crate) fn run<T: Send + 'static>(
 
 /// The answer of work that is short, computed without the interpreter on this thread.
 pub(crate) fn briefly<T: Send>(py: Python<'_>, work: impl FnOnce() -> modelmix::Result<T> + Send) -> PyResult<T> {
-    match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
-        Ok(answer) => answer.map_err(raised),
-        Err(panic) => Err(panicked(&*panic)),
-    }
+    detached(py, work)?.map_err(raised)
+}
+
+/// The same of work whose answer is no result of the library's.
+pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| panicked(&*panic))
 }

@@ -42,8 +42,9 @@ class Real:
             bandwidths="auto",
         )
         self.curated = mm.curate(self.arms, kid, count=30)
+        half = mm.SessionSettings(select="better-half")
         self.stopped = mm.simulate(
-            self.arms, kid, policies=["adaptive"], rounds=60, seeds=2, until="90%", select="better-half"
+            self.arms, kid, policies=["adaptive"], rounds=60, seeds=2, until="90%", settings=half, known=2
         )
         self.run = mm.run({"left": _left, "right": _right}, embed=list, objective="rke(bandwidth=1)", budget=9)
 

@@ -33,13 +33,12 @@ CALLS: dict[str, Callable[..., Any]] = {
         ("solve", "costs", {"a": "dear"}, "the cost of a is 'dear', but it must be a number"),
         ("score", "weights", {"a": "all"}, "the weight of a is 'all', but it must be a number"),
         ("simulate", "rounds", -1, "rounds is -1, but it must be a whole number"),
-        ("simulate", "hold", "much", "hold is 'much', but it must be a whole number"),
+        ("simulate", "known", "much", "known is 'much', but it must be a whole number"),
         ("curate", "count", -1, "count is -1, but it must be a whole number"),
         ("curate", "count", 2.5, "count is 2.5, but it must be a whole number"),
         ("curate", "proportions", 3, 'proportions is "3", but it must be best, mixture or free'),
         ("session", "batch", -1, "batch is -1, but it must be a whole number"),
-        ("session", "alarm", "often", "alarm is 'often', but it must be a number"),
-        ("session", "forget", 500, 'forget is "500", but it must be window=N or half-life=N'),
+        ("session", "settings", {"alarm": 0.1}, "settings are an mm.SessionSettings, and a dict is none"),
     ],
 )
 def test_it_is_refused_in_a_sentence(call: str, argument: str, value: Any, sentence: str) -> None:

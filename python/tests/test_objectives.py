@@ -24,7 +24,7 @@ def test_terms_add_and_scale() -> None:
         str(mm.Mmd(kernel="polynomial", scale=0.5, offset=2, degree=4))
         == "mmd(kernel=polynomial, scale=0.5, offset=2, degree=4)"
     )
-    assert repr(mm.Kid() - mm.Score("taste")) == "Objective('kid - taste')"
+    assert repr(mm.Kid() - mm.SampleScore("taste")) == "Objective('kid - taste')"
 
 
 @given(weights=st.lists(st.floats(0.001, 1000) | st.floats(-1000, -0.001), min_size=1, max_size=5))
@@ -95,17 +95,17 @@ def test_costs_and_scores_come_with_their_terms(blobs: Any) -> None:
     assert by_term == mm.solve(blobs, "rke(bandwidth=2) + 0.1*cost", costs=costs)
     assert by_term.linear == pytest.approx([0.1, 0.2, 0.4], rel=1e-12)
     taste = {arm: np.linspace(0, cost, len(blobs[arm])) for arm, cost in costs.items()}
-    by_score = mm.solve(blobs, mm.Rke(bandwidth=2) - 0.1 * mm.Score("taste", taste))
+    by_score = mm.solve(blobs, mm.Rke(bandwidth=2) - 0.1 * mm.SampleScore("taste", taste))
     assert by_score == mm.solve(blobs, "rke(bandwidth=2) - 0.1*taste", scores={"taste": taste})
     assert by_score.linear == pytest.approx([-0.05, -0.1, -0.2], rel=1e-12)
     with pytest.raises(ValueError, match="did you mean middle"):
         mm.solve(blobs, mm.Cost({"left": 1, "midle": 2, "right": 3}))
     with pytest.raises(ValueError, match="taste"):
-        mm.solve(blobs, mm.Rke(bandwidth=2) - mm.Score("taste", {"left": [1.0]}))
+        mm.solve(blobs, mm.Rke(bandwidth=2) - mm.SampleScore("taste", {"left": [1.0]}))
 
 
 def test_an_objective_pickles_with_what_it_was_given(blobs: Any) -> None:
-    objective = mm.Kid(blobs["left"], bandwidth=2) - 0.3 * mm.Score("taste", {"left": [1.0]}, range=(0, 1))
+    objective = mm.Kid(blobs["left"], bandwidth=2) - 0.3 * mm.SampleScore("taste", {"left": [1.0]}, range=(0, 1))
     again = pickle.loads(pickle.dumps(objective))
     assert str(again) == str(objective)
     assert np.array_equal(again._terms[0].reference, blobs["left"])

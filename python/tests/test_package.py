@@ -47,17 +47,26 @@ def test_the_stub_knows_what_the_extension_has() -> None:
     tree = ast.parse((Path(mm.__file__).parent / "_modelmix.pyi").read_text())
     known = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     assert known == {name for name in dir(_modelmix) if not name.startswith("_")}
-    [session] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Session"]
-    methods = {node.name for node in session.body if isinstance(node, ast.FunctionDef)}
-    assert methods == {name for name in dir(_modelmix.Session) if not name.startswith("_")}
-    functions = [(_modelmix, node) for node in tree.body if isinstance(node, ast.FunctionDef)]
-    functions += [(_modelmix.Session, node) for node in session.body if isinstance(node, ast.FunctionDef)]
+    functions: list[tuple[object, ast.FunctionDef]] = []
+    functions += [(_modelmix, node) for node in tree.body if isinstance(node, ast.FunctionDef)]
+    for owner in (_modelmix.Session, _modelmix.Journal):
+        [written] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == owner.__name__]
+        methods = [node for node in written.body if isinstance(node, ast.FunctionDef)]
+        assert {node.name for node in methods} == {name for name in dir(owner) if not name.startswith("_")}
+        functions += [(owner, node) for node in methods]
     for owner, node in functions:
         real = inspect.signature(getattr(owner, node.name)).parameters.values()
         names = [argument.arg for argument in node.args.posonlyargs + node.args.args]
         assert names == [parameter.name for parameter in real], node.name
         optional = [parameter.name for parameter in real if parameter.default is not parameter.empty]
         assert optional == names[len(names) - len(node.args.defaults) :], node.name
+
+
+def test_a_name_that_was_is_named() -> None:
+    with pytest.raises(AttributeError, match=r"modelmix\.Score is now modelmix\.SampleScore"):
+        mm.Score  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="module 'modelmix' has no attribute 'solver'"):
+        mm.solver  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])

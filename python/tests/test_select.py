@@ -28,8 +28,11 @@ def session(**more: Any) -> mm.Session:
     return mm.Session(["left", "right"], mm.Rke(bandwidth=1.5), seed=1, **more)
 
 
+HALF = mm.SessionSettings(select="better-half")
+
+
 def test_the_kept_loss_is_that_of_the_kept_samples() -> None:
-    half = session(select="better-half", batch=2)
+    half = session(settings=HALF, batch=2)
     told(half)
     samples = half.samples
     assert samples is not None and len(half.kept) == len(samples) == 120
@@ -44,7 +47,7 @@ def test_the_kept_loss_is_that_of_the_kept_samples() -> None:
 
 
 def test_the_policy_does_not_see_it() -> None:
-    all_kept, half = session(), session(select="better-half")
+    all_kept, half = session(), session(settings=HALF)
     assert told(all_kept) == told(half)
     assert all_kept.report().quadratic == half.report().quadratic
     assert all(all_kept.kept) and not all(half.kept)
@@ -53,19 +56,19 @@ def test_the_policy_does_not_see_it() -> None:
 
 
 def test_values_can_be_selected() -> None:
-    half = mm.Session.on_values(["one"], select="better-half")
+    half = mm.Session.on_values(["one"], settings=HALF)
     for number in range(6):
         half.tell_values(half.ask(), [1.0] * number, 1.0, linear=float(number))
     # the first four are kept whatever they are, and each later one is worse than those before
     assert half.kept == [True] * 4 + [False] * 2
     with pytest.raises(ValueError, match="did you mean better-half"):
-        session(select="better_half")
+        mm.SessionSettings(select="better_half")  # type: ignore[arg-type]
 
 
 def test_simulations_report_it() -> None:
     arms = mm.load("data/fashion/truncated.npz")
     given: dict[str, Any] = {"policies": ["adaptive"], "rounds": 300, "seeds": 2, "bandwidth": 20}
-    done, plain = mm.simulate(arms, "rke", select="better-half", **given), mm.simulate(arms, "rke", **given)
+    done, plain = mm.simulate(arms, "rke", settings=HALF, **given), mm.simulate(arms, "rke", **given)
     policy = done["adaptive"]
     assert policy.kept_loss is not None and policy.kept_samples is not None
     assert policy.kept_loss.mean[-1] < done.optimal_loss < policy.loss.mean[-1]
@@ -89,12 +92,12 @@ def test_a_run_keeps_what_the_session_keeps(tmp_path: Path) -> None:
         )
 
     saved: list[Any] = []
-    half = run(select="better-half", save=lambda pull, samples: saved.extend(samples))
+    half = run(settings=HALF, save=lambda pull, samples: saved.extend(samples))
     everything = run()
     assert half.report.samples == everything.report.samples == len(saved) == 60
     assert sum(map(len, everything.samples.values())) == 60
     assert sum(map(len, half.samples.values())) == half.report.kept
     assert all(set(half.samples[arm]) <= set(everything.samples[arm]) for arm in half.samples)
-    run(select="better-half", checkpoint=tmp_path / "half.jsonl")
-    with pytest.raises(ValueError, match="has select 'better-half' where this run has none"):
+    run(settings=HALF, checkpoint=tmp_path / "half.jsonl")
+    with pytest.raises(ValueError, match='has select "better-half", and this run has "all"'):
         run(checkpoint=tmp_path / "half.jsonl")

@@ -22,7 +22,7 @@ class SessionArm:
     """An arm of a :class:`SessionReport`."""
 
     name: str
-    #: Samples that count: those told, less those forgotten.
+    #: Samples collected that count: those told, less those forgotten.
     samples: int
     #: Samples in flight.
     pending: int
@@ -38,6 +38,8 @@ class SessionArm:
     changed: int | None = None
     #: Of its samples, those kept; none where all are.
     kept: int | None = None
+    #: Recorded samples that are known beside those collected.
+    known: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class SessionReport(Result):
     kernels: tuple[dict[str, Any], ...]
     #: Pulls that were answered.
     rounds: int
-    #: Samples that count: those told, less those forgotten.
+    #: Samples collected that count: those told, less those forgotten.
     samples: int
     arms: tuple[SessionArm, ...]
     #: The loss of the samples held; none before the first.
@@ -118,6 +120,9 @@ class SessionReport(Result):
     kept: int | None = None
     kept_loss: float | None = None
     note: str | None = None
+    #: Recorded samples that are known beside those collected (:meth:`modelmix.Session.known`); weights, losses of arms and bounds
+    #: count them, ``samples``, ``loss`` and shares do not.
+    known: int = 0
 
     @property
     def weights(self) -> dict[str, float]:
@@ -162,18 +167,21 @@ class SessionReport(Result):
             kept=document.get("kept"),
             kept_loss=document.get("kept_loss"),
             note=document.get("note"),
+            known=document.get("known", 0),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
-        whole = present(plain(self), "feature_error", "kept", "kept_loss", "note")
-        return {**whole, "arms": [present(arm, "changed", "kept") for arm in whole["arms"]]}
+        whole = _some_known(present(plain(self), "feature_error", "kept", "kept_loss", "note"))
+        return {**whole, "arms": [_some_known(present(arm, "changed", "kept")) for arm in whole["arms"]]}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row an arm; samples ``kept`` and the round in which it ``changed`` where there are any."""
+        """A frame with a row an arm; samples ``known`` and ``kept`` and the round in which it ``changed`` if there are any."""
         columns = ("weight", "share", "samples", "pending", "abandoned")
         data: dict[str, Any] = {name: [getattr(arm, name) for arm in self.arms] for name in columns}
         data["loss"] = [floating(arm.loss) for arm in self.arms]
+        if self.known:
+            data["known"] = [arm.known for arm in self.arms]
         if self.kept is not None:
             data["kept"] = [arm.kept for arm in self.arms]
         if any(arm.changed is not None for arm in self.arms):
@@ -190,22 +198,29 @@ class SessionReport(Result):
         troubled = any(arm.abandoned for arm in self.arms)
         flying = any(arm.pending for arm in self.arms)
         header = ["arm", "weight", "", "share", "samples", "loss"]
+        header += ["known"] if self.known else []
         header += [] if self.kept is None else ["kept"]
         header += (["in flight"] if flying else []) + (["given up"] if troubled else [])
         rows: list[Sequence[str]] = []
         for arm in self.arms:
             row = [arm.name, percent(arm.weight), bar(arm.weight), percent(arm.share)]
             row += [count(arm.samples), number(arm.loss)]
+            row += [count(arm.known)] if self.known else []
             row += [] if self.kept is None else [count(arm.kept)]
             row += [count(arm.pending)] if flying else []
             rows.append(row + ([count(arm.abandoned)] if troubled else []))
-        samples = f"{count(self.samples)} sample{'' if self.samples == 1 else 's'}"
+        samples = _samples(self.samples)
         if self.mixture_loss is None:
             title = f"No samples yet of {len(self.arms)} arm{'' if len(self.arms) == 1 else 's'}."
         else:
             used = sorted(self.arms, key=lambda arm: -arm.weight)
             named = [f"{arm.name} {100 * arm.weight:.0f}%" for arm in used if arm.weight >= 0.005]
-            title = f"After {samples}: {', '.join(named)}."
+            before = (
+                f"From {_samples(self.known, 'known ')} alone"
+                if self.known and not self.samples
+                else f"After {samples}"
+            )
+            title = f"{before}: {', '.join(named)}."
         objective = f"objective {self.objective}, " if self.objective else ""
         note = (
             f"{objective}policy {self.policy}; loss of the samples held {number(self.loss)}, "
@@ -224,3 +239,12 @@ class SessionReport(Result):
         if self.note is not None:
             note += f"; {count(self.kept)} samples are kept, with a loss of {number(self.kept_loss)}\n{self.note}"
         return Table(title, header, rows, note, bars=frozenset({2}))
+
+
+def _some_known(fields: dict[str, Any]) -> dict[str, Any]:
+    """Documents say how many samples were known only if some were."""
+    return {name: value for name, value in fields.items() if name != "known" or value}
+
+
+def _samples(number: int, kind: str = "") -> str:
+    return f"{count(number)} {kind}sample{'' if number == 1 else 's'}"

@@ -107,6 +107,8 @@ class Simulation(Result):
     #: Which samples were kept, and what everyone who is handed them must know; none where all were.
     select: str | None = None
     note: str | None = None
+    #: Recorded samples of every arm that were known before the first round; none if there were none.
+    known: int | None = None
 
     def __getitem__(self, policy: object) -> SimulatedPolicy:
         """How a policy did: by its text or its object."""
@@ -150,6 +152,7 @@ class Simulation(Result):
             until=document.get("until"),
             select=document.get("select"),
             note=document.get("note"),
+            known=document.get("known"),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,11 +173,12 @@ class Simulation(Result):
             "gain": self.gain,
             "until": plain(self.until),
             "select": self.select,
+            "known": self.known,
             "note": self.note,
             "order": list(self.policies),
             "policies": policies,
         }
-        return present(document, "until", "select", "note")
+        return present(document, "until", "select", "note", "known")
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row a policy and kept round."""
@@ -236,6 +240,8 @@ class Simulation(Result):
             f"best single arm {self.best_single} {number(self.best_single_loss)}; "
             '"to 95%" is the median round from which on 95% of the gain between them is kept'
         )
+        if self.known:
+            yield f"{count(self.known)} samples of every arm were known before the first round"
         if self.until:
             yield (
                 f'"sure at" is the median round after which the {self.until["of"]} were known to be {self._near} '

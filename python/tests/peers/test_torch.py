@@ -69,7 +69,7 @@ def test_whole_numbers_are_refused(rows: torch.Tensor) -> None:
 
 
 def test_a_session_of_tensors(rows: torch.Tensor) -> None:
-    session = mm.Session(["a", "b"], mm.Mmd(rows, bandwidth=2.0) - 0.1 * mm.Score("taste"), batch=2)
+    session = mm.Session(["a", "b"], mm.Mmd(rows, bandwidth=2.0) - 0.1 * mm.SampleScore("taste"), batch=2)
     for at in range(0, 20, 2):
         pull = session.ask()
         session.tell(pull, rows[at : at + 2].requires_grad_(), scores={"taste": torch.tensor([0.5, 1.0])})

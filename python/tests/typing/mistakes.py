@@ -15,4 +15,11 @@ mm.Kid(kernel="gausian")  # wrong
 mm.score({"a": rows}, metrics=["fidd"])  # wrong
 mm.Session(["a"], mm.Rke(), policy=3)  # wrong
 mm.solve({"a": rows}).weights + 1  # wrong
+mm.Score("taste")  # wrong
+mm.SessionSettings(retention="window=500")  # wrong
+mm.SessionSettings(mm.Window(500))  # wrong
+mm.Session(["a"], mm.Rke(), forget="window=500")  # wrong
+mm.Until(0.05)  # wrong
+mm.Until(gain=0.05, of="share")  # wrong
+mm.run({"a": lambda count: rows}, lambda rows: rows, budget=3, known=rows)  # wrong
 mm.solve({"a": 7})  # wrong

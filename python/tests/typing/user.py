@@ -50,7 +50,11 @@ report: mm.Simulation = mm.simulate(
 )
 rounds: float | None = report[mm.Adaptive()].reached["95"]
 
-session = mm.Session(list(arms), mm.Rke(bandwidth=20), policy=mm.Ogd(sensitivity=0.1), seed=1)
+stopping: mm.Until = mm.Until(gain=0.05, confidence=0.9, of="shares")
+sure: mm.Simulation = mm.simulate(arms, "rke(bandwidth=20)", policies=["adaptive"], rounds=20, seeds=1, until=stopping)
+settings = mm.SessionSettings(retention=mm.HalfLife(500, cap=mm.Capped(200)), alarm=0.01, storage="half")
+session = mm.Session(list(arms), mm.Rke(bandwidth=20), policy=mm.Ogd(sensitivity=0.1), seed=1, settings=settings)
+session.known("bag", arms["bag"][:5])
 for number in range(10):
     pull: mm.Pull = session.ask()
     session.tell(pull, arms[pull.arm][number])
@@ -71,6 +75,11 @@ done: mm.Run = mm.run(
     embed=lambda rows: np.asarray(rows, dtype=np.float64),
     objective=mm.Rke(bandwidth=1),
     budget=5,
+    known={"a": noise(3)},
+    settings=mm.SessionSettings(retention=mm.Window(50)),
+    until=None,
+    verify=True,
 )
+known: int = done.report.known
 failures: list[mm.Failure] = done.failures["a"]
-print(done.weights, failures, bound, is_done, kept, changed, fid, mixed, also, rounds, loss)
+print(done.weights, failures, sure.known, known, bound, is_done, kept, changed, fid, mixed, also, rounds, loss)

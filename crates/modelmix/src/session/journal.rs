@@ -135,7 +135,7 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
         let refuse = |problem: String| Err(Error::Journal { problem });
         if let Ok(old) = serde_json::from_str::<OldHeader>(&line) {
             let Some(version) = old.journal.or(old.checkpoint) else {
-                return refuse("is none: its first line does not say so; name another file".into());
+                return refuse("is not a journal: its first line does not say so; name another file".into());
             };
             if version != VERSION {
                 let release = old.modelmix.unwrap_or_else(|| "another release".into());
@@ -147,7 +147,9 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
         match journal.read::<Header>(&line) {
             Ok(header) => journal.header = Some(header),
             Err(problem) => {
-                return refuse(format!("is none, or its first line is damaged ({problem}); name another file"));
+                return refuse(format!(
+                    "is not a journal, or its first line is damaged ({problem}); name another file"
+                ));
             }
         }
         Ok(journal)
@@ -211,11 +213,14 @@ struct OldHeader {
 }
 
 fn damaged(number: usize, problem: &str) -> Error {
-    Error::Journal {
-        problem: format!(
+    let problem = if number == 1 {
+        format!("is not a journal, or its first line is damaged ({problem}); name another file")
+    } else {
+        format!(
             "is damaged at line {number} ({problem}); cut it off before that line to go on from there, or name another file"
-        ),
-    }
+        )
+    };
+    Error::Journal { problem }
 }
 
 impl<R: BufRead, P: DeserializeOwned> Iterator for JournalReader<R, P> {

@@ -413,8 +413,8 @@ fn journals_of_another_form_are_refused_with_the_release_that_wrote_them() {
     assert!(text.contains("modelmix 0.1.0") && text.contains("form 1"), "{text}");
     let text = read("{\"journal\":7,\"modelmix\":\"0.9.0\",\"run\":\"\",\"crc\":12}\n");
     assert!(text.contains("modelmix 0.9.0") && text.contains("form 7"), "{text}");
-    assert!(read("name,price\n1,2\n").contains("is none"));
-    assert!(read("{\"a\":1}\n").contains("is none"));
+    assert!(read("name,price\n1,2\n").contains("is not a journal"));
+    assert!(read("{\"a\":1}\n").contains("is not a journal"));
     let empty: JournalReader<_> = JournalReader::new(&b"{\"jour"[..]).unwrap();
     assert!(empty.header().is_none());
 }

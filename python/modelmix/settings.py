@@ -1,0 +1,212 @@
+"""How a session is run: when it may stop, which samples count, and what else can be chosen."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from . import _modelmix
+from ._numbers import choice, real, real_or_none, whole
+
+__all__ = ["Capped", "HalfLife", "Retention", "SessionSettings", "Until", "Window"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Until:
+    """When a session may stop: as soon as it is sure to be near enough to the optimum (early stopping).
+
+    Parameters
+    ----------
+    gain
+        Near enough is within this share of the gain, which is the loss of the best single model less that of the best mixture.
+    loss
+        Near enough is within this much of the least loss. Give either ``gain`` or ``loss``.
+    confidence
+        The probability that it is, over all times at which the session looks.
+    of
+        What is to be near the optimum: the ``"weights"`` that a report gives, or the ``"shares"`` of the samples collected.
+
+    Examples
+    --------
+    >>> Until(gain=0.05)
+    Until(gain=0.05, loss=None, confidence=0.95, of='weights')
+    >>> Until(gain=0.05, loss=0.001)
+    Traceback (most recent call last):
+    ValueError: Until has gain 0.05 and loss 0.001; give one of them
+    """
+
+    gain: float | None = None
+    loss: float | None = None
+    confidence: float = 0.95
+    of: Literal["weights", "shares"] = "weights"
+
+    def __post_init__(self) -> None:
+        """Check all of it."""
+        if (self.gain is None) == (self.loss is None):
+            raise ValueError(
+                "Until needs a share of the gain or a loss, as in mm.Until(gain=0.05) or mm.Until(loss=0.001)"
+                if self.gain is None
+                else f"Until has gain {self.gain} and loss {self.loss}; give one of them"
+            )
+        for name in ("gain", "loss"):
+            size = real_or_none(f"the {name} of Until", getattr(self, name))
+            if size is not None and not (size > 0 and math.isfinite(size)):
+                raise ValueError(f"the {name} of Until is {size}, but it must be more than 0")
+            object.__setattr__(self, name, size)
+        confidence = real("confidence", self.confidence)
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence is {confidence}, but it must be between 0 and 1, such as 0.95")
+        object.__setattr__(self, "confidence", confidence)
+        object.__setattr__(self, "of", choice("of", self.of, "weights", "shares"))
+
+    @classmethod
+    def _read(cls, given: Until | str | float | None) -> Until | None:
+        """What was given as an object, or as ``"5%"`` of the gain, or as a loss."""
+        if given is None or isinstance(given, Until):
+            return given
+        gain, loss = _modelmix.until(str(given))
+        return cls(gain=gain, loss=loss)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The last ``samples`` samples count, of all arms together (a sliding window).
+
+    >>> Window(500)
+    Window(samples=500)
+    """
+
+    samples: int
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        object.__setattr__(self, "samples", whole("the samples of Window", self.samples, 1))
+
+
+@dataclass(frozen=True)
+class Capped:
+    """All samples count, and at most ``hold`` of them are held, so that memory stays bounded.
+
+    From ``hold`` samples on, the oldest sample of the arm that holds most is evicted for each new one. κ between a new sample and
+    evicted ones is estimated by random Fourier features, of which there are so many that no entry of K̂ has a larger standard
+    error than ``error`` for it. The kernel must be Gaussian. ``SessionReport.feature_error`` says what that does to the score.
+
+    >>> Capped(1000)
+    Capped(hold=1000, error=0.02)
+    """
+
+    hold: int
+    error: float = 0.02
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        object.__setattr__(self, "hold", whole("the hold of Capped", self.hold, 1))
+        object.__setattr__(self, "error", real("the error of Capped", self.error))
+
+
+@dataclass(frozen=True)
+class HalfLife:
+    """A sample counts half as much after ``samples`` later ones of any arm (exponential decay).
+
+    With a ``cap``, at most so many samples are held; without one, all that still count.
+
+    >>> HalfLife(500, cap=Capped(1000))
+    HalfLife(samples=500.0, cap=Capped(hold=1000, error=0.02))
+    """
+
+    samples: float
+    cap: Capped | None = None
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        object.__setattr__(self, "samples", real("the samples of HalfLife", self.samples))
+        if self.cap is not None and not isinstance(self.cap, Capped):
+            raise ValueError(
+                f"the cap of HalfLife is {self.cap!r}, but it must be an mm.Capped, such as mm.Capped(1000)"
+            )
+
+
+#: Which samples count, and how many are held.
+Retention: TypeAlias = Window | HalfLife | Capped
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionSettings:
+    """What can be chosen for a session beside its policy, seed, batch and stop; for :class:`modelmix.Session`,
+    :func:`modelmix.run` and :func:`modelmix.simulate`.
+
+    Parameters
+    ----------
+    retention
+        Which samples count, and how many are held: :class:`Window`, :class:`HalfLife` or :class:`Capped`; ``None`` if all do.
+        With any of them there is neither ``until`` nor ``select``, which are about all samples ever told.
+    alarm
+        Watch every arm for drift, with this chance of a false alarm per arm, however long the session runs; ``None`` to watch
+        none. ``changed`` in the report is the round in which an arm's samples were found not to be like its first ones.
+    select
+        ``"better-half"`` if samples may be discarded: ``Session.kept`` says which to keep, those that lower the loss more than half
+        of the samples so far would. The policy learns from all; the kept ones are no longer an i.i.d. mixture.
+    storage
+        ``"half"`` holds features in half precision.
+
+    Examples
+    --------
+    >>> SessionSettings(retention=Window(500), alarm=0.01)
+    SessionSettings(retention=Window(samples=500), alarm=0.01, select='all', storage='single')
+    >>> SessionSettings(retention="window=500")
+    Traceback (most recent call last):
+    ValueError: retention is 'window=500', but it must be an object; write mm.Window(500)
+    """
+
+    retention: Retention | None = None
+    alarm: float | None = None
+    select: Literal["all", "better-half"] = "all"
+    storage: Literal["single", "half"] = "single"
+
+    def __post_init__(self) -> None:
+        """Check all that can be checked without arms."""
+        if self.retention is not None and not isinstance(self.retention, (Window, HalfLife, Capped)):
+            raise ValueError(
+                f"retention is {self.retention!r}, but it must be an object; write {_spelled(self.retention)}"
+            )
+        object.__setattr__(self, "alarm", real_or_none("alarm", self.alarm))
+        object.__setattr__(self, "select", choice("select", self.select, "all", "better-half"))
+        object.__setattr__(self, "storage", choice("storage", self.storage, "single", "half"))
+
+    @classmethod
+    def _read(cls, given: SessionSettings | None) -> SessionSettings:
+        """What was given, or the defaults."""
+        if given is None:
+            return cls()
+        if isinstance(given, cls):
+            return given
+        kind = type(given).__name__
+        raise ValueError(
+            f"settings are an mm.SessionSettings, and a {kind} is none; as in settings=mm.SessionSettings(alarm=0.01)"
+        )
+
+    def _retention(self) -> str | None:
+        """Which samples count, as the extension takes it."""
+        kept = self.retention
+        return None if kept is None else json.dumps(_data(kept))
+
+
+def _data(kept: Retention) -> dict[str, Any]:
+    """The library's form of it."""
+    if isinstance(kept, Window):
+        return {"window": kept.samples}
+    if isinstance(kept, Capped):
+        return {"capped": {"hold": kept.hold, "error": kept.error}}
+    cap = {} if kept.cap is None else {"cap": _data(kept.cap)["capped"]}
+    return {"half-life": {"samples": kept.samples, **cap}}
+
+
+def _spelled(given: Any) -> str:
+    """How to write what was given as text."""
+    words = str(given).replace(" ", "")
+    name, _, number = words.partition("=")
+    if name in ("window", "half-life") and number:
+        return f"mm.{'Window' if name == 'window' else 'HalfLife'}({number})"
+    return "mm.Window(500), mm.HalfLife(500) or mm.Capped(1000)"

@@ -1,0 +1,344 @@
+//! The checkpoint of a live run: which file its events are in, who may write it, and when they are on disk. The form of the
+//! lines is the library's.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use modelmix::policy::AnyPolicy;
+use modelmix::session::{Answer, Event, Header, JournalReader, JournalWriter, KnownAs};
+use modelmix::{Error, Features};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::arrays::{Use, features};
+use crate::errors::raised;
+use crate::session::{Asked, Session, asked, lock};
+use crate::work::detached;
+
+/// The journal of one session, in a file that nobody else may write. It is read to its end first, and then written.
+#[pyclass(frozen)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    session: Arc<Mutex<modelmix::Session>>,
+    stage: Mutex<Stage>,
+}
+
+enum Stage {
+    /// Earlier events are being applied. `File` is the same file, to be written once all are.
+    Reading(Box<JournalReader<BufReader<File>>>, File, Header),
+    Writing(JournalWriter<Disk>, HashMap<u64, Event>),
+    Closed,
+}
+
+/// What a line of the journal told: its number, the kind of event, the pull that it settled, the arm whose samples became
+/// known, and the note beside it.
+type Told = (usize, &'static str, Option<Asked>, Option<usize>, Option<String>);
+
+/// Why a call failed.
+enum Failure {
+    /// The file is not what it should be, and what to do about it.
+    Refused(String),
+    /// The session does not take what it is told.
+    Session(Error),
+    Disk(io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// A file that remembers why it could not be written, since the library only says that it could not.
+struct Disk {
+    file: File,
+    failure: Option<io::Error>,
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|error| {
+            let kind = error.kind();
+            // An interrupted write is tried again, and is none.
+            if kind != io::ErrorKind::Interrupted {
+                self.failure = Some(error);
+            }
+            kind.into()
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[pymethods]
+impl Journal {
+    /// Opens the file, or makes one; `run` describes the run as a JSON object. A file that does not belong to it is refused and
+    /// left as it is.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf, run: String, session: &Session) -> PyResult<Self> {
+        let stage = detached(py, || start(&path, run))?.map_err(|failure| exception(&path, failure))?;
+        Ok(Self { path, session: session.shared(), stage: Mutex::new(stage) })
+    }
+
+    /// Applies the next event of an earlier run to the session; with `verify` its decisions are computed again and compared.
+    /// After the last one, a torn line is cut off and there is none.
+    fn replay(&self, py: Python<'_>, verify: bool) -> PyResult<Option<Told>> {
+        self.work(py, |stage, session| {
+            let Stage::Reading(reader, ..) = stage else { return Ok(None) };
+            let Some(entry) = reader.next() else {
+                *stage = begin(std::mem::replace(stage, Stage::Closed))?;
+                return Ok(None);
+            };
+            let entry = entry.map_err(unreadable)?;
+            let line = reader.line();
+            let mut session = lock(session);
+            if verify {
+                session.verify(&entry.event).map_err(|error| differs(line, &error))?;
+            }
+            let told = told(&entry.event, &session);
+            session.apply(&entry.event).map_err(|error| damaged(line, &error))?;
+            let (kind, pull, arm) = told;
+            Ok(Some((line, kind, pull, arm, entry.note)))
+        })
+    }
+
+    /// Asks the session, and writes that down. A line that is lost is asked again, the same way, so nobody waits for the disk.
+    fn ask(&self, py: Python<'_>) -> PyResult<Asked> {
+        self.write(py, |writer, _, session| {
+            let mut session = lock(session);
+            let event = session.decide()?;
+            let event = session.perform(event)?;
+            append(writer, &event, None)?;
+            let pull = session.in_flight().pop();
+            pull.map(asked).ok_or_else(|| Failure::Refused("has a session without the pull it asked for".into()))
+        })
+    }
+
+    /// Tells the session, but writes nothing before [`Journal::settle`].
+    fn tell(
+        &self,
+        py: Python<'_>,
+        pull: u64,
+        array: &Bound<'_, PyAny>,
+        scores: BTreeMap<String, Vec<f64>>,
+    ) -> PyResult<()> {
+        let features = features(&format!("pull {pull}"), array, Use::Call)?;
+        self.write(py, |_, held, session| {
+            let event = lock(session).perform(Event::told(pull, Answer::scored(&features, &scores)))?;
+            held.insert(pull, event);
+            Ok(())
+        })
+    }
+
+    /// Gives a pull up, but writes nothing before [`Journal::settle`].
+    fn abandon(&self, py: Python<'_>, pull: u64) -> PyResult<()> {
+        self.write(py, |_, held, session| {
+            held.insert(pull, lock(session).perform(Event::Abandoned { pull })?);
+            Ok(())
+        })
+    }
+
+    /// Writes what came of a pull, with a note, and waits until it is on disk.
+    fn settle(&self, py: Python<'_>, pull: u64, note: &str) -> PyResult<()> {
+        self.write(py, |writer, held, _| {
+            let event = held.remove(&pull).ok_or(Error::UnknownPull { id: pull })?;
+            append(writer, &event, Some(note))?;
+            Ok(writer.get_mut().file.sync_data()?)
+        })
+    }
+
+    /// Gives the session recorded samples of an arm, and waits until they are on disk.
+    fn known(
+        &self,
+        py: Python<'_>,
+        arm: usize,
+        array: &Bound<'_, PyAny>,
+        scores: BTreeMap<String, Vec<f64>>,
+    ) -> PyResult<()> {
+        let features: Features = features("known samples", array, Use::Call)?;
+        self.write(py, |writer, _, session| {
+            let answer = Answer::scored(&features, &scores);
+            let event = lock(session).perform(Event::known(arm, answer, KnownAs::Evidence))?;
+            append(writer, &event, None)?;
+            Ok(writer.get_mut().file.sync_data()?)
+        })
+    }
+
+    /// Closes the file, and lets others have it. In a process that was forked this leaves the parent's lock alone.
+    fn close(&self) {
+        // A fork may have taken place while another thread held the lock, which then nobody opens any more.
+        if let Ok(mut stage) = self.stage.try_lock() {
+            *stage = Stage::Closed;
+        }
+    }
+}
+
+impl Journal {
+    fn work<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Stage, &Mutex<modelmix::Session>) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        detached(py, || work(&mut lock(&self.stage), &self.session))?.map_err(|failure| exception(&self.path, failure))
+    }
+
+    fn write<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(
+            &mut JournalWriter<Disk>,
+            &mut HashMap<u64, Event>,
+            &Mutex<modelmix::Session>,
+        ) -> Result<T, Failure>
+        + Send,
+    ) -> PyResult<T> {
+        self.work(py, |stage, session| match stage {
+            Stage::Writing(writer, held) => work(writer, held, session),
+            Stage::Reading(..) => Err(Failure::Refused("was not read to its end, and cannot be written".into())),
+            Stage::Closed => Err(Failure::Refused("is closed".into())),
+        })
+    }
+}
+
+/// Opens and locks the file, and reads its first line.
+fn start(path: &PathBuf, run: String) -> Result<Stage, Failure> {
+    let refuse = |problem: &str| Err(Failure::Refused(problem.into()));
+    let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    if !file.metadata()?.is_file() {
+        return refuse("is no ordinary file; name another one");
+    }
+    // Some file systems have no locks; there it must be taken for granted that nobody else writes.
+    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        return refuse("is being written by another run; wait for its end, or name another file");
+    }
+    let header = Header::new(run);
+    let reader = JournalReader::new(BufReader::new(file.try_clone()?)).map_err(unreadable)?;
+    match reader.header() {
+        Some(found) => same_run(&found.run, &header.run)?,
+        None => {
+            let mut part = Vec::new();
+            let mut file = &file;
+            file.seek(SeekFrom::Start(0))?;
+            file.read_to_end(&mut part)?;
+            if !first_line(&header)?.starts_with(&part) {
+                return refuse("is not a journal, or only a part of one; name another file");
+            }
+        }
+    }
+    Ok(Stage::Reading(Box::new(reader), file, header))
+}
+
+fn first_line(header: &Header) -> Result<Vec<u8>, Failure> {
+    let mut line = Vec::new();
+    JournalWriter::start(&mut line, header)?;
+    Ok(line)
+}
+
+/// Cuts a torn line off, and goes on behind the last whole one.
+fn begin(stage: Stage) -> Result<Stage, Failure> {
+    let Stage::Reading(reader, file, header) = stage else { return Ok(stage) };
+    if file.metadata()?.len() > reader.whole() {
+        file.set_len(reader.whole())?;
+    }
+    let (mut file, mut checksum) = (file, reader.checksum());
+    if reader.header().is_none() {
+        let line = first_line(&header)?;
+        file.write_all(&line)?;
+        file.sync_data()?;
+        checksum = JournalReader::<_, AnyPolicy>::new(line.as_slice()).map_err(unreadable)?.checksum();
+    }
+    Ok(Stage::Writing(JournalWriter::resume(Disk { file, failure: None }, checksum), HashMap::new()))
+}
+
+fn append(writer: &mut JournalWriter<Disk>, event: &Event, note: Option<&str>) -> Result<(), Failure> {
+    writer.append(event, note).map_err(|error| match writer.get_mut().failure.take() {
+        Some(failure) => Failure::Disk(failure),
+        None => Failure::Session(error),
+    })
+}
+
+/// What an event is, before it is applied.
+fn told(event: &Event, session: &modelmix::Session) -> (&'static str, Option<Asked>, Option<usize>) {
+    let settled = |id: u64| session.in_flight().into_iter().find(|pull| pull.id == id).map(asked);
+    match event {
+        Event::Asked(_) => ("asked", None, None),
+        Event::Told(told) => ("told", settled(told.pull), None),
+        Event::Abandoned { pull } => ("abandoned", settled(*pull), None),
+        Event::Known(known) => ("known", None, Some(known.arm)),
+        _ => ("other", None, None),
+    }
+}
+
+/// A run goes on only with the description that it was started with. The fingerprint is looked at last: it says the least.
+fn same_run(found: &str, wanted: &str) -> Result<(), Failure> {
+    let read = |text: &str| {
+        serde_json::from_str::<Map<String, Value>>(text)
+            .map_err(|error| Failure::Refused(format!("has a run that cannot be read ({error}); name another file")))
+    };
+    let (found, wanted) = (read(found)?, read(wanted)?);
+    let said = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => "none".into(),
+        Some(value) => value.to_string(),
+    };
+    let names = wanted.keys().chain(found.keys().filter(|name| !wanted.contains_key(*name)));
+    let other = names.filter(|name| said(found.get(*name)) != said(wanted.get(*name)));
+    match other.min_by_key(|name| name.as_str() == "fingerprint") {
+        None => Ok(()),
+        Some(name) if name == "fingerprint" => Err(Failure::Refused(
+            "belongs to another reference, kernel or costs; give those of the first run, or name another file".into(),
+        )),
+        Some(name) => Err(Failure::Refused(format!(
+            "has {name} {}, and this run has {}; run it as it was, or name another file",
+            said(found.get(name)),
+            said(wanted.get(name))
+        ))),
+    }
+}
+
+/// What the library says of a journal, about this file.
+fn unreadable(error: Error) -> Failure {
+    match error {
+        Error::Journal { problem } => Failure::Refused(problem),
+        error => Failure::Session(error),
+    }
+}
+
+fn damaged(line: usize, error: &Error) -> Failure {
+    Failure::Refused(format!(
+        "is damaged at line {line} ({error}); cut it off before that line to go on from there, or name another file"
+    ))
+}
+
+fn differs(line: usize, error: &Error) -> Failure {
+    Failure::Refused(format!(
+        "is not what is computed again at line {line}: {error}; go on without verify to take it as it is, or name another file"
+    ))
+}
+
+/// What Python raises.
+fn exception(path: &std::path::Path, failure: Failure) -> PyErr {
+    match failure {
+        Failure::Refused(problem) => PyValueError::new_err(format!("the checkpoint {} {problem}", path.display())),
+        Failure::Session(error) => raised(error),
+        Failure::Disk(error) => match error.raw_os_error() {
+            Some(code) => {
+                let text = error.to_string();
+                let text = text.split(" (os error").next().unwrap_or_default();
+                PyOSError::new_err((code, text.to_string(), path.display().to_string()))
+            }
+            None => PyRuntimeError::new_err(format!("the checkpoint {} cannot be used: {error}", path.display())),
+        },
+    }
+}
