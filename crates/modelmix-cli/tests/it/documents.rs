@@ -157,7 +157,7 @@ fn simulate_with_known_samples_says_so() {
     assert_eq!(warm["policies"]["adaptive"]["rounds"], json!([60]));
     let regret = |document: &Value| number(&document["policies"]["adaptive"]["regret"]["mean"][0]);
     assert!(regret(&warm) < regret(&cold), "{} {}", regret(&warm), regret(&cold));
-    let said = world.answer(&format!("{line} --known 10"));
+    let said = world.answer(&format!("{line} --known 10").replace(" --json", ""));
     assert!(said.contains("warm start: 10 recorded samples per arm"), "{said}");
 }
 
