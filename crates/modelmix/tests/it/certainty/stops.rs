@@ -167,7 +167,7 @@ fn rare_values_are_reckoned_with() {
 #[test]
 fn rare_values_are_reckoned_with_if_their_range_is_not_known() {
     let usual = SessionSettings::default();
-    for chances in [&[0.02, 0.1][..], &[0.05, 0.15], &[0.005, 0.06], &[0.01, 0.01, 0.08]] {
+    for chances in [&[0.02, 0.1][..], &[0.05, 0.15], &[0.1, 0.2], &[0.005, 0.06], &[0.01, 0.01, 0.08]] {
         let (stopped, wrong) = bernoulli(chances, &usual, None, 1000);
         println!("{chances:?} without a range: {stopped} stop, {wrong} wrong");
         assert!(wrong <= 50, "{chances:?}: {wrong} of {stopped}");
@@ -180,39 +180,48 @@ fn rare_values_are_reckoned_with_if_their_range_is_not_known() {
 }
 
 /// For a mixture that is fixed, the plain bound would need to hold toward the best arm alone. The mixture is chosen by the samples: of
-/// many arms that are equally bad, the luckiest. So the bound holds toward all arms at once; one that spends the whole chance of
-/// error on one arm fails in more than 5% of 400 cases, plus four standard deviations of binomial(400, 0.05), 18.
+/// many arms that are equally bad, the luckiest. So the bound holds toward all arms at once. One that spends the whole chance of
+/// error on one arm fails in a quarter of cases if the arms differ by 1.7 standard errors (as a simulation apart from this one has
+/// it); 5% of 400 are 20, three standard deviations 13.
 #[test]
 fn bounds_hold_for_the_luckiest_of_many_arms() {
-    let (arms, samples, repeats) = (20, 20, 400);
+    for (gap, is_control) in [(0.55, true), (0.8, false)] {
+        let (missed, missed_by_one) = lucky(gap, 400);
+        println!(
+            "{gap}: {missed} of 400 bounds missed, {missed_by_one} with the whole chance of error spent on one arm"
+        );
+        assert!(missed <= 33, "{gap}: {missed}");
+        assert!(!is_control || missed_by_one >= 66, "{gap}: {missed_by_one}");
+    }
+}
+
+/// Of sessions on twenty arms, the first of which is better than the others by a gap: how many bounds are below the truth, and how many
+/// would be if they were found with the normal quantile of 95% toward each arm.
+fn lucky(gap: f64, repeats: u64) -> (usize, usize) {
+    let (arms, samples) = (20, 20);
     let settings = SessionSettings { policy: "uniform".parse().unwrap(), ..SessionSettings::default() };
     let zeros = vec![0.0; arms * samples];
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let square = |values: &[f64]| {
+        let mean = mean(values);
+        values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (values.len() * (values.len() - 1)) as f64
+    };
     let (mut missed, mut missed_by_one) = (0, 0);
     for seed in 0..repeats {
-        let mut session = Session::on_values(
-            (0..arms).map(|arm| arm.to_string()),
-            None,
-            &SessionSettings { seed, ..settings.clone() },
-        )
-        .unwrap();
+        let settings = SessionSettings { seed, ..settings.clone() };
+        let mut session = Session::on_values((0..arms).map(|arm| arm.to_string()), None, &settings).unwrap();
         let mut random = Random::stream(seed, 1);
         let mut told: Vec<Vec<f64>> = vec![Vec::new(); arms];
         for held in 0..arms * samples {
             let pull = session.ask().unwrap();
-            // The first arm is better than all others, which are the same.
-            let linear = random.normal() - if pull.index == 0 { 0.8 } else { 0.0 };
+            let linear = random.normal() - if pull.index == 0 { gap } else { 0.0 };
             told[pull.index].push(linear);
             session.tell_values(pull.id, &[Values { kappa: &zeros[..held], own: 0.0, linear }]).unwrap();
         }
-        let weights = session.report().unwrap().weights();
-        let bound = session.report().unwrap().bound_on_weights.unwrap();
-        let truly = 0.8 * (1.0 - weights[0]);
-        missed += usize::from(bound < truly);
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        let square = |values: &[f64]| {
-            let mean = mean(values);
-            values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (values.len() * (values.len() - 1)) as f64
-        };
+        let report = session.report_with_bounds().unwrap();
+        let weights = report.weights();
+        let truly = gap * (1.0 - weights[0]);
+        missed += usize::from(report.bound_on_weights.unwrap() < truly);
         let chosen = (0..arms).max_by(|&a, &b| weights[a].total_cmp(&weights[b])).unwrap();
         let toward = |arm: usize| {
             let error = (square(&told[arm]) + square(&told[chosen])).sqrt();
@@ -221,9 +230,7 @@ fn bounds_hold_for_the_luckiest_of_many_arms() {
         let by_one = (0..arms).filter(|&arm| arm != chosen).map(toward).fold(0.0, f64::max);
         missed_by_one += usize::from(by_one < truly);
     }
-    println!("{missed} of {repeats} bounds missed, {missed_by_one} with the whole chance of error spent on one arm");
-    assert!(missed <= 20, "{missed} of {repeats}");
-    assert!(missed_by_one >= 38, "{missed_by_one} of {repeats}");
+    (missed, missed_by_one)
 }
 
 /// Beyond the first ten of an arm every other pull is the policy's, in batches too.
