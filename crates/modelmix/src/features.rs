@@ -197,10 +197,3 @@ impl<'a, T> Rows<'a, T> {
         self.values.chunks_exact(self.width)
     }
 }
-
-impl HalfRows<'_> {
-    /// All values in single precision, row after row.
-    pub fn widened(&self) -> Vec<f32> {
-        self.values.iter().map(|&bits| half::f16::from_bits(bits).to_f32()).collect()
-    }
-}

@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn results_come_in_order() {
         for threads in [1, 2, 5] {
-            let found = parallel(threads, &Stop::new(), 100, |index| Ok(index * index)).unwrap();
+            let found = parallel(threads, &Stop::new(), 100, |index| Ok(index * index)).expect("nothing fails");
             assert_eq!(found, (0..100).map(|i| i * i).collect::<Vec<_>>());
         }
-        assert!(parallel(4, &Stop::new(), 0, |index| Ok(index)).unwrap().is_empty());
+        assert!(parallel(4, &Stop::new(), 0, Ok).expect("nothing fails").is_empty());
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
                 part.iter_mut().for_each(|value| *value += 1 + index as u32);
                 Ok(())
             };
-            parallel_over(threads, &Stop::new(), values.chunks_mut(10), work).unwrap();
+            parallel_over(threads, &Stop::new(), values.chunks_mut(10), work).expect("nothing fails");
             assert_eq!(values, (0..103).map(|index| 1 + index / 10).collect::<Vec<u32>>());
         }
     }
@@ -145,7 +145,7 @@ mod tests {
                 21 => Err(Error::missing("piece 21", "a quick failure")),
                 _ => Ok(index),
             };
-            let error = parallel(threads, &Stop::new(), 100, work).unwrap_err();
+            let error = parallel(threads, &Stop::new(), 100, work).expect_err("two pieces fail");
             assert!(error.to_string().contains("piece 20"), "{threads}: {error}");
         }
     }
@@ -183,6 +183,6 @@ mod tests {
         };
         assert!(matches!(parallel(2, &stop, 1000, work), Err(Error::Stopped)));
         // Other work has another token.
-        assert_eq!(parallel(2, &Stop::new(), 100, |index| Ok(index)).unwrap().len(), 100);
+        assert_eq!(parallel(2, &Stop::new(), 100, Ok).expect("nothing fails").len(), 100);
     }
 }

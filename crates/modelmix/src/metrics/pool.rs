@@ -1,7 +1,7 @@
 //! What a metric is taken of: one set of samples, or several pooled with weights.
 
 use crate::arms::RecordedArms;
-use crate::compute::Set;
+use crate::compute::{Engine, Resident, Set};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::random::Random;
@@ -38,12 +38,13 @@ pub struct Part<'a> {
     pub set: Set<'a>,
     /// Its share α; all shares add up to 1.
     pub share: f64,
+    features: &'a Features,
 }
 
 impl<'a> Pool<'a> {
     /// One set.
     pub fn of(features: &'a Features) -> Self {
-        Self { parts: vec![Part { rows: features.view(), set: features.into(), share: 1.0 }] }
+        Self { parts: vec![Part { rows: features.view(), set: features.into(), share: 1.0, features }] }
     }
 
     /// Several sets with shares, which are scaled to add up to 1. Sets without a share are left out.
@@ -67,7 +68,7 @@ impl<'a> Pool<'a> {
                 });
             }
             if share > 0.0 {
-                parts.push(Part { rows: features.view(), set: features.into(), share });
+                parts.push(Part { rows: features.view(), set: features.into(), share, features });
             }
         }
         if parts.is_empty() {
@@ -129,10 +130,24 @@ impl<'a> Pool<'a> {
         1.0 / self.parts.iter().map(|part| part.share.powi(2) / part.rows.len() as f64).sum::<f64>()
     }
 
+    /// Makes all sets resident on an engine.
+    pub(super) fn hold(&self, engine: &Engine) -> Result<Vec<Box<dyn Resident>>> {
+        self.parts.iter().map(|part| engine.hold(part.features)).collect()
+    }
+
+    /// The same pool, whose sets are the resident ones that [`Pool::hold`] made.
+    pub(super) fn held<'b>(&self, sets: &'b [Box<dyn Resident>]) -> Pool<'b>
+    where
+        'a: 'b,
+    {
+        let parts = self.parts.iter().zip(sets);
+        Pool { parts: parts.map(|(part, set)| Part { set: Set::Resident(&**set), ..*part }).collect() }
+    }
+
     /// All samples in one run; copied only where there are several sets.
     pub(crate) fn rows(&self) -> Pooled<'a> {
         match &self.parts[..] {
-            [part] => Pooled::Borrowed(part.rows),
+            [part] => Pooled::Borrowed(part.rows, part.set),
             parts => {
                 let values = parts.iter().flat_map(|part| part.rows.iter().flatten().copied()).collect();
                 Pooled::Owned(self.width(), values)
@@ -200,15 +215,23 @@ impl<'a> Pool<'a> {
 
 /// The samples of a pool in one run.
 pub(crate) enum Pooled<'a> {
-    Borrowed(Rows<'a>),
+    Borrowed(Rows<'a>, Set<'a>),
     Owned(usize, Vec<f32>),
 }
 
 impl Pooled<'_> {
     pub(crate) fn view(&self) -> Rows<'_> {
         match self {
-            Pooled::Borrowed(rows) => *rows,
+            Pooled::Borrowed(rows, _) => *rows,
             Pooled::Owned(width, values) => Rows::new(*width, values),
+        }
+    }
+
+    /// As an engine takes them.
+    pub(crate) fn set(&self) -> Set<'_> {
+        match self {
+            Pooled::Borrowed(_, set) => *set,
+            Pooled::Owned(..) => self.view().into(),
         }
     }
 }

@@ -95,13 +95,13 @@ impl<'a> ReferenceBalls<'a> {
         let effective = pool.effective_len();
         let counts: Vec<f64> = pool.row_weights().iter().map(|weight| effective * weight).collect();
         let mut sample_radii: Vec<f64> = if pool.parts().len() == 1 {
-            radii(pooled.view().into(), k, engine)?
+            radii(pooled.set(), k, engine)?
         } else {
             weighted_radii(pooled.view(), &counts, k, engine)?
         };
         sample_radii.iter_mut().for_each(|squared| *squared = self.neighbourhoods.border(*squared));
         let overlaps = engine.overlaps(
-            Balls { centres: pooled.view().into(), squared_radii: &sample_radii },
+            Balls { centres: pooled.set(), squared_radii: &sample_radii },
             &counts,
             Balls { centres: self.reference.into(), squared_radii: &self.squared_radii },
         )?;

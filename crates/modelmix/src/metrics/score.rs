@@ -325,6 +325,9 @@ impl<'a> Scorer<'a> {
     /// # Errors
     /// What the metrics say of it.
     pub fn score(&self, pool: &Pool<'_>) -> Result<ScoreTable> {
+        // All metrics share one upload of the samples.
+        let sets = pool.hold(&self.fast)?;
+        let pool = &pool.held(&sets);
         let mut neighbourhoods: Option<Prdc> = None;
         let mut table = ScoreTable::new();
         for &metric in &self.settings.metrics {

@@ -167,7 +167,7 @@ fn primal(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Matrix> {
     for first in (0..count).step_by(CHUNK) {
         let block = rows.slice(first, (first + CHUNK).min(count));
         let mut values = vec![0.0; block.len() * count];
-        engine.kernel_rows(kernel, 1.0, block, rows, &mut values)?;
+        engine.kernel_rows(kernel, 1.0, block, pooled.set(), &mut values)?;
         for (offset, values) in values.chunks_exact(count).enumerate() {
             let column = first + offset;
             let entries = matrix.column_mut(column).iter_mut().zip(values).zip(&roots);

@@ -34,6 +34,16 @@ pub(crate) fn conforms(engine: &Engine) {
     stops::conform(engine);
 }
 
+/// The same for an engine that is too slow for all of it.
+pub(crate) fn conforms_on_little(engine: &Engine) {
+    sums::little_conforms(engine);
+    sums::empty_sides_conform(engine);
+    neighbours::copies_conform(engine);
+    moments::conform(engine);
+    residence::conform(engine);
+    stops::conform(engine);
+}
+
 /// All engines compute the same bits.
 pub(crate) fn same_bits(engines: &[Engine]) {
     sums::same_bits(engines);

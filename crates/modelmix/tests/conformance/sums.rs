@@ -29,6 +29,15 @@ pub(super) fn conform(engine: &Engine) {
     }
 }
 
+/// One shape of data far from the origin.
+pub(super) fn little_conforms(engine: &Engine) {
+    let x = Data::Offset.rows(7, 5, 1);
+    for kernel in Data::Offset.kernels(5) {
+        pairs_conform(engine, Data::Offset, &kernel, x.view(), x.view());
+        within_conform(engine, Data::Offset, &kernel, x.view());
+    }
+}
+
 fn pairs_conform(engine: &Engine, data: Data, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) {
     let what = format!("{data:?} {} × {} of width {}, {kernel}", x.len(), y.len(), x.width());
     let tolerance = engine.accuracy().row_sum;

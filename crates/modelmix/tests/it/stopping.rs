@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use modelmix::certainty::certainty;
 use modelmix::compute::{
     Accuracy, Backend, Balls, Cpu, Double, Engine, Factor, Matrix, Neighbour, Overlaps, PairSums, Reference, Resident,
     Run, Set, Stop, Storage, Subsets,
 };
-use modelmix::curate::Curation;
+use modelmix::curate::{Curation, curate_within};
+use modelmix::influence::Influences;
 use modelmix::metrics::{Neighbourhoods, Pool, prdc};
 use modelmix::random::Random;
 use modelmix::session::{Cap, Retention};
-use modelmix::simplex::{Bounds, Local, minimize_smooth};
+use modelmix::simplex::{self, Bounds, Local, Prices, minimize_smooth};
 use modelmix::{
     Error, Features, Inputs, Kernel, Objective, Quadratic, RecordedArm, RecordedArms, Rows, Session, SessionSettings,
-    Simulation, curate, simulate, simulate_watched, solve,
+    Simulation, simulate, simulate_watched, solve,
 };
 
 /// Sets a stop from another thread, a little later.
@@ -127,41 +129,51 @@ fn a_simulation_ends_between_its_runs_and_between_rounds() {
 
 #[test]
 fn a_curation_ends_between_its_steps() {
-    let arms = arms(3000, 16);
+    let (arms, stop, steps) = (arms(60, 4), Stop::new(), AtomicUsize::new(0));
     let prepare = |stop: &Stop| {
         let inputs = Inputs::new().arms(&arms).engine(stopped_by(Cpu::with_threads(1), stop));
         Objective::rke().with_bandwidth(0.5).prepare(inputs).unwrap()
     };
-    let settings = Curation { count: 4000, sweeps: 100_000, ..Curation::default() };
-    assert!(stopped(curate(&arms, &prepare(&soon()), &settings)));
+    let settings = Curation { count: 40, ..Curation::default() };
+    let bounds = Bounds::simplex(3);
+    // in the herding, and among the exchanges
+    for at in [7, 55] {
+        let (stop, steps) = (Stop::new(), AtomicUsize::new(0));
+        let done = || {
+            if steps.fetch_add(1, Ordering::SeqCst) + 1 == at {
+                stop.set();
+            }
+        };
+        assert!(stopped(curate_within(&arms, &prepare(&stop), &bounds, &settings, &done)));
+        assert_eq!(steps.into_inner(), at);
+    }
+    let done = || {
+        steps.fetch_add(1, Ordering::SeqCst);
+    };
+    assert!(curate_within(&arms, &prepare(&stop), &bounds, &settings, &done).is_ok());
+    assert!(steps.into_inner() > 60, "there were few steps to stop at");
 }
 
-/// The draws of intervals, after all sums are done.
 #[test]
-fn intervals_end_between_their_draws() {
-    let arm = |seed: u64| RecordedArm::new(format!("arm {seed}"), features(40, 3, seed));
-    let arms = RecordedArms::new((0..40).map(arm).collect()).unwrap();
-    let (stop, pairs) = (Stop::new(), Arc::new(AtomicU64::new(0)));
-    let (other, count) = (stop.clone(), Arc::clone(&pairs));
-    // Set by the last piece of the sums: only what comes after them can see it.
-    let total = {
-        let counted = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&counted);
-        let engine = Engine::new(Cpu::with_threads(1)).observed_by(move |more| {
-            count.fetch_add(more, Ordering::SeqCst);
-        });
-        let loss = Objective::rke().with_bandwidth(0.5).prepare(Inputs::new().arms(&arms).engine(engine)).unwrap();
-        solve(&arms, &loss).unwrap();
-        counted.load(Ordering::SeqCst)
+fn searches_and_draws_check_the_token_they_are_given() {
+    let arms = arms(20, 3);
+    let loss = Objective::rke().with_bandwidth(0.5).prepare(Inputs::new().arms(&arms)).unwrap();
+    let statistics = modelmix::mixture::statistics(&arms, &loss).unwrap();
+    let (form, bounds, weights) = (statistics.biased(), Bounds::simplex(3), [1.0 / 3.0; 3]);
+    let influences = Influences::new(&statistics).unwrap();
+    let prices = Prices { fees: vec![1.0; 3], costs: vec![1.0, 2.0, 3.0] };
+    let run = |stop: &Stop| {
+        [
+            certainty(&statistics, &influences, &bounds, &weights, stop).map(drop),
+            simplex::subsets(&form, &bounds, stop).map(drop),
+            simplex::eliminate(&form, &bounds, stop).map(drop),
+            simplex::cheapest(&form, &bounds, &prices, 10.0, stop).map(drop),
+        ]
     };
-    let engine = stopped_by(Cpu::with_threads(1), &stop).observed_by(move |more| {
-        if count.fetch_add(more, Ordering::SeqCst) + more == total {
-            other.set();
-        }
-    });
-    let loss = Objective::rke().with_bandwidth(0.5).prepare(Inputs::new().arms(&arms).engine(engine)).unwrap();
-    assert!(stopped(solve(&arms, &loss)));
-    assert_eq!(pairs.load(Ordering::SeqCst), total, "the sums were done");
+    assert!(run(&Stop::new()).iter().all(Result::is_ok));
+    let stop = Stop::new();
+    stop.set();
+    assert!(run(&stop).into_iter().all(stopped));
 }
 
 #[test]
