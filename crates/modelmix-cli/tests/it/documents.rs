@@ -146,6 +146,21 @@ fn simulate_agrees_with_solve() {
     );
 }
 
+/// A warm start: its size is in the document and in a line of the table, and rounds are those that were paid for.
+#[test]
+fn simulate_with_known_samples_says_so() {
+    let world = World::new();
+    let line = SOLVE.replacen("solve", "simulate", 1) + " --rounds 60 --seeds 3 --checkpoints 1 --policy adaptive";
+    let (cold, warm) = (world.json(&line), world.json(&format!("{line} --known 10")));
+    valid(&warm);
+    assert_eq!((&warm["known"], cold.get("known")), (&json!(10), None));
+    assert_eq!(warm["policies"]["adaptive"]["rounds"], json!([60]));
+    let regret = |document: &Value| number(&document["policies"]["adaptive"]["regret"]["mean"][0]);
+    assert!(regret(&warm) < regret(&cold), "{} {}", regret(&warm), regret(&cold));
+    let said = world.answer(&format!("{line} --known 10").replace(" --json", ""));
+    assert!(said.contains("warm start: 10 recorded samples per arm"), "{said}");
+}
+
 /// Documents of every shape: without quadratic terms, without intervals, without a mixture, with settings of a preset.
 #[test]
 fn every_kind_of_document_is_valid() {

@@ -84,9 +84,9 @@ fn run_policy(problem: &Problem, policy: &PolicySpec, known: usize, seed: u64) -
     let settings = SessionSettings { policy: policy.clone(), seed, ..SessionSettings::default() };
     let mut session = Session::on_values(names, problem.ranges, &settings)?;
     let (mut tapes, mut samples, mut watch) = (tapes(problem, seed), Vec::new(), Watch([Some(1); 3]));
-    for arm in 0..problem.arms {
+    for (arm, tape) in tapes.iter_mut().enumerate() {
         for _ in 0..known {
-            let sample = problem.draw(arm, &mut tapes[arm]);
+            let sample = problem.draw(arm, tape);
             let (kappa, own, linear) = problem.values(sample, &samples);
             session.known_values(arm, &[Values { kappa: &kappa, own, linear }], KnownAs::Evidence)?;
             samples.push(sample);

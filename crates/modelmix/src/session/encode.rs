@@ -42,7 +42,7 @@ pub(super) fn serialize<T: Number, S: Serializer>(values: &[T], serializer: S) -
 /// For `#[serde(with)]`.
 pub(super) fn deserialize<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let bytes = decode(&text).filter(|bytes| bytes.len() % T::SIZE == 0);
+    let bytes = decode(&text).filter(|bytes| bytes.len().is_multiple_of(T::SIZE));
     let bytes = bytes.ok_or_else(|| de::Error::custom("a list of numbers is not the base64 of whole numbers"))?;
     Ok(bytes.chunks_exact(T::SIZE).map(T::read).collect())
 }
@@ -61,7 +61,7 @@ fn encode(bytes: &[u8]) -> String {
 
 fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);

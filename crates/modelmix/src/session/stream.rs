@@ -171,7 +171,7 @@ impl Stream {
         let terms = loss.map_or(0, |loss| loss.terms().iter().filter(|term| term.kappa.is_some()).count());
         let begun = self.has_begun();
         let set = terms * arms * self.features;
-        let sets = if set == 0 { 1 } else { self.sums.len() / set };
+        let sets = self.sums.len().checked_div(set).unwrap_or(1);
         self.features == expected.features
             && (!begun || Some(self.centre.len()) == width)
             && if begun { [1, 2].contains(&sets) && self.sums.len() == sets * set } else { self.sums.is_empty() }
