@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{self, Arc, Mutex};
 
 use modelmix::policy::AnyPolicy;
 use modelmix::session::{Answer, Event, Header, JournalReader, JournalWriter, KnownAs};
@@ -179,8 +179,10 @@ impl Journal {
     /// Closes the file, and lets others have it. In a process that was forked this leaves the parent's lock alone.
     fn close(&self) {
         // A fork may have taken place while another thread held the lock, which then nobody opens any more.
-        if let Ok(mut stage) = self.stage.try_lock() {
-            *stage = Stage::Closed;
+        match self.stage.try_lock() {
+            Ok(mut stage) => *stage = Stage::Closed,
+            Err(sync::TryLockError::Poisoned(stage)) => *stage.into_inner() = Stage::Closed,
+            Err(sync::TryLockError::WouldBlock) => {}
         }
     }
 }

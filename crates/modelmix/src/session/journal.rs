@@ -146,11 +146,7 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
         }
         match journal.read::<Header>(&line) {
             Ok(header) => journal.header = Some(header),
-            Err(problem) => {
-                return refuse(format!(
-                    "is not a journal, or its first line is damaged ({problem}); name another file"
-                ));
-            }
+            Err(problem) => return Err(damaged(1, &problem)),
         }
         Ok(journal)
     }
