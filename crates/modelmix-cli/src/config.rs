@@ -45,12 +45,16 @@ pub(crate) fn configure(words: &[OsString]) -> Result<Configured> {
         Some(subcommand) => read(&file, subcommand)?,
         None => Vec::new(),
     };
+    // Only a command that is built knows how its options are written.
+    let mut built = command.clone();
+    built.build();
+    if let Some(subcommand) = built.find_subcommand(&name) {
+        let is_given = |argument: &&Arg| values.iter().any(|(id, _)| argument.get_id() == id.as_str());
+        given.extend(subcommand.get_arguments().filter(is_given).map(ToString::to_string));
+    }
     let command = command.mut_subcommand(name, |mut subcommand| {
         for (id, values) in values.drain(..) {
-            subcommand = subcommand.mut_arg(id, |argument| {
-                given.push(argument.to_string());
-                argument.default_values(values).required(false)
-            });
+            subcommand = subcommand.mut_arg(id, |argument| argument.default_values(values).required(false));
         }
         subcommand
     });

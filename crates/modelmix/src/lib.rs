@@ -52,6 +52,7 @@ pub mod simulate;
 pub mod spectral;
 pub mod statistics;
 mod text;
+mod version;
 
 pub use arms::{RecordedArm, RecordedArms};
 pub use certainty::{Certified, Gap, Until};
@@ -70,9 +71,7 @@ pub use session::{Event, Pull, Retention, Selection, Session, SessionSettings, V
 pub use simulate::{Simulation, SimulationReport, simulate, simulate_watched};
 pub use statistics::Statistics;
 pub use text::nearest as nearest_word;
-
-/// The version of this crate, which every result carries.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub use version::VERSION;
 
 /// The examples of the crate's README are tests.
 #[cfg(doctest)]

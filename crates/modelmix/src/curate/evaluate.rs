@@ -1,6 +1,6 @@
 //! What a set of rows is worth: every term of the objective, with and without self-pairs.
 
-use crate::arms::RecordedArms;
+use crate::arms::{RecordedArm, RecordedArms};
 use crate::error::Result;
 use crate::features::Rows;
 use crate::loss::Loss;
@@ -25,7 +25,7 @@ impl<'a> Terms<'a> {
     pub(super) fn new(arms: &'a RecordedArms, loss: &'a Loss) -> Result<Self> {
         let mut linear = Vec::new();
         for term in loss.terms() {
-            let of_arm = |(index, arm): (usize, &crate::RecordedArm)| {
+            let of_arm = |(index, arm): (usize, &RecordedArm)| {
                 loss.term_linear(term, index, arm.features.view(), &arm.scores)
                     .map_err(|error| error.of(format!("arm {}", arm.name)))
             };

@@ -173,7 +173,7 @@ pub fn curate_within(
     };
     let row = |&(arm, row): &(usize, usize)| CuratedRow { arm: mixture.arms[arm].name.clone(), row };
     Ok(Curated {
-        version: crate::VERSION.into(),
+        version: crate::version::VERSION.into(),
         objective: loss.objective().to_string(),
         kernels: loss.kernels(),
         score: ScoreMeaning::of(loss.objective()),

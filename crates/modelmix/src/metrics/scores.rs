@@ -195,7 +195,7 @@ pub fn score_watched(
         Ok(ScoredMixture { weights, effective_samples: pool.effective_len(), scores, errors })
     };
     Ok(Scores {
-        version: crate::VERSION.into(),
+        version: crate::version::VERSION.into(),
         arms: scored,
         mixture: weights.zip(pool.as_ref()).map(mixture).transpose()?,
         settings: ScoreDefinitions::of(&scorer),

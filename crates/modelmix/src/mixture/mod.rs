@@ -324,7 +324,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
     let terms = program.at(&best.weights)?.1;
     let single = &reports[best_single];
     Ok(Mixture {
-        version: crate::VERSION.into(),
+        version: crate::version::VERSION.into(),
         objective: loss.objective().to_string(),
         kernel: kernels.first().copied(),
         kernels,

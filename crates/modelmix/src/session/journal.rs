@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Event;
 use crate::error::{Error, Result};
 use crate::policy::AnyPolicy;
+use crate::version;
 
 /// The form that this release writes and reads. The checkpoints of modelmix 0.1 had form 1.
 const VERSION: u32 = 2;
@@ -40,7 +41,7 @@ pub struct Entry<P = AnyPolicy> {
 impl Header {
     /// That of a new journal.
     pub fn new(run: impl Into<String>) -> Self {
-        Self { journal: VERSION, modelmix: env!("CARGO_PKG_VERSION").into(), run: run.into() }
+        Self { journal: VERSION, modelmix: version::VERSION.into(), run: run.into() }
     }
 }
 

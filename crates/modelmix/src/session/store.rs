@@ -21,7 +21,15 @@ pub(super) struct Store {
     mirror: Option<Box<dyn Resident>>,
 }
 
-/// All values, row after row: what a snapshot has.
+/// What a snapshot has.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    width: Option<usize>,
+    values: Values,
+}
+
+/// All values, row after row.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Values {
@@ -130,7 +138,6 @@ impl Store {
     }
 }
 
-/// A snapshot has the width beside the values.
 impl Serialize for Store {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let values = match (self.rows.as_ref().and_then(Resident::host), self.storage) {
@@ -139,13 +146,13 @@ impl Serialize for Store {
             (None, Storage::Single) => Values::Single(Vec::new()),
             (None, Storage::Half) => Values::Half(Vec::new()),
         };
-        (self.rows.as_ref().map(Resident::width), values).serialize(serializer)
+        Stored { width: self.rows.as_ref().map(Resident::width), values }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Store {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (width, values) = <(Option<usize>, Values)>::deserialize(deserializer)?;
+        let Stored { width, values } = Stored::deserialize(deserializer)?;
         let storage = match values {
             Values::Single(_) => Storage::Single,
             Values::Half(_) => Storage::Half,

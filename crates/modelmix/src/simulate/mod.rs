@@ -143,7 +143,7 @@ pub fn simulate_watched(
         .map(|(policy, traces)| (policy.to_string(), summarise(simulation, traces)));
     let is_selective = simulation.select != Selection::All;
     Ok(SimulationReport {
-        version: crate::VERSION.into(),
+        version: crate::version::VERSION.into(),
         objective: loss.objective().to_string(),
         kernel: loss.kernels().first().copied(),
         score: ScoreMeaning::of(loss.objective()),

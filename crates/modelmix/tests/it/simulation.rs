@@ -259,14 +259,13 @@ fn settings_that_make_no_sense_are_refused() {
 /// real generators that no rule was chosen by, the policy itself gains as much; the control is the same run without.
 #[test]
 fn known_samples_save_rounds_on_problems_that_no_rule_was_chosen_by() {
-    let problems = [
-        ("specialists", "rke", 20.0),
-        ("specialists", "kid", 20.0),
-        ("truncated", "rke", 20.0),
-        ("categories", "rke", 10.0),
-    ];
+    let names = ["specialists", "truncated", "categories", "quality"];
+    let problems = names.into_iter().flat_map(|name| {
+        [("rke", 20.0), ("rke", 40.0), ("mmd", 20.0), ("mmd", 40.0)].map(|(objective, sigma)| (name, objective, sigma))
+    });
+    let problems: Vec<(&str, &str, f64)> = problems.collect();
     let (mut logarithms, mut found) = (0.0, Vec::new());
-    for (name, objective, bandwidth) in problems {
+    for &(name, objective, bandwidth) in &problems {
         let (arms, loss) = scenario(name, objective, bandwidth);
         let rounds = |known: usize| {
             let policies = vec!["adaptive".parse().unwrap()];

@@ -164,7 +164,7 @@ fn searches_and_draws_check_the_token_they_are_given() {
     let prices = Prices { fees: vec![1.0; 3], costs: vec![1.0, 2.0, 3.0] };
     let run = |stop: &Stop| {
         [
-            certainty(&statistics, &influences, &bounds, &weights, stop).map(drop),
+            certainty(&influences, &bounds, &weights, stop).map(drop),
             simplex::subsets(&form, &bounds, stop).map(drop),
             simplex::eliminate(&form, &bounds, stop).map(drop),
             simplex::cheapest(&form, &bounds, &prices, 10.0, stop).map(drop),

@@ -158,7 +158,7 @@ fn damaged_lengths_and_places_are_refused() {
             &[("/state/samples/width", json!(0))],
             &[("/state/samples/width", json!(3))],
             &[("/state/samples/width", Value::Null)],
-            &[("/state/samples/held/single", json!([0.5, 0.5]))],
+            &[("/state/samples/held/values/single", json!([0.5, 0.5]))],
             &[("/state/pulls/abandoned", json!([0, 0]))],
             &[("/state/pulls/rests", json!([]))],
             &[("/state/pulls/pending/0/arm", json!(3))],
@@ -190,7 +190,7 @@ fn damage_that_would_show_later_is_refused() {
         "adaptive",
         &[
             // features that are gone, while the sums know of samples
-            &[("/state/samples/held/single", json!([]))],
+            &[("/state/samples/held/values/single", json!([]))],
             // names that are not told apart
             &[("/state/names", json!(["red", "red", "blue"]))],
             // two pulls with one id: the second could never be told
@@ -206,7 +206,7 @@ fn damage_that_would_show_later_is_refused() {
     );
     // half a row too many
     let mut ragged = document("adaptive");
-    ragged.pointer_mut("/state/samples/held/single").unwrap().as_array_mut().unwrap().push(json!(0.5));
+    ragged.pointer_mut("/state/samples/held/values/single").unwrap().as_array_mut().unwrap().push(json!(0.5));
     assert!(!accepts(ragged, &[]), "half a row too many is accepted");
 }
 
