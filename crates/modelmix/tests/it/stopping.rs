@@ -11,7 +11,7 @@ use modelmix::compute::{
 };
 use modelmix::curate::Curation;
 use modelmix::metrics::{Neighbourhoods, Pool, prdc};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::{Cap, Retention};
 use modelmix::simplex::{Bounds, Local, minimize_smooth};
 use modelmix::{

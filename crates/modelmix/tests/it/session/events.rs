@@ -1,9 +1,8 @@
 //! A session is the fold of its events: whatever happens, in whatever order, a list of events brings back the same state to
 //! the last bit; on another processor the same choices; and a list that was tampered with is found out.
 
-
 use modelmix::compute::{Cpu, Instructions};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::{
     Answer, Cap, Event, Header, JournalReader, JournalWriter, KnownAs, Retention, Selection, Snapshot, Storage,
 };
