@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use modelmix::Curation;
-use modelmix::arms::by_arm;
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
+use modelmix::internals::arms::by_arm;
 use modelmix::simplex::Bounds;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -13,12 +13,12 @@ pub(crate) fn dictionary<'py>(py: Python<'py>, document: &impl serde::Serialize)
 /// A number as tables have it: three digits that count.
 #[pyfunction]
 pub(crate) fn brief(value: f64) -> String {
-    modelmix::numbers::brief(value)
+    modelmix::internals::numbers::brief(value)
 }
 
 /// The word that was probably meant.
 #[pyfunction]
 pub(crate) fn nearest(word: &str, known: Vec<String>) -> Option<String> {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    modelmix::nearest_word(word, &known).map(str::to_string)
+    modelmix::internals::nearest_word(word, &known).map(str::to_string)
 }

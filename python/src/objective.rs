@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use modelmix::arms::by_arm;
 use modelmix::compute::Engine;
+use modelmix::internals::arms::by_arm;
 use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use modelmix::arms::by_arm;
 use modelmix::document::Document;
-use modelmix::kernel::KernelSpec;
+use modelmix::internals::arms::by_arm;
 use modelmix::metrics::{Estimate, Metric, Pool, Preset, ScoreSettings, Scorer, score_watched};
-use modelmix::{Features, Objective, solve};
+use modelmix::{Features, KernelSpec, Objective, solve};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

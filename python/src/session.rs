@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use modelmix::loss::Scores;
-use modelmix::session::{KnownAs, Retention, Snapshot, Storage};
+use modelmix::session::{KnownAs, Retention, Scores, Snapshot, Storage};
 use modelmix::{Error, Gap, PolicySpec, Pull, Ranges, SessionSettings, Until, Values};
 use numpy::PyArray2;
 use pyo3::prelude::*;

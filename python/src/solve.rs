@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use modelmix::Objective;
-use modelmix::arms::by_arm;
 use modelmix::document::Document;
+use modelmix::internals::arms::by_arm;
 use modelmix::mixture::{self, Allowance, Bandwidths, Budget, traded};
 use modelmix::simplex::Bounds;
 use pyo3::prelude::*;

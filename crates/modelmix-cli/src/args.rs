@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use modelmix::Retention;
-use modelmix::certainty::Certified;
 use modelmix::curate::Proportions;
 use modelmix::metrics::{Metric, Preset};
 use modelmix::mixture::{Allowance, Bandwidths};
-use modelmix::{Gap, Objective, Selection};
+use modelmix::{Certified, Gap, Objective, Retention, Selection};
 
 use crate::values::{self, ArmNumber, Confidence, Policies};
 

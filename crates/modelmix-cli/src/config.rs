@@ -84,7 +84,7 @@ fn read(path: &Path, command: &clap::Command) -> Result<Vec<(String, Vec<String>
         let option = key.replace('_', "-");
         let Some((_, argument)) = known.iter().find(|(name, _)| *name == option) else {
             let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            let hint = modelmix::nearest_word(&option, &known)
+            let hint = modelmix::internals::nearest_word(&option, &known)
                 .map_or(format!("; there are {}", known.join(", ")), |near| format!(" (did you mean {near}?)"));
             return Err(Failure::input(format!(
                 "{}: unknown key \"{key}\" for {}{hint}",

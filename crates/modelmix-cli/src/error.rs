@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use modelmix::error::Input;
+use modelmix::Input;
 
 /// Why a command ended.
 #[derive(Debug)]

@@ -71,7 +71,7 @@ pub(crate) fn loss(objective: &Objective, args: &ObjectiveArgs, recorded: &Recor
 /// Numbers given by arm, in the order of the arms; arms that are not named have `default`, or must be named.
 pub(crate) fn by_arm(what: &str, given: &[ArmNumber], arms: &RecordedArms, default: Option<f64>) -> Result<Vec<f64>> {
     let given = given.iter().map(|given| (given.arm.clone(), given.number));
-    Ok(modelmix::arms::by_arm(what, &arms.names(), given, default)?)
+    Ok(modelmix::internals::arms::by_arm(what, &arms.names(), given, default)?)
 }
 
 /// The arms with a user's scores per sample.

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use modelmix::compute::{Cpu, Engine};
 
-pub(crate) use modelmix::numbers::count;
+pub(crate) use modelmix::internals::numbers::count;
 
 use crate::args::Common;
 use crate::error::{Failure, Result};

@@ -6,10 +6,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use modelmix::certainty::{self, Certified};
 use modelmix::curate::Proportions;
+use modelmix::internals::certainty;
 use modelmix::metrics::{Metric, Preset};
-use modelmix::{PolicySpec, Selection};
+use modelmix::{Certified, PolicySpec, Selection};
 
 /// A value that the command line itself refuses, in a sentence.
 #[derive(Debug)]

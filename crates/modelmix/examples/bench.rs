@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use modelmix::compute::{Cpu, Double, Engine};
 use modelmix::metrics::{self, KidSettings, Neighbourhoods, Pool};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::Storage;
 use modelmix::simplex::{Bounds, Solver};
 use modelmix::{

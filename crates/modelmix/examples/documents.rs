@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
-use modelmix::arms::by_arm;
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
+use modelmix::internals::arms::by_arm;
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
 use modelmix::mixture::{Allowance, Budget, Questions, solve_asking, traded};

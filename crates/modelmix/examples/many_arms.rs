@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use modelmix::mixture::{SolveSettings, solve_with};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::{Error, Features, Inputs, Objective, RecordedArm, RecordedArms};
 
 fn main() -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use modelmix::mixture::{Bandwidths, Budget, Questions, solve_asking, statistics};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::{Cap, Retention};
 use modelmix::simplex::Bounds;
 use modelmix::{

@@ -147,7 +147,7 @@ impl<'a> IntoIterator for &'a RecordedArms {
 ///
 /// ```
 /// let names = ["left".to_string(), "right".to_string()];
-/// let costs = modelmix::arms::by_arm("cost", &names, [("right".into(), 2.0)], Some(1.0))?;
+/// let costs = modelmix::internals::arms::by_arm("cost", &names, [("right".into(), 2.0)], Some(1.0))?;
 /// assert_eq!(costs, [1.0, 2.0]);
 /// # Ok::<(), modelmix::Error>(())
 /// ```

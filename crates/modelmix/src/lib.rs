@@ -24,40 +24,40 @@
 //! Nothing in this crate reads a clock or the environment; only [`load`] touches files; only [`compute`] has threads. A seed
 //! reproduces a run exactly, on any number of threads.
 
-pub mod arms;
-pub mod certainty;
+mod arms;
+mod certainty;
 pub mod compute;
-pub mod confidence;
+mod confidence;
 pub mod curate;
 pub mod document;
-pub mod error;
+mod error;
 pub mod experiment;
-pub mod features;
-pub mod fourier;
-pub mod influence;
-pub mod kernel;
+mod features;
+mod fourier;
+mod influence;
+mod kernel;
 pub mod load;
-pub mod loss;
+mod loss;
 pub mod metrics;
 pub mod mixture;
 mod normal;
-pub mod numbers;
+mod numbers;
 pub mod objective;
 pub mod policy;
-pub mod quadratic;
-pub mod random;
+mod quadratic;
+mod random;
 pub mod session;
 pub mod simplex;
 pub mod simulate;
-pub mod spectral;
-pub mod statistics;
+mod spectral;
+mod statistics;
 mod text;
 mod version;
 
 pub use arms::{RecordedArm, RecordedArms};
-pub use certainty::{Certified, Gap, Until};
+pub use certainty::{Certified, Gap, Until, Verdict};
 pub use curate::{Curated, Curation, curate};
-pub use error::{Error, Result};
+pub use error::{Error, Input, Result};
 pub use experiment::Experiment;
 pub use features::{Features, Rows};
 pub use kernel::{Kernel, KernelSpec};
@@ -70,8 +70,43 @@ pub use quadratic::Quadratic;
 pub use session::{Event, Pull, Retention, Selection, Session, SessionSettings, Values};
 pub use simulate::{Simulation, SimulationReport, simulate, simulate_watched};
 pub use statistics::Statistics;
-pub use text::nearest as nearest_word;
 pub use version::VERSION;
+
+/// Parts that the command line, the Python extension and the tests of this repository share with the library. They are no part of
+/// the API: any release may change or remove them.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::text::nearest as nearest_word;
+
+    /// Numbers that are given by the name of an arm.
+    pub mod arms {
+        pub use crate::arms::by_arm;
+    }
+    /// Intervals of weights and gains.
+    pub mod certainty {
+        pub use crate::certainty::{Certainty, LEAST_SAMPLES, certainty, parse_confidence};
+    }
+    /// Widths of confidence intervals that policies use.
+    pub mod confidence {
+        pub use crate::confidence::{adaptive_width, mixture_ucb_width, pooled_variances, width};
+    }
+    /// Random features of the Gaussian kernel.
+    pub mod fourier {
+        pub use crate::fourier::{GaussianFeatures, MOST_FEATURES, features_for};
+    }
+    /// Influences of samples on estimates.
+    pub mod influence {
+        pub use crate::influence::{Influences, Slopes};
+    }
+    /// Numbers as messages and tables show them.
+    pub mod numbers {
+        pub use crate::numbers::{brief, count};
+    }
+    /// Functions of the eigenvalues of a mixture.
+    pub mod spectral {
+        pub use crate::spectral::{MOST_ROWS, Smoothed, Spectral};
+    }
+}
 
 /// The examples of the crate's README are tests.
 #[cfg(doctest)]

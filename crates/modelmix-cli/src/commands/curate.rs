@@ -5,7 +5,7 @@ mod manifest;
 
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
-use modelmix::numbers::brief;
+use modelmix::internals::numbers::brief;
 use modelmix::simplex::Bounds;
 use modelmix::{Curated, Curation};
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use modelmix::kernel::{Bandwidth, KernelSpec};
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
 use modelmix::mixture::Questions;
+use modelmix::objective::Bandwidth;
 use modelmix::simplex::Bounds;
-use modelmix::{Inputs, Objective, Simulation};
+use modelmix::{Inputs, KernelSpec, Objective, Simulation};
 
 use super::output::{self, Section};
 use super::{score, simulate, solve};

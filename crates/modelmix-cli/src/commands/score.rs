@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::Scores;
 use modelmix::document::Document;
-use modelmix::kernel::{Bandwidth, KernelSpec};
+use modelmix::internals::numbers::brief;
 use modelmix::metrics::{Preset, ScoreSettings, more_is_better, score_watched};
 use modelmix::mixture::{SolveSettings, solve_with};
-use modelmix::numbers::brief;
+use modelmix::objective::Bandwidth;
+use modelmix::{KernelSpec, Scores};
 
 use super::output::{self, Section};
 use super::solve::prepare;

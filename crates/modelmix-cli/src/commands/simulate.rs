@@ -1,7 +1,7 @@
 //! `modelmix simulate`: policies on recorded arms.
 
 use modelmix::document::Document;
-use modelmix::numbers::brief;
+use modelmix::internals::numbers::brief;
 use modelmix::session::{Cap, Retention};
 use modelmix::{Gap, Loss, Simulation, SimulationReport, Until, simulate_watched};
 

@@ -2,8 +2,8 @@
 
 use modelmix::compute::Engine;
 use modelmix::document::Document;
+use modelmix::internals::numbers::brief;
 use modelmix::mixture::{self, Questions};
-use modelmix::numbers::brief;
 use modelmix::simplex::Bounds;
 use modelmix::{Loss, Mixture};
 

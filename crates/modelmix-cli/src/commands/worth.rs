@@ -2,10 +2,10 @@
 
 use modelmix::Mixture;
 use modelmix::compute::Engine;
+use modelmix::internals::numbers::brief;
 use modelmix::mixture::{
     Budget, CheapestDocument, FrontDocument, Questions, SensitivityDocument, SubsetDocument, traded,
 };
-use modelmix::numbers::brief;
 
 use crate::args::SolveArgs;
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! Numbers as people read them: as many digits as they are known to, the same in a whole column, with a true minus sign.
 
-pub(super) use modelmix::numbers::count;
+pub(super) use modelmix::internals::numbers::count;
 
 /// What stands for a number that does not exist.
 pub(super) const NOTHING: &str = "–";
@@ -59,7 +59,7 @@ fn signed(text: String) -> String {
 
 /// A number by itself.
 pub(super) fn brief(value: f64) -> String {
-    if value.is_finite() { signed(modelmix::numbers::brief(value)) } else { NOTHING.into() }
+    if value.is_finite() { signed(modelmix::internals::numbers::brief(value)) } else { NOTHING.into() }
 }
 
 /// A share, in percent.

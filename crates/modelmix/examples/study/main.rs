@@ -15,10 +15,9 @@ use std::error::Error;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::KnownAs;
-use modelmix::statistics::Statistics;
-use modelmix::{PolicySpec, Session, SessionSettings, Values};
+use modelmix::{PolicySpec, Session, SessionSettings, Statistics, Values};
 
 use problems::{Problem, recorded_problems, synthetic_problems};
 use rules::{Rule, rules};

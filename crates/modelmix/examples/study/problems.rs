@@ -2,10 +2,9 @@
 
 use std::error::Error;
 
-use modelmix::load;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds};
-use modelmix::{Features, Inputs, Loss, Objective, Quadratic, Ranges, RecordedArm, RecordedArms, mixture};
+use modelmix::{Features, Inputs, Loss, Objective, Quadratic, Ranges, RecordedArm, RecordedArms, load, mixture};
 
 /// Rows of an arm that are looked at: κ of all pairs is held.
 const ROWS: usize = 250;

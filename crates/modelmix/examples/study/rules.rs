@@ -2,10 +2,10 @@
 
 use std::cell::OnceCell;
 
-use modelmix::confidence::{adaptive_width, pooled_variances};
-use modelmix::influence::Influences;
-use modelmix::random::Random;
-use modelmix::statistics::Statistics;
+use modelmix::Statistics;
+use modelmix::internals::confidence::{adaptive_width, pooled_variances};
+use modelmix::internals::influence::Influences;
+use modelmix::policy::Random;
 
 /// A rule to try: some pulls of every arm, then the arm whose change of the loss less a width is the smallest.
 #[derive(Clone)]

@@ -26,6 +26,7 @@ use crate::error::Result;
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 
+pub use crate::features::HalfRows;
 pub use cpu::Cpu;
 pub use dense::{Eigen, Factor, Matrix, negligible};
 pub use dispatch::Instructions;

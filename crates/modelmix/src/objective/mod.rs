@@ -9,8 +9,9 @@ use std::ops::{Add, Mul, Neg, Sub};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::kernel::{Bandwidth, KernelSpec};
+use crate::kernel::KernelSpec;
 
+pub use crate::kernel::{Bandwidth, Geometry, MEDIAN_ROWS, median_distance};
 pub use crate::metrics::NEIGHBOURS;
 pub use meaning::ScoreMeaning;
 

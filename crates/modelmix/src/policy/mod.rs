@@ -14,12 +14,13 @@ mod vanilla;
 
 use serde::{Deserialize, Serialize};
 
-use crate::confidence::{self, Sensitivity};
+use crate::confidence;
 use crate::error::Result;
 use crate::quadratic::Quadratic;
-use crate::random::Random;
 use crate::simplex::{Bounds, Solution, Solver};
 
+pub use crate::confidence::Sensitivity;
+pub use crate::random::Random;
 pub use adaptive::Adaptive;
 pub use cab::Cab;
 pub use evidence::Evidence;

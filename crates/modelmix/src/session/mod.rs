@@ -28,13 +28,14 @@ use serde::{Deserialize, Serialize};
 use crate::certainty::{Until, Verdict};
 use crate::error::{Error, Result};
 use crate::features::Features;
-use crate::loss::{Loss, Ranges, Scores};
+use crate::loss::{Loss, Ranges};
 use crate::policy::{AnyPolicy, Policy, PolicySpec};
 use crate::statistics::Statistics;
 use fold::{Given, Origin};
 use pulls::PendingPull;
 use state::State;
 
+pub use crate::loss::Scores;
 pub use event::{Answer, Asked, Decisions, Event, Known, KnownAs, SampleValues, Told};
 pub use feature_error::FeatureError;
 pub use journal::{Entry, Header, JournalReader, JournalWriter};

@@ -1,7 +1,7 @@
 //! Data that engines meet, and data that catch distances taken from norms, sums in single precision, and ties.
 
-use modelmix::kernel::Geometry;
-use modelmix::random::Random;
+use modelmix::objective::Geometry;
+use modelmix::policy::Random;
 use modelmix::{Features, Kernel};
 
 fn normal(random: &mut Random) -> f64 {

@@ -1,7 +1,7 @@
 //! Means, scatter matrices, projections, products and sums over subsets, all in double precision.
 
 use modelmix::compute::{Engine, Matrix, Reference, Subsets};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::{Features, Kernel};
 
 use super::check;

@@ -1,7 +1,7 @@
 //! Resident sets: rows that were appended, removed and read back are the rows that they are, to the last bit.
 
 use modelmix::compute::{Balls, Engine, Resident, Set, Storage};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::{Features, Kernel, Rows};
 
 use super::check;

@@ -1,7 +1,7 @@
 //! Sums and single values of kernels.
 
 use modelmix::compute::{Engine, PairSums, Reference, Set};
-use modelmix::kernel::Geometry;
+use modelmix::objective::Geometry;
 use modelmix::{Features, Kernel, Rows};
 
 use super::data::{ALL_DATA, Data, SHAPES, magnitude};

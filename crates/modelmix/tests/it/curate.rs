@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use modelmix::compute::Cpu;
 use modelmix::curate::{Proportions, curate_within};
-use modelmix::load;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
-use modelmix::{Curated, Curation, Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, curate};
+use modelmix::{Curated, Curation, Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, curate, load};
 
 fn data(file: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/fashion").join(file).to_str().unwrap().into()

@@ -1,13 +1,12 @@
 //! Results as JSON: every kind comes back as it was, under the name of its command.
 
-use modelmix::certainty::Gap;
 use modelmix::document::Document;
 use modelmix::metrics::ScoreSettings;
 use modelmix::mixture::{Bandwidths, Budget, Questions, solve_asking};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{
-    Curation, Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, Selection, Simulation, Until, curate,
+    Curation, Features, Gap, Inputs, Loss, Objective, RecordedArm, RecordedArms, Selection, Simulation, Until, curate,
     score, simulate, solve,
 };
 use serde_json::Value;

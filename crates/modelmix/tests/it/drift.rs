@@ -1,6 +1,6 @@
 //! Models that change: windows and half-lives against double loops, arms that are forgotten, and alarms against chance.
 
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::{Cap, Retention, Snapshot};
 use modelmix::{Features, Inputs, Loss, Objective, Session, SessionSettings, Statistics, Values};
 

@@ -3,9 +3,8 @@
 
 mod schedules;
 
-use modelmix::confidence::{Sensitivity, mixture_ucb_width, width};
-use modelmix::policy::{AnyPolicy, Evidence, Widths};
-use modelmix::random::Random;
+use modelmix::internals::confidence::{mixture_ucb_width, width};
+use modelmix::policy::{AnyPolicy, Evidence, Random, Sensitivity, Widths};
 use modelmix::{Inputs, Objective, Policy, PolicySpec};
 
 use crate::worlds::{CHI_SQUARE, Play, World, chi_square, mean, points_of};

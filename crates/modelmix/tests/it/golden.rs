@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use modelmix::kernel::{Bandwidth, KernelSpec, median_distance};
 use modelmix::load::{self, ArmSource};
 use modelmix::mixture::{TermForm, forms};
-use modelmix::{Features, Inputs, Kernel, Loss, Mixture, Objective, RecordedArms, solve};
+use modelmix::objective::{Bandwidth, median_distance};
+use modelmix::{Features, Inputs, Kernel, KernelSpec, Loss, Mixture, Objective, RecordedArms, solve};
 use serde_json::Value;
 
 /// One part in a million. Features are 32-bit and so are the distances of the default engine: about 1e-7 an entry.

@@ -1,7 +1,7 @@
 //! Intervals on weights against repeated draws of arms whose optimum is known.
 
 use modelmix::mixture::{Intervals, SolveSettings, solve_with};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
 
 /// Four places on a line; an arm visits each with its own probability. With a kernel that tells places apart and nothing

@@ -1,4 +1,4 @@
-//! The library's integration tests, one module a room of the house.
+//! The library's integration tests, one module per module of the library.
 
 // A test that cannot go on should stop there and say so.
 #![allow(clippy::unwrap_used)]
@@ -30,6 +30,7 @@ mod smooth;
 mod statistics;
 mod stopping;
 mod stream;
+mod surface;
 mod theory;
 mod worlds;
 mod worth;

@@ -7,7 +7,7 @@ mod laws;
 mod truth;
 
 use modelmix::Features;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 
 /// Relative to what is expected.
 fn relative(what: &str, found: f64, expected: f64, tolerance: f64) {

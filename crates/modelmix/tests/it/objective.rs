@@ -4,9 +4,8 @@ mod policies;
 mod ranges;
 mod refusals;
 
-use modelmix::kernel::{Bandwidth, KernelSpec};
-use modelmix::objective::{Measure, NEIGHBOURS, Term};
-use modelmix::{Error, Kernel, Objective};
+use modelmix::objective::{Bandwidth, Measure, NEIGHBOURS, Term};
+use modelmix::{Error, Kernel, KernelSpec, Objective};
 use proptest::prelude::*;
 
 fn gaussian(bandwidth: f64) -> Option<KernelSpec> {

@@ -3,7 +3,7 @@
 mod silence;
 mod ties;
 
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::{PolicySpec, Ranges, Session, SessionSettings, Values};
 
 use crate::worlds::{Play, World};

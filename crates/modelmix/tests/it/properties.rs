@@ -3,7 +3,7 @@
 
 use modelmix::compute::{Cpu, Reference};
 use modelmix::mixture::{solve_within, statistics};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{Features, Inputs, Loss, Mixture, Objective, RecordedArm, RecordedArms, solve};
 use proptest::prelude::*;
@@ -316,7 +316,7 @@ fn copies_of_an_arm_are_no_trouble_in_single_precision() {
     for (seed, text) in
         ["rke(bandwidth=1)", "rke(bandwidth=0.4)", "rke(kernel=kid)", "rke(kernel=cosine)"].iter().enumerate()
     {
-        let mut random = modelmix::random::Random::seeded(seed as u64);
+        let mut random = modelmix::policy::Random::seeded(seed as u64);
         for rows in [3, 20, 200] {
             let values: Vec<f32> = (0..rows * 16).map(|_| random.unit() as f32 * 2.0 - 0.7).collect();
             let features = Features::new(16, values).unwrap();

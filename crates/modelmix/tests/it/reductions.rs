@@ -1,7 +1,6 @@
 //! What is left of the algorithms in plain worlds: with κ = 0 the paper's are exactly UCB, with one arm nothing is chosen.
 
-use modelmix::policy::Evidence;
-use modelmix::random::Random;
+use modelmix::policy::{Evidence, Random};
 use modelmix::{Policy, PolicySpec, Ranges, Session, SessionSettings, Values};
 
 use crate::policies::specs;

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use modelmix::load;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::{Selection, Snapshot};
 use modelmix::{
-    Error, Features, Inputs, Loss, Objective, PolicySpec, RecordedArms, Session, SessionSettings, Simulation, simulate,
+    Error, Features, Inputs, Loss, Objective, PolicySpec, RecordedArms, Session, SessionSettings, Simulation, load,
+    simulate,
 };
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ mod snapshot;
 use std::collections::BTreeMap;
 
 use modelmix::compute::Reference;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::{
     Error, Features, Inputs, Loss, Objective, PolicySpec, Pull, Ranges, Result, Session, SessionSettings, Values,
 };

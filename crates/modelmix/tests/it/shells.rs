@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use modelmix::arms::by_arm;
 use modelmix::compute::{Cpu, Engine};
+use modelmix::internals::arms::by_arm;
 use modelmix::metrics::{Metric, Pool, Preset, ScoreDefinitions, ScoreSettings, Scorer, by_name, score_watched};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{Error, Features, Objective, RecordedArm, RecordedArms};
 

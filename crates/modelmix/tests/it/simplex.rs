@@ -2,7 +2,7 @@
 
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettingsBuilder, DefaultSolver, IPSolver, SupportedConeT};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds, Solution, Solver};
 use modelmix::{Error, Quadratic};
 

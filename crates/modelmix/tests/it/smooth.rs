@@ -6,11 +6,11 @@ mod brute;
 
 use brute::{entropy, frank_wolfe, frechet, grid};
 use modelmix::compute::{Cpu, Engine, Set};
+use modelmix::internals::spectral::Spectral;
 use modelmix::metrics::Moments;
 use modelmix::mixture::solve_within;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
-use modelmix::spectral::Spectral;
 use modelmix::{Features, Inputs, Kernel, Loss, Objective, RecordedArm, RecordedArms, solve};
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use modelmix::compute::{Cpu, Engine, Reference};
 use modelmix::mixture::statistics;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::{Error, Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, Statistics};
 use proptest::prelude::*;
 

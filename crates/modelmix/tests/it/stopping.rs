@@ -13,7 +13,7 @@ use modelmix::compute::{
 use modelmix::curate::{Curation, curate_within};
 use modelmix::influence::Influences;
 use modelmix::metrics::{Neighbourhoods, Pool, prdc};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::{Cap, Retention};
 use modelmix::simplex::{self, Bounds, Local, Prices, minimize_smooth};
 use modelmix::{

@@ -1,8 +1,8 @@
 //! Sessions without end: random features against theory, and streaming sessions against exact ones and double loops.
 
 use modelmix::compute::{Cpu, Engine, Reference};
-use modelmix::fourier::{GaussianFeatures, features_for};
-use modelmix::random::Random;
+use modelmix::internals::fourier::{GaussianFeatures, features_for};
+use modelmix::policy::Random;
 use modelmix::session::{Cap, Retention, Snapshot};
 use modelmix::{Features, Inputs, Loss, Objective, Rows, Session, SessionSettings};
 

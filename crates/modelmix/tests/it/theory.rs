@@ -1,9 +1,8 @@
 //! The paper's theorems in simulation, on arms whose K and f are known exactly. Each has a control that breaks the bound,
 //! so that a width that is wrong by a factor would be noticed.
 
-use modelmix::confidence::{self, Sensitivity};
-use modelmix::policy::WidthSpec;
-use modelmix::random::Random;
+use modelmix::internals::confidence;
+use modelmix::policy::{Random, Sensitivity, WidthSpec};
 use modelmix::{PolicySpec, Quadratic, Ranges, Session, SessionSettings, Values};
 
 /// Arms over a few outcomes: κ(x, y) = `kappa` where x = y, else 0; f by outcome.

@@ -1,8 +1,7 @@
 //! Worlds whose answers are known, and the paper's definitions evaluated on them once more: V-statistics by double loops,
 //! programs by trying every support. Nothing here asks the library for a number that a test then compares with it.
 
-use modelmix::policy::AnyPolicy;
-use modelmix::random::Random;
+use modelmix::policy::{AnyPolicy, Random};
 use modelmix::{Features, PolicySpec, Pull, Ranges, Session, SessionSettings, Values};
 
 use crate::simplex::{normal, solve_dense};

@@ -8,7 +8,7 @@ mod sensitivity;
 mod subsets;
 
 use modelmix::Quadratic;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 
 use super::simplex::normal;
 

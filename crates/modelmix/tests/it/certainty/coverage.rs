@@ -1,9 +1,9 @@
 //! Intervals and p-values of `solve`: how often they are right. Chances of a false alarm are below 0.5% a count; seeds are fixed.
 
-use modelmix::certainty::{Certainty, certainty};
 use modelmix::compute::Stop;
-use modelmix::influence::Influences;
-use modelmix::random::Random;
+use modelmix::internals::certainty::{Certainty, certainty};
+use modelmix::internals::influence::Influences;
+use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds};
 
 use super::Places;

@@ -3,8 +3,8 @@
 mod coverage;
 mod stops;
 
-use modelmix::influence::Influences;
-use modelmix::random::Random;
+use modelmix::internals::influence::Influences;
+use modelmix::policy::Random;
 use modelmix::{Quadratic, Statistics};
 
 use crate::worlds::Program;

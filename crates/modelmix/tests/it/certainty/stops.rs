@@ -1,6 +1,6 @@
 //! When sessions may stop: how often they are wrong, and that a snapshot and a simulation know of it.
 
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::{Snapshot, Values};
 use modelmix::{Certified, Error, Gap, Ranges, Session, SessionSettings, Until};
 
@@ -408,8 +408,8 @@ fn gaps_are_shares_or_losses() {
         let error = text.parse::<Gap>().unwrap_err().to_string();
         assert!(error.contains("such as 5%"), "{error}");
     }
-    assert_eq!(modelmix::certainty::parse_confidence("99%").unwrap(), 0.99);
-    assert!(modelmix::certainty::parse_confidence("95").is_err());
+    assert_eq!(modelmix::internals::certainty::parse_confidence("99%").unwrap(), 0.99);
+    assert!(modelmix::internals::certainty::parse_confidence("95").is_err());
     let settings = SessionSettings {
         until: Some(Until { confidence: 1.0, ..Until::new(Gap::Share(0.05)) }),
         ..SessionSettings::default()

@@ -1,8 +1,6 @@
 //! Which arms are kept and for how long: the sparse algorithm's C and C′, Successive Halving's phases, tracked shares.
 
-use modelmix::confidence::Sensitivity;
-use modelmix::policy::{AnyPolicy, Evidence, Sparse, Widths};
-use modelmix::random::Random;
+use modelmix::policy::{AnyPolicy, Evidence, Random, Sensitivity, Sparse, Widths};
 use modelmix::{Policy, PolicySpec, SessionSettings, Statistics};
 
 use super::Constants;

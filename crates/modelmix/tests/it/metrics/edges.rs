@@ -6,7 +6,7 @@ use modelmix::metrics::{
     Extrapolation, KidSettings, LARGEST_MATRIX, Moments, Neighbourhoods, Pool, Prdc, cmmd, fid, fid_estimate,
     fid_infinity, kid, kid_kernel, mmd, prdc, rke, vendi, vendi_estimate,
 };
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::{Features, Kernel, RecordedArm, RecordedArms, Result};
 
 use super::{cloud, relative};

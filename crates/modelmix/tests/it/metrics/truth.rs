@@ -6,7 +6,7 @@ use modelmix::metrics::{
     Estimate, Extrapolation, KidSettings, Neighbourhoods, NumPyRandom, Pool, fid, fid_estimate, fid_infinity, kid,
     kid_kernel, mmd, prdc, rke, vendi_estimate,
 };
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::{Features, Kernel};
 
 use super::{cloud, relative};

@@ -1,9 +1,9 @@
 //! Ranges of κ and f by hand, facts about kernels, and neighbourhoods small enough to count on fingers.
 
 use modelmix::compute::Reference;
-use modelmix::kernel::{Geometry, KernelSpec};
 use modelmix::mixture::solve;
-use modelmix::{Features, Inputs, Kernel, Objective, RecordedArm, RecordedArms};
+use modelmix::objective::Geometry;
+use modelmix::{Features, Inputs, Kernel, KernelSpec, Objective, RecordedArm, RecordedArms};
 use proptest::prelude::*;
 
 /// 0, 1, 3 and 7 on a line.

@@ -1,8 +1,8 @@
 //! What an objective refuses to be prepared with, and what a loss refuses to be evaluated on.
 
-use modelmix::kernel::{Bandwidth, KernelSpec};
 use modelmix::mixture::{self, solve};
-use modelmix::{Error, Features, Inputs, Kernel, Loss, Objective, RecordedArm, RecordedArms};
+use modelmix::objective::Bandwidth;
+use modelmix::{Error, Features, Inputs, Kernel, KernelSpec, Loss, Objective, RecordedArm, RecordedArms};
 
 fn objective(text: &str) -> Objective {
     text.parse().unwrap()

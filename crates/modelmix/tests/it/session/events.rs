@@ -2,7 +2,7 @@
 //! the last bit; on another processor the same choices; and a list that was tampered with is found out.
 
 use modelmix::compute::{Cpu, Instructions};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::{
     Answer, Cap, Event, Header, JournalReader, JournalWriter, KnownAs, Retention, Selection, Snapshot, Storage,
 };

@@ -1,6 +1,6 @@
 //! Known samples: what they count in and what not, against sums by double loops.
 
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::{Cap, KnownAs, Retention, Selection};
 use modelmix::{Error, Features, Gap, RecordedArm, RecordedArms, Session, SessionSettings, Until, solve};
 

@@ -2,8 +2,7 @@
 //! policies of one's own.
 
 use modelmix::compute::Reference;
-use modelmix::policy::{Choice, Evidence};
-use modelmix::random::Random;
+use modelmix::policy::{Choice, Evidence, Random};
 use modelmix::session::Storage;
 use modelmix::{Error, Features, Inputs, Objective, Policy, Ranges, Result, Session, SessionSettings, Values};
 

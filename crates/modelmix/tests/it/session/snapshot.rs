@@ -1,6 +1,6 @@
 //! Snapshots: the same session to the last bit after a restore, and nothing but an error from one that is damaged.
 
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::session::Snapshot;
 use modelmix::{Error, Features, Inputs, Objective, PolicySpec, Session, SessionSettings, Values};
 use serde_json::{Value, json};

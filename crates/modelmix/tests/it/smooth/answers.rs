@@ -5,7 +5,7 @@ use std::path::Path;
 use modelmix::compute::{Cpu, Engine, Reference};
 use modelmix::metrics::{Pool, fid, vendi};
 use modelmix::mixture::{forms, solve_within, statistics};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{
     Error, Features, Inputs, Kernel, KernelSpec, Loss, Objective, PolicySpec, RecordedArms, Session, SessionSettings,

@@ -1,7 +1,7 @@
 //! Questions asked of recorded arms: the answers' losses and scores are those of separate solves.
 
 use modelmix::mixture::{Allowance, Budget, Mixture, Questions, solve_asking, solve_within};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, Result};
 

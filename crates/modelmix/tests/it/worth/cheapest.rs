@@ -3,7 +3,7 @@
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettingsBuilder, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
 use modelmix::compute::Stop;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds, Prices};
 use modelmix::{Error, Quadratic};
 

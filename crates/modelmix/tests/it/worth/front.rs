@@ -1,7 +1,7 @@
 //! One objective against another: every point is the best for its λ, nothing between is missed, and the ends are the optima.
 
 use modelmix::mixture::{Questions, traded};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds, Waypoint};
 use modelmix::{Inputs, Objective, Quadratic};
 

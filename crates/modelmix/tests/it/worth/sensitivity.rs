@@ -1,7 +1,7 @@
 //! Other bandwidths: each answer is that of a separate solve, and the sentence says what the numbers do.
 
 use modelmix::mixture::{Bandwidths, Questions, SensitivityDocument, solve_asking};
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
 

@@ -2,7 +2,7 @@
 
 use modelmix::Quadratic;
 use modelmix::compute::Stop;
-use modelmix::random::Random;
+use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds};
 
 use super::{FAMILIES, fashion, problem};

@@ -1,0 +1,165 @@
+//! The public API, name by name: a change of the surface is a change of this listing. It compiles only if every name is public,
+//! and the test fails if a public module declares a name that is not listed.
+
+use std::collections::BTreeSet;
+
+macro_rules! surface {
+    ($($($segment:ident)::+ { $($name:ident,)+ })+) => {
+        $(
+            #[allow(unused_imports, reason = "importing a name shows that it is public")]
+            const _: () = {
+                use $($segment)::+::{$($name),+};
+            };
+        )+
+        /// The names of each public module, by its path.
+        const LISTING: &[(&str, &[&str])] = &[$((concat!($(stringify!($segment), "::"),+), &[$(stringify!($name)),+])),+];
+    };
+}
+
+surface! {
+    modelmix {
+        Certified, Curated, Curation, Error, Event, Experiment, Features, Gap, Input, Inputs, Kernel, KernelSpec,
+        Loss, Mixture, Objective, Policy, PolicySpec, Pull, Quadratic, Ranges, RecordedArm, RecordedArms, Result,
+        Retention, Rows, Scores, Selection, Session, SessionSettings, Simulation, SimulationReport, Statistics, Until,
+        Values, Verdict,
+        VERSION,
+        compute, curate, document, experiment, load, metrics, mixture, objective, policy, score, session, simplex,
+        simulate, simulate_watched, solve,
+    }
+    modelmix::compute {
+        Accuracy, Backend, Balls, Cpu, Double, Eigen, Engine, Factor, HalfRows, HostRows, HostSet, Instructions,
+        Matrix, Neighbour, Overlaps, PairSums, Reference, Resident, Run, Set, SingleRows, Stop, Storage, Subsets,
+        available_threads, negligible,
+    }
+    modelmix::curate {
+        Curated, CuratedArm, CuratedMixture, CuratedRow, CuratedSet, Curation, Proportions, RandomDraws, Tried,
+        NOTE,
+        curate, curate_within,
+    }
+    modelmix::document {
+        Document,
+    }
+    modelmix::experiment {
+        Check, Experiment, Measured, Outcome, Percent, Plan, Quantity, Requirement, Stage, Subject,
+        check_names,
+    }
+    modelmix::load {
+        ArmSource, Encoded, Pictures,
+        arms, arrays, chosen_pictures, features, is_there, picture_names, pictures, text, texts,
+    }
+    modelmix::metrics {
+        ErrorBy, Estimate, Extrapolation, FidReference, Frechet, KidSettings, Metric, Mmd, Moments, Neighbourhoods,
+        NumPyRandom, Part, Pool, Prdc, Preset, ReferenceBalls, Rke, ScoreDefinitions, ScoreSettings, ScoreTable,
+        ScoredArm, ScoredMixture, Scorer, Scores, VendiDefinition,
+        CMMD_BANDWIDTH, LARGEST_MATRIX, NEIGHBOURS,
+        by_name, cmmd, fid, fid_estimate, fid_infinity, kid, kid_kernel, mmd, more_is_better, prdc, rke, score,
+        score_watched, vendi, vendi_estimate,
+    }
+    modelmix::mixture {
+        Allowance, Bandwidths, Budget, CheapestDocument, FrontDocument, FrontPoint, Headline, Intervals, Mixture,
+        MixtureArm, MixtureScore, Questions, SensitivityDocument, SensitivityPoint, SingleArm, SolveSettings,
+        SubsetDocument, TermForm, TermValue, Worth,
+        forms, pairs, solve, solve_asking, solve_with, solve_within, statistics, traded,
+    }
+    modelmix::objective {
+        Bandwidth, Geometry, Measure, Objective, ScoreMeaning, Term,
+        MEDIAN_ROWS, MOST_ORDER, NEIGHBOURS,
+        median_distance,
+    }
+    modelmix::policy {
+        Adaptive, AnyPolicy, Cab, Choice, Evidence, Fixed, Greedy, Halving, Ogd, Policy, PolicySpec, Random,
+        Sensitivity, Sparse, Vanilla, WidthSpec, Widths,
+    }
+    modelmix::session {
+        Answer, Asked, Cap, Decisions, Entry, Event, FeatureError, Header, JournalReader, JournalWriter, Known,
+        KnownAs, Looked, Pull, Retention, SampleValues, Scores, Selection, Session, SessionArm, SessionReport,
+        SessionSettings, Snapshot, Storage, SuboptimalityBounds, Told, Values,
+        SELECTION_NOTE,
+    }
+    modelmix::simplex {
+        Bargain, Bounds, Local, Prices, Solution, Solver, Subset, Waypoint,
+        cheapest, eliminate, minimize, minimize_smooth, path, subsets,
+    }
+    modelmix::simulate {
+        KeptReport, Optimum, PolicyReport, Reached, SimulatedFeatures, SimulatedSingle, Simulation, SimulationReport,
+        Spread, Stopped,
+        simulate, simulate_watched,
+    }
+}
+
+/// The source of each public module, which declares the names that others can use.
+const SOURCES: &[(&str, &str)] = &[
+    ("modelmix", include_str!("../../src/lib.rs")),
+    ("modelmix::compute", include_str!("../../src/compute/mod.rs")),
+    ("modelmix::curate", include_str!("../../src/curate/mod.rs")),
+    ("modelmix::document", include_str!("../../src/document.rs")),
+    ("modelmix::experiment", include_str!("../../src/experiment/mod.rs")),
+    ("modelmix::load", include_str!("../../src/load/mod.rs")),
+    ("modelmix::metrics", include_str!("../../src/metrics/mod.rs")),
+    ("modelmix::mixture", include_str!("../../src/mixture/mod.rs")),
+    ("modelmix::objective", include_str!("../../src/objective/mod.rs")),
+    ("modelmix::policy", include_str!("../../src/policy/mod.rs")),
+    ("modelmix::session", include_str!("../../src/session/mod.rs")),
+    ("modelmix::simplex", include_str!("../../src/simplex/mod.rs")),
+    ("modelmix::simulate", include_str!("../../src/simulate/mod.rs")),
+];
+
+/// The names that a source file makes public: `pub` items that are not indented, but for those that documentation hides.
+fn declared(source: &str) -> BTreeSet<&str> {
+    let mut names = BTreeSet::new();
+    let mut start = 0;
+    for line in source.split_inclusive('\n') {
+        let item = &source[start..];
+        let is_hidden = source[..start].ends_with("#[doc(hidden)]\n");
+        start += line.len();
+        let Some(item) = item.strip_prefix("pub ").filter(|_| !is_hidden) else { continue };
+        let (keyword, rest) = item.split_once(' ').unwrap();
+        match keyword {
+            "use" => {
+                let paths = rest.split(';').next().unwrap();
+                let paths = paths.split_once('{').map_or(paths, |(_, group)| group.trim_end_matches('}'));
+                assert!(!paths.contains('{'), "a nested `pub use` cannot be read here: {paths}");
+                for path in paths.split(',').map(str::trim).filter(|path| !path.is_empty()) {
+                    let name = path.rsplit("::").next().unwrap();
+                    names.insert(name.rsplit(" as ").next().unwrap());
+                }
+            }
+            "mod" | "fn" | "struct" | "enum" | "trait" | "const" | "type" | "static" => {
+                names.insert(rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap());
+            }
+            other => panic!("`pub {other}` cannot be read here"),
+        }
+    }
+    names
+}
+
+#[test]
+fn every_public_name_is_listed() {
+    let modules: BTreeSet<&str> =
+        SOURCES[0].1.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    let sources: BTreeSet<&str> = SOURCES[1..].iter().map(|(path, _)| path.trim_start_matches("modelmix::")).collect();
+    assert_eq!(modules, sources, "the public modules of lib.rs, and those whose sources are compared here");
+    assert_eq!(LISTING.len(), SOURCES.len());
+    for (path, source) in SOURCES {
+        let listed = LISTING.iter().find(|(listed, _)| listed.trim_end_matches("::") == *path);
+        let listed: BTreeSet<&str> =
+            listed.unwrap_or_else(|| panic!("{path} is not listed")).1.iter().copied().collect();
+        let declared = declared(source);
+        let missing: Vec<_> = declared.difference(&listed).collect();
+        let gone: Vec<_> = listed.difference(&declared).collect();
+        assert!(
+            missing.is_empty() && gone.is_empty(),
+            "{path}: not listed: {missing:?}; listed and not declared: {gone:?}"
+        );
+    }
+}
+
+/// The reader of declarations sees each way to make a name public.
+#[test]
+fn declarations_are_read() {
+    let source = "mod a;\npub mod b;\npub(crate) use a::X;\npub use a::{Y, Z as W,\n    V};\npub use b::U;\npub use c::*;\n\
+        pub fn f<T>() {\n    pub fn inner() {}\n}\npub struct S<'a> {\n    pub field: &'a str,\n}\npub const N: usize = 1;\n\
+        #[doc(hidden)]\npub mod internals {\n    pub use a::I;\n}\n";
+    let expected = ["*", "N", "S", "U", "V", "W", "Y", "b", "f"];
+    assert_eq!(declared(source).into_iter().collect::<Vec<_>>(), expected);
+}
