@@ -210,7 +210,7 @@ fn a_kernel_that_sees_nothing_is_not_certain() {
         let pull = session.ask().unwrap();
         session.tell_values(pull.id, &[Values { kappa: &vec![0.0; told], own: 1.0, linear: 0.0 }]).unwrap();
     }
-    assert!(!session.is_done() && session.report().unwrap().bound_on_weights.is_none());
+    assert!(!session.is_done() && session.bounds().unwrap().weights.is_none());
 }
 
 /// With many arms the bound is the plain one; it is no less than what a session is stopped by.
@@ -227,7 +227,7 @@ fn many_arms_have_bounds_too() {
         session.tell_values(pull.id, &[Values { kappa: &zeros, own: 0.0, linear }]).unwrap();
         assert!(zeros.len() < 20_000);
     }
-    let report = session.report().unwrap();
+    let report = session.report_with_bounds().unwrap();
     let mixture = report.verdict.unwrap().mixture;
     let truly: f64 = mixture.iter().enumerate().map(|(arm, weight)| 0.02 * arm as f64 * weight).sum();
     assert!(report.bound_on_weights.unwrap() <= 0.4 && truly <= 0.4);
@@ -261,7 +261,7 @@ fn bounds_hold() {
         (0..150).for_each(|_| {
             play.round();
         });
-        let report = play.session.report().unwrap();
+        let report = play.session.report_with_bounds().unwrap();
         let of_weights = truth.value(&report.weights()) - least;
         let of_shares = truth.value(&report.arms.iter().map(|arm| arm.share).collect::<Vec<_>>()) - least;
         let bound = report.bound_on_weights.unwrap();
@@ -283,7 +283,7 @@ fn arms_that_nothing_wants_are_asked_too() {
     let mut sure = Play::new(&world, Some(Until::new(Gap::Loss(1e-4))), 3);
     for _ in 0..29 {
         assert_eq!(plain.round(), sure.round(), "the policy's first choices are its own");
-        assert_eq!(sure.session.report().unwrap().bound_on_weights, None);
+        assert_eq!(sure.session.bounds().unwrap().weights, None);
     }
     for _ in 0..60 {
         plain.round();
@@ -291,7 +291,7 @@ fn arms_that_nothing_wants_are_asked_too() {
     }
     assert!(plain.session.statistics().counts()[1] < 10);
     assert!(sure.session.statistics().counts().iter().all(|&count| count >= 10));
-    assert!(sure.session.report().unwrap().bound_on_weights.is_some());
+    assert!(sure.session.bounds().unwrap().weights.is_some());
 }
 
 /// A session that is restored stops when it would have, and one that is done stays so.
