@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use modelmix::certainty::certainty;
 use modelmix::compute::{
     Accuracy, Backend, Balls, Cpu, Double, Engine, Factor, Matrix, Neighbour, Overlaps, PairSums, Reference, Resident,
     Run, Set, Stop, Storage, Subsets,
 };
 use modelmix::curate::{Curation, curate_within};
-use modelmix::influence::Influences;
+use modelmix::internals::certainty::certainty;
+use modelmix::internals::influence::Influences;
 use modelmix::metrics::{Neighbourhoods, Pool, prdc};
 use modelmix::policy::Random;
 use modelmix::session::{Cap, Retention};
