@@ -30,7 +30,7 @@ def solve_document() -> dict[str, Any]:
     kernel = {"name": "gaussian", "bandwidth": 20.0}
     return {
         "command": "solve",
-        "version": "0.1.0",
+        "version": "0.2.0",
         "objective": "kid(bandwidth=20)",
         "kernel": kernel,
         "kernels": [kernel],
@@ -58,7 +58,7 @@ SENTENCE = "Mix flux 62%, sdxl 37%: KID ×100 0.500 instead of 2.50 with the bes
 def score_document() -> dict[str, Any]:
     return {
         "command": "score",
-        "version": "0.1.0",
+        "version": "0.2.0",
         "arms": [
             {
                 "name": "flux",
@@ -96,7 +96,7 @@ def simulate_document() -> dict[str, Any]:
 
     return {
         "command": "simulate",
-        "version": "0.1.0",
+        "version": "0.2.0",
         "objective": "rke(bandwidth=30)",
         "kernel": {"name": "gaussian", "bandwidth": 30.0},
         "score": {"name": "RKE", "more_is_better": True},
@@ -219,7 +219,7 @@ def curate_document() -> dict[str, Any]:
     arms = [("flux", 0.625, 3), ("sdxl", 0.375, 1), ("pixart", 0.0, 0)]
     return {
         "command": "curate",
-        "version": "0.1.0",
+        "version": "0.2.0",
         "objective": "rke(bandwidth=30)",
         "kernels": [{"name": "gaussian", "bandwidth": 30.0}],
         "score": {"name": "RKE", "more_is_better": True},

@@ -192,7 +192,7 @@ fn made() -> &'static Path {
         write("metric.toml", b"metrics = ['rke', 'rkee']\n");
         write("twice.toml", b"no_replacement = true\nno-replacement = true\n");
         write("other.json", b"{\"hello\": 1}");
-        write("unfinished.json", b"{\"command\": \"solve\", \"version\": \"0.1.0\"}");
+        write("unfinished.json", b"{\"command\": \"solve\", \"version\": \"0.2.0\"}");
         folder
     })
     .path()

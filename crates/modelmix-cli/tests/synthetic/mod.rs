@@ -76,7 +76,7 @@ pub(crate) fn curate(names: &[String]) -> Curated {
         arms.iter().flat_map(|arm| (0..arm.chosen).map(|row| CuratedRow { arm: arm.name.clone(), row: 37 * row }));
     let tried = |proportions, loss| Tried { proportions, before: 0.0019, loss, exchanges: 31, settled: true };
     Curated {
-        version: "0.1.0".into(),
+        version: "0.2.0".into(),
         objective: "kid".into(),
         kernels: vec![Kernel::Gaussian { bandwidth: 20.0 }],
         score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
@@ -120,7 +120,7 @@ pub(crate) fn solve(names: &[String]) -> Mixture {
         .collect::<Vec<_>>()
         .concat();
     Mixture {
-        version: "0.1.0".into(),
+        version: "0.2.0".into(),
         objective: "kid".into(),
         kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
         kernels: vec![Kernel::Gaussian { bandwidth: 20.0 }],
@@ -247,7 +247,7 @@ pub(crate) fn score(names: &[String]) -> Scores {
         neighbours: Some(5),
         closed_balls: Some(false),
     };
-    Scores { version: "0.1.0".into(), arms: arms.collect(), mixture: Some(mixture), settings }
+    Scores { version: "0.2.0".into(), arms: arms.collect(), mixture: Some(mixture), settings }
 }
 
 pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulationReport {
@@ -282,7 +282,7 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulationReport 
         }
     };
     SimulationReport {
-        version: "0.1.0".into(),
+        version: "0.2.0".into(),
         objective: "kid".into(),
         kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
         score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
