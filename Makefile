@@ -56,7 +56,7 @@ $(WHEEL): target/python/ready Cargo.toml Cargo.lock tools/build_wheel.py $(shell
 
 # What would be published: every crate is packed, unpacked and compiled on its own. (`make python` does the same for Python.)
 package:
-	cargo publish --workspace --dry-run --allow-dirty --quiet
+	CARGO_PROFILE_DEV_DEBUG=none cargo publish --workspace --dry-run --allow-dirty --quiet
 
 target/python/ready: python/tests/requirements.txt python/pyproject.toml
 	rm -rf target/python

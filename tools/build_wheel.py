@@ -53,7 +53,7 @@ def main() -> None:
     for stale in (folder, WHEELS):
         shutil.rmtree(stale, ignore_errors=True)
     maturin = [sys.executable, "-m", "maturin"]
-    subprocess.run([*maturin, "sdist", "-q", "-m", ROOT / "python" / "Cargo.toml", "-o", folder], check=True)
+    subprocess.run([*maturin, "sdist", "-m", ROOT / "python" / "Cargo.toml", "-o", folder], check=True)
     (archive,) = folder.glob("modelmix-*.tar.gz")
     source = unpack(archive)
     environment = os.environ | {
