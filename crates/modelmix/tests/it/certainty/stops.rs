@@ -18,7 +18,7 @@ struct Play<'a> {
 impl<'a> Play<'a> {
     fn new(world: &'a Places, until: Option<Until>, seed: u64) -> Self {
         let names = (0..world.len()).map(|arm| format!("arm {arm}"));
-        let settings = SessionSettings { seed, until, ..SessionSettings::default() };
+        let settings = SessionSettings::default().seed(seed).until(until);
         let session = Session::on_values(names, None, &settings).unwrap();
         Self { world, session, told: Vec::new(), random: Random::stream(seed, 1) }
     }
@@ -117,7 +117,7 @@ fn bernoulli(chances: &[f64], settings: &SessionSettings, ranges: Option<Ranges>
     let best = chances.iter().copied().fold(0.0, f64::max);
     let (mut stopped, mut wrong) = (0, 0);
     for seed in 0..count {
-        let settings = SessionSettings { seed, until: Some(Until::new(Gap::Loss(0.05))), ..settings.clone() };
+        let settings = settings.clone().seed(seed).until(Until::new(Gap::Loss(0.05)));
         let mut session = Session::on_values(names.clone(), ranges, &settings).unwrap();
         let mut random = Random::stream(seed, 1);
         let zeros = vec![0.0; 3000];
@@ -147,8 +147,8 @@ fn bernoulli(chances: &[f64], settings: &SessionSettings, ranges: Option<Ranges>
 fn rare_values_are_reckoned_with() {
     let ranges = Some(Ranges { kappa: (0.0, 0.0), linear: (-1.0, 0.0) });
     let usual = SessionSettings::default();
-    let uniform = SessionSettings { policy: "uniform".parse().unwrap(), ..usual.clone() };
-    let batches = SessionSettings { batch: 4, ..usual.clone() };
+    let uniform = usual.clone().policy("uniform".parse().unwrap());
+    let batches = usual.clone().batch(4);
     for (chances, settings) in [
         (&[0.1, 0.2][..], &usual),
         (&[0.02, 0.1], &usual),
@@ -185,16 +185,12 @@ fn rare_values_are_reckoned_with_if_their_range_is_not_known() {
 #[test]
 fn bounds_hold_for_the_luckiest_of_many_arms() {
     let (arms, samples, repeats) = (20, 20, 400);
-    let settings = SessionSettings { policy: "uniform".parse().unwrap(), ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy("uniform".parse().unwrap());
     let zeros = vec![0.0; arms * samples];
     let (mut missed, mut missed_by_one) = (0, 0);
     for seed in 0..repeats {
-        let mut session = Session::on_values(
-            (0..arms).map(|arm| arm.to_string()),
-            None,
-            &SessionSettings { seed, ..settings.clone() },
-        )
-        .unwrap();
+        let mut session =
+            Session::on_values((0..arms).map(|arm| arm.to_string()), None, &settings.clone().seed(seed)).unwrap();
         let mut random = Random::stream(seed, 1);
         let mut told: Vec<Vec<f64>> = vec![Vec::new(); arms];
         for held in 0..arms * samples {
@@ -229,7 +225,7 @@ fn bounds_hold_for_the_luckiest_of_many_arms() {
 /// Beyond the first ten of an arm every other pull is the policy's, in batches too.
 #[test]
 fn batches_leave_the_policy_half_of_the_pulls() {
-    let settings = SessionSettings { batch: 2, until: Some(Until::new(Gap::Loss(1e-6))), ..SessionSettings::default() };
+    let settings = SessionSettings::default().batch(2).until(Until::new(Gap::Loss(1e-6)));
     let mut session = Session::on_values(["good", "bad", "worse"], None, &settings).unwrap();
     let mut random = Random::seeded(5);
     for _ in 0..500 {
@@ -250,16 +246,14 @@ fn batches_leave_the_policy_half_of_the_pulls() {
 #[test]
 fn a_single_arm_is_enough_and_arms_that_are_dropped_are_not() {
     let until = Some(Until::new(Gap::Share(0.05)));
-    let mut session =
-        Session::on_values(["only"], None, &SessionSettings { until, ..SessionSettings::default() }).unwrap();
+    let mut session = Session::on_values(["only"], None, &SessionSettings::default().until(until)).unwrap();
     for told in 0..20 {
         assert!(!session.is_done());
         let pull = session.ask().unwrap();
         session.tell_values(pull.id, &[Values { kappa: &vec![0.1; told], own: 1.0, linear: 0.0 }]).unwrap();
     }
     assert!(session.is_done());
-    let settings =
-        SessionSettings { policy: "halving".parse().unwrap(), rounds: Some(100), until, ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy("halving".parse().unwrap()).rounds(100).until(until);
     let error = Session::on_values(["a", "b"], None, &settings).unwrap_err().to_string();
     assert!(error.contains("until") && error.contains("halving") && error.contains("dropped"), "{error}");
 }
@@ -268,8 +262,7 @@ fn a_single_arm_is_enough_and_arms_that_are_dropped_are_not() {
 #[test]
 fn a_kernel_that_sees_nothing_is_not_certain() {
     let until = Some(Until::new(Gap::Loss(1e-6)));
-    let mut session =
-        Session::on_values(["a", "b"], None, &SessionSettings { until, ..SessionSettings::default() }).unwrap();
+    let mut session = Session::on_values(["a", "b"], None, &SessionSettings::default().until(until)).unwrap();
     for told in 0..200 {
         let pull = session.ask().unwrap();
         session.tell_values(pull.id, &[Values { kappa: &vec![0.0; told], own: 1.0, linear: 0.0 }]).unwrap();
@@ -281,7 +274,7 @@ fn a_kernel_that_sees_nothing_is_not_certain() {
 #[test]
 fn many_arms_have_bounds_too() {
     let arms = 80;
-    let settings = SessionSettings { until: Some(Until::new(Gap::Loss(0.4))), ..SessionSettings::default() };
+    let settings = SessionSettings::default().until(Until::new(Gap::Loss(0.4)));
     let mut session = Session::on_values((0..arms).map(|arm| arm.to_string()), None, &settings).unwrap();
     let mut random = Random::seeded(1);
     while !session.is_done() {
@@ -303,7 +296,7 @@ fn many_arms_have_bounds_too() {
 fn stops_table() {
     for of in [Certified::Weights, Certified::Shares] {
         for (number, world) in problems().iter().enumerate() {
-            let tally = sessions(world, Until { of, ..Until::new(Gap::Share(0.1)) }, 1000, 4000);
+            let tally = sessions(world, Until::new(Gap::Share(0.1)).of(of), 1000, 4000);
             let median = tally.rounds.get(tally.rounds.len() / 2);
             println!(
                 "{of}, problem {number}: {} of {} stop, {} wrong, median {median:?}; {} wrong at the first look",
@@ -403,9 +396,6 @@ fn gaps_are_shares_or_losses() {
     }
     assert_eq!(modelmix::internals::certainty::parse_confidence("99%").unwrap(), 0.99);
     assert!(modelmix::internals::certainty::parse_confidence("95").is_err());
-    let settings = SessionSettings {
-        until: Some(Until { confidence: 1.0, ..Until::new(Gap::Share(0.05)) }),
-        ..SessionSettings::default()
-    };
+    let settings = SessionSettings::default().until(Until::new(Gap::Share(0.05)).confidence(1.0));
     assert!(Session::on_values(["a", "b"], None, &settings).is_err());
 }
