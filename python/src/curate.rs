@@ -46,14 +46,12 @@ pub(crate) fn curate<'py>(
     let caps = by_arm("cap", &names, settings.cap, Some(1.0)).map_err(raised)?;
     let bounds = Bounds::by_arm(&names, floors, caps).map_err(raised)?;
     let prepared = problem.prepared(&names, Use::Call)?;
-    let curation = Curation {
-        count: settings.count,
-        proportions: settings.proportions.parse().map_err(raised)?,
-        seed: prepared.seed,
-        sweeps: settings.sweeps,
-        pool: settings.pool,
-        ..Curation::default()
-    };
+    let curation = Curation::default()
+        .count(settings.count)
+        .proportions(settings.proportions.parse().map_err(raised)?)
+        .seed(prepared.seed)
+        .sweeps(settings.sweeps)
+        .pool(settings.pool);
     if let Some(started) = started {
         started.call1((curation.steps(),))?;
     }

@@ -53,7 +53,7 @@ impl Stop {
             (None, Some(loss)) => Gap::Loss(loss),
             _ => return Err(refused("until", "incomplete", "either a share of the gain or a loss")),
         };
-        Ok(Until { gap, confidence: self.confidence, of: self.of.parse().map_err(raised)? })
+        Ok(Until::new(gap).confidence(self.confidence).of(self.of.parse().map_err(raised)?))
     }
 }
 
@@ -84,7 +84,16 @@ impl Settings {
         let retention = retention(self.retention.as_deref())?;
         let select = self.select.parse().map_err(raised)?;
         let Self { seed, batch, rounds, alarm, .. } = *self;
-        Ok(SessionSettings { policy, seed, batch, rounds, storage, select, until, retention, alarm })
+        Ok(SessionSettings::default()
+            .policy(policy)
+            .seed(seed)
+            .batch(batch)
+            .rounds(rounds)
+            .storage(storage)
+            .select(select)
+            .until(until)
+            .retention(retention)
+            .alarm(alarm))
     }
 }
 

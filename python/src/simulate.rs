@@ -51,22 +51,21 @@ pub(crate) fn simulate<'py>(
         }
         None => usual.policies,
     };
-    let simulation = Simulation {
-        policies,
-        rounds: settings.rounds.unwrap_or(usual.rounds),
-        seeds: settings.seeds.unwrap_or(usual.seeds),
-        seed: prepared.seed,
-        replacement: settings.replacement,
-        batch: settings.batch.unwrap_or(usual.batch),
-        in_flight: settings.in_flight.unwrap_or(usual.in_flight),
-        select: settings.select.parse().map_err(raised)?,
-        checkpoints: settings.checkpoints.unwrap_or(usual.checkpoints),
-        threads: prepared.threads,
-        memory: settings.memory.unwrap_or(usual.memory),
-        until: settings.until.as_ref().map(Stop::read).transpose()?,
-        retention: retention(settings.retention.as_deref())?,
-        known: settings.known,
-    };
+    let simulation = Simulation::default()
+        .policies(policies)
+        .rounds(settings.rounds.unwrap_or(usual.rounds))
+        .seeds(settings.seeds.unwrap_or(usual.seeds))
+        .seed(prepared.seed)
+        .replacement(settings.replacement)
+        .batch(settings.batch.unwrap_or(usual.batch))
+        .in_flight(settings.in_flight.unwrap_or(usual.in_flight))
+        .select(settings.select.parse().map_err(raised)?)
+        .checkpoints(settings.checkpoints.unwrap_or(usual.checkpoints))
+        .threads(prepared.threads)
+        .memory(settings.memory.unwrap_or(usual.memory))
+        .until(settings.until.as_ref().map(Stop::read).transpose()?)
+        .retention(retention(settings.retention.as_deref())?)
+        .known(settings.known);
     if let Some(started) = started {
         started.call1((simulation.policies.len().saturating_mul(simulation.seeds),))?;
     }

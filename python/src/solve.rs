@@ -43,7 +43,11 @@ impl Questions {
             (None, None) => None,
         };
         let without_intervals = !self.intervals;
-        Ok(mixture::Questions { subsets: self.subsets, budget, front: None, bandwidths, without_intervals })
+        Ok(mixture::Questions::default()
+            .subsets(self.subsets)
+            .budget(budget)
+            .bandwidths(bandwidths)
+            .without_intervals(without_intervals))
     }
 }
 

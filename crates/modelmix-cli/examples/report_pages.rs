@@ -112,11 +112,11 @@ fn fashion(name: &str, objective: &str, rounds: usize, note: &str, images: Optio
         Metric::Density,
         Metric::Coverage,
     ];
-    let settings = ScoreSettings { metrics, ..ScoreSettings::default() };
+    let settings = ScoreSettings::default().metrics(metrics);
     let score = score(&arms, Some(&reference), &settings, Some(&best.weights()))?;
 
     let policies = POLICIES.into_iter().map(str::parse).collect::<modelmix::Result<_>>()?;
-    let simulation = Simulation { policies, rounds, seeds: 5, ..Simulation::default() };
+    let simulation = Simulation::default().policies(policies).rounds(rounds).seeds(5);
     let report = simulate(&arms, &loss, &simulation)?;
     Ok(Section {
         name: name.into(),

@@ -113,7 +113,7 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
         ["session", name, policy, rounds, storage] => {
             let arms = set(name)?;
             let storage = if *storage == "half" { Storage::Half } else { Storage::Single };
-            let settings = SessionSettings { policy: policy.parse()?, storage, ..SessionSettings::default() };
+            let settings = SessionSettings::default().policy(policy.parse()?).storage(storage);
             let loss = Objective::rke().with_bandwidth(28.0).prepare(Inputs::new().engine(Cpu::with_threads(1)))?;
             let mut session = Session::new(arms.names(), loss, &settings)?;
             let mut next = vec![0; arms.len()];
@@ -134,13 +134,8 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
             let arms = set(name)?;
             let threads: usize = threads.parse()?;
             let policies = policies.split(';').map(str::parse).collect::<modelmix::Result<_>>()?;
-            let simulation = Simulation {
-                policies,
-                rounds: rounds.parse()?,
-                seeds: seeds.parse()?,
-                threads: Some(threads),
-                ..Simulation::default()
-            };
+            let simulation =
+                Simulation::default().policies(policies).rounds(rounds.parse()?).seeds(seeds.parse()?).threads(threads);
             let loss =
                 Objective::rke().with_bandwidth(28.0).prepare(Inputs::new().engine(Cpu::with_threads(threads)))?;
             // The true K of all recorded samples is what a simulation is judged by, not a part of its rounds.

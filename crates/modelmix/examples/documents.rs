@@ -101,26 +101,23 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
             Document::Score(score(case, &arms, reference.as_deref(), &weights)?)
         }
         "simulate" => {
-            let simulation = Simulation {
-                policies: case.policies.iter().map(|text| text.parse()).collect::<modelmix::Result<_>>()?,
-                rounds: case.rounds.ok_or("a simulation has rounds")?,
-                seeds: case.seeds.ok_or("a simulation has seeds")?,
-                seed: case.seed,
-                until: case.until.map(Until::new),
-                select: case.select,
-                ..Simulation::default()
-            };
+            let simulation = Simulation::default()
+                .policies(case.policies.iter().map(|text| text.parse()).collect::<modelmix::Result<_>>()?)
+                .rounds(case.rounds.ok_or("a simulation has rounds")?)
+                .seeds(case.seeds.ok_or("a simulation has seeds")?)
+                .seed(case.seed)
+                .until(case.until.map(Until::new))
+                .select(case.select);
             Document::Simulate(simulate(&arms, &loss, &simulation)?)
         }
         "curate" => {
             let usual = Curation::default();
-            let settings = Curation {
-                count: case.count.ok_or("a curated set has a count")?,
-                proportions: case.proportions.as_deref().unwrap_or("best").parse()?,
-                pool: case.pool.unwrap_or(usual.pool),
-                seed: case.seed,
-                ..usual
-            };
+            let settings = usual
+                .clone()
+                .count(case.count.ok_or("a curated set has a count")?)
+                .proportions(case.proportions.as_deref().unwrap_or("best").parse()?)
+                .pool(case.pool.unwrap_or(usual.pool))
+                .seed(case.seed);
             Document::Curate(curate_within(&arms, &loss, &bounds(case, &names)?, &settings, &|| {})?)
         }
         _ => return session(case, &arms, loss),
@@ -130,7 +127,7 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
 
 /// What is asked beside the best mixture.
 fn questions(case: &Case, names: &[String], inputs: Inputs<'_>) -> Result<Questions, Box<dyn Error>> {
-    let mut questions = Questions { subsets: case.subsets, ..Questions::default() };
+    let mut questions = Questions::default().subsets(case.subsets);
     if let Some(text) = &case.front {
         let second = traded(Objective::parse(text)?);
         let second = case.bandwidth.map_or(second.clone(), |bandwidth| second.with_bandwidth(bandwidth));
@@ -158,7 +155,7 @@ fn score(
     weights: &[f64],
 ) -> Result<modelmix::Scores, Box<dyn Error>> {
     let metrics = case.metrics.iter().map(|name| name.parse()).collect::<modelmix::Result<_>>()?;
-    let mut settings = ScoreSettings { metrics, seed: case.seed, ..ScoreSettings::default() };
+    let mut settings = ScoreSettings::default().metrics(metrics).seed(case.seed);
     settings.extrapolation.seed = case.seed;
     Ok(modelmix::score(arms, reference, &settings, Some(weights))?)
 }
@@ -167,8 +164,7 @@ fn score(
 fn session(case: &Case, arms: &RecordedArms, loss: modelmix::Loss) -> Result<serde_json::Value, Box<dyn Error>> {
     let policy = case.policies.first().map_or("adaptive", String::as_str).parse()?;
     let until = case.until.map(Until::new);
-    let settings =
-        SessionSettings { policy, seed: case.seed, until, select: case.select, ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy(policy).seed(case.seed).until(until).select(case.select);
     let mut session = Session::new(arms.names(), loss, &settings)?;
     let mut next = vec![0; arms.len()];
     for _ in 0..case.rounds.ok_or("a session has rounds")? {

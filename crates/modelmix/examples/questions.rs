@@ -57,15 +57,15 @@ fn offline() -> Result<(), Box<dyn Error>> {
         let ask = |questions: Questions| -> modelmix::Result<f64> {
             Ok(milliseconds(runs, || solve_asking(&arms, &loss, &bounds, &questions))? - all)
         };
-        let subsets = ask(Questions { subsets: true, ..Questions::default() })?;
+        let subsets = ask(Questions::default().subsets(true))?;
         let fees = arms.names().into_iter().enumerate().map(|(arm, name)| (name, 5.0 + (arm % 4) as f64));
         let budget = Some(Budget::by_arm(&arms.names(), fees, None, None, "5%".parse()?)?);
-        let cheapest = ask(Questions { budget, ..Questions::default() })?;
+        let cheapest = ask(Questions::default().budget(budget))?;
         let mut fronts = Vec::new();
         for second in ["-1*good", "mmd(bandwidth=8)"] {
-            fronts.push(ask(Questions { front: Some(prepare(second)?), ..Questions::default() })?);
+            fronts.push(ask(Questions::default().front(prepare(second)?))?);
         }
-        let bandwidths = ask(Questions { bandwidths: Some(Bandwidths::Auto), ..Questions::default() })?;
+        let bandwidths = ask(Questions::default().bandwidths(Bandwidths::Auto))?;
         // Without the certainty a solve is its kernels and a program of microseconds.
         println!(
             "| {count} × {rows} | {kernels:.1} | {all:.1} | {:.1} | {subsets:.1} | {cheapest:.1} | {:.1} | {:.1} | {bandwidths:.1} |",
@@ -79,7 +79,7 @@ fn offline() -> Result<(), Box<dyn Error>> {
     for (rows, chosen) in [(1500, 100), (1500, 1000), (10_000, 1000)] {
         let arms = arms(5, rows)?;
         let loss = Objective::parse("rke(bandwidth=8)")?.prepare(Inputs::new().arms(&arms))?;
-        let settings = Curation { count: chosen, ..Curation::default() };
+        let settings = Curation::default().count(chosen);
         println!("| {chosen} of 5 × {rows} | {:.0} |", milliseconds(1, || curate(&arms, &loss, &settings))?);
     }
     Ok(())
@@ -91,15 +91,15 @@ fn sessions() -> Result<(), Box<dyn Error>> {
     );
     println!("|---|---|---|---|---|---|---|");
     let usual = SessionSettings::default();
-    let until = |gap| SessionSettings { until: Some(Until::new(gap)), ..SessionSettings::default() };
+    let until = |gap| SessionSettings::default().until(Until::new(gap));
     let kinds = [
         ("plain", usual.clone()),
         ("until 1e-9, which it never is", until(Gap::Loss(1e-9))),
-        ("better half", SessionSettings { select: Selection::BetterHalf, ..usual.clone() }),
-        ("alarm", SessionSettings { alarm: Some(0.01), ..usual.clone() }),
-        ("half-life 300", SessionSettings { retention: Retention::half_life(300.0), ..usual.clone() }),
-        ("window 300", SessionSettings { retention: Retention::Window(300), ..usual.clone() }),
-        ("hold 300", SessionSettings { retention: Retention::Capped(Cap { hold: 300, error: 0.05 }), ..usual }),
+        ("better half", usual.clone().select(Selection::BetterHalf)),
+        ("alarm", usual.clone().alarm(0.01)),
+        ("half-life 300", usual.clone().retention(Retention::half_life(300.0))),
+        ("window 300", usual.clone().retention(Retention::Window(300))),
+        ("hold 300", usual.clone().retention(Retention::Capped(Cap::default().hold(300).error(0.05)))),
     ];
     for (name, settings) in kinds {
         let mut cells = Vec::new();

@@ -54,11 +54,11 @@ fn main() -> Result<()> {
     let arguments: Vec<f64> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     let number = |place: usize, usual: f64| arguments.get(place).copied().unwrap_or(usual);
     let (rounds, arms, width) = (number(0, 1e6) as usize, number(1, 10.0) as usize, number(2, 768.0) as usize);
-    let cap = Cap { hold: number(3, 1000.0) as usize, error: number(4, 0.02) };
+    let cap = Cap::default().hold(number(3, 1000.0) as usize).error(number(4, 0.02));
     // About the median distance between samples.
     let bandwidth = (2.0 * 0.7 * width as f64).sqrt();
     let loss = Objective::rke().with_bandwidth(bandwidth).prepare(Inputs::new().width(width))?;
-    let settings = SessionSettings { retention: Retention::Capped(cap), ..SessionSettings::default() };
+    let settings = SessionSettings::default().retention(Retention::Capped(cap));
     let mut session = Session::new((0..arms).map(|arm| format!("arm{arm}")), loss, &settings)?;
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
     let (mut drawing, mut begun, mut last) = (0.0, Instant::now(), 0);

@@ -36,7 +36,7 @@ impl RecordedArm {
 pub struct RecordedArms(Vec<RecordedArm>);
 
 impl RecordedArms {
-    /// Checks the arms once, at the door.
+    /// Checks the arms once, when they are put together.
     ///
     /// # Errors
     /// No arms, two of the same name, different widths, fewer than two samples, scores that are not finite or not one a

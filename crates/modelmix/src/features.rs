@@ -1,4 +1,4 @@
-//! Features: what an encoder says of samples, as finite 32-bit rows, checked once at the door.
+//! Features: what an encoder says of samples, as finite 32-bit rows, checked once, when they are made.
 //! Reading files is left to `load`, arithmetic to `compute`.
 
 use std::sync::Arc;

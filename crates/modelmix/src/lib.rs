@@ -47,6 +47,7 @@ pub mod policy;
 mod quadratic;
 mod random;
 pub mod session;
+mod settings;
 pub mod simplex;
 pub mod simulate;
 mod spectral;

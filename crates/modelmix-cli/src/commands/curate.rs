@@ -25,14 +25,12 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     if let Some(out) = &args.out {
         files::check(out)?;
     }
-    let settings = Curation {
-        count: args.count,
-        proportions: args.proportions,
-        seed: args.objective.seed,
-        sweeps: args.sweeps,
-        pool: args.pool,
-        ..Curation::default()
-    };
+    let settings = Curation::default()
+        .count(args.count)
+        .proportions(args.proportions)
+        .seed(args.objective.seed)
+        .sweeps(args.sweeps)
+        .pool(args.pool);
     let mut recorded = Recorded::load(&args.arms)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;

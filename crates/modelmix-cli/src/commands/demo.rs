@@ -122,18 +122,16 @@ fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal
     terminal.remark("Scoring every arm and the mixture …");
     let weights: Vec<f64> = solved.arms.iter().map(|arm| arm.weight).collect();
     let kernel = KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(*bandwidth) };
-    let settings = ScoreSettings { kernel, ..ScoreSettings::default() };
+    let settings = ScoreSettings::default().kernel(kernel);
     let scored = score::score(&recorded, &settings, Some(&weights), terminal)?;
     score::print(terminal, &scored)?;
     terminal.say("")?;
 
     terminal.remark(format!("Simulating {} policies, {} pulls each, 10 seeds …", POLICIES.len(), count(*rounds)));
-    let simulation = Simulation {
-        policies: POLICIES.iter().map(|policy| policy.parse()).collect::<modelmix::Result<_>>()?,
-        rounds: *rounds,
-        threads: args.common.threads,
-        ..Simulation::default()
-    };
+    let simulation = Simulation::default()
+        .policies(POLICIES.iter().map(|policy| policy.parse()).collect::<modelmix::Result<_>>()?)
+        .rounds(*rounds)
+        .threads(args.common.threads);
     let simulated = simulate::run_policies(&recorded, &loss, &simulation, terminal)?;
     simulate::print(terminal, &simulated)?;
     terminal.say("")?;

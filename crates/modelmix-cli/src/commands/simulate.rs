@@ -21,22 +21,20 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
     let loss = prepare(&args.objective, &recorded, terminal.engine())?;
-    let simulation = Simulation {
-        policies,
-        rounds: args.rounds,
-        seeds: args.seeds,
-        seed: args.objective.seed,
-        replacement: !args.no_replacement,
-        batch: args.batch,
-        in_flight: args.in_flight,
-        select: args.select,
-        checkpoints: args.checkpoints,
-        threads: args.common.threads,
-        until: until(args),
-        retention: retention(args)?,
-        known: args.known,
-        ..Simulation::default()
-    };
+    let simulation = Simulation::default()
+        .policies(policies)
+        .rounds(args.rounds)
+        .seeds(args.seeds)
+        .seed(args.objective.seed)
+        .replacement(!args.no_replacement)
+        .batch(args.batch)
+        .in_flight(args.in_flight)
+        .select(args.select)
+        .checkpoints(args.checkpoints)
+        .threads(args.common.threads)
+        .until(until(args))
+        .retention(retention(args)?)
+        .known(args.known);
     let section = output::section("simulate", &args.output, &recorded)?;
     let document = run_policies(&recorded, &loss, &simulation, &terminal)?;
     terminal.document(&Document::Simulate(document.clone()))?;
@@ -48,14 +46,14 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
 
 /// When sessions may stop.
 fn until(args: &SimulateArgs) -> Option<Until> {
-    args.until.map(|gap| Until { gap, confidence: args.confidence.0, of: args.certify })
+    args.until.map(|gap| Until::new(gap).confidence(args.confidence.0).of(args.certify))
 }
 
 /// Which samples count in a session, and how many it holds.
 fn retention(args: &SimulateArgs) -> Result<Retention> {
     let usual = Cap::default();
     let cap = (args.hold.is_some() || args.feature_error.is_some())
-        .then(|| Cap { hold: args.hold.unwrap_or(usual.hold), error: args.feature_error.unwrap_or(usual.error) });
+        .then(|| Cap::default().hold(args.hold.unwrap_or(usual.hold)).error(args.feature_error.unwrap_or(usual.error)));
     Ok(args.forget.unwrap_or_default().with_cap(cap)?)
 }
 
@@ -124,7 +122,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) -> Result<
             count(known)
         )))?;
     }
-    if let Some(Until { gap, confidence, of }) = document.until {
+    if let Some(Until { gap, confidence, of, .. }) = document.until {
         terminal.say(dim(&format!(
             "\"sure at\" is the median round after which the {of} were known to be within {gap}{} of the optimum with {}% confidence, \"sure\" the share of seeds that got there, \"wrong\" the share that were sure and should not have been",
             if matches!(gap, Gap::Share(_)) { " of the gain" } else { "" },

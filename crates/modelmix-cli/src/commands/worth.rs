@@ -24,13 +24,12 @@ pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded, engine: &Engine) 
         };
         inputs::loss(&second, &args.objective, recorded, engine)
     });
-    Ok(Questions {
-        subsets: args.worth.subsets,
-        budget: budget(args, recorded)?,
-        front: front.transpose()?,
-        bandwidths: args.worth.bandwidths.clone(),
-        without_intervals: args.no_intervals,
-    })
+    Ok(Questions::default()
+        .subsets(args.worth.subsets)
+        .budget(budget(args, recorded)?)
+        .front(front.transpose()?)
+        .bandwidths(args.worth.bandwidths.clone())
+        .without_intervals(args.no_intervals))
 }
 
 fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {

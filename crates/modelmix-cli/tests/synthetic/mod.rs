@@ -292,7 +292,7 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulationReport 
         optimum: Optimum { weights: best.clone(), loss: optimum },
         best_single: SimulatedSingle { name: names[0].clone(), loss: single },
         gain: single - optimum,
-        until: Some(Until { confidence: 0.95, ..Until::new(Gap::Share(0.05)) }),
+        until: Some(Until::new(Gap::Share(0.05)).confidence(0.95)),
         known: None,
         select: None,
         note: None,

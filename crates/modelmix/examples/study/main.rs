@@ -80,7 +80,7 @@ fn run_rule(problem: &Problem, rule: &Rule, seed: u64) -> Reached {
 
 fn run_policy(problem: &Problem, policy: &PolicySpec, known: usize, seed: u64) -> modelmix::Result<Reached> {
     let names = (0..problem.arms).map(|arm| arm.to_string());
-    let settings = SessionSettings { policy: policy.clone(), seed, ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy(policy.clone()).seed(seed);
     let mut session = Session::on_values(names, problem.ranges, &settings)?;
     let (mut tapes, mut samples, mut watch) = (tapes(problem, seed), Vec::new(), Watch([Some(1); 3]));
     for (arm, tape) in tapes.iter_mut().enumerate() {

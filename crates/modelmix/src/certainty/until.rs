@@ -9,6 +9,7 @@ use super::suboptimality::SuboptimalityBound;
 use crate::error::{Error, Result};
 use crate::influence::Influences;
 use crate::normal;
+use crate::settings::setters;
 use crate::statistics::Statistics;
 
 /// The least number of samples of every arm before a bound is given.
@@ -45,6 +46,7 @@ pub enum Certified {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Until {
     /// How near.
     pub gap: Gap,
@@ -54,6 +56,17 @@ pub struct Until {
     /// Of what.
     #[serde(default)]
     pub of: Certified,
+}
+
+setters! {
+    Until {
+        /// Sets how far from the optimum is near enough.
+        gap: Gap,
+        /// Sets the probability that the bound holds, over all checks of a session.
+        confidence: f64,
+        /// Sets what is to be near the optimum.
+        of: Certified,
+    }
 }
 
 fn usual() -> f64 {

@@ -21,6 +21,7 @@ use crate::loss::Loss;
 use crate::mixture::{self, score};
 use crate::objective::ScoreMeaning;
 use crate::random::Random;
+use crate::settings::setters;
 use crate::simplex::Bounds;
 use crate::text::nearest;
 use candidates::Candidates;
@@ -77,6 +78,7 @@ impl std::str::FromStr for Proportions {
 /// How rows are chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Curation {
     /// N, how many rows the set has; none comes twice.
     pub count: usize,
@@ -98,6 +100,23 @@ impl Default for Curation {
     }
 }
 
+setters! {
+    Curation {
+        /// Sets how many rows the set has.
+        count: usize,
+        /// Sets which shares of the arms the set may have.
+        proportions: Proportions,
+        /// Sets the seed of all that is drawn.
+        seed: u64,
+        /// Sets how often, at most, every chosen row is considered for an exchange.
+        sweeps: usize,
+        /// Sets the largest number of rows that are considered.
+        pool: usize,
+        /// Sets how many sets are drawn at random, for comparison.
+        draws: usize,
+    }
+}
+
 /// Chooses `settings.count` rows of the arms whose loss is as small as can be found.
 ///
 /// ```
@@ -107,7 +126,7 @@ impl Default for Curation {
 /// let seldom = Features::from_rows([[10.0], [10.1], [10.2], [15.0]])?;
 /// let arms = RecordedArms::new(vec![RecordedArm::new("often", often), RecordedArm::new("seldom", seldom)])?;
 /// let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().arms(&arms))?;
-/// let set = curate(&arms, &loss, &Curation { count: 4, ..Curation::default() })?;
+/// let set = curate(&arms, &loss, &Curation::default().count(4))?;
 /// assert!(set.set.score > 3.99); // one of each kind
 /// # Ok::<(), modelmix::Error>(())
 /// ```

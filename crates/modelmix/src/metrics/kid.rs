@@ -9,10 +9,12 @@ use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 use crate::random::Random;
+use crate::settings::setters;
 
 /// How KID's subsets are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct KidSettings {
     /// How many subsets.
     pub subsets: usize,
@@ -25,6 +27,17 @@ pub struct KidSettings {
 impl Default for KidSettings {
     fn default() -> Self {
         Self { subsets: 100, size: None, seed: 2020 }
+    }
+}
+
+setters! {
+    KidSettings {
+        /// Sets the number of subsets.
+        subsets: usize,
+        /// Sets how many samples of each side a subset has; 1,000, or all if there are fewer, if `None`.
+        size: impl Into<Option<usize>>,
+        /// Sets the seed of NumPy's legacy generator.
+        seed: u32,
     }
 }
 

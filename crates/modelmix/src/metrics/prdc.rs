@@ -5,6 +5,7 @@ use super::{ErrorBy, Estimate, Pool, check};
 use crate::compute::{Balls, Engine, Neighbour, Set};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
+use crate::settings::setters;
 
 /// How many neighbours the balls of precision, recall, density and coverage reach to, where nothing else is said.
 pub const NEIGHBOURS: usize = 5;
@@ -16,6 +17,7 @@ const ROWS_AT_ONCE: usize = 64;
 
 /// How neighbourhoods are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Neighbourhoods {
     /// Up to which neighbour a ball reaches, the sample itself not counted.
     pub neighbours: usize,
@@ -27,6 +29,15 @@ pub struct Neighbourhoods {
 impl Default for Neighbourhoods {
     fn default() -> Self {
         Self { neighbours: NEIGHBOURS, closed: false }
+    }
+}
+
+setters! {
+    Neighbourhoods {
+        /// Sets up to which neighbour a ball reaches.
+        neighbours: usize,
+        /// Sets whether what lies exactly at the radius is inside.
+        closed: bool,
     }
 }
 

@@ -15,6 +15,7 @@ use crate::compute::Engine;
 use crate::error::{Error, Input, Result};
 use crate::features::Features;
 use crate::kernel::{Kernel, KernelSpec, median_distance};
+use crate::settings::setters;
 use crate::text::nearest;
 
 /// A metric by its name.
@@ -193,6 +194,7 @@ impl FromStr for Preset {
 
 /// Which metrics, and how they are defined.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ScoreSettings {
     /// In the order wanted.
     pub metrics: Vec<Metric>,
@@ -224,6 +226,27 @@ impl Default for ScoreSettings {
             extrapolation: Extrapolation::default(),
             seed: 0,
         }
+    }
+}
+
+setters! {
+    ScoreSettings {
+        /// Sets the metrics, in this order.
+        metrics: Vec<Metric>,
+        /// Sets the kernel of `rke` and `mmd`.
+        kernel: KernelSpec,
+        /// Sets the kernel of `vendi`.
+        vendi_kernel: KernelSpec,
+        /// Sets the order of `vendi`.
+        order: f64,
+        /// Sets the subsets of `kid`.
+        kid: KidSettings,
+        /// Sets the neighbourhoods of `precision`, `recall`, `density` and `coverage`.
+        neighbourhoods: Neighbourhoods,
+        /// Sets the sizes of `fid_infinity`.
+        extrapolation: Extrapolation,
+        /// Sets the seed of the sample that an automatic bandwidth is computed from.
+        seed: u64,
     }
 }
 

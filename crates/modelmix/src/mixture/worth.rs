@@ -14,6 +14,7 @@ use super::{Mixture, pairs, score, solve_program, with_intervals};
 use crate::arms::{RecordedArms, by_arm};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
+use crate::settings::setters;
 use crate::simplex::{self, Bounds, DUST, Prices, Solution};
 
 /// With smooth terms every set of arms is a search of its own, so that there may not be many.
@@ -21,6 +22,7 @@ const MOST_SMOOTH: usize = 12;
 
 /// What is asked beside the best mixture.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Questions {
     /// The best mixture of at most 1, 2, … arms.
     pub subsets: bool,
@@ -32,6 +34,21 @@ pub struct Questions {
     pub bandwidths: Option<Bandwidths>,
     /// Leaves confidence intervals and the p-value out.
     pub without_intervals: bool,
+}
+
+setters! {
+    Questions {
+        /// Sets whether the best mixtures of at most 1, 2, … arms are computed.
+        subsets: bool,
+        /// Sets the prices for the cheapest mixture that is nearly as good; it is not computed if `None`.
+        budget: impl Into<Option<Budget>>,
+        /// Sets what is traded for the objective; nothing if `None`.
+        front: impl Into<Option<Loss>>,
+        /// Sets the other bandwidths that the problem is solved with; none if `None`.
+        bandwidths: impl Into<Option<Bandwidths>>,
+        /// Sets whether confidence intervals and the p-value are left out.
+        without_intervals: bool,
+    }
 }
 
 impl Questions {

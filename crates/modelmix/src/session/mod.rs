@@ -30,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::loss::{Loss, Ranges};
 use crate::policy::{AnyPolicy, Policy, PolicySpec};
+use crate::settings::setters;
 use crate::statistics::Statistics;
 use fold::{Given, Origin};
 use pulls::PendingPull;
@@ -50,6 +51,7 @@ pub use store::Storage;
 /// How a session is run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct SessionSettings {
     /// The policy; adaptive, unless said otherwise.
     pub policy: PolicySpec,
@@ -85,6 +87,29 @@ impl Default for SessionSettings {
             retention: Retention::All,
             alarm: None,
         }
+    }
+}
+
+setters! {
+    SessionSettings {
+        /// Sets the policy.
+        policy: PolicySpec,
+        /// Sets the seed of every random choice.
+        seed: u64,
+        /// Sets the number of samples per pull.
+        batch: usize,
+        /// Sets how many pulls there will be, if that is known.
+        rounds: impl Into<Option<usize>>,
+        /// Sets how features of told samples are stored.
+        storage: Storage,
+        /// Sets when the session may stop; never if `None`.
+        until: impl Into<Option<Until>>,
+        /// Sets which samples count, and how many are held.
+        retention: Retention,
+        /// Sets the chance of a false alarm per arm; no arm is watched for drift if `None`.
+        alarm: impl Into<Option<f64>>,
+        /// Sets which samples are kept.
+        select: Selection,
     }
 }
 

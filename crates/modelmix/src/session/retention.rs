@@ -10,6 +10,7 @@ use super::ages::Ages;
 use super::stream::Stream;
 use crate::error::{Error, Result};
 use crate::loss::Loss;
+use crate::settings::setters;
 
 /// Which samples of a session count, and how many it holds.
 ///
@@ -42,6 +43,7 @@ pub enum Retention {
 /// random features, of which there are so many that no entry of K̂ has a larger standard error than `error` for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Cap {
     /// Samples held one by one.
     pub hold: usize,
@@ -52,6 +54,15 @@ pub struct Cap {
 impl Default for Cap {
     fn default() -> Self {
         Self { hold: 1000, error: 0.02 }
+    }
+}
+
+setters! {
+    Cap {
+        /// Sets how many samples are held one by one.
+        hold: usize,
+        /// Sets the largest standard error of an entry of K̂ that random features may cause.
+        error: f64,
     }
 }
 

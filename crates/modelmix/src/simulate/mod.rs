@@ -17,6 +17,7 @@ use crate::objective::ScoreMeaning;
 use crate::policy::PolicySpec;
 use crate::quadratic::Quadratic;
 use crate::session::{Retention, SELECTION_NOTE, Selection};
+use crate::settings::setters;
 use crate::simplex::{self, Bounds};
 use run::{KeptTrace, Trace, run};
 use source::Pool;
@@ -29,6 +30,7 @@ pub use stop::Stopped;
 /// What to simulate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Simulation {
     /// The policies to compare; no two the same.
     pub policies: Vec<PolicySpec>,
@@ -86,6 +88,39 @@ impl Default for Simulation {
             retention: Retention::All,
             known: 0,
         }
+    }
+}
+
+setters! {
+    Simulation {
+        /// Sets the policies to compare.
+        policies: Vec<PolicySpec>,
+        /// Sets the number of pulls per run.
+        rounds: usize,
+        /// Sets the number of runs per policy.
+        seeds: usize,
+        /// Sets the first seed.
+        seed: u64,
+        /// Sets whether a recorded sample may come again.
+        replacement: bool,
+        /// Sets the number of samples per pull.
+        batch: usize,
+        /// Sets the number of pulls in flight at once.
+        in_flight: usize,
+        /// Sets which samples are kept.
+        select: Selection,
+        /// Sets at how many rounds results are kept.
+        checkpoints: usize,
+        /// Sets the number of threads; all cores if `None`.
+        threads: impl Into<Option<usize>>,
+        /// Sets how many bytes the kernel matrix of all recorded samples may take.
+        memory: usize,
+        /// Sets when runs may stop; never if `None`.
+        until: impl Into<Option<Until>>,
+        /// Sets which samples count, and how many are held.
+        retention: Retention,
+        /// Sets how many samples of every arm are known before the first round.
+        known: usize,
     }
 }
 

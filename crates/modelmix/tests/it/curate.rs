@@ -147,7 +147,7 @@ fn tiny_problems_are_solved() {
             let (arms, reference) = small(seed, &[5, 5, 4]);
             let (loss, truth) = prepared(&arms, &reference, kind);
             let count = 3 + (seed % 3) as usize;
-            let set = curate(&arms, &loss, &Curation { count, ..Curation::default() }).unwrap();
+            let set = curate(&arms, &loss, &Curation::default().count(count)).unwrap();
             check_set(&set, &arms, &truth);
             let rows: Vec<_> =
                 (0..3).flat_map(|arm| (0..arms[arm].features.len()).map(move |row| (arm, row))).collect();
@@ -173,8 +173,7 @@ fn settled_sets_have_no_better_neighbour() {
     let (arms, reference) = small(5, &[9, 8, 7]);
     for kind in 0..3 {
         let (loss, truth) = prepared(&arms, &reference, kind);
-        let set = curate(&arms, &loss, &Curation { count: 8, proportions: Proportions::Free, ..Curation::default() })
-            .unwrap();
+        let set = curate(&arms, &loss, &Curation::default().count(8).proportions(Proportions::Free)).unwrap();
         assert!(set.tried.iter().all(|tried| tried.settled));
         for place in 0..8 {
             for other in (0..3).flat_map(|arm| (0..arms[arm].features.len()).map(move |row| (arm, row))) {
@@ -198,7 +197,7 @@ fn chosen_rows_beat_drawn_ones() {
         let inputs = Inputs::new().arms(&arms).reference(reference.clone());
         let loss = Objective::parse(objective).unwrap().with_bandwidth(20.0).prepare(inputs).unwrap();
         let truth = if objective == "rke" { Truth::Rke(20.0) } else { Truth::Mmd(20.0, &reference, OnceCell::new()) };
-        let set = curate(&arms, &loss, &Curation { count: 100, ..Curation::default() }).unwrap();
+        let set = curate(&arms, &loss, &Curation::default().count(100)).unwrap();
         check_set(&set, &arms, &truth);
         let weights: Vec<f64> = set.arms.iter().map(|arm| arm.weight).collect();
         let mut random = Random::seeded(99);
@@ -236,7 +235,7 @@ fn quotas_are_the_mixtures_weights_by_largest_remainders() {
     let arms = RecordedArms::new(arms.into()).unwrap();
     let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().arms(&arms)).unwrap();
     for (count, quotas) in [(10, [2, 3, 5]), (20, [4, 6, 10]), (7, [1, 2, 4]), (3, [1, 1, 1])] {
-        let settings = Curation { count, proportions: Proportions::Mixture, ..Curation::default() };
+        let settings = Curation::default().count(count).proportions(Proportions::Mixture);
         let set = curate(&arms, &loss, &settings).unwrap();
         assert_eq!(set.arms.iter().map(|arm| arm.chosen).collect::<Vec<_>>(), quotas, "{count}");
         assert_eq!(set.proportions, Proportions::Mixture);
@@ -249,7 +248,7 @@ fn quotas_are_the_mixtures_weights_by_largest_remainders() {
         }
     }
     // an arm that has fewer rows than its share gives all, and others make up for it
-    let settings = Curation { count: 80, ..Curation::default() };
+    let settings = Curation::default().count(80);
     let set = curate(&arms, &loss, &settings).unwrap();
     assert!(set.arms.iter().all(|arm| arm.chosen <= 30) && set.arms[2].chosen == 30);
 }
@@ -260,16 +259,14 @@ fn floors_and_caps_are_kept_to_the_row() {
     let (loss, truth) = prepared(&arms, &reference, 0);
     let bounds = Bounds::new(vec![0.07, 0.0, 0.0], vec![1.0, 0.25, 1.0]).unwrap();
     for proportions in [Proportions::Best, Proportions::Mixture, Proportions::Free] {
-        let settings = Curation { count: 30, proportions, ..Curation::default() };
+        let settings = Curation::default().count(30).proportions(proportions);
         let set = curate_within(&arms, &loss, &bounds, &settings, &|| {}).unwrap();
         check_set(&set, &arms, &truth);
         assert!(set.arms[0].chosen >= 3 && set.arms[1].chosen <= 7, "{:?}", set.arms);
     }
     let refused = |floors: [f64; 3], count: usize| {
         let bounds = Bounds::new(floors.into(), vec![1.0; 3]).unwrap();
-        curate_within(&arms, &loss, &bounds, &Curation { count, ..Curation::default() }, &|| {})
-            .unwrap_err()
-            .to_string()
+        curate_within(&arms, &loss, &bounds, &Curation::default().count(count), &|| {}).unwrap_err().to_string()
     };
     assert!(refused([0.5, 0.5, 0.0], 3).contains("at least 4"));
     assert!(refused([0.9, 0.0, 0.0], 40).contains("the floor of arm0 asks for 36 of 40 rows, but it has 20 samples"));
@@ -283,14 +280,14 @@ fn a_seed_is_a_set() {
         let inputs = Inputs::new().arms(&arms).engine(Cpu::with_threads(threads));
         Objective::rke().with_bandwidth(20.0).prepare(inputs).unwrap()
     };
-    let settings = Curation { count: 40, pool: 300, seed: 3, ..Curation::default() };
+    let settings = Curation::default().count(40).pool(300).seed(3);
     let set = curate(&arms, &loss(1), &settings).unwrap();
     assert_eq!(set, curate(&arms, &loss(3), &settings).unwrap());
     assert!(set.candidates <= 310 && set.candidates >= 290, "{}", set.candidates);
-    let other = curate(&arms, &loss(1), &Curation { seed: 4, ..settings.clone() }).unwrap();
+    let other = curate(&arms, &loss(1), &settings.clone().seed(4)).unwrap();
     assert!(other.rows != set.rows && other.random != set.random);
     // a pool costs little, and all rows are better than some
-    let whole = curate(&arms, &loss(1), &Curation { pool: 100_000, ..settings }).unwrap();
+    let whole = curate(&arms, &loss(1), &settings.clone().pool(100_000)).unwrap();
     assert_eq!(whole.candidates, arms.iter().map(|arm| arm.features.len()).sum::<usize>());
     assert!(whole.set.loss < set.set.loss && set.set.loss < set.random.loss[0] - 3.0 * set.random.loss[1]);
 }
@@ -304,13 +301,13 @@ fn what_cannot_be_curated_is_refused() {
             .unwrap_err()
             .to_string()
     };
-    let settings = |count| Curation { count, ..Curation::default() };
+    let settings = |count| Curation::default().count(count);
     assert_eq!(
         refused("fid", settings(4)),
         "fid is not a mean over pairs of samples, so it can be optimised offline only, by solve; use kid in a session"
     );
     assert!(refused("rke", settings(1)).contains("count is 1, but it must be at least 2 and at most 8"));
     assert!(refused("rke", settings(9)).contains("count is 9"));
-    assert!(refused("rke", Curation { pool: 5, ..settings(4) }).contains("pool is 5, but it must be at least 8"));
+    assert!(refused("rke", settings(4).pool(5)).contains("pool is 5, but it must be at least 8"));
     assert!("fre".parse::<Proportions>().unwrap_err().to_string().contains("did you mean free?"));
 }

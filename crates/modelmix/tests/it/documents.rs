@@ -38,13 +38,12 @@ fn there_and_back(document: Document, command: &str) -> Value {
 fn documents_come_back_as_they_were() {
     let arms = arms();
     let budget = Budget::by_arm(&arms.names(), [("left".to_string(), 2.0)], None, None, "5%".parse().unwrap()).unwrap();
-    let questions = Questions {
-        subsets: true,
-        budget: Some(budget),
-        front: Some(loss("mmd(bandwidth=1)")),
-        bandwidths: Some(Bandwidths::Auto),
-        without_intervals: false,
-    };
+    let questions = Questions::default()
+        .subsets(true)
+        .budget(budget)
+        .front(loss("mmd(bandwidth=1)"))
+        .bandwidths(Bandwidths::Auto)
+        .without_intervals(false);
     let asked = solve_asking(&arms, &loss("rke(bandwidth=2)"), &Bounds::simplex(3), &questions).unwrap();
     let value = there_and_back(Document::Solve(asked.clone()), "solve");
     assert_eq!(value["quadratic"][1][2], asked.form.at(1, 2));
@@ -55,7 +54,7 @@ fn documents_come_back_as_they_were() {
     let plain = there_and_back(Document::Solve(solve(&arms, &loss("fid")).unwrap()), "solve");
     assert!(plain.get("subsets").is_none() && plain["p_value"].is_null() && plain["kernel"].is_null());
 
-    let settings = ScoreSettings { order: f64::INFINITY, ..ScoreSettings::default() };
+    let settings = ScoreSettings::default().order(f64::INFINITY);
     let scores = score(&arms, Some(&arms[0].features), &settings, Some(&[1.0, 1.0, 2.0])).unwrap();
     let value = there_and_back(Document::Score(scores), "score");
     assert_eq!(value["settings"]["vendi"]["order"], "inf");
@@ -63,18 +62,18 @@ fn documents_come_back_as_they_were() {
     let value = there_and_back(Document::Score(bare), "score");
     assert!(value["mixture"].is_null() && value["settings"].get("kid").is_none());
 
-    let simulation = Simulation { rounds: 40, seeds: 2, checkpoints: 4, ..Simulation::default() };
+    let simulation = Simulation::default().rounds(40).seeds(2).checkpoints(4);
     let plain = simulate(&arms, &loss("rke(bandwidth=2)"), &simulation).unwrap();
     let value = there_and_back(Document::Simulate(plain), "simulate");
     assert!(value.get("note").is_none() && value["policies"]["adaptive"].get("kept_loss").is_none());
     let until = Some(Until::new(Gap::Share(0.05)));
-    let selective = Simulation { select: Selection::BetterHalf, until, ..simulation };
+    let selective = simulation.clone().select(Selection::BetterHalf).until(until);
     let kept = simulate(&arms, &loss("rke(bandwidth=2)"), &selective).unwrap();
     let value = there_and_back(Document::Simulate(kept), "simulate");
     assert_eq!(value["order"][0], "adaptive");
     assert_eq!(value["policies"]["adaptive"]["kept_loss"]["mean"].as_array().unwrap().len(), 4);
 
-    let set = curate(&arms, &loss("rke(bandwidth=2)"), &Curation { count: 6, ..Curation::default() }).unwrap();
+    let set = curate(&arms, &loss("rke(bandwidth=2)"), &Curation::default().count(6)).unwrap();
     let value = there_and_back(Document::Curate(set), "curate");
     assert_eq!(value["rows"].as_array().unwrap().len(), 6);
 }

@@ -19,7 +19,7 @@ fn kappa(x: &[f32], y: &[f32]) -> f64 {
 }
 
 fn settings(retention: Retention) -> SessionSettings {
-    SessionSettings { seed: 3, retention, ..SessionSettings::default() }
+    SessionSettings::default().seed(3).retention(retention)
 }
 
 /// Runs a session; arm and features of all that it was told. `place` says where an arm's samples are in a round.
@@ -60,8 +60,7 @@ fn worst(session: &Session, expected: &[f64]) -> f64 {
 #[test]
 fn a_window_is_what_the_last_samples_alone_would_give() {
     for batch in [1, 5] {
-        let mut session =
-            Session::new(NAMES, rke(), &SessionSettings { batch, ..settings(Retention::Window(90)) }).unwrap();
+        let mut session = Session::new(NAMES, rke(), &settings(Retention::Window(90)).batch(batch)).unwrap();
         let told = run(&mut session, 1000 / batch, 1, |_, _| 2.0);
         let last = &told[told.len() - 90..];
         assert!(worst(&session, &form(last, |_| 1.0)) < 1e-6);
@@ -119,7 +118,7 @@ fn a_half_life_weighs_samples_by_their_age() {
         .sum();
     assert!((session.statistics().realised().unwrap() - realised / (all * all)).abs() < 1e-6);
     // With a cap, the same within the features' error; weights of what is let go fade on.
-    let cap = Some(Cap { hold: 100, error: 0.03 });
+    let cap = Some(Cap::default().hold(100).error(0.03));
     let capped = settings(Retention::HalfLife { samples: 60.0, cap });
     let mut session = Session::new(NAMES, rke(), &capped).unwrap();
     let told = run(&mut session, 400, 2, |_, _| 2.0);
@@ -151,7 +150,7 @@ fn a_session_that_forgets_follows_a_model_that_changes() {
         _ => 0.0,
     };
     let loss = |retention: Retention| {
-        let settings = SessionSettings { seed: 3, retention, ..SessionSettings::default() };
+        let settings = SessionSettings::default().seed(3).retention(retention);
         let mut session = Session::new(NAMES, rke(), &settings).unwrap();
         run(&mut session, 1200, 5, place);
         session.report().unwrap().arms[1].loss.unwrap()
@@ -167,7 +166,7 @@ fn a_session_that_forgets_follows_a_model_that_changes() {
 
 #[test]
 fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
-    for cap in [None, Some(Cap { hold: 60, error: 0.05 })] {
+    for cap in [None, Some(Cap::default().hold(60).error(0.05))] {
         let settings = settings(Retention::All.with_cap(cap).unwrap());
         let mut session = Session::new(NAMES, rke(), &settings).unwrap();
         run(&mut session, 150, 6, |_, _| 2.0);
@@ -209,10 +208,10 @@ fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
 
 #[test]
 fn sessions_that_forget_are_restored_to_the_last_bit() {
-    let cap = Some(Cap { hold: 40, error: 0.1 });
+    let cap = Some(Cap::default().hold(40).error(0.1));
     for forget in [Retention::Window(40), Retention::half_life(30.0), Retention::half_life(30.0).with_cap(cap).unwrap()]
     {
-        let settings = SessionSettings { batch: 2, alarm: Some(0.5), ..settings(forget) };
+        let settings = settings(forget).batch(2).alarm(0.5);
         let mut one = Session::new(NAMES, rke(), &settings).unwrap();
         run(&mut one, 120, 7, |_, _| 2.0);
         let text = serde_json::to_string(&one.snapshot()).unwrap();
@@ -246,13 +245,12 @@ fn what_cannot_be_forgotten_is_refused() {
     ["forget is window=100", "hold", "half-life"].iter().for_each(|word| assert!(error.contains(word), "{error}"));
     refuse(&settings(Retention::Window(11)), &["forget is window=11", "at least 12"]);
     refuse(&settings(Retention::half_life(f64::NAN)), &["forget is half-life=NaN", "at least 12"]);
-    let halving =
-        SessionSettings { policy: "halving".parse().unwrap(), rounds: Some(99), ..settings(Retention::Window(50)) };
+    let halving = settings(Retention::Window(50)).policy("halving".parse().unwrap()).rounds(99);
     refuse(&halving, &["halving"]);
-    refuse(&SessionSettings { alarm: Some(1.5), ..SessionSettings::default() }, &["alarm is 1.5", "between 0 and 1"]);
+    refuse(&SessionSettings::default().alarm(1.5), &["alarm is 1.5", "between 0 and 1"]);
     let on_values = |settings: &SessionSettings| Session::on_values(NAMES, None, settings).unwrap_err().to_string();
     assert!(on_values(&settings(Retention::Window(50))).contains("half-life"));
-    assert!(on_values(&SessionSettings { alarm: Some(0.1), ..SessionSettings::default() }).contains("alarm"));
+    assert!(on_values(&SessionSettings::default().alarm(0.1)).contains("alarm"));
     for (text, forget) in [("window=500", Retention::Window(500)), ("half-life=12.5", Retention::half_life(12.5))] {
         assert_eq!(text.parse::<Retention>().unwrap(), forget);
         assert_eq!(forget.to_string(), text);

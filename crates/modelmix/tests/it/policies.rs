@@ -189,7 +189,7 @@ fn a_pull_asks_for_a_batch_and_takes_a_part_of_it() {
     for world in worlds() {
         for spec in specs(world.len()) {
             let what = format!("{spec}, {} arms", world.len());
-            let settings = SessionSettings { policy: spec.clone(), seed: 2, batch: 4, ..SessionSettings::default() };
+            let settings = SessionSettings::default().policy(spec.clone()).seed(2).batch(4);
             let mut play = Play::with_settings(&world, &settings);
             for _ in 0..60 {
                 while play.flight.len() < 3 {
@@ -220,7 +220,7 @@ fn impossible_values_are_an_error_or_a_choice() {
     for spec in specs(3) {
         for (own, kappa, linear) in cases {
             let run = || {
-                let settings = SessionSettings { policy: spec.clone(), ..SessionSettings::default() };
+                let settings = SessionSettings::default().policy(spec.clone());
                 let ranges = Ranges { kappa: (0.0, 1.0), linear: (0.0, 1.0) };
                 let mut session = Session::on_values(["a", "b", "c"], Some(ranges), &settings).unwrap();
                 for told in 0..30 {

@@ -42,7 +42,7 @@ fn is_ucb(
     const ARMS: usize = 5;
     let policy: PolicySpec = spec.parse().unwrap();
     let ranges = Ranges { kappa: (0.0, 0.0), linear: (0.0, 1.0) };
-    let settings = SessionSettings { policy, seed, ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy(policy).seed(seed);
     let mut session = Session::on_values((0..ARMS).map(|arm| arm.to_string()), Some(ranges), &settings).unwrap();
     let mut ucb = Ucb { scale, beta, counts: vec![0; ARMS], sums: vec![0.0; ARMS], random: Random::seeded(seed) };
     let mut world = Random::stream(seed, 7);
@@ -99,7 +99,7 @@ fn without_kappa_tuned_algorithms_are_ucb_with_narrower_widths() {
 fn one_arm_is_no_choice() {
     let world = World::of_modes(&[2]);
     for spec in specs(1) {
-        let settings = SessionSettings { policy: spec.clone(), seed: 3, ..SessionSettings::default() };
+        let settings = SessionSettings::default().policy(spec.clone()).seed(3);
         let mut session = Session::on_values(world.names(), Some(world.ranges()), &settings).unwrap();
         let random = |session: &Session| serde_json::to_value(session.snapshot()).unwrap()["state"]["random"].clone();
         let before = random(&session);

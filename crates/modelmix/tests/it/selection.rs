@@ -16,7 +16,7 @@ use crate::policies::specs;
 use crate::worlds::{Play, World, clusters};
 
 fn settings(policy: &PolicySpec, seed: u64, batch: usize, select: Selection) -> SessionSettings {
-    SessionSettings { policy: policy.clone(), seed, batch, select, ..SessionSettings::default() }
+    SessionSettings::default().policy(policy.clone()).seed(seed).batch(batch).select(select)
 }
 
 /// What was kept, by the definition: a sample is kept where its loss change is at most the middle one of all samples told before,
@@ -194,14 +194,12 @@ fn kept_samples_reach_the_optimal_mixture() {
     for (scenario, objective) in [("specialists", "kid"), ("truncated", "rke"), ("categories", "rke")] {
         let (arms, loss) = problem(scenario, objective);
         let of_seed = |seed: u64| {
-            let simulation = Simulation {
-                policies: vec![PolicySpec::Adaptive],
-                rounds: 900,
-                seeds: 1,
-                seed,
-                select: Selection::BetterHalf,
-                ..Simulation::default()
-            };
+            let simulation = Simulation::default()
+                .policies(vec![PolicySpec::Adaptive])
+                .rounds(900)
+                .seeds(1)
+                .seed(seed)
+                .select(Selection::BetterHalf);
             simulate(&arms, &loss, &simulation).unwrap()
         };
         let reports: Vec<_> = (0..10).map(of_seed).collect();
@@ -227,17 +225,15 @@ fn kept_samples_reach_the_optimal_mixture() {
 fn simulations_report_what_is_kept() {
     let (arms, loss) = problem("truncated", "rke");
     let run = |select: Selection, threads: usize| {
-        let simulation = Simulation {
-            policies: vec![PolicySpec::Adaptive, PolicySpec::Uniform],
-            rounds: 60,
-            seeds: 3,
-            batch: 2,
-            in_flight: 2,
-            checkpoints: 6,
-            threads: Some(threads),
-            select,
-            ..Simulation::default()
-        };
+        let simulation = Simulation::default()
+            .policies(vec![PolicySpec::Adaptive, PolicySpec::Uniform])
+            .rounds(60)
+            .seeds(3)
+            .batch(2)
+            .in_flight(2)
+            .checkpoints(6)
+            .threads(threads)
+            .select(select);
         simulate(&arms, &loss, &simulation).unwrap()
     };
     let (all, half) = (run(Selection::All, 1), run(Selection::BetterHalf, 1));

@@ -25,7 +25,7 @@ fn rke() -> Loss {
 }
 
 fn settings(policy: &str, batch: usize) -> SessionSettings {
-    SessionSettings { policy: policy.parse().unwrap(), seed: 5, batch, ..SessionSettings::default() }
+    SessionSettings::default().policy(policy.parse().unwrap()).seed(5).batch(batch)
 }
 
 /// A session on features with some samples, and three pulls of two samples in flight.
@@ -220,7 +220,7 @@ fn sessions_that_cannot_run_are_refused() {
     refused(&NAMES, ranges, &settings("sparse(keep=4)", 1), &["keep is 4", "3"]);
     refused(&NAMES, ranges, &settings("fixed(weights=1 2)", 1), &["weights is 2", "3"]);
     for policy in [PolicySpec::MixtureOracle, PolicySpec::OneArmOracle] {
-        let settings = SessionSettings { policy, ..SessionSettings::default() };
+        let settings = SessionSettings::default().policy(policy);
         refused(&NAMES, ranges, &settings, &["recorded arms"]);
     }
     // with their constants given, the paper's algorithms need no ranges

@@ -21,7 +21,7 @@ fn scenario(name: &str, objective: &str, bandwidth: f64) -> (RecordedArms, Loss)
 
 fn run(arms: &RecordedArms, loss: &Loss, rounds: usize, policies: &[&str]) -> SimulationReport {
     let policies = policies.iter().map(|policy| policy.parse().unwrap()).collect();
-    simulate(arms, loss, &Simulation { policies, rounds, ..Simulation::default() }).unwrap()
+    simulate(arms, loss, &Simulation::default().policies(policies).rounds(rounds)).unwrap()
 }
 
 fn of<'a>(report: &'a SimulationReport, policy: &str) -> &'a PolicyReport {
@@ -88,7 +88,7 @@ fn the_sparse_policy_ends_with_few_arms() {
     for seed in 0..4 {
         let policies = ["sparse(sensitivity=0.03, keep=3)", "sparse(sensitivity=0.03, fee=0.06)"];
         let policies = policies.map(|policy| policy.parse().unwrap()).to_vec();
-        let simulation = Simulation { policies, rounds: 900, seeds: 1, seed, ..Simulation::default() };
+        let simulation = Simulation::default().policies(policies).rounds(900).seeds(1).seed(seed);
         let report = simulate(&arms, &loss, &simulation).unwrap();
         // arms that were pulled in the last third of the run
         let used = |policy: &PolicyReport| {
@@ -124,12 +124,8 @@ fn small() -> (RecordedArms, Loss) {
 #[test]
 fn without_replacement_every_sample_comes_once_and_a_dry_arm_is_an_error() {
     let (arms, loss) = small();
-    let simulation = |rounds, policy: &str| Simulation {
-        policies: vec![policy.parse().unwrap()],
-        rounds,
-        seeds: 3,
-        replacement: false,
-        ..Simulation::default()
+    let simulation = |rounds, policy: &str| {
+        Simulation::default().policies(vec![policy.parse().unwrap()]).rounds(rounds).seeds(3).replacement(false)
     };
     // all 21 samples, whoever is asked first: the realised loss is that of the whole recording
     let report = simulate(&arms, &loss, &simulation(21, "fixed(weights=12 9, tracked=true)")).unwrap();
@@ -165,14 +161,16 @@ fn oracles_do_what_they_know() {
 #[test]
 fn threads_do_not_change_a_bit() {
     let (arms, loss) = small();
-    let simulation = |threads| Simulation {
-        policies: ["adaptive", "cab", "ogd", "sparse(keep=1)", "greedy", "halving"]
-            .map(|policy| policy.parse().unwrap())
-            .to_vec(),
-        rounds: 60,
-        seeds: 4,
-        threads: Some(threads),
-        ..Simulation::default()
+    let simulation = |threads| {
+        Simulation::default()
+            .policies(
+                ["adaptive", "cab", "ogd", "sparse(keep=1)", "greedy", "halving"]
+                    .map(|policy| policy.parse().unwrap())
+                    .to_vec(),
+            )
+            .rounds(60)
+            .seeds(4)
+            .threads(threads)
     };
     let reports = [1, 2, 7].map(|threads| simulate(&arms, &loss, &simulation(threads)).unwrap());
     assert_eq!(reports[0], reports[1]);
@@ -182,14 +180,14 @@ fn threads_do_not_change_a_bit() {
 #[test]
 fn kappa_of_the_whole_pool_and_kappa_ahead_are_the_same() {
     let (arms, loss) = scenario("categories", "kid", 20.0);
-    let simulation = |memory, replacement| Simulation {
-        policies: ["fixed(weights=2 3 5)", "uniform", "adaptive"].map(|policy| policy.parse().unwrap()).to_vec(),
-        rounds: 600,
-        seeds: 6,
-        batch: 3,
-        replacement,
-        memory,
-        ..Simulation::default()
+    let simulation = |memory, replacement| {
+        Simulation::default()
+            .policies(["fixed(weights=2 3 5)", "uniform", "adaptive"].map(|policy| policy.parse().unwrap()).to_vec())
+            .rounds(600)
+            .seeds(6)
+            .batch(3)
+            .replacement(replacement)
+            .memory(memory)
     };
     for replacement in [true, false] {
         let [pool, ahead] =
@@ -209,11 +207,11 @@ fn kappa_of_the_whole_pool_and_kappa_ahead_are_the_same() {
 fn sessions_with_a_cap_or_a_window_find_the_same_mixture() {
     let (arms, loss) = scenario("categories", "rke", 20.0);
     let policies: Vec<_> = ["adaptive", "ogd(sensitivity=0.03)"].map(|policy| policy.parse().unwrap()).to_vec();
-    let usual = Simulation { policies, rounds: 480, seeds: 4, ..Simulation::default() };
-    let retention = Retention::Capped(Cap { hold: 120, error: 0.03 });
+    let usual = Simulation::default().policies(policies).rounds(480).seeds(4);
+    let retention = Retention::Capped(Cap::default().hold(120).error(0.03));
     let exact = simulate(&arms, &loss, &usual).unwrap();
-    let capped = simulate(&arms, &loss, &Simulation { retention, ..usual.clone() }).unwrap();
-    let one_thread = simulate(&arms, &loss, &Simulation { retention, threads: Some(1), ..usual.clone() }).unwrap();
+    let capped = simulate(&arms, &loss, &usual.clone().retention(retention)).unwrap();
+    let one_thread = simulate(&arms, &loss, &usual.clone().retention(retention).threads(1)).unwrap();
     assert_eq!(capped, one_thread, "to the last bit");
     for (exact, (name, capped)) in exact.policies.values().zip(&capped.policies) {
         assert!(capped.reached.percent_90.is_some(), "{name}");
@@ -224,7 +222,7 @@ fn sessions_with_a_cap_or_a_window_find_the_same_mixture() {
         assert_eq!(exact.features, None);
     }
     let retention = Retention::Window(240);
-    for (name, policy) in simulate(&arms, &loss, &Simulation { retention, ..usual }).unwrap().policies {
+    for (name, policy) in simulate(&arms, &loss, &usual.clone().retention(retention)).unwrap().policies {
         assert!(policy.reached.percent_90.is_some(), "{name}");
     }
 }
@@ -235,7 +233,7 @@ fn batches_and_pulls_in_flight_find_the_same_mixture() {
     for (batch, in_flight) in [(1, 8), (8, 1), (4, 4)] {
         let policies = ["adaptive", "cab(sensitivity=0.03)", "ogd(sensitivity=0.03)"];
         let policies = policies.map(|policy| policy.parse().unwrap()).to_vec();
-        let simulation = Simulation { policies, rounds: 480 / batch, batch, in_flight, ..Simulation::default() };
+        let simulation = Simulation::default().policies(policies).rounds(480 / batch).batch(batch).in_flight(in_flight);
         for (name, policy) in simulate(&arms, &loss, &simulation).unwrap().policies {
             assert!(policy.reached.percent_90.is_some(), "{name}: batch {batch}, {in_flight} in flight");
         }
@@ -246,12 +244,12 @@ fn batches_and_pulls_in_flight_find_the_same_mixture() {
 fn settings_that_make_no_sense_are_refused() {
     let (arms, loss) = small();
     let refused = |simulation: Simulation| simulate(&arms, &loss, &simulation).unwrap_err().to_string();
-    assert!(refused(Simulation { rounds: 0, ..Simulation::default() }).contains("rounds is 0"));
-    assert!(refused(Simulation { in_flight: 0, ..Simulation::default() }).contains("in_flight is 0"));
-    assert!(refused(Simulation { policies: vec![], ..Simulation::default() }).contains("at least one policy"));
+    assert!(refused(Simulation::default().rounds(0)).contains("rounds is 0"));
+    assert!(refused(Simulation::default().in_flight(0)).contains("in_flight is 0"));
+    assert!(refused(Simulation::default().policies(vec![])).contains("at least one policy"));
     let twice = vec!["cab".parse().unwrap(), "cab".parse().unwrap()];
-    assert!(refused(Simulation { policies: twice, ..Simulation::default() }).contains("listed once"));
-    let report = simulate(&arms, &loss, &Simulation { rounds: 5, seeds: 1, ..Simulation::default() }).unwrap();
+    assert!(refused(Simulation::default().policies(twice)).contains("listed once"));
+    let report = simulate(&arms, &loss, &Simulation::default().rounds(5).seeds(1)).unwrap();
     assert!(report.policies.values().all(|policy| policy.loss.std.iter().all(|&std| std == 0.0)));
 }
 
@@ -269,7 +267,7 @@ fn known_samples_save_rounds_on_problems_that_no_rule_was_chosen_by() {
         let (arms, loss) = scenario(name, objective, bandwidth);
         let rounds = |known: usize| {
             let policies = vec!["adaptive".parse().unwrap()];
-            let simulation = Simulation { policies, rounds: 600, seeds: 10, known, ..Simulation::default() };
+            let simulation = Simulation::default().policies(policies).rounds(600).seeds(10).known(known);
             let report = simulate(&arms, &loss, &simulation).unwrap();
             assert_eq!(report.known.unwrap_or_default(), known);
             report.policies["adaptive"].reached.percent_95.unwrap_or(1200.0)
@@ -289,22 +287,21 @@ fn known_samples_are_not_asked_for_again() {
     let (arms, loss) = small();
     let held = arms.iter().map(|arm| arm.features.len()).min().unwrap();
     let policies = vec!["uniform".parse().unwrap()];
-    let simulation =
-        Simulation { policies, replacement: false, seeds: 2, known: held - 2, rounds: 4, ..Simulation::default() };
+    let simulation = Simulation::default().policies(policies).replacement(false).seeds(2).known(held - 2).rounds(4);
     let report = simulate(&arms, &loss, &simulation).unwrap();
     let shares = &report.policies["uniform"].weights;
     assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{shares:?}");
     let rounds = 2 * arms.len() + 2;
-    let error = simulate(&arms, &loss, &Simulation { rounds, ..simulation.clone() }).unwrap_err();
+    let error = simulate(&arms, &loss, &simulation.clone().rounds(rounds)).unwrap_err();
     assert!(matches!(error, modelmix::Error::RanDry { round, .. } if round > 4), "{error}");
-    let error = simulate(&arms, &loss, &Simulation { known: held + 1, ..simulation.clone() }).unwrap_err();
+    let error = simulate(&arms, &loss, &simulation.clone().known(held + 1)).unwrap_err();
     assert!(matches!(error, modelmix::Error::RanDry { round: 0, .. }), "{error}");
     // The same whether κ is computed for all pairs, ahead, or by the sessions.
-    let usual = Simulation { replacement: true, known: 3, rounds: 40, ..simulation };
+    let usual = simulation.clone().replacement(true).known(3).rounds(40);
     let pooled = simulate(&arms, &loss, &usual).unwrap();
-    let ahead = simulate(&arms, &loss, &Simulation { memory: 0, ..usual.clone() }).unwrap();
+    let ahead = simulate(&arms, &loss, &usual.clone().memory(0)).unwrap();
     let window = modelmix::Retention::Window(10_000);
-    let sessions = simulate(&arms, &loss, &Simulation { retention: window, ..usual }).unwrap();
+    let sessions = simulate(&arms, &loss, &usual.clone().retention(window)).unwrap();
     for other in [ahead, sessions] {
         let losses = |report: &SimulationReport| report.policies["uniform"].loss.mean.clone();
         let pairs = losses(&pooled).into_iter().zip(losses(&other));

@@ -109,7 +109,7 @@ fn a_simulation_ends_between_its_runs_and_between_rounds() {
         let inputs = Inputs::new().arms(&arms).engine(stopped_by(Cpu::new(), stop));
         Objective::rke().with_bandwidth(0.5).prepare(inputs).unwrap()
     };
-    let short = Simulation { rounds: 60, seeds: 20, threads: Some(2), ..Simulation::default() };
+    let short = Simulation::default().rounds(60).seeds(20).threads(2);
     let (stop, runs) = (Stop::new(), AtomicUsize::new(0));
     let done = || {
         runs.fetch_add(1, Ordering::SeqCst);
@@ -120,7 +120,7 @@ fn a_simulation_ends_between_its_runs_and_between_rounds() {
 
     // A run of so many rounds, each of which looks back at all before it, would take hours.
     for (threads, memory) in [(1, 0), (2, 1 << 30)] {
-        let long = Simulation { rounds: 3_000_000, seeds: 2, threads: Some(threads), memory, ..Simulation::default() };
+        let long = Simulation::default().rounds(3_000_000).seeds(2).threads(threads).memory(memory);
         assert!(stopped(simulate(&arms, &loss(&soon()), &long)));
     }
     let whole = simulate(&arms, &loss(&Stop::new()), &short).unwrap();
@@ -134,7 +134,7 @@ fn a_curation_ends_between_its_steps() {
         let inputs = Inputs::new().arms(&arms).engine(stopped_by(Cpu::with_threads(1), stop));
         Objective::rke().with_bandwidth(0.5).prepare(inputs).unwrap()
     };
-    let settings = Curation { count: 40, ..Curation::default() };
+    let settings = Curation::default().count(40);
     let bounds = Bounds::simplex(3);
     // in the herding, and among the exchanges
     for at in [7, 55] {
@@ -206,14 +206,12 @@ fn plain_loops_check_at_every_row() {
 #[test]
 fn a_session_takes_an_answer_whole_or_not_at_all() {
     let settings = [
-        SessionSettings { batch: 3, alarm: Some(0.01), ..SessionSettings::default() },
-        SessionSettings {
-            batch: 3,
-            retention: Retention::Capped(Cap { hold: 40, error: 0.1 }),
-            alarm: Some(0.01),
-            ..SessionSettings::default()
-        },
-        SessionSettings { batch: 3, retention: Retention::Window(40), ..SessionSettings::default() },
+        SessionSettings::default().batch(3).alarm(0.01),
+        SessionSettings::default()
+            .batch(3)
+            .retention(Retention::Capped(Cap::default().hold(40).error(0.1)))
+            .alarm(0.01),
+        SessionSettings::default().batch(3).retention(Retention::Window(40)),
     ];
     let sample = |round: u64| features(3, 4, 100 + round);
     let snapshot = |session: &Session| serde_json::to_string(&session.snapshot()).unwrap();

@@ -43,7 +43,7 @@ fn rke_on(engine: impl Into<Engine>) -> Loss {
 }
 
 fn streaming(hold: usize, error: f64) -> SessionSettings {
-    SessionSettings { seed: 9, retention: Retention::Capped(Cap { hold, error }), ..SessionSettings::default() }
+    SessionSettings::default().seed(9).retention(Retention::Capped(Cap::default().hold(hold).error(error)))
 }
 
 /// Runs a session on; the arms that it chose.
@@ -84,7 +84,7 @@ fn rke_kappa(squared: f64) -> f64 {
 
 #[test]
 fn a_session_with_a_cap_is_exact_until_the_cap() {
-    let mut exact = Session::new(NAMES, rke(), &SessionSettings { seed: 9, ..SessionSettings::default() }).unwrap();
+    let mut exact = Session::new(NAMES, rke(), &SessionSettings::default().seed(9)).unwrap();
     let mut stream = Session::new(NAMES, rke(), &streaming(500, 0.05)).unwrap();
     let (mut told, mut told_exact) = ([0; 3], [0; 3]);
     assert_eq!(run(&mut exact, &mut told_exact, 500), run(&mut stream, &mut told, 500));
@@ -131,7 +131,7 @@ fn estimates_are_as_near_to_the_exact_ones_as_stated_and_say_how_near() {
 fn large_errors_are_found() {
     let (mut truths, mut missed) = (0.0, 0.0);
     for seed in 0..12 {
-        let settings = SessionSettings { seed, ..streaming(300, 0.25) };
+        let settings = streaming(300, 0.25).seed(seed);
         let mut stream = Session::new(NAMES, rke(), &settings).unwrap();
         let mut told = [0; 3];
         run(&mut stream, &mut told, 2000);
@@ -191,8 +191,8 @@ fn memory_does_not_grow_and_weights_converge() {
 
 #[test]
 fn what_policies_read_is_near_that_of_an_exact_session() {
-    let settings = SessionSettings { policy: "uniform".parse().unwrap(), ..SessionSettings::default() };
-    let capped = SessionSettings { retention: Retention::Capped(Cap { hold: 300, error: 0.02 }), ..settings.clone() };
+    let settings = SessionSettings::default().policy("uniform".parse().unwrap());
+    let capped = settings.clone().retention(Retention::Capped(Cap::default().hold(300).error(0.02)));
     let mut sessions = [&settings, &capped].map(|settings| Session::new(NAMES, rke(), settings).unwrap());
     for session in &mut sessions {
         run(session, &mut [0; 3], 3000);
@@ -213,7 +213,7 @@ fn what_policies_read_is_near_that_of_an_exact_session() {
 
 #[test]
 fn a_streaming_session_is_restored_to_the_last_bit_on_any_number_of_threads() {
-    let settings = SessionSettings { batch: 3, ..streaming(200, 0.05) };
+    let settings = streaming(200, 0.05).batch(3);
     let mut one = Session::new(NAMES, rke_on(Cpu::with_threads(1)), &settings).unwrap();
     let mut told = [0; 3];
     run(&mut one, &mut told, 150);
@@ -262,7 +262,7 @@ fn sums_of_terms_have_a_map_each_and_half_precision_streams_too() {
         let objective = Objective::parse("0.5*mmd(bandwidth=5) + 2*rke(bandwidth=8)").unwrap();
         objective.prepare(Inputs::new().reference(reference.clone())).unwrap()
     };
-    let settings = SessionSettings { storage: modelmix::session::Storage::Half, ..streaming(300, 0.05) };
+    let settings = streaming(300, 0.05).storage(modelmix::session::Storage::Half);
     let mut session = Session::new(NAMES, loss(), &settings).unwrap();
     let mut told = [0; 3];
     run(&mut session, &mut told, 1500);
@@ -285,7 +285,7 @@ fn what_cannot_be_streamed_is_refused() {
     let laplacian = Objective::parse("rke(kernel=laplacian, bandwidth=3)").unwrap().prepare(Inputs::new()).unwrap();
     refuse(laplacian, &streaming(100, 0.1), &["rke", "laplacian", "gaussian", "leave `hold` out"]);
     refuse(rke(), &streaming(11, 0.1), &["hold is 11", "at least 12"]);
-    refuse(rke(), &SessionSettings { batch: 60, ..streaming(100, 0.1) }, &["hold is 100", "at least 120"]);
+    refuse(rke(), &streaming(100, 0.1).batch(60), &["hold is 100", "at least 120"]);
     refuse(rke(), &streaming(100, 0.001), &["feature_error is 0.001", "0.0039"]);
     refuse(rke(), &streaming(100, f64::NAN), &["feature_error is NaN"]);
     let error = Session::on_values(NAMES, None, &streaming(100, 0.1)).unwrap_err().to_string();

@@ -176,7 +176,7 @@ fn regret(world: &World, policy: &PolicySpec, rounds: usize, seeds: u64) -> f64 
     let best = modelmix::simplex::minimize(&truth, &modelmix::simplex::Bounds::simplex(world.arms())).unwrap().value;
     let total: f64 = (0..seeds)
         .map(|seed| {
-            let settings = SessionSettings { policy: policy.clone(), seed, ..SessionSettings::default() };
+            let settings = SessionSettings::default().policy(policy.clone()).seed(seed);
             let names = (0..world.arms()).map(|arm| arm.to_string());
             let mut session = Session::on_values(names, Some(world.ranges()), &settings).unwrap();
             let mut random = Random::stream(seed, 1);

@@ -176,7 +176,7 @@ pub(crate) struct Play<'a> {
 
 impl<'a> Play<'a> {
     pub(crate) fn new(world: &'a World, policy: &PolicySpec, seed: u64) -> Self {
-        Self::with_settings(world, &SessionSettings { policy: policy.clone(), seed, ..SessionSettings::default() })
+        Self::with_settings(world, &SessionSettings::default().policy(policy.clone()).seed(seed))
     }
 
     /// The samples' own generator has another stream than the session's.

@@ -18,7 +18,7 @@ struct Play<'a> {
 impl<'a> Play<'a> {
     fn new(world: &'a Places, until: Option<Until>, seed: u64) -> Self {
         let names = (0..world.len()).map(|arm| format!("arm {arm}"));
-        let settings = SessionSettings { seed, until, ..SessionSettings::default() };
+        let settings = SessionSettings::default().seed(seed).until(until);
         let session = Session::on_values(names, None, &settings).unwrap();
         Self { world, session, told: Vec::new(), random: Random::stream(seed, 1) }
     }
@@ -117,7 +117,7 @@ fn bernoulli(chances: &[f64], settings: &SessionSettings, ranges: Option<Ranges>
     let best = chances.iter().copied().fold(0.0, f64::max);
     let (mut stopped, mut wrong) = (0, 0);
     for seed in 0..count {
-        let settings = SessionSettings { seed, until: Some(Until::new(Gap::Loss(0.05))), ..settings.clone() };
+        let settings = settings.clone().seed(seed).until(Until::new(Gap::Loss(0.05)));
         let mut session = Session::on_values(names.clone(), ranges, &settings).unwrap();
         let mut random = Random::stream(seed, 1);
         let zeros = vec![0.0; 3000];
@@ -147,8 +147,8 @@ fn bernoulli(chances: &[f64], settings: &SessionSettings, ranges: Option<Ranges>
 fn rare_values_are_reckoned_with() {
     let ranges = Some(Ranges { kappa: (0.0, 0.0), linear: (-1.0, 0.0) });
     let usual = SessionSettings::default();
-    let uniform = SessionSettings { policy: "uniform".parse().unwrap(), ..usual.clone() };
-    let batches = SessionSettings { batch: 4, ..usual.clone() };
+    let uniform = usual.clone().policy("uniform".parse().unwrap());
+    let batches = usual.clone().batch(4);
     for (chances, settings) in [
         (&[0.1, 0.2][..], &usual),
         (&[0.02, 0.1], &usual),
@@ -199,7 +199,7 @@ fn bounds_hold_for_the_luckiest_of_many_arms() {
 /// would be if they were found with the normal quantile of 95% toward each arm.
 fn lucky(gap: f64, repeats: u64) -> (usize, usize) {
     let (arms, samples) = (20, 20);
-    let settings = SessionSettings { policy: "uniform".parse().unwrap(), ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy("uniform".parse().unwrap());
     let zeros = vec![0.0; arms * samples];
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let square = |values: &[f64]| {
@@ -208,7 +208,7 @@ fn lucky(gap: f64, repeats: u64) -> (usize, usize) {
     };
     let (mut missed, mut missed_by_one) = (0, 0);
     for seed in 0..repeats {
-        let settings = SessionSettings { seed, ..settings.clone() };
+        let settings = settings.clone().seed(seed);
         let mut session = Session::on_values((0..arms).map(|arm| arm.to_string()), None, &settings).unwrap();
         let mut random = Random::stream(seed, 1);
         let mut told: Vec<Vec<f64>> = vec![Vec::new(); arms];
@@ -236,7 +236,7 @@ fn lucky(gap: f64, repeats: u64) -> (usize, usize) {
 /// Beyond the first ten of an arm every other pull is the policy's, in batches too.
 #[test]
 fn batches_leave_the_policy_half_of_the_pulls() {
-    let settings = SessionSettings { batch: 2, until: Some(Until::new(Gap::Loss(1e-6))), ..SessionSettings::default() };
+    let settings = SessionSettings::default().batch(2).until(Until::new(Gap::Loss(1e-6)));
     let mut session = Session::on_values(["good", "bad", "worse"], None, &settings).unwrap();
     let mut random = Random::seeded(5);
     for _ in 0..500 {
@@ -257,16 +257,14 @@ fn batches_leave_the_policy_half_of_the_pulls() {
 #[test]
 fn a_single_arm_is_enough_and_arms_that_are_dropped_are_not() {
     let until = Some(Until::new(Gap::Share(0.05)));
-    let mut session =
-        Session::on_values(["only"], None, &SessionSettings { until, ..SessionSettings::default() }).unwrap();
+    let mut session = Session::on_values(["only"], None, &SessionSettings::default().until(until)).unwrap();
     for told in 0..20 {
         assert!(!session.is_done());
         let pull = session.ask().unwrap();
         session.tell_values(pull.id, &[Values { kappa: &vec![0.1; told], own: 1.0, linear: 0.0 }]).unwrap();
     }
     assert!(session.is_done());
-    let settings =
-        SessionSettings { policy: "halving".parse().unwrap(), rounds: Some(100), until, ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy("halving".parse().unwrap()).rounds(100).until(until);
     let error = Session::on_values(["a", "b"], None, &settings).unwrap_err().to_string();
     assert!(error.contains("until") && error.contains("halving") && error.contains("dropped"), "{error}");
 }
@@ -275,8 +273,7 @@ fn a_single_arm_is_enough_and_arms_that_are_dropped_are_not() {
 #[test]
 fn a_kernel_that_sees_nothing_is_not_certain() {
     let until = Some(Until::new(Gap::Loss(1e-6)));
-    let mut session =
-        Session::on_values(["a", "b"], None, &SessionSettings { until, ..SessionSettings::default() }).unwrap();
+    let mut session = Session::on_values(["a", "b"], None, &SessionSettings::default().until(until)).unwrap();
     for told in 0..200 {
         let pull = session.ask().unwrap();
         session.tell_values(pull.id, &[Values { kappa: &vec![0.0; told], own: 1.0, linear: 0.0 }]).unwrap();
@@ -288,7 +285,7 @@ fn a_kernel_that_sees_nothing_is_not_certain() {
 #[test]
 fn many_arms_have_bounds_too() {
     let arms = 80;
-    let settings = SessionSettings { until: Some(Until::new(Gap::Loss(0.4))), ..SessionSettings::default() };
+    let settings = SessionSettings::default().until(Until::new(Gap::Loss(0.4)));
     let mut session = Session::on_values((0..arms).map(|arm| arm.to_string()), None, &settings).unwrap();
     let mut random = Random::seeded(1);
     while !session.is_done() {
@@ -310,7 +307,7 @@ fn many_arms_have_bounds_too() {
 fn stops_table() {
     for of in [Certified::Weights, Certified::Shares] {
         for (number, world) in problems().iter().enumerate() {
-            let tally = sessions(world, Until { of, ..Until::new(Gap::Share(0.1)) }, 1000, 4000);
+            let tally = sessions(world, Until::new(Gap::Share(0.1)).of(of), 1000, 4000);
             let median = tally.rounds.get(tally.rounds.len() / 2);
             println!(
                 "{of}, problem {number}: {} of {} stop, {} wrong, median {median:?}; {} wrong at the first look",
@@ -410,9 +407,6 @@ fn gaps_are_shares_or_losses() {
     }
     assert_eq!(modelmix::internals::certainty::parse_confidence("99%").unwrap(), 0.99);
     assert!(modelmix::internals::certainty::parse_confidence("95").is_err());
-    let settings = SessionSettings {
-        until: Some(Until { confidence: 1.0, ..Until::new(Gap::Share(0.05)) }),
-        ..SessionSettings::default()
-    };
+    let settings = SessionSettings::default().until(Until::new(Gap::Share(0.05)).confidence(1.0));
     assert!(Session::on_values(["a", "b"], None, &settings).is_err());
 }

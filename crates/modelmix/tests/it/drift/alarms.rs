@@ -7,8 +7,7 @@ const DIMENSIONS: usize = 16;
 /// A session of one arm with an alarm, which holds little, since the alarm alone is of interest.
 fn watched(chance: f64, seed: u64) -> Session {
     let loss = Objective::parse("rke(bandwidth=8)").unwrap().prepare(Inputs::new()).unwrap();
-    let settings =
-        SessionSettings { seed, alarm: Some(chance), retention: Retention::Window(8), ..SessionSettings::default() };
+    let settings = SessionSettings::default().seed(seed).alarm(chance).retention(Retention::Window(8));
     Session::new(["arm"], loss, &settings).unwrap()
 }
 
@@ -100,7 +99,7 @@ fn an_alarm_that_rang_stays_until_the_arm_is_forgotten() {
 #[test]
 fn scores_are_watched_where_there_is_no_kernel() {
     let loss = Objective::parse("quality").unwrap().prepare(Inputs::new().score_range("quality", 0.0, 9.0)).unwrap();
-    let settings = SessionSettings { alarm: Some(0.01), ..SessionSettings::default() };
+    let settings = SessionSettings::default().alarm(0.01);
     let mut session = Session::new(["arm"], loss, &settings).unwrap();
     let mut random = Random::seeded(8);
     for sample in 0..300 {
@@ -118,8 +117,7 @@ fn scores_are_watched_where_there_is_no_kernel() {
 fn quality_alarms(later: f64, seeds: u64) -> usize {
     let loss = Objective::parse("rke(bandwidth=8) - good").unwrap().prepare(Inputs::new()).unwrap();
     let rings = |seed: u64| {
-        let settings =
-            SessionSettings { seed, alarm: Some(0.05), retention: Retention::Window(8), ..SessionSettings::default() };
+        let settings = SessionSettings::default().seed(seed).alarm(0.05).retention(Retention::Window(8));
         let mut session = Session::new(["arm"], loss.clone(), &settings).unwrap();
         let mut random = Random::stream(seed, 7);
         for sample in 0..400 {

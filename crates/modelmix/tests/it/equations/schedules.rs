@@ -160,8 +160,7 @@ fn halving_keeps_its_schedule() {
 #[test]
 fn halving_takes_the_budget_of_the_session() {
     let world = ladder(4);
-    let settings =
-        SessionSettings { policy: PolicySpec::Halving(None), rounds: Some(32), batch: 2, ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy(PolicySpec::Halving(None)).rounds(32).batch(2);
     let mut play = Play::with_settings(&world, &settings);
     // ⌊64/(4·2)⌋ = 8 samples each, and then ⌊64/(2·2)⌋ = 16 more for two
     play.rounds(32);

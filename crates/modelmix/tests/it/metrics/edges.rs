@@ -34,7 +34,7 @@ fn some(count: usize, width: usize, seed: u64) -> Features {
 }
 
 fn neighbourhoods(neighbours: usize) -> Neighbourhoods {
-    Neighbourhoods { neighbours, closed: false }
+    Neighbourhoods::default().neighbours(neighbours).closed(false)
 }
 
 fn scores(found: &Prdc) -> [f64; 4] {
@@ -128,7 +128,7 @@ fn identical_samples() {
         // Balls without extent: nothing is inside of them, and what lies on the point is on their border.
         for (reference, closed) in [(&copies, [1.0, 1.0, 12.0 * (1.0 / 5.0), 1.0]), (&others, [0.0; 4])] {
             for (is_closed, expected) in [(false, [0.0; 4]), (true, closed)] {
-                let found = prdc(&pool, reference, &Neighbourhoods { neighbours: 5, closed: is_closed }, backend);
+                let found = prdc(&pool, reference, &Neighbourhoods::default().neighbours(5).closed(is_closed), backend);
                 assert_eq!(scores(&found.unwrap()), expected, "closed: {is_closed}");
             }
         }
@@ -138,7 +138,7 @@ fn identical_samples() {
         let between = 2.0 - 2.0 * (-12.5f64).exp();
         relative("mmd", found.biased.value, between, 1e-6);
         relative("mmd", found.unbiased.value, between, 1e-6);
-        let settings = KidSettings { subsets: 4, size: Some(5), seed: 1 };
+        let settings = KidSettings::default().subsets(4).size(5).seed(1);
         assert!(kid(&pool, &copies, &GAUSSIAN, &settings, backend).unwrap().value.abs() <= 1e-14);
     }
 }
@@ -193,7 +193,7 @@ fn settings_outside_of_what_they_may_be() {
     let (samples, reference, engine) = (some(30, 3, 1), some(25, 3, 2), Engine::new(Double::new()));
     let pool = Pool::of(&samples);
     let ask = |subsets: usize, size: Option<usize>| {
-        let settings = KidSettings { subsets, size, seed: 0 };
+        let settings = KidSettings::default().subsets(subsets).size(size).seed(0);
         kid(&pool, &reference, &kid_kernel(3), &settings, &engine)
     };
     says(ask(10, Some(26)), &["subset size of kid is 26", "at most 25", "record more", "smaller"]);

@@ -85,11 +85,10 @@ fn kid_of_tools() {
                 relative(&what, found.value, expected, allowed);
                 continue;
             }
-            let settings = KidSettings {
-                subsets: whole(&case["subsets"]),
-                size: Some(whole(&case["subset_size"])),
-                seed: whole(&case["seed"]) as u32,
-            };
+            let settings = KidSettings::default()
+                .subsets(whole(&case["subsets"]))
+                .size(whole(&case["subset_size"]))
+                .seed(whole(&case["seed"]) as u32);
             let found = kid(&pool, reference.one(), &kernel, &settings, &backend).unwrap();
             assert_eq!(found.by, ErrorBy::Subsets);
             relative(&what, found.value, number(&case["mean"]), allowed);
@@ -130,7 +129,7 @@ fn scores(found: &Prdc) -> [(&'static str, f64); 4] {
 fn neighbourhoods_to_the_last_digit() {
     for case in cases("prdc", 14) {
         let (generated, reference) = sets(case);
-        let neighbourhoods = Neighbourhoods { neighbours: whole(&case["neighbours"]), closed: false };
+        let neighbourhoods = Neighbourhoods::default().neighbours(whole(&case["neighbours"])).closed(false);
         for (engine, backend) in engines() {
             let found = prdc(&generated.pool(), reference.one(), &neighbourhoods, &backend).unwrap();
             for (name, score) in scores(&found) {
@@ -145,7 +144,7 @@ fn neighbourhoods_to_the_last_digit() {
     }
     for case in cases("prc", 8) {
         let (generated, reference) = sets(case);
-        let neighbourhoods = Neighbourhoods { neighbours: whole(&case["neighbours"]), closed: true };
+        let neighbourhoods = Neighbourhoods::default().neighbours(whole(&case["neighbours"])).closed(true);
         let found = prdc(&generated.pool(), reference.one(), &neighbourhoods, &Engine::new(Double::new())).unwrap();
         for (name, score) in &scores(&found)[..2] {
             assert_eq!(*score, number(&case["value"][name]), "{name} of {}", generated.name);
@@ -156,7 +155,7 @@ fn neighbourhoods_to_the_last_digit() {
     }
     for case in cases("weighted_prdc", 3) {
         let (generated, reference) = sets(case);
-        let neighbourhoods = Neighbourhoods { neighbours: whole(&case["neighbours"]), closed: false };
+        let neighbourhoods = Neighbourhoods::default().neighbours(whole(&case["neighbours"])).closed(false);
         let pool = generated.pool();
         relative("weighted effective size", pool.effective_len(), number(&case["effective_size"]), 1e-14);
         for (engine, backend) in engines() {

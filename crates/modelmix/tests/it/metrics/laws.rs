@@ -34,7 +34,7 @@ fn joined<'a>(sets: impl IntoIterator<Item = &'a Features>) -> Features {
 
 /// Metrics that know rows and their weights only, not how they came in sets.
 fn of_rows(pool: &Pool<'_>, reference: &Features, backend: &Engine) -> Vec<(String, f64)> {
-    let neighbourhoods = Neighbourhoods { neighbours: 3, closed: false };
+    let neighbourhoods = Neighbourhoods::default().neighbours(3).closed(false);
     let scores = prdc(pool, reference, &neighbourhoods, backend).unwrap();
     let mut found = vec![
         ("modes".into(), rke(pool, &GAUSSIAN, backend).unwrap().modes.value),
@@ -70,7 +70,7 @@ fn everything(pool: &Pool<'_>, reference: &Features, backend: &Engine) -> Vec<(S
     add("density of 5", scores.density);
     add("coverage of 5", scores.coverage);
     for (subsets, size) in [(40, 20), (2, 5)] {
-        let settings = KidSettings { subsets, size: Some(size), seed: 3 };
+        let settings = KidSettings::default().subsets(subsets).size(size).seed(3);
         add("kid", kid(pool, reference, &kid_kernel(pool.width()), &settings, backend).unwrap());
     }
     let extrapolation = Extrapolation { points: 4, smallest: Some(10), seed: 5 };
@@ -279,7 +279,7 @@ fn threads_change_no_bit() {
         let scores = prdc(&pool, &reference, &Neighbourhoods::default(), backend).unwrap();
         let distance = fid_estimate(&pool, &reference, backend).unwrap();
         let discrepancy = mmd(&pool, &reference, &GAUSSIAN, backend).unwrap();
-        let settings = KidSettings { subsets: 20, size: Some(1000), seed: 1 };
+        let settings = KidSettings::default().subsets(20).size(1000).seed(1);
         let subsets = kid(&pool, &reference, &kid_kernel(5), &settings, backend).unwrap();
         for estimate in [
             scores.precision,

@@ -103,7 +103,7 @@ fn errors_of_vendi() {
 #[test]
 fn errors_of_precision_and_recall() {
     let engine = Engine::new(Double::new());
-    let neighbourhoods = Neighbourhoods { neighbours: 3, closed: false };
+    let neighbourhoods = Neighbourhoods::default().neighbours(3).closed(false);
     let fixed = cloud(100, &[0.0; 3], 1.0, &mut Random::seeded(3));
     let of = |samples: &Pool<'_>, reference: &Features| prdc(samples, reference, &neighbourhoods, &engine).unwrap();
     scatter("precision", |random| of(&Pool::of(&cloud(150, &[0.5; 3], 1.0, random)), &fixed).precision);
@@ -128,7 +128,7 @@ fn draws_have_the_scores_of_the_mixture() {
     let engine = Engine::new(Double::new());
     let scores = |pool: &Pool<'_>| {
         let (modes, samples) = (rke(pool, &GAUSSIAN, &engine).unwrap().modes.value, pool.effective_len());
-        let neighbourhoods = Neighbourhoods { neighbours: 3, closed: false };
+        let neighbourhoods = Neighbourhoods::default().neighbours(3).closed(false);
         let held = prdc(pool, &reference, &neighbourhoods, &engine).unwrap();
         [
             // Samples paired with themselves are taken off: they are more where samples are fewer.
@@ -226,7 +226,7 @@ fn subsets_of_kid_both_ways() {
             (cloud(left_rows, &[0.5; 8], 1.0, &mut random), cloud(right_rows, &[-0.5; 8], 1.0, &mut random));
         let reference = cloud(reference_rows, &[0.2; 8], 1.2, &mut random);
         let pooled = Features::from_rows(left.view().iter().chain(right.view().iter())).unwrap();
-        let settings = KidSettings { subsets, size: Some(size), seed: 9 };
+        let settings = KidSettings::default().subsets(subsets).size(size).seed(9);
         // Half of a subset is of either set; or all of it of one.
         let mixture = Pool::mixture([(&left, 1.0), (&right, 1.0)]).unwrap();
         for (pool, sets) in [

@@ -16,7 +16,7 @@ use crate::worlds::clusters;
 
 /// Every way to keep samples that three arms and pulls of two allow.
 fn retentions() -> [Retention; 5] {
-    let cap = Cap { hold: 16, error: 0.2 };
+    let cap = Cap::default().hold(16).error(0.2);
     [
         Retention::All,
         Retention::Capped(cap),
@@ -31,10 +31,10 @@ fn observed(which: usize, settings: SessionSettings) -> SessionSettings {
     let until = Some(Until::new(Gap::Share(0.5)));
     match which {
         0 => settings,
-        1 => SessionSettings { alarm: Some(0.9), ..settings },
-        2 => SessionSettings { until, ..settings },
-        3 => SessionSettings { select: Selection::BetterHalf, ..settings },
-        _ => SessionSettings { until, alarm: Some(0.9), select: Selection::BetterHalf, ..settings },
+        1 => settings.clone().alarm(0.9),
+        2 => settings.clone().until(until),
+        3 => settings.clone().select(Selection::BetterHalf),
+        _ => settings.clone().until(until).alarm(0.9).select(Selection::BetterHalf),
     }
 }
 
@@ -167,7 +167,7 @@ proptest! {
     ) {
         let storage = if half { Storage::Half } else { Storage::Single };
         let (policy, retention) = (specs(3)[policy].clone(), retentions()[retention]);
-        let settings = SessionSettings { policy, retention, storage, seed, batch: 2, ..SessionSettings::default() };
+        let settings = SessionSettings::default().policy(policy).retention(retention).storage(storage).seed(seed).batch(2);
         check(&observed(observers, settings), &actions, seed);
     }
 }
@@ -181,8 +181,7 @@ fn every_combination_is_the_fold_of_its_events() {
     for policy in specs(3) {
         for retention in retentions() {
             for observers in 0..5 {
-                let settings =
-                    SessionSettings { policy: policy.clone(), retention, seed: 3, batch: 2, ..Default::default() };
+                let settings = SessionSettings::default().policy(policy.clone()).retention(retention).seed(3).batch(2);
                 let actions: Vec<u8> = (0..150).map(|_| random.below(32) as u8).collect();
                 if let Some(counts) = check(&observed(observers, settings), &actions, 7) {
                     ran += 1;
@@ -202,7 +201,7 @@ fn every_combination_is_the_fold_of_its_events() {
 #[test]
 fn sessions_on_values_are_folds_too() {
     for policy in specs(3) {
-        let settings = SessionSettings { policy: policy.clone(), seed: 2, batch: 2, ..SessionSettings::default() };
+        let settings = SessionSettings::default().policy(policy.clone()).seed(2).batch(2);
         let ranges = Some(modelmix::Ranges { kappa: (0.0, 1.0), linear: (0.0, 1.0) });
         let start = || Session::on_values(NAMES, ranges, &settings).unwrap();
         let (mut plain, mut logged) = (start(), start());
@@ -270,7 +269,7 @@ fn wide_run(settings: &SessionSettings, rounds: usize) -> (Session, Vec<Event>) 
 fn events_of_the_best_instructions_replay_on_portable_ones() {
     let mut furthest = 0.0f64;
     for policy in specs(3) {
-        let settings = SessionSettings { policy: policy.clone(), alarm: Some(0.5), seed: 1, ..Default::default() };
+        let settings = SessionSettings::default().policy(policy.clone()).alarm(0.5).seed(1);
         let (session, events) = wide_run(&settings, 120);
         let mut portable = Session::new(NAMES, wide_loss(Instructions::Portable), &settings).unwrap();
         events.iter().for_each(|event| portable.apply(event).unwrap());
@@ -291,7 +290,7 @@ fn events_of_the_best_instructions_replay_on_portable_ones() {
 /// A choice that no engine would make, as from a release with another rule: applying takes it, verifying names it.
 #[test]
 fn recorded_choices_stand_and_tampering_is_named() {
-    let settings = SessionSettings { select: Selection::BetterHalf, seed: 1, ..SessionSettings::default() };
+    let settings = SessionSettings::default().select(Selection::BetterHalf).seed(1);
     let (session, events) = wide_run(&settings, 60);
     let best = *Instructions::available().last().unwrap();
     let start = || Session::new(NAMES, wide_loss(best), &settings).unwrap();
@@ -422,7 +421,7 @@ fn journals_of_another_form_are_refused_with_the_release_that_wrote_them() {
 #[test]
 fn events_that_do_not_fit_are_refused() {
     let spec: PolicySpec = "sparse(fee=0.02)".parse().unwrap();
-    let settings = SessionSettings { policy: spec, ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy(spec);
     let mut session = Session::new(NAMES, rke(), &settings).unwrap();
     let asked = session.decide().unwrap();
     let text = serde_json::to_string(&asked).unwrap();

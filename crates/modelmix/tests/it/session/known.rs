@@ -32,7 +32,7 @@ fn mean_kappa(left: &[&Sample], right: &[&Sample]) -> f64 {
 
 /// Runs a session with known samples at the start and some later, and keeps a record of all that counts.
 fn run(retention: Retention, rounds: usize) -> (Session, Vec<Sample>) {
-    let settings = SessionSettings { retention, seed: 2, ..SessionSettings::default() };
+    let settings = SessionSettings::default().retention(retention).seed(2);
     let mut session = Session::new(NAMES, rke(), &settings).unwrap();
     let (mut random, mut record) = (Random::seeded(5), Vec::<Sample>::new());
     for round in 0..rounds {
@@ -71,7 +71,7 @@ fn run(retention: Retention, rounds: usize) -> (Session, Vec<Sample>) {
 
 #[test]
 fn known_samples_are_evidence_and_not_collected() {
-    let cap = Cap { hold: 30, error: 0.03 };
+    let cap = Cap::default().hold(30).error(0.03);
     let cases = [
         (Retention::All, 1e-9),
         (Retention::Window(40), 1e-9),
@@ -118,7 +118,7 @@ fn a_session_is_sure_of_known_samples_before_it_asks() {
     let arms = NAMES.iter().zip(&recorded).map(|(name, features)| RecordedArm::new(*name, features.clone()));
     let solved = solve(&RecordedArms::new(arms.collect()).unwrap(), &rke()).unwrap();
     for policy in ["adaptive", "ogd", "cab", "greedy", "vanilla", "sparse(fee=0.001)"] {
-        let settings = SessionSettings { policy: policy.parse().unwrap(), ..SessionSettings::default() };
+        let settings = SessionSettings::default().policy(policy.parse().unwrap());
         let mut session = Session::new(NAMES, rke(), &settings).unwrap();
         for (arm, features) in recorded.iter().enumerate() {
             session.known(arm, features, &Default::default(), KnownAs::Evidence).unwrap();
@@ -164,7 +164,7 @@ fn slopes_are_those_of_the_collected_pool() {
 #[test]
 fn known_samples_can_be_all_that_a_stop_needs() {
     let until = Some(Until::new(Gap::Share(0.5)));
-    let settings = SessionSettings { until, ..SessionSettings::default() };
+    let settings = SessionSettings::default().until(until);
     let mut session = Session::new(NAMES, rke(), &settings).unwrap();
     let mut random = Random::seeded(3);
     for arm in 0..3 {
@@ -185,7 +185,7 @@ fn known_samples_can_be_all_that_a_stop_needs() {
 
 #[test]
 fn observers_do_not_take_known_samples_for_told_ones() {
-    let settings = SessionSettings { select: Selection::BetterHalf, alarm: Some(0.5), ..SessionSettings::default() };
+    let settings = SessionSettings::default().select(Selection::BetterHalf).alarm(0.5);
     let mut session = Session::new(NAMES, rke(), &settings).unwrap();
     let mut random = Random::seeded(3);
     let alarm =

@@ -164,7 +164,7 @@ fn a_policy_of_ones_own_runs_and_may_not_ask_an_arm_that_is_not_there() {
 #[test]
 fn half_precision_is_a_session_on_rounded_features() {
     let round = |&value: &f32| half::f16::from_f32(value).to_f32();
-    let settings = |storage| SessionSettings { seed: 5, batch: 2, storage, ..SessionSettings::default() };
+    let settings = |storage| SessionSettings::default().seed(5).batch(2).storage(storage);
     let loss = || Objective::rke().with_bandwidth(1.0).prepare(Inputs::new()).unwrap();
     let session = |storage| Session::new(["a", "b", "c"], loss(), &settings(storage)).unwrap();
     let (mut half, mut single) = (session(Storage::Half), session(Storage::Single));

@@ -37,7 +37,7 @@ fn a_restored_session_goes_on_to_the_last_bit() {
     for spec in specs(3) {
         for (seed, rounds) in [(0, 0), (1, 3), (2, 25), (3, 70)] {
             let what = format!("{spec}, after {rounds} rounds");
-            let settings = SessionSettings { policy: spec.clone(), seed, batch: 2, ..SessionSettings::default() };
+            let settings = SessionSettings::default().policy(spec.clone()).seed(seed).batch(2);
             let mut session = Session::new(NAMES, rke(), &settings).unwrap();
             let mut random = Random::stream(seed, 3);
             go_on(&mut session, &mut random, rounds);
@@ -61,7 +61,7 @@ fn a_restored_session_goes_on_to_the_last_bit() {
 #[test]
 fn a_session_past_its_end_is_restored() {
     for policy in ["halving(rounds=10)", "sparse(fee=100)", "sparse(keep=1, step=100)"] {
-        let settings = SessionSettings { policy: policy.parse().unwrap(), batch: 2, ..SessionSettings::default() };
+        let settings = SessionSettings::default().policy(policy.parse().unwrap()).batch(2);
         let mut session = Session::new(NAMES.into_iter().take(2), rke(), &settings).unwrap();
         go_on(&mut session, &mut Random::seeded(9), 40);
         let mut again = restored(&session, true);
@@ -113,7 +113,7 @@ fn another_loss_is_refused() {
 
 /// A snapshot of this policy in the middle of a run, as a document.
 fn document(policy: &str) -> Value {
-    let settings = SessionSettings { policy: policy.parse().unwrap(), seed: 4, batch: 2, ..SessionSettings::default() };
+    let settings = SessionSettings::default().policy(policy.parse().unwrap()).seed(4).batch(2);
     let mut session = Session::new(NAMES, rke(), &settings).unwrap();
     go_on(&mut session, &mut Random::seeded(6), 20);
     serde_json::to_value(session.snapshot()).unwrap()
@@ -344,24 +344,16 @@ fn unknown_fields_are_refused_in_every_part() {
             _ => {}
         }
     }
-    let observers = SessionSettings {
-        until: Some(Until::new(Gap::Share(0.5))),
-        select: Selection::BetterHalf,
-        ..SessionSettings::default()
-    };
-    let cap = Some(Cap { hold: 20, error: 0.2 });
-    let capped = SessionSettings {
-        retention: Retention::HalfLife { samples: 20.0, cap },
-        alarm: Some(0.1),
-        ..SessionSettings::default()
-    };
-    let window = SessionSettings { retention: Retention::Window(20), ..SessionSettings::default() };
+    let observers = SessionSettings::default().until(Until::new(Gap::Share(0.5))).select(Selection::BetterHalf);
+    let cap = Some(Cap::default().hold(20).error(0.2));
+    let capped = SessionSettings::default().retention(Retention::HalfLife { samples: 20.0, cap }).alarm(0.1);
+    let window = SessionSettings::default().retention(Retention::Window(20));
     let mut policies: Vec<SessionSettings> =
-        specs(3).into_iter().map(|policy| SessionSettings { policy, ..SessionSettings::default() }).collect();
+        specs(3).into_iter().map(|policy| SessionSettings::default().policy(policy)).collect();
     policies.extend([observers, capped, window]);
     let mut checked = 0;
     for settings in policies {
-        let mut session = Session::new(NAMES, rke(), &SessionSettings { batch: 2, ..settings }).unwrap();
+        let mut session = Session::new(NAMES, rke(), &settings.clone().batch(2)).unwrap();
         go_on(&mut session, &mut Random::seeded(6), 20);
         session.known(0, &clusters(0, 2, &mut Random::seeded(1)), &Default::default(), Default::default()).unwrap();
         let (document, mut found) = (serde_json::to_value(session.snapshot()).unwrap(), Vec::new());

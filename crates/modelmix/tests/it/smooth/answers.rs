@@ -223,7 +223,7 @@ fn sessions_refuse_what_is_not_a_mean() {
         ),
     ] {
         let loss = || prepared(text, &arms, &reference);
-        let settings = |policy| SessionSettings { policy, ..SessionSettings::default() };
+        let settings = |policy| SessionSettings::default().policy(policy);
         refused(Session::new(["a", "b"], loss(), &settings(PolicySpec::Adaptive)), &[sentence]);
         refused(Session::new(["a", "b"], loss(), &settings("cab".parse().unwrap())), &[sentence]);
         refused(simulate(&arms, &loss(), &Simulation::default()), &[sentence]);

@@ -34,7 +34,7 @@ fn ask(arms: &RecordedArms, objective: &str, questions: &Questions) -> Result<Mi
 fn the_best_few_are_separate_solves() {
     let arms = arms(5, 60, 31);
     for objective in ["rke(bandwidth=2)", "fid", "vendi(kernel=gaussian, bandwidth=2)"] {
-        let best = ask(&arms, objective, &Questions { subsets: true, ..Questions::default() }).unwrap();
+        let best = ask(&arms, objective, &Questions::default().subsets(true)).unwrap();
         let subsets = best.worth.subsets.clone().unwrap();
         assert!(best.worth.cheapest.is_none());
         let last = subsets.last().unwrap();
@@ -75,7 +75,7 @@ fn the_cheapest_is_within_and_cheaper() {
     let budget = |within| Budget::by_arm(&names, fees.clone(), costs.clone(), Some(1000.0), within).unwrap();
     let mut last = f64::INFINITY;
     for share in [0.0, 0.05, 0.3, 1.0] {
-        let questions = Questions { budget: Some(budget(Allowance::Share(share))), ..Questions::default() };
+        let questions = Questions::default().budget(budget(Allowance::Share(share)));
         let best = ask(&arms, "rke(bandwidth=2)", &questions).unwrap();
         let cheapest = best.worth.cheapest.clone().unwrap();
         assert!((cheapest.within - share * best.gain).abs() < 1e-15);
@@ -89,7 +89,7 @@ fn the_cheapest_is_within_and_cheaper() {
         last = cheapest.total;
     }
     // A loss that lets everything through leaves the cheapest arm.
-    let questions = Questions { budget: Some(budget(Allowance::Loss(10.0))), ..Questions::default() };
+    let questions = Questions::default().budget(budget(Allowance::Loss(10.0)));
     let cheapest = ask(&arms, "rke(bandwidth=2)", &questions).unwrap().worth.cheapest.unwrap();
     assert_eq!((cheapest.arms, cheapest.total), (vec!["arm4".to_string()], 10.0));
 }
@@ -114,7 +114,7 @@ fn questions_that_do_not_fit_are_refused() {
         "there is no arm up; the arms are arm0, arm1, arm2",
     );
     let budget = Budget::by_arm(&names, [("arm0".into(), 1.0)], None, None, within).unwrap();
-    let questions = Questions { budget: Some(budget), ..Questions::default() };
+    let questions = Questions::default().budget(budget);
     assert_eq!(
         ask(&arms, "fid", &questions).unwrap_err().to_string(),
         "the cheapest mixture needs an objective of means over samples and pairs of them, and fid is none; use kid or rke"

@@ -175,7 +175,7 @@ fn fronts_of_recorded_arms() {
     ] {
         let loss = Objective::parse(first).unwrap().prepare(inputs()).unwrap();
         let other = traded(Objective::parse(second).unwrap()).prepare(inputs()).unwrap();
-        let questions = Questions { front: Some(other.clone()), ..Questions::default() };
+        let questions = Questions::default().front(other.clone());
         let best = modelmix::mixture::solve_asking(&arms, &loss, &Bounds::simplex(4), &questions).unwrap();
         let front = best.worth.front.clone().unwrap();
         assert_eq!(front.exact, exact, "{first} {second}");

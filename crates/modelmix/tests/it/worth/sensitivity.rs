@@ -11,7 +11,7 @@ use crate::simplex::normal;
 fn ask(arms: &RecordedArms, objective: &str, bandwidths: Bandwidths) -> modelmix::Result<SensitivityDocument> {
     let inputs = Inputs::new().arms(arms).reference(reference(arms));
     let loss = Objective::parse(objective)?.prepare(inputs)?;
-    let questions = Questions { bandwidths: Some(bandwidths), ..Questions::default() };
+    let questions = Questions::default().bandwidths(bandwidths);
     Ok(solve_asking(arms, &loss, &Bounds::simplex(arms.len()), &questions)?.worth.sensitivity.unwrap())
 }
 
