@@ -66,6 +66,11 @@ pub(crate) fn until(text: &str) -> PyResult<(Option<f64>, Option<f64>)> {
     match text.parse().map_err(raised)? {
         Gap::Share(gain) => Ok((Some(gain), None)),
         Gap::Loss(loss) => Ok((None, Some(loss))),
+        other => Err(raised(Error::Setting {
+            what: "until".into(),
+            value: other.to_string(),
+            must: "a share of the gain, such as 5%, or a loss, such as 0.001".into(),
+        })),
     }
 }
 

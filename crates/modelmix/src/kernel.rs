@@ -14,6 +14,7 @@ use crate::text::{Call, Reader, nearest};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub enum Kernel {
     /// exp(−‖x−y‖² / 2σ²).
     Gaussian {
@@ -169,6 +170,7 @@ pub enum Bandwidth {
 /// A kernel as a user writes it: what was left out is found from the data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum KernelSpec {
     /// [`Kernel::Gaussian`].
     Gaussian {

@@ -35,6 +35,7 @@ pub(super) fn facts(document: &SimulationReport) -> Vec<Fact> {
         let gap = match until.gap {
             Gap::Share(share) => format!("{} of the gain", percent(share)),
             Gap::Loss(loss) => format!("{} of the loss", brief(loss)),
+            other => other.to_string(),
         };
         let sure = percent(until.confidence);
         Fact::new("Sure", format!("the {} are within {gap} of the optimum, with {sure} confidence", until.of))

@@ -18,6 +18,7 @@ pub(super) fn kernel(kernel: &Kernel) -> String {
         }
         Kernel::Cosine { power: 1 } => "cosine".into(),
         Kernel::Cosine { power } => format!("cosine to the power of {power}"),
+        other => other.to_string(),
     }
 }
 

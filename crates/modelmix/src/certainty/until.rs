@@ -23,6 +23,7 @@ const FOR_GAIN: f64 = 0.2;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum Gap {
     /// So large a share of the gain, the best single arm's loss less that of the best mixture: `5%`.
     Share(f64),
@@ -34,6 +35,7 @@ pub enum Gap {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Certified {
     /// The weights that a report gives.
     #[default]

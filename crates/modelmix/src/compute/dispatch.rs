@@ -6,6 +6,7 @@ use super::micro::{Micro, Portable};
 
 /// The instruction sets that there are micro-kernels for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Instructions {
     /// Whatever the compiler may assume: SSE2 on x86-64, NEON on 64-bit ARM.
     Portable,

@@ -14,6 +14,7 @@ use crate::features::{Features, HalfRows, Rows};
 /// How the values of resident rows are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Storage {
     /// Single precision: 4 bytes per value, nothing is rounded.
     #[default]

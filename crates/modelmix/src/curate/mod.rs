@@ -39,6 +39,7 @@ score flatters it and says nothing of the next sample; judge it by a metric or a
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Proportions {
     /// Both are tried, and the better set is kept.
     #[default]

@@ -22,6 +22,7 @@ use crate::text::nearest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Metric {
     /// The RKE mode count.
     Rke,
@@ -133,6 +134,7 @@ fn by_name<T: Copy>(what: &str, text: &str, all: &[T], name: fn(T) -> &'static s
 /// A tool whose numbers are to be had, to the last digits that its arithmetic gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Preset {
     /// torch-fidelity: KID of 100 subsets of 1,000 by `RandomState(2020)`; precision and recall with 3 neighbours and
     /// closed balls; FID. Its first input is the samples, its second the reference.

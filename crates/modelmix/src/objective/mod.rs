@@ -49,6 +49,7 @@ pub struct Term {
 
 /// What a term measures.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Measure {
     /// E[k²(X, X′)], whose inverse is the RKE mode count: small when samples are diverse.
     Rke {

@@ -75,6 +75,7 @@ impl WidthSpec {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum PolicySpec {
     /// [`Adaptive`], which needs no constants.
     #[default]

@@ -90,6 +90,7 @@ pub struct Known {
 /// What recorded samples count for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum KnownAs {
     /// They are evidence for K̂, f̂ and their widths alone.
     #[default]
@@ -107,6 +108,7 @@ impl KnownAs {
 /// Samples, as a session was told them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum Answer {
     /// As features.
     Features {

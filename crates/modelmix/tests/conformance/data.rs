@@ -130,6 +130,7 @@ pub(crate) fn magnitude(kernel: &Kernel, x: &[f32], y: &[f32]) -> f64 {
             let cosine = product(x, y) / norms;
             (cosine, f64::from(power) * cosine.abs().powi(power as i32 - 1) * parts / norms)
         }
+        other => panic!("errors of {other} are not defined here"),
     };
     debug_assert!(kernel.geometry() == Geometry::Cosine || geometry.is_finite());
     kernel.of(geometry).abs().max(slope)

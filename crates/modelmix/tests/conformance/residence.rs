@@ -76,6 +76,7 @@ fn rounded(features: Features, storage: Storage) -> Features {
     match storage {
         Storage::Single => features,
         Storage::Half => Features::new(features.width(), features.values().iter().map(round).collect()).unwrap(),
+        other => panic!("{other:?} is not defined here"),
     }
 }
 

@@ -314,6 +314,7 @@ fn kernels_are_reported_as_given() {
                 Kernel::Laplacian { bandwidth } => golden["name"] == "laplacian" && golden["bandwidth"] == bandwidth,
                 Kernel::Polynomial { scale, .. } => golden["name"] == "polynomial" && golden["gamma"] == scale,
                 Kernel::Cosine { power } => golden["name"] == "cosine" && power == 1,
+                _ => false,
             };
             assert!(fits, "{}: {kernel}", case.name);
         }
