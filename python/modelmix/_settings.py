@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Questions:
+class Analyses:
     """What is asked of ``solve`` beside the best mixture."""
 
     subsets: bool = False

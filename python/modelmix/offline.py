@@ -10,7 +10,7 @@ from . import _modelmix
 from ._arrays import Arms, ArrayLike, named
 from ._numbers import by_arm, real_or_none, whole, whole_or_none
 from ._progress import Bar
-from ._settings import Questions, ScoreSettings, SimulationArguments
+from ._settings import Analyses, ScoreSettings, SimulationArguments
 from .objectives import Objective, ScoreValues, of, problem
 from .policies import Policy
 from .policies import text as policy_text
@@ -121,7 +121,7 @@ def solve(
         threads=threads,
     )
     auto = isinstance(bandwidths, str)
-    questions = Questions(
+    questions = Analyses(
         subsets=subsets,
         fees=None if fees is None else by_arm("fee", fees),
         samples=real_or_none("samples", samples),

@@ -20,7 +20,7 @@ use crate::work::{Progress, run};
 
 /// What is asked beside the best mixture, as the package hands it over: an object with these attributes.
 #[derive(FromPyObject)]
-pub(crate) struct Questions {
+pub(crate) struct Analyses {
     subsets: bool,
     fees: Option<BTreeMap<String, f64>>,
     samples: Option<f64>,
@@ -31,8 +31,8 @@ pub(crate) struct Questions {
     intervals: bool,
 }
 
-impl Questions {
-    fn read(&self, names: &[String], costs: Option<&Vec<f64>>) -> modelmix::Result<mixture::Questions> {
+impl Analyses {
+    fn read(&self, names: &[String], costs: Option<&Vec<f64>>) -> modelmix::Result<mixture::Analyses> {
         let asked = self.fees.is_some() || self.samples.is_some() || self.within.is_some();
         let within = self.within.as_deref().map(str::parse).transpose()?.unwrap_or(Allowance::default());
         let fees = self.fees.clone().unwrap_or_default();
@@ -43,7 +43,7 @@ impl Questions {
             (None, None) => None,
         };
         let without_intervals = !self.intervals;
-        Ok(mixture::Questions::default()
+        Ok(mixture::Analyses::default()
             .subsets(self.subsets)
             .budget(budget)
             .bandwidths(bandwidths)
@@ -62,7 +62,7 @@ pub(crate) fn solve<'py>(
     problem: Problem<'py>,
     floor: BTreeMap<String, f64>,
     cap: BTreeMap<String, f64>,
-    questions: Questions,
+    questions: Analyses,
     started: Option<Bound<'py, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyDict>, String, Option<String>)> {
@@ -91,7 +91,7 @@ pub(crate) fn solve<'py>(
         started.call1((questions.pairs(&arms, &loss),))?;
     }
     counter.store(0, Ordering::Relaxed);
-    let document = run(py, &progress, move || mixture::solve_asking(&arms, &loss, &bounds, &questions))?;
+    let document = run(py, &progress, move || mixture::solve_with_analyses(&arms, &loss, &bounds, &questions))?;
     let headline = document.headline();
     Ok((dictionary(py, &Document::Solve(document))?, headline.answer, headline.certainty))
 }

@@ -91,20 +91,20 @@ def test_progress_is_shown(capsys: pytest.CaptureFixture[str], specialists: Any,
 
 def test_progress_counts_up_to_the_whole(specialists: Any, reference: Any) -> None:
     from modelmix._arrays import named
-    from modelmix._settings import Questions
+    from modelmix._settings import Analyses
     from modelmix.objectives import problem
 
     totals: list[int] = []
     counts: list[int] = []
     given = problem(mm.Kid(reference))
-    _modelmix.solve(named(specialists), given, {}, {}, Questions(), totals.append, counts.append)
+    _modelmix.solve(named(specialists), given, {}, {}, Analyses(), totals.append, counts.append)
     assert counts == sorted(counts)
     assert totals[0] * 0.9 <= counts[-1] <= totals[0] * 1.15  # tiles on the diagonal count whole
 
 
 def test_an_exception_of_the_progress_function_stops_the_work() -> None:
     from modelmix._arrays import named
-    from modelmix._settings import Questions
+    from modelmix._settings import Analyses
     from modelmix.objectives import problem
 
     rows = np.random.default_rng(0).normal(size=(30_000, 512)).astype(np.float32)
@@ -115,6 +115,6 @@ def test_an_exception_of_the_progress_function_stops_the_work() -> None:
 
     started = time.monotonic()
     with pytest.raises(LookupError) as raised:
-        _modelmix.solve(named({"a": rows, "b": rows}), problem(mm.Rke(bandwidth=9)), {}, {}, Questions(), None, fail)
+        _modelmix.solve(named({"a": rows, "b": rows}), problem(mm.Rke(bandwidth=9)), {}, {}, Analyses(), None, fail)
     assert raised.value is error
     assert time.monotonic() - started < 10

@@ -18,7 +18,9 @@ pub(crate) struct Panic {
 
 impl Panic {
     fn new(info: &PanicHookInfo<'_>) -> Self {
-        let message = info.payload_as_str().unwrap_or("no message").to_string();
+        let payload = info.payload();
+        let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+        let message = text.unwrap_or("no message").to_string();
         // Captured only if RUST_BACKTRACE or RUST_LIB_BACKTRACE is set.
         Self { message, place: info.location().map(ToString::to_string), trace: Backtrace::capture() }
     }

@@ -13,7 +13,7 @@ use modelmix::document::Document;
 use modelmix::internals::arms::by_arm;
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
-use modelmix::mixture::{Allowance, Budget, Questions, solve_asking, traded};
+use modelmix::mixture::{Allowance, Analyses, Budget, solve_with_analyses, traded};
 use modelmix::simplex::Bounds;
 use modelmix::{
     Curation, Features, Gap, Inputs, Objective, RecordedArms, Selection, Session, SessionSettings, Simulation, Until,
@@ -91,7 +91,7 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
     let document = match case.command.as_str() {
         "solve" => {
             let questions = questions(case, &names, inputs)?;
-            Document::Solve(solve_asking(&arms, &loss, &bounds(case, &names)?, &questions)?)
+            Document::Solve(solve_with_analyses(&arms, &loss, &bounds(case, &names)?, &questions)?)
         }
         "score" => {
             let weights = match &case.weights {
@@ -126,8 +126,8 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
 }
 
 /// What is asked beside the best mixture.
-fn questions(case: &Case, names: &[String], inputs: Inputs<'_>) -> Result<Questions, Box<dyn Error>> {
-    let mut questions = Questions::default().subsets(case.subsets);
+fn questions(case: &Case, names: &[String], inputs: Inputs<'_>) -> Result<Analyses, Box<dyn Error>> {
+    let mut questions = Analyses::default().subsets(case.subsets);
     if let Some(text) = &case.front {
         let second = traded(Objective::parse(text)?);
         let second = case.bandwidth.map_or(second.clone(), |bandwidth| second.with_bandwidth(bandwidth));

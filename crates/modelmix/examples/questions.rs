@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use modelmix::mixture::{Bandwidths, Budget, Questions, solve_asking, statistics};
+use modelmix::mixture::{Analyses, Bandwidths, Budget, solve_with_analyses, statistics};
 use modelmix::policy::Random;
 use modelmix::session::{Cap, Retention};
 use modelmix::simplex::Bounds;
@@ -54,18 +54,18 @@ fn offline() -> Result<(), Box<dyn Error>> {
         let bounds = Bounds::simplex(count);
         let kernels = milliseconds(runs, || statistics(&arms, &loss))?;
         let all = milliseconds(runs, || solve(&arms, &loss))?;
-        let ask = |questions: Questions| -> modelmix::Result<f64> {
-            Ok(milliseconds(runs, || solve_asking(&arms, &loss, &bounds, &questions))? - all)
+        let ask = |questions: Analyses| -> modelmix::Result<f64> {
+            Ok(milliseconds(runs, || solve_with_analyses(&arms, &loss, &bounds, &questions))? - all)
         };
-        let subsets = ask(Questions::default().subsets(true))?;
+        let subsets = ask(Analyses::default().subsets(true))?;
         let fees = arms.names().into_iter().enumerate().map(|(arm, name)| (name, 5.0 + (arm % 4) as f64));
         let budget = Some(Budget::by_arm(&arms.names(), fees, None, None, "5%".parse()?)?);
-        let cheapest = ask(Questions::default().budget(budget))?;
+        let cheapest = ask(Analyses::default().budget(budget))?;
         let mut fronts = Vec::new();
         for second in ["-1*good", "mmd(bandwidth=8)"] {
-            fronts.push(ask(Questions::default().front(prepare(second)?))?);
+            fronts.push(ask(Analyses::default().front(prepare(second)?))?);
         }
-        let bandwidths = ask(Questions::default().bandwidths(Bandwidths::Auto))?;
+        let bandwidths = ask(Analyses::default().bandwidths(Bandwidths::Auto))?;
         // Without the certainty a solve is its kernels and a program of microseconds.
         println!(
             "| {count} × {rows} | {kernels:.1} | {all:.1} | {:.1} | {subsets:.1} | {cheapest:.1} | {:.1} | {:.1} | {bandwidths:.1} |",

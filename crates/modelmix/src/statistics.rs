@@ -244,7 +244,7 @@ impl Statistics {
     }
 
     /// L(P̂), the loss of the samples held, each counting the same: ΣΣκ/t² + Σf/t. Nothing before the first sample.
-    pub fn realised(&self) -> Option<f64> {
+    pub fn empirical_loss(&self) -> Option<f64> {
         let total = self.total();
         let quadratic: f64 = self.pair_sums.iter().chain(&self.self_sums).sum();
         let linear: f64 = self.linear_sums.iter().sum();

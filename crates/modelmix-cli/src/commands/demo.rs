@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
-use modelmix::mixture::Questions;
+use modelmix::mixture::Analyses;
 use modelmix::objective::Bandwidth;
 use modelmix::simplex::Bounds;
 use modelmix::{Inputs, KernelSpec, Objective, Simulation};
@@ -115,7 +115,7 @@ fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal
     }
     let loss = objective.prepare(inputs)?;
     let bounds = Bounds::simplex(recorded.arms.len());
-    let solved = solve::solve(&recorded, &loss, &bounds, &Questions::default(), terminal)?;
+    let solved = solve::solve(&recorded, &loss, &bounds, &Analyses::default(), terminal)?;
     solve::print(terminal, &solved)?;
     terminal.say("")?;
 

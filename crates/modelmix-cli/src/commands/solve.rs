@@ -3,7 +3,7 @@
 use modelmix::compute::Engine;
 use modelmix::document::Document;
 use modelmix::internals::numbers::brief;
-use modelmix::mixture::{self, Questions};
+use modelmix::mixture::{self, Analyses};
 use modelmix::simplex::Bounds;
 use modelmix::{Loss, Mixture};
 
@@ -46,11 +46,11 @@ pub(crate) fn solve(
     recorded: &Recorded,
     loss: &Loss,
     bounds: &Bounds,
-    questions: &Questions,
+    questions: &Analyses,
     terminal: &Terminal,
 ) -> Result<Mixture> {
     let pairs = questions.pairs(&recorded.arms, loss);
-    let solve = || mixture::solve_asking(&recorded.arms, loss, bounds, questions);
+    let solve = || mixture::solve_with_analyses(&recorded.arms, loss, bounds, questions);
     Ok(terminal.with_pairs("summing kernels", pairs, solve)?)
 }
 

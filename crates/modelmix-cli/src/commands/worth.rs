@@ -4,7 +4,7 @@ use modelmix::Mixture;
 use modelmix::compute::Engine;
 use modelmix::internals::numbers::brief;
 use modelmix::mixture::{
-    Budget, CheapestDocument, FrontDocument, Questions, SensitivityDocument, SubsetDocument, traded,
+    Analyses, Budget, CheapestDocument, FrontDocument, SensitivityDocument, SubsetDocument, traded,
 };
 
 use crate::args::SolveArgs;
@@ -15,7 +15,7 @@ use crate::terminal::{Columns, Terminal, bar, bold, dim, percent};
 /// How many points of a front the terminal shows.
 const SHOWN: usize = 12;
 
-pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded, engine: &Engine) -> Result<Questions> {
+pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded, engine: &Engine) -> Result<Analyses> {
     let front = args.worth.front.clone().map(|second| -> Result<_> {
         let second = traded(second);
         let second = match args.objective.bandwidth {
@@ -24,7 +24,7 @@ pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded, engine: &Engine) 
         };
         inputs::loss(&second, &args.objective, recorded, engine)
     });
-    Ok(Questions::default()
+    Ok(Analyses::default()
         .subsets(args.worth.subsets)
         .budget(budget(args, recorded)?)
         .front(front.transpose()?)

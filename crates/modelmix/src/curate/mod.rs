@@ -3,7 +3,7 @@
 //!
 //! What is minimised is the loss of the chosen rows themselves, each counting 1/N: L(S) = ΣΣκ/N² + Σf/N + constant, a row with
 //! itself included. It is not an estimate: it is the objective of the distribution that the set is, as
-//! [`Statistics::realised`](crate::Statistics::realised) has it, and for `mmd` a squared distance, never below 0. A statistic
+//! [`Statistics::empirical_loss`](crate::Statistics::empirical_loss) has it, and for `mmd` a squared distance, never below 0. A statistic
 //! without self-pairs is unbiased for rows that were drawn, and these were chosen; it is reported beside the loss as what other
 //! tools will print of the set.
 

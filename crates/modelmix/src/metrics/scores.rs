@@ -128,7 +128,7 @@ impl ScoreDefinitions {
             metrics: settings.metrics.clone(),
             kernel: has(&[Metric::Rke, Metric::Mmd]).then(|| *scorer.kernel()),
             vendi: has(&[Metric::Vendi]).then(vendi),
-            kid: has(&[Metric::Kid]).then(|| settings.kid),
+            kid: has(&[Metric::Kid]).then_some(settings.kid),
             neighbours: has_balls.then_some(settings.neighbourhoods.neighbours),
             closed_balls: has_balls.then_some(settings.neighbourhoods.closed),
         }

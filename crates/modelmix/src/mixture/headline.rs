@@ -2,7 +2,7 @@
 
 use super::{Mixture, MixtureArm};
 use crate::numbers::{brief, brief_pair, count, share};
-use crate::simplex::DUST;
+use crate::simplex::NEGLIGIBLE_WEIGHT;
 
 /// A mixture of more arms than this is named by its largest arms.
 const MOST_LISTED: usize = 8;
@@ -22,7 +22,7 @@ impl Mixture {
     /// The result in words. Scores are named only if the objective is that score alone and it is better; otherwise the sentence
     /// is about the loss, which is what was minimised. Every arm that has a weight is named or counted.
     pub fn headline(&self) -> Headline {
-        let mut used: Vec<&MixtureArm> = self.arms.iter().filter(|arm| arm.weight > DUST).collect();
+        let mut used: Vec<&MixtureArm> = self.arms.iter().filter(|arm| arm.weight > NEGLIGIBLE_WEIGHT).collect();
         used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         let answer = match used[..] {
             [only] => self.alone(only),

@@ -23,7 +23,7 @@ pub use forms::{TermForm, forms, statistics};
 pub use front::{FrontDocument, FrontPoint, traded};
 pub use headline::Headline;
 pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
-pub use worth::{Allowance, Budget, CheapestDocument, Questions, SubsetDocument, Worth, solve_asking};
+pub use worth::{Allowance, Analyses, Budget, CheapestDocument, SubsetDocument, Worth, solve_with_analyses};
 
 /// The best mixture of recorded arms, with everything that a report needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Questions beyond the best mixture: which few arms do nearly as well, which mixture is the cheapest of those that are
+//! Analyses beyond the best mixture: which few arms do nearly as well, which mixture is the cheapest of those that are
 //! nearly as good; and, in files of their own, one objective against another and other bandwidths. The searches are `simplex`'s; here are the questions, and the answers with names, losses and scores.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::arms::{RecordedArms, by_arm};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::settings::setters;
-use crate::simplex::{self, Bounds, DUST, Prices, Solution};
+use crate::simplex::{self, Bounds, NEGLIGIBLE_WEIGHT, Prices, Solution};
 
 /// With smooth terms every set of arms is a search of its own, so that there may not be many.
 const MOST_SMOOTH: usize = 12;
@@ -23,7 +23,7 @@ const MOST_SMOOTH: usize = 12;
 /// What is asked beside the best mixture.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Questions {
+pub struct Analyses {
     /// The best mixture of at most 1, 2, … arms.
     pub subsets: bool,
     /// The cheapest mixture that is nearly as good.
@@ -37,7 +37,7 @@ pub struct Questions {
 }
 
 setters! {
-    Questions {
+    Analyses {
         /// Sets whether the best mixtures of at most 1, 2, … arms are computed.
         subsets: bool,
         /// Sets the prices for the cheapest mixture that is nearly as good; it is not computed if `None`.
@@ -51,8 +51,8 @@ setters! {
     }
 }
 
-impl Questions {
-    /// How many pairs of samples [`solve_asking`] evaluates kernels on, as [`pairs`].
+impl Analyses {
+    /// How many pairs of samples [`solve_with_analyses`] evaluates kernels on, as [`pairs`].
     pub fn pairs(&self, arms: &RecordedArms, loss: &Loss) -> u64 {
         let solves = 1 + self.bandwidths.as_ref().map_or(0, Bandwidths::count) as u64;
         solves * pairs(arms, loss) + self.front.as_ref().map_or(0, |second| pairs(arms, second))
@@ -241,7 +241,7 @@ fn money(amount: f64) -> String {
 ///
 /// # Errors
 /// As [`super::solve_within`], and questions that the objective or the arms do not fit.
-pub fn solve_asking(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, questions: &Questions) -> Result<Mixture> {
+pub fn solve_with_analyses(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, questions: &Analyses) -> Result<Mixture> {
     // Said before the work, which may be long.
     if questions.budget.is_some() {
         loss.check_quadratic("the cheapest mixture")?;
@@ -285,7 +285,7 @@ impl Answer<'_> {
 
     /// The arms in use, and their shares.
     fn used(&self, weights: &[f64]) -> (Vec<String>, Vec<f64>) {
-        let used = self.best.arms.iter().zip(weights).filter(|(_, weight)| **weight > DUST);
+        let used = self.best.arms.iter().zip(weights).filter(|(_, weight)| **weight > NEGLIGIBLE_WEIGHT);
         used.map(|(arm, weight)| (arm.name.clone(), *weight)).unzip()
     }
 
@@ -310,7 +310,7 @@ impl Answer<'_> {
     /// With smooth terms: from the best mixture, the arm that is missed least goes, one after another.
     fn eliminate(&self) -> Result<Vec<(usize, Solution, bool)>> {
         let weights = self.best.weights();
-        let mut used: Vec<bool> = weights.iter().map(|&weight| weight > DUST).collect();
+        let mut used: Vec<bool> = weights.iter().map(|&weight| weight > NEGLIGIBLE_WEIGHT).collect();
         let most = used.iter().filter(|&&used| used).count();
         if most > MOST_SMOOTH {
             return Err(Error::setting(

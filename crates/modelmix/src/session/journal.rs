@@ -240,23 +240,9 @@ impl<R: BufRead, P: DeserializeOwned> Iterator for JournalReader<R, P> {
 
 /// CRC-32 (IEEE 802.3) of these bytes behind others, as zlib has it.
 fn crc32(before: u32, bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            let mut value = byte as u32;
-            let mut bit = 0;
-            while bit < 8 {
-                value = if value & 1 == 1 { 0xedb8_8320 ^ (value >> 1) } else { value >> 1 };
-                bit += 1;
-            }
-            table[byte] = value;
-            byte += 1;
-        }
-        table
-    };
-    let step = |crc: u32, byte: &u8| TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8);
-    !bytes.iter().fold(!before, step)
+    let mut hasher = crc32fast::Hasher::new_with_initial(before);
+    hasher.update(bytes);
+    hasher.finalize()
 }
 
 #[cfg(test)]

@@ -322,7 +322,7 @@ impl Samples {
         if let Some(stream) = self.keeper.stream_mut() {
             stream.absorb(row, mapped, weight, group, arms);
         }
-        self.statistics.let_go(place);
+        self.statistics.evict(place);
         if let Some(pool) = &mut self.pool {
             pool.evict(place);
         }
@@ -403,7 +403,7 @@ impl Samples {
 
     /// Their loss without the constant; `None` while there are none.
     pub(super) fn empirical_loss(&self) -> Option<f64> {
-        self.pool.as_ref().map_or_else(|| self.statistics.realised(), |pool| pool.loss())
+        self.pool.as_ref().map_or_else(|| self.statistics.empirical_loss(), |pool| pool.loss())
     }
 
     /// The features of the samples held, in the order told.

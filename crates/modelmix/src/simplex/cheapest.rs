@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::subsets::{FEW, eliminate, support};
-use super::{Bounds, DUST, Solution, Solver, swept};
+use super::{Bounds, NEGLIGIBLE_WEIGHT, Solution, Solver, swept};
 use crate::compute::Stop;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
@@ -31,7 +31,7 @@ pub struct Prices {
 impl Prices {
     /// The fees of the arms in use.
     pub fn fee(&self, weights: &[f64]) -> f64 {
-        self.fees.iter().zip(weights).filter(|(_, weight)| **weight > DUST).map(|(fee, _)| fee).sum()
+        self.fees.iter().zip(weights).filter(|(_, weight)| **weight > NEGLIGIBLE_WEIGHT).map(|(fee, _)| fee).sum()
     }
 
     /// The price of the samples.

@@ -24,13 +24,13 @@ pub use solver::Solver;
 pub use subsets::{Subset, eliminate, subsets};
 
 /// Weights up to this are what rounding leaves of none.
-pub(crate) const DUST: f64 = 1e-13;
+pub(crate) const NEGLIGIBLE_WEIGHT: f64 = 1e-13;
 
 /// The weights without dust, which the largest takes.
 fn swept(mut weights: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
     let mut dust = 0.0;
     for (weight, floor) in weights.iter_mut().zip(&bounds.floors) {
-        if *floor == 0.0 && *weight <= DUST {
+        if *floor == 0.0 && *weight <= NEGLIGIBLE_WEIGHT {
             dust += std::mem::take(weight);
         }
     }

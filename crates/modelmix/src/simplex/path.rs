@@ -2,7 +2,7 @@
 //! the other. Where A or B is linear the path is made of straight pieces, which are found by their ends; else it is followed
 //! by points as near to each other as it bends.
 
-use super::{Bounds, DUST, Solution};
+use super::{Bounds, NEGLIGIBLE_WEIGHT, Solution};
 use crate::error::Result;
 use crate::quadratic::Quadratic;
 
@@ -171,8 +171,8 @@ impl Search<'_> {
     fn places(&self, weights: &[f64]) -> Vec<u8> {
         let limits = self.bounds.floors().iter().zip(self.bounds.caps());
         let place = |(weight, (floor, cap)): (&f64, (&f64, &f64))| match weight {
-            weight if *weight <= floor + DUST => 0,
-            weight if *weight >= cap - DUST && *cap < 1.0 => 2,
+            weight if *weight <= floor + NEGLIGIBLE_WEIGHT => 0,
+            weight if *weight >= cap - NEGLIGIBLE_WEIGHT && *cap < 1.0 => 2,
             _ => 1,
         };
         weights.iter().zip(limits).map(place).collect()

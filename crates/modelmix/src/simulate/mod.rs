@@ -238,7 +238,7 @@ impl Simulation {
     }
 
     /// Evenly spaced rounds, the last one included.
-    fn kept_rounds(&self) -> Vec<usize> {
+    fn checkpoint_rounds(&self) -> Vec<usize> {
         let count = self.checkpoints.min(self.rounds);
         (1..=count).map(|step| step * self.rounds / count).collect()
     }
@@ -275,7 +275,7 @@ struct Recorded<'a> {
 }
 
 fn summarise(simulation: &Simulation, traces: &[Trace]) -> PolicyReport {
-    let rounds = simulation.kept_rounds();
+    let rounds = simulation.checkpoint_rounds();
     let seeds = traces.len() as f64;
     let shares: Vec<Vec<f64>> = (0..rounds.len())
         .map(|at| {
@@ -355,7 +355,8 @@ mod tests {
 
     #[test]
     fn the_last_round_is_kept() {
-        let kept = |rounds, checkpoints| Simulation { rounds, checkpoints, ..Simulation::default() }.kept_rounds();
+        let kept =
+            |rounds, checkpoints| Simulation { rounds, checkpoints, ..Simulation::default() }.checkpoint_rounds();
         assert_eq!(kept(10, 4), [2, 5, 7, 10]);
         assert_eq!(kept(3, 100), [1, 2, 3]);
         assert_eq!(kept(7, 1), [7]);

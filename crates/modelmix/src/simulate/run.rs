@@ -123,7 +123,7 @@ pub(super) fn run(
             .ok_or_else(|| ran_dry(recorded, arm, spec, 0, seed))?;
         recorded.give(arm, &samples, on_features, Giving::Known, &mut session)?;
     }
-    let checkpoints = simulation.kept_rounds();
+    let checkpoints = simulation.checkpoint_rounds();
     let kept = KeptTrace { loss: Vec::new(), samples: Vec::new(), reached: Some(1) };
     let mut trace = Trace {
         loss: Vec::new(),

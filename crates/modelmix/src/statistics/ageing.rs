@@ -180,7 +180,7 @@ impl Statistics {
     }
 
     /// Lets a row go; all sums stay as they are. The last row takes its place.
-    pub(crate) fn let_go(&mut self, row: usize) {
+    pub(crate) fn evict(&mut self, row: usize) {
         let mut ageing = self.aged();
         let arm = self.drop_row(row);
         ageing.gone[arm] += ageing.weights.swap_remove(row);

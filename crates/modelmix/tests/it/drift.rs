@@ -76,7 +76,7 @@ fn a_window_is_what_the_last_samples_alone_would_give() {
         let near = |a: f64, b: f64| (a - b).abs() < 1e-5 * a.abs().max(1e-3);
         let found = session.statistics();
         assert!(found.gradient_scatter().iter().zip(fresh.gradient_scatter()).all(|(a, b)| near(*a, b)));
-        assert!(near(found.realised().unwrap(), fresh.realised().unwrap()));
+        assert!(near(found.empirical_loss().unwrap(), fresh.empirical_loss().unwrap()));
         let rows: Vec<&Vec<f32>> = last.iter().map(|(_, row)| row).collect();
         assert_eq!(session.samples().unwrap(), Features::from_rows(rows).unwrap(), "in the order told");
     }
@@ -116,7 +116,7 @@ fn a_half_life_weighs_samples_by_their_age() {
             told.iter().rev().enumerate().map(move |(b, (_, y))| weight(a) * weight(b) * kappa(x, y))
         })
         .sum();
-    assert!((session.statistics().realised().unwrap() - realised / (all * all)).abs() < 1e-6);
+    assert!((session.statistics().empirical_loss().unwrap() - realised / (all * all)).abs() < 1e-6);
     // With a cap, the same within the features' error; weights of what is let go fade on.
     let cap = Some(Cap::default().hold(100).error(0.03));
     let capped = settings(Retention::HalfLife { samples: 60.0, cap });

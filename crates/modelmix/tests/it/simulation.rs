@@ -129,7 +129,7 @@ fn without_replacement_every_sample_comes_once_and_a_dry_arm_is_an_error() {
     };
     // all 21 samples, whoever is asked first: the realised loss is that of the whole recording
     let report = simulate(&arms, &loss, &simulation(21, "fixed(weights=12 9, tracked=true)")).unwrap();
-    let all = modelmix::mixture::statistics(&arms, &loss).unwrap().realised().unwrap();
+    let all = modelmix::mixture::statistics(&arms, &loss).unwrap().empirical_loss().unwrap();
     let last = report.policies[&report.order[0]].loss.mean.last().unwrap();
     // rows in the one, tiles in the other: equal up to single precision
     assert!((last - all).abs() < 1e-6 * all, "{last} {all}");

@@ -88,7 +88,7 @@ impl Samples {
             close("scatter of the gradient", statistics.gradient_scatter()[arm], scatter);
         }
         assert_eq!(statistics.linear_terms(), self.linear);
-        match statistics.realised() {
+        match statistics.empirical_loss() {
             None => assert_eq!(self.len(), 0),
             Some(realised) => {
                 let quadratic: f64 = self.kappa.iter().flatten().sum();
@@ -108,7 +108,7 @@ impl Samples {
                 .iter()
                 .flat_map(|form| [form.quadratic(), form.linear()].concat())
                 .collect::<Vec<f64>>();
-            views.extend(statistics.realised());
+            views.extend(statistics.empirical_loss());
             views.extend(statistics.gradient_scatter());
             views
         };
@@ -139,7 +139,7 @@ fn three_samples_by_hand() {
     assert_eq!(statistics.sums_toward(0), [0.5, 0.5, -0.25]);
     assert_eq!(statistics.sums_toward(1), [0.25, -0.5, 0.0]);
     // (7 + 2·0.25)/9 + 2/3
-    assert!((statistics.realised().unwrap() - 1.5).abs() < 1e-15);
+    assert!((statistics.empirical_loss().unwrap() - 1.5).abs() < 1e-15);
     // g = 2·1.75/3 + 1 and 2·4/3 + 3, which are 3.5 apart: 2·1.75²
     let scatter = statistics.gradient_scatter();
     assert!((scatter[0] - 6.125).abs() < 1e-14 && scatter[1] == 0.0, "{scatter:?}");
@@ -148,7 +148,7 @@ fn three_samples_by_hand() {
 #[test]
 fn nothing_held() {
     let none = Statistics::new(3);
-    assert!(none.is_empty() && none.realised().is_none());
+    assert!(none.is_empty() && none.empirical_loss().is_none());
     assert_eq!((none.proportions(), none.gradient_scatter()), (vec![0.0; 3], vec![0.0; 3]));
     assert_eq!(none.biased(), none.unbiased());
     assert!(none.biased().quadratic().iter().all(|&value| value == 0.0));

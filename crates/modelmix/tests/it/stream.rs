@@ -208,7 +208,7 @@ fn what_policies_read_is_near_that_of_an_exact_session() {
     for arm in 0..3 {
         assert!(near(exact.unbiased().at(arm, arm), stream.unbiased().at(arm, arm), 0.1));
     }
-    assert!(near(exact.realised().unwrap(), stream.realised().unwrap(), 0.1));
+    assert!(near(exact.empirical_loss().unwrap(), stream.empirical_loss().unwrap(), 0.1));
 }
 
 #[test]

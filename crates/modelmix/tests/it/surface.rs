@@ -57,9 +57,9 @@ surface! {
     }
     modelmix::mixture {
         Allowance, Bandwidths, Budget, CheapestDocument, FrontDocument, FrontPoint, Headline, Intervals, Mixture,
-        MixtureArm, MixtureScore, Questions, SensitivityDocument, SensitivityPoint, SingleArm, SolveSettings,
+        MixtureArm, MixtureScore, Analyses, SensitivityDocument, SensitivityPoint, SingleArm, SolveSettings,
         SubsetDocument, TermForm, TermValue, Worth,
-        forms, pairs, solve, solve_asking, solve_with, solve_within, statistics, traded,
+        forms, pairs, solve, solve_with_analyses, solve_with, solve_within, statistics, traded,
     }
     modelmix::objective {
         Bandwidth, Geometry, Measure, Objective, ScoreMeaning, Term,

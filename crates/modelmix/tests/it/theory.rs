@@ -192,7 +192,7 @@ fn regret(world: &World, policy: &PolicySpec, rounds: usize, seeds: u64) -> f64 
                     .unwrap();
                 outcomes.push(outcome);
             }
-            session.statistics().realised().unwrap() - best
+            session.statistics().empirical_loss().unwrap() - best
         })
         .sum();
     total / seeds as f64

@@ -253,9 +253,9 @@ fn written_out(statistics: &Statistics, by_row: &[Vec<f64>], weights: &[f64; 3])
         let n = counts[arm] as f64;
         let mut own = vec![vec![0.0; m + 1]; m + 1];
         for sample in of_arm(arm) {
-            for p in 0..=m {
-                for q in 0..=m {
-                    own[p][q] += value(sample, arm, p) * value(sample, arm, q) / (n * (n - 3.0));
+            for (p, row) in own.iter_mut().enumerate() {
+                for (q, entry) in row.iter_mut().enumerate() {
+                    *entry += value(sample, arm, p) * value(sample, arm, q) / (n * (n - 3.0));
                 }
             }
         }

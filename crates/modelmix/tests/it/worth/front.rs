@@ -1,6 +1,6 @@
 //! One objective against another: every point is the best for its λ, nothing between is missed, and the ends are the optima.
 
-use modelmix::mixture::{Questions, traded};
+use modelmix::mixture::{Analyses, traded};
 use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds, Waypoint};
 use modelmix::{Inputs, Objective, Quadratic};
@@ -175,8 +175,8 @@ fn fronts_of_recorded_arms() {
     ] {
         let loss = Objective::parse(first).unwrap().prepare(inputs()).unwrap();
         let other = traded(Objective::parse(second).unwrap()).prepare(inputs()).unwrap();
-        let questions = Questions::default().front(other.clone());
-        let best = modelmix::mixture::solve_asking(&arms, &loss, &Bounds::simplex(4), &questions).unwrap();
+        let questions = Analyses::default().front(other.clone());
+        let best = modelmix::mixture::solve_with_analyses(&arms, &loss, &Bounds::simplex(4), &questions).unwrap();
         let front = best.worth.front.clone().unwrap();
         assert_eq!(front.exact, exact, "{first} {second}");
         let (start, end) = (&front.points[0], &front.points[front.points.len() - 1]);

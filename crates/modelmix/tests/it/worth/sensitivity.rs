@@ -1,6 +1,6 @@
 //! Other bandwidths: each answer is that of a separate solve, and the sentence says what the numbers do.
 
-use modelmix::mixture::{Bandwidths, Questions, SensitivityDocument, solve_asking};
+use modelmix::mixture::{Analyses, Bandwidths, SensitivityDocument, solve_with_analyses};
 use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
@@ -11,8 +11,8 @@ use crate::simplex::normal;
 fn ask(arms: &RecordedArms, objective: &str, bandwidths: Bandwidths) -> modelmix::Result<SensitivityDocument> {
     let inputs = Inputs::new().arms(arms).reference(reference(arms));
     let loss = Objective::parse(objective)?.prepare(inputs)?;
-    let questions = Questions::default().bandwidths(bandwidths);
-    Ok(solve_asking(arms, &loss, &Bounds::simplex(arms.len()), &questions)?.worth.sensitivity.unwrap())
+    let questions = Analyses::default().bandwidths(bandwidths);
+    Ok(solve_with_analyses(arms, &loss, &Bounds::simplex(arms.len()), &questions)?.worth.sensitivity.unwrap())
 }
 
 #[test]
