@@ -43,7 +43,7 @@ browser:
 PYTHON := target/python/bin/python
 python: wheel
 	cargo build --quiet --workspace --bins --examples
-	target/python/bin/ruff check --quiet python tools
+	target/python/bin/ruff check --quiet python
 	target/python/bin/ruff format --quiet --check python
 	$(PYTHON) -m pytest --quiet -c python/pyproject.toml --rootdir python python/tests $(PYTEST)
 	$(PYTHON) -m pytest --quiet -c python/pyproject.toml --rootdir python --doctest-modules --pyargs modelmix

@@ -106,7 +106,7 @@ def test_scores_are_told_with_samples(blobs: dict[str, Array]) -> None:
 
 def test_a_policy_with_constants_needs_ranges(blobs: dict[str, Array]) -> None:
     objective = mm.Mmd(blobs["left"], kernel="polynomial") - mm.SampleScore("taste")
-    with pytest.raises(ValueError, match="give the range of κ"):
+    with pytest.raises(ValueError, match="give the range of the kernel"):
         mm.Session(blobs, objective, policy="cab")
     mm.Session(blobs, objective, policy="cab", kappa_range=(0, 9), score_ranges={"taste": (0, 1)})
     mm.Session(blobs, mm.Mmd(blobs["left"], bandwidth=2) - mm.SampleScore("taste", range=(0, 1)), policy=mm.Cab())

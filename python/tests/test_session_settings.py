@@ -64,7 +64,7 @@ def test_a_run_ends_early(specialists: dict[str, Array], reference: Array, tmp_p
     assert run(3000, checkpoint=path).pulls == done.pulls
     assert run(3000, workers=3).report.is_done
     with pytest.raises(
-        ValueError, match=r'has until \{"confidence":0.95,"gain":0.3,.* and this run has \{"confidence":0.99'
+        ValueError, match=r'has until \{"gain":0.3,"confidence":0.95,.* and this run has \{"gain":0.3,"confidence":0.99'
     ):
         run(3000, checkpoint=path, until=mm.Until(gain=0.3, confidence=0.99))
 

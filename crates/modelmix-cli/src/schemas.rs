@@ -35,20 +35,32 @@ fn document<T: JsonSchema>(command: &str) -> Value {
     whole.insert("$id".into(), json!(format!("https://modelmix.invalid/schema/{command}.schema.json")));
     whole.insert("title".into(), json!(format!("modelmix {command} --json")));
     rest.remove("title");
+    tag(rest, command);
+    let mut definitions = rest.remove("$defs");
+    // Documents inside a document have their field `command` too.
+    for inner in ["solve", "score", "simulate"] {
+        let schema = definitions.as_mut().and_then(|definitions| definitions.get_mut(inner));
+        if let Some(schema) = schema.and_then(Value::as_object_mut) {
+            tag(schema, inner);
+        }
+    }
+    whole.append(rest);
+    whole.extend(definitions.map(|definitions| ("$defs".to_string(), definitions)));
+    Value::Object(whole)
+}
+
+/// Adds the field `command`, before all others.
+fn tag(schema: &mut Map<String, Value>, command: &str) {
     let is_own = |value: &Value| value.as_str() != Some("command");
-    let required = rest.remove("required").and_then(|required| required.as_array().cloned()).unwrap_or_default();
+    let required = schema.remove("required").and_then(|required| required.as_array().cloned()).unwrap_or_default();
     let tagged = [json!("command")].into_iter().chain(required.into_iter().filter(is_own)).collect();
-    rest.insert("required".into(), Value::Array(tagged));
-    if let Some(properties) = rest.get_mut("properties").and_then(Value::as_object_mut) {
+    schema.insert("required".into(), Value::Array(tagged));
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         let own = std::mem::take(properties);
         let about = "The command that printed the document.";
         properties.insert("command".into(), json!({"description": about, "const": command}));
         properties.extend(own.into_iter().filter(|(name, _)| name != "command"));
     }
-    let definitions = rest.remove("$defs");
-    whole.append(rest);
-    whole.extend(definitions.map(|definitions| ("$defs".to_string(), definitions)));
-    Value::Object(whole)
 }
 
 /// Objects have the properties that are described and no others; a property that tells variants apart says so.
@@ -59,6 +71,15 @@ impl Transform for Closed {
         transform_subschemas(self, schema);
         if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
             schema.insert("additionalProperties".into(), Value::Bool(false));
+        }
+        // The one property of a variant is what the variant is.
+        let about = schema.get("description").cloned();
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
+            && properties.len() == 1
+            && let Some(only) = properties.values_mut().next().and_then(Value::as_object_mut)
+            && !only.contains_key("$ref")
+        {
+            only.entry("description").or_insert_with(|| about.unwrap_or_default());
         }
         for property in
             schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)

@@ -8,6 +8,8 @@ use crate::quadratic::Quadratic;
 
 /// How near to each other the ends of a turn are: two mixtures with other arms at their bounds.
 const TURN: f64 = 1e-11;
+/// An arm with less weight than this at a turn is the turn's error.
+const AT_TURN: f64 = 1e-8;
 /// The largest step along the path, in shares of the ranges of A and of B.
 const STEP: f64 = 1.0 / 16.0;
 /// How near to each other points are put where arms come and go and the path is not straight.
@@ -129,9 +131,12 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
         search.follow()?;
     }
     let multiplier = |theta: f64| theta / (1.0 - theta) * ranges[0] / ranges[1];
-    let waypoint =
-        |point: Point| Waypoint { multiplier: multiplier(point.theta), weights: point.weights, values: point.values };
-    let mut path = undominated(search.points.into_iter().map(waypoint).collect(), ranges);
+    let Search { pair, points, .. } = search;
+    let waypoint = |point: Point| -> Result<Waypoint> {
+        let weights = settled(point.weights, bounds);
+        Ok(Waypoint { multiplier: multiplier(point.theta), values: pair.values(&weights)?, weights })
+    };
+    let mut path = undominated(points.into_iter().map(waypoint).collect::<Result<_>>()?, ranges);
     if let Some(last) = path.last_mut() {
         // The last turn and the end are the same mixture but for how well turns are known.
         let off = last.values[1] - values[1][1];
@@ -140,6 +145,20 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
         }
     }
     Ok(path)
+}
+
+/// Turns are known up to an error, which leaves arms that come or go there with a weight of about that size: they are not used yet.
+fn settled(mut weights: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
+    let mut moved = 0.0;
+    for (weight, floor) in weights.iter_mut().zip(bounds.floors()) {
+        if *weight < AT_TURN && *floor == 0.0 {
+            moved += std::mem::take(weight);
+        }
+    }
+    if let Some(largest) = weights.iter_mut().max_by(|a, b| a.total_cmp(b)) {
+        *largest += moved;
+    }
+    weights
 }
 
 /// The best for one of them; of several, the best for the other. A hint of the other finds it: where the best is unique it
