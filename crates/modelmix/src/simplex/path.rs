@@ -148,16 +148,18 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
 }
 
 /// Turns are known up to an error, which leaves arms that come or go there with a weight of about that size: they are not used yet.
-fn settled(mut weights: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
-    let mut moved = 0.0;
+fn settled(found: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
+    let (mut weights, mut moved) = (found.clone(), 0.0);
     for (weight, floor) in weights.iter_mut().zip(bounds.floors()) {
         if *weight < AT_TURN && *floor == 0.0 {
             moved += std::mem::take(weight);
         }
     }
-    if let Some(largest) = weights.iter_mut().max_by(|a, b| a.total_cmp(b)) {
-        *largest += moved;
-    }
+    // To the largest that has room for it; without one, all stays as it is.
+    let has_room = |arm: &usize| weights[*arm] + moved <= bounds.caps()[*arm];
+    let largest = (0..weights.len()).filter(has_room).max_by(|&a, &b| weights[a].total_cmp(&weights[b]));
+    let Some(largest) = largest else { return found };
+    weights[largest] += moved;
     weights
 }
 
