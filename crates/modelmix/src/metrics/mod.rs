@@ -7,12 +7,12 @@
 //! both.
 //!
 //! ```
-//! use modelmix::compute::Double;
+//! use modelmix::compute::{Double, Engine};
 //! use modelmix::metrics::{Neighbourhoods, Pool, fid, prdc};
 //! use modelmix::Features;
 //! let samples = Features::from_rows((0..40).map(|i| [(i % 8) as f32, (i / 8) as f32]))?;
 //! let reference = Features::from_rows((0..40).map(|i| [(i % 8) as f32 + 3.0, (i / 8) as f32]))?;
-//! let engine = Double::new();
+//! let engine = Engine::new(Double::new());
 //! let distance = fid(&Pool::of(&samples), &reference, &engine)?;
 //! assert!((distance - 9.0).abs() < 1e-9); // the same shape, three to the right
 //! let scores = prdc(&Pool::of(&samples), &reference, &Neighbourhoods::default(), &engine)?;

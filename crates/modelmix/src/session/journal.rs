@@ -52,7 +52,7 @@ impl Header {
 /// let mut lines = Vec::new();
 /// let mut writer = JournalWriter::start(&mut lines, &Header::new("a run"))?;
 /// writer.append(&Event::<modelmix::policy::AnyPolicy>::Abandoned { pull: 0 }, Some("timed out"))?;
-/// let mut reader = JournalReader::new(lines.as_slice())?;
+/// let mut reader: JournalReader<_> = JournalReader::new(lines.as_slice())?;
 /// assert_eq!(reader.header().map(|header| header.run.as_str()), Some("a run"));
 /// let entry = reader.next().expect("there is one")?;
 /// assert_eq!(entry.note.as_deref(), Some("timed out"));
