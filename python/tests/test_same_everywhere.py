@@ -62,6 +62,7 @@ def from_python(case: dict[str, Any]) -> Any:
     reference = mm.load_array(case["reference"]) if "reference" in case else None
     given = {name: case[name] for name in ("bandwidth", "costs", "seed") if name in case}
     objective = case.get("objective")
+    settings = mm.SessionSettings(select=case.get("select", "all"))
     if case["command"] == "solve":
         names = ("floor", "cap", "subsets", "fees", "samples", "within", "front", "bandwidths")
         more = {name: case[name] for name in names if name in case}
@@ -70,18 +71,19 @@ def from_python(case: dict[str, Any]) -> Any:
         more = {name: case[name] for name in ("metrics", "weights") if name in case}
         return mm.score(arms, reference, objective=objective, **given, **more).to_dict()
     if case["command"] == "simulate":
-        more = {name: case[name] for name in ("policies", "rounds", "seeds", "until", "select") if name in case}
-        return mm.simulate(arms, objective, reference=reference, **given, **more).to_dict()
+        more = {name: case[name] for name in ("policies", "rounds", "seeds", "until") if name in case}
+        return mm.simulate(arms, objective, reference=reference, settings=settings, **given, **more).to_dict()
     if case["command"] == "curate":
         more = {name: case[name] for name in ("count", "proportions", "pool", "floor", "cap") if name in case}
         return mm.curate(arms, objective, reference=reference, **given, **more).to_dict()
-    more = {name: case[name] for name in ("select", "until") if name in case}
-    session = mm.Session(arms, objective, reference=reference, policy=case["policies"][0], **given, **more)
+    more = {"until": case["until"]} if "until" in case else {}
+    policy = case["policies"][0]
+    session = mm.Session(arms, objective, reference=reference, policy=policy, settings=settings, **given, **more)
     rows = {arm: iter(features) for arm, features in arms.items()}
     for _ in range(case["rounds"]):
         pull = session.ask()
         session.tell(pull, next(rows[pull.arm]))
-    return session._inner.report()
+    return session._inner.report(True)
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{number}-{CASES[number]['command']}")

@@ -173,5 +173,5 @@ fn session(case: &Case, arms: &RecordedArms, loss: modelmix::Loss) -> Result<ser
         next[pull.index] += 1;
         session.tell(pull.id, &arms[pull.index].features.select([row])?)?;
     }
-    Ok(serde_json::to_value(session.report()?)?)
+    Ok(serde_json::to_value(session.report_with_bounds()?)?)
 }
