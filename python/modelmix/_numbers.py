@@ -58,9 +58,9 @@ def by_arm(what: str, given: Mapping[str, Any] | None) -> dict[str, float]:
 def choice(name: str, value: Any, *options: str) -> str:
     """One of a few words.
 
-    >>> choice("storage", "halve", "single", "half")
+    >>> choice("storage", "haf", "single", "half")
     Traceback (most recent call last):
-    ValueError: storage is 'halve' (did you mean half?), but it must be single or half
+    ValueError: storage is 'haf' (did you mean half?), but it must be single or half
     """
     if value in options:
         return str(value)
