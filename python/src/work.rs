@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 use crate::errors::{panicked, raised};
 
 /// How often signals and progress are looked at.
-const LOOK: Duration = Duration::from_millis(50);
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// How long work that was stopped is waited for; what cannot be stopped ends by itself later, and its answer is dropped.
-const GRACE: Duration = Duration::from_millis(500);
+const STOP_GRACE_PERIOD: Duration = Duration::from_millis(500);
 
 /// How far the work is, for a function of Python's that is called with it now and then, and the token that stops it.
 pub(crate) struct Progress {
@@ -76,7 +76,7 @@ pub(crate) fn run<T: Send + 'static>(
         py.detach(|| receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv_timeout(patience))
     };
     loop {
-        match wait(LOOK) {
+        match wait(SIGNAL_CHECK_INTERVAL) {
             Ok(Ok(answer)) => {
                 progress.tell(py)?;
                 return answer.map_err(raised);
@@ -88,7 +88,7 @@ pub(crate) fn run<T: Send + 'static>(
             Err(RecvTimeoutError::Timeout) => {
                 if let Err(error) = progress.tell(py).and_then(|()| py.check_signals()) {
                     progress.stop.set();
-                    let _ = wait(GRACE);
+                    let _ = wait(STOP_GRACE_PERIOD);
                     return Err(error);
                 }
             }

@@ -85,7 +85,7 @@ pub mod internals {
     }
     /// Intervals of weights and gains.
     pub mod certainty {
-        pub use crate::certainty::{Certainty, LEAST_SAMPLES, certainty, parse_confidence};
+        pub use crate::certainty::{Certainty, MIN_SAMPLES_PER_ARM, certainty, parse_confidence};
     }
     /// Widths of confidence intervals that policies use.
     pub mod confidence {

@@ -24,7 +24,7 @@ macro_rules! data {
 }
 
 /// Features and images of two scenarios.
-const FILES: [(&str, &[u8]); 5] = [
+const DATA_FILES: [(&str, &[u8]); 5] = [
     data!("specialists.npz"),
     data!("truncated.npz"),
     data!("reference.npy"),
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
 fn unpack() -> Result<Scratch> {
     let folder = Scratch::new()?;
     files::make_folder(&folder.path().join("images"))?;
-    for (name, bytes) in FILES {
+    for (name, bytes) in DATA_FILES {
         files::write(&folder.path().join(name), bytes)?;
     }
     Ok(folder)

@@ -14,9 +14,9 @@ use modelmix_cli::report::{Gallery, GalleryRow, Image, Report};
 pub(crate) use modelmix_cli::report::Section;
 
 /// How many samples of each arm a gallery shows.
-pub(crate) const SHOWN: usize = 24;
+pub(crate) const SHOWN_SAMPLES: usize = 24;
 /// How many pixels of a PNG file a point of the figure has.
-const SCALE: f32 = 2.0;
+const PNG_SCALE: f32 = 2.0;
 
 /// Whether all that is to be written can be, before any work is done.
 pub(crate) fn check(args: &OutputArgs) -> Result<()> {
@@ -77,13 +77,13 @@ pub(crate) fn weights_of(section: &Section) -> Vec<(String, f64)> {
 pub(crate) fn gallery(args: &OutputArgs, arms: &[(String, f64)]) -> Result<Option<Gallery>> {
     if !args.images.is_empty() {
         let mut named = Vec::new();
-        for (name, pictures) in load::pictures(&sources(&args.images)?, SHOWN)? {
+        for (name, pictures) in load::pictures(&sources(&args.images)?, SHOWN_SAMPLES)? {
             named.push((name, images(&pictures)?));
         }
         return Ok(Some(Gallery::Images(rows("images", arms, named)?)));
     }
     if !args.texts.is_empty() {
-        let named = load::texts(&sources(&args.texts)?, SHOWN)?;
+        let named = load::texts(&sources(&args.texts)?, SHOWN_SAMPLES)?;
         return Ok(Some(Gallery::Texts(rows("texts", arms, named)?)));
     }
     Ok(None)
@@ -99,12 +99,14 @@ pub(crate) fn images(pictures: &Pictures) -> Result<Vec<Image>> {
     let shown = match pictures {
         Pictures::Raw { height, width, channels, pixels, .. } => pixels
             .chunks_exact(height * width * channels)
-            .take(SHOWN)
+            .take(SHOWN_SAMPLES)
             .map(|pixels| Image::new(*width as u32, *height as u32, *channels as u8, pixels))
             .collect::<modelmix::Result<_>>()?,
-        Pictures::Encoded(files) => {
-            files.iter().take(SHOWN).map(|file| Image::encoded(file.bytes.clone())).collect::<modelmix::Result<_>>()?
-        }
+        Pictures::Encoded(files) => files
+            .iter()
+            .take(SHOWN_SAMPLES)
+            .map(|file| Image::encoded(file.bytes.clone()))
+            .collect::<modelmix::Result<_>>()?,
     };
     Ok(shown)
 }
@@ -131,7 +133,7 @@ fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>
     let mut rows: Vec<GalleryRow<T>> = Vec::new();
     for (name, weight) in arms {
         if let Some((_, items)) = named.iter().find(|(arm, _)| arm == name) {
-            let items = items.iter().take(SHOWN).cloned().collect();
+            let items = items.iter().take(SHOWN_SAMPLES).cloned().collect();
             rows.push(GalleryRow { name: name.clone(), weight: *weight, items });
         }
     }
@@ -168,7 +170,7 @@ pub(crate) fn write(
                 put(folder.join(format!("{}.svg", figure.name)), "A figure", figure.svg.as_bytes())?;
             }
             if let Some(folder) = &args.png {
-                put(folder.join(format!("{}.png", figure.name)), "A figure", &figure.png(SCALE)?)?;
+                put(folder.join(format!("{}.png", figure.name)), "A figure", &figure.png(PNG_SCALE)?)?;
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bar, bold, dim, percent};
 
 /// How many points of a front the terminal shows.
-const SHOWN: usize = 12;
+const MAX_SHOWN_POINTS: usize = 12;
 
 pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded, engine: &Engine) -> Result<Analyses> {
     let front = args.worth.front.clone().map(|second| -> Result<_> {
@@ -105,7 +105,7 @@ fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) -
     let mut columns = Columns::new(&["λ", document.score.name.as_str(), front.score.name.as_str(), "mixture"]).left(3);
     let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
     let last = front.points.len() - 1;
-    let steps = last.clamp(1, SHOWN - 1);
+    let steps = last.clamp(1, MAX_SHOWN_POINTS - 1);
     let mut shown: Vec<usize> = (0..=steps).map(|step| (step * last + steps / 2) / steps).collect();
     shown.dedup();
     for point in shown.iter().map(|&index| &front.points[index]) {

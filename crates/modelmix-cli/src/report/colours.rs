@@ -2,7 +2,7 @@
 //! contrast of at least 3 to the paper.
 
 /// How many series have a colour of their own; more are drawn in other strokes, or pooled.
-pub(super) const SERIES: usize = 8;
+pub(super) const SERIES_COLOURS: usize = 8;
 
 /// The colours of one theme.
 pub(super) struct Colours {
@@ -14,7 +14,7 @@ pub(super) struct Colours {
     accent: &'static str,
     heat: &'static str,
     rest: &'static str,
-    series: [&'static str; SERIES],
+    series: [&'static str; SERIES_COLOURS],
 }
 
 /// For paper, files and readers who like it light.
@@ -97,7 +97,7 @@ impl Medium {
     }
 
     pub(super) fn series(self, index: usize) -> String {
-        let index = index % SERIES;
+        let index = index % SERIES_COLOURS;
         self.colour(&format!("series-{index}"), LIGHT.series[index])
     }
 

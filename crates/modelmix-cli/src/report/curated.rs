@@ -9,7 +9,7 @@ use super::solved::kernel;
 use super::table::{Cell, Column, Row, Table};
 
 /// At most so many rows stand in the table; the others are in the JSON and in the manifest.
-const ROWS: usize = 24;
+const MAX_SHOWN_ROWS: usize = 24;
 
 pub(super) fn facts(document: &Curated) -> Vec<Fact> {
     let mut facts = vec![Fact::new("Objective", &document.objective)];
@@ -114,10 +114,10 @@ fn rows(document: &Curated, place: &Place) -> Block {
             vec![Cell::text(super::names::plain(&row.arm)), Cell::count(row.row, format!("{at}/rows/{index}/row"))];
         Row::new(numbers::count(index + 1), cells)
     };
-    let shown = document.rows.iter().enumerate().take(ROWS).map(row).collect();
-    let caption = if document.rows.len() > ROWS {
+    let shown = document.rows.iter().enumerate().take(MAX_SHOWN_ROWS).map(row).collect();
+    let caption = if document.rows.len() > MAX_SHOWN_ROWS {
         format!(
-            "The first {ROWS} chosen rows, in the order chosen; all {} are in this page’s JSON.",
+            "The first {MAX_SHOWN_ROWS} chosen rows, in the order chosen; all {} are in this page’s JSON.",
             numbers::count(document.count)
         )
     } else {

@@ -10,7 +10,7 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{self, fontdb};
 
 /// The family whose widths kuva measures labels with.
-pub(super) const FONT: &str = "DejaVu Sans";
+pub(super) const FONT_FAMILY: &str = "DejaVu Sans";
 
 static FONT_FILE: &[u8] = include_bytes!("fonts/DejaVuSans-subset.ttf");
 
@@ -35,7 +35,8 @@ impl Figure {
         if !self.svg.chars().all(in_font) {
             fonts.load_system_fonts();
         }
-        let options = usvg::Options { font_family: FONT.into(), fontdb: Arc::new(fonts), ..usvg::Options::default() };
+        let options =
+            usvg::Options { font_family: FONT_FAMILY.into(), fontdb: Arc::new(fonts), ..usvg::Options::default() };
         let tree = usvg::Tree::from_str(&self.svg, &options).map_err(|error| refuse(error.to_string()))?;
         let size = tree.size();
         let (width, height) = ((size.width() * scale).ceil(), (size.height() * scale).ceil());
@@ -76,7 +77,7 @@ impl Drawing {
     pub(super) fn file(&self, ink: &str) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" \
-             font-family=\"{FONT}, Verdana, sans-serif\" fill=\"{ink}\">{}</svg>\n",
+             font-family=\"{FONT_FAMILY}, Verdana, sans-serif\" fill=\"{ink}\">{}</svg>\n",
             self.inner,
             w = self.width,
             h = self.height

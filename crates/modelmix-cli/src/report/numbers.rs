@@ -3,7 +3,7 @@
 pub(super) use modelmix::internals::numbers::count;
 
 /// What stands for a number that does not exist.
-pub(super) const NOTHING: &str = "–";
+pub(super) const MISSING_NUMBER: &str = "–";
 
 /// How the numbers of a column are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Digits {
 
     pub(super) fn write(self, value: f64) -> String {
         if !value.is_finite() {
-            return NOTHING.into();
+            return MISSING_NUMBER.into();
         }
         let text = match self {
             Digits::Decimals(decimals) => format!("{value:.decimals$}"),
@@ -59,12 +59,12 @@ fn signed(text: String) -> String {
 
 /// A number by itself.
 pub(super) fn brief(value: f64) -> String {
-    if value.is_finite() { signed(modelmix::internals::numbers::brief(value)) } else { NOTHING.into() }
+    if value.is_finite() { signed(modelmix::internals::numbers::brief(value)) } else { MISSING_NUMBER.into() }
 }
 
 /// A share, in percent.
 pub(super) fn percent(share: f64) -> String {
-    if share.is_finite() { format!("{}%", signed(format!("{:.1}", 100.0 * share))) } else { NOTHING.into() }
+    if share.is_finite() { format!("{}%", signed(format!("{:.1}", 100.0 * share))) } else { MISSING_NUMBER.into() }
 }
 
 /// A tick of an axis: no more digits than it needs.

@@ -7,7 +7,7 @@ use modelmix::{Error, Result};
 use serde::Serialize;
 
 use super::charts::{Chart, Key, Paint, Stroke};
-use super::colours::{DARK, LIGHT, SERIES};
+use super::colours::{DARK, LIGHT, SERIES_COLOURS};
 use super::figure::Drawing;
 use super::gallery::{self, Gallery, GalleryRow, Image};
 use super::names::plain;
@@ -179,7 +179,7 @@ impl TableBlock {
 
 fn key(key: &Key) -> KeyView {
     let colour = match key.paint {
-        Paint::Series(index) => format!("series-{}", index % SERIES),
+        Paint::Series(index) => format!("series-{}", index % SERIES_COLOURS),
         Paint::Ink => "ink".into(),
         Paint::Rest => "rest".into(),
     };
@@ -307,7 +307,7 @@ pub(super) fn render(report: &Report) -> Result<String> {
         style: include_str!("style.css"),
         light: LIGHT.css(),
         dark: DARK.css(),
-        series: SERIES,
+        series: SERIES_COLOURS,
         sections,
         // Within JSON these stand in strings only, so that nothing in them can end the element.
         documents: documents.replace('<', r"\u003c").replace('>', r"\u003e").replace('&', r"\u0026"),

@@ -11,7 +11,7 @@ use super::solved::kernel;
 use super::table::{Cell, Column, Row, Table};
 
 /// At most so many rounds stand in a table; the others are in the JSON.
-const ROWS: usize = 12;
+const MAX_SHOWN_ROUNDS: usize = 12;
 
 /// Who did best, in one sentence.
 pub(super) fn sentence(document: &SimulationReport) -> Option<String> {
@@ -178,7 +178,7 @@ fn ends(document: &SimulationReport, place: &Place) -> Block {
 
 /// Rounds that stand in tables: evenly spaced, the last one among them.
 fn chosen(count: usize) -> Vec<usize> {
-    let rows = count.min(ROWS);
+    let rows = count.min(MAX_SHOWN_ROUNDS);
     (1..=rows).map(|row| row * count / rows - 1).collect()
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::names::plain;
-use super::numbers::{self, Digits, NOTHING};
+use super::numbers::{self, Digits, MISSING_NUMBER};
 
 /// A table.
 #[derive(Clone, Debug, Serialize)]
@@ -86,7 +86,7 @@ impl Cell {
     }
 
     pub(super) fn nothing() -> Self {
-        Self::text(NOTHING)
+        Self::text(MISSING_NUMBER)
     }
 
     fn part(text: String, value: f64, at: String) -> Part {

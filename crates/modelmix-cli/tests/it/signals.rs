@@ -7,7 +7,8 @@ use super::world::{Run, World, words};
 
 const SOLVE: &str = "solve made/a.npy made/b.npy";
 /// Takes minutes, if nobody stops it.
-const LONG: &str = "simulate fashion/specialists.npz -b 20 --rounds 400000 --seeds 64 --html report.html --svg figures";
+const LONG_SIMULATION: &str =
+    "simulate fashion/specialists.npz -b 20 --rounds 400000 --seeds 64 --html report.html --svg figures";
 
 #[test]
 fn a_closed_pipe_ends_the_command_in_silence() {
@@ -79,7 +80,7 @@ fn interrupted(world: &World, line: &str, ready: impl Fn() -> bool) -> Run {
 #[test]
 fn an_interrupt_leaves_nothing() {
     let world = World::new();
-    let run = interrupted(&world, LONG, || true);
+    let run = interrupted(&world, LONG_SIMULATION, || true);
     assert_eq!(run.code, 130, "{}", run.stderr);
     assert_eq!(run.stderr, "modelmix: interrupted; no unfinished file is left\n");
     assert_eq!(run.stdout, "");

@@ -64,8 +64,8 @@ fn agree(a: &str, b: &str, tolerance: f64) -> bool {
     let same = |a: &Piece, b: &Piece| match (a, b) {
         (Piece::Number(a), Piece::Number(b)) if a.is_nan() && b.is_nan() => true,
         (Piece::Number(a), Piece::Number(b)) => {
-            let never = tolerance == RUNS && (a.is_nan() || b.is_nan());
-            never || (a - b).abs() <= tolerance * a.abs().max(b.abs()) + NOISE
+            let never = tolerance == RUNS_TOLERANCE && (a.is_nan() || b.is_nan());
+            never || (a - b).abs() <= tolerance * a.abs().max(b.abs()) + GAP_TOLERANCE
         }
         (a, b) => a == b,
     };
@@ -86,21 +86,21 @@ fn check(name: &str, text: &str, tolerance: f64) {
     );
 }
 
-const EXACT: f64 = 0.0;
+const EXACT_TOLERANCE: f64 = 0.0;
 /// Gaps that single precision leaves.
-const NOISE: f64 = 1e-7;
+const GAP_TOLERANCE: f64 = 1e-7;
 /// Three digits are shown.
-const SHOWN: f64 = 0.015;
-const RUNS: f64 = 0.5;
+const DIGITS_TOLERANCE: f64 = 0.015;
+const RUNS_TOLERANCE: f64 = 0.5;
 
 #[test]
 fn help() {
     let world = World::new();
-    check("help", &world.answer("--help"), EXACT);
+    check("help", &world.answer("--help"), EXACT_TOLERANCE);
     for command in
         ["demo", "solve", "score", "simulate", "curate", "reproduce", "report", "schema", "completions", "man"]
     {
-        check(&format!("help-{command}"), &world.answer(&format!("{command} --help")), EXACT);
+        check(&format!("help-{command}"), &world.answer(&format!("{command} --help")), EXACT_TOLERANCE);
     }
 }
 
@@ -108,29 +108,33 @@ fn help() {
 fn solve() {
     let world = World::new();
     let kid = "solve fashion/specialists.npz --reference fashion/reference.npy --objective kid --bandwidth 20";
-    check("solve-kid", &world.answer(kid), SHOWN);
+    check("solve-kid", &world.answer(kid), DIGITS_TOLERANCE);
     let costs = "shoes_gan=3,tops_gan=2,legs_bags_gan=1,vae=1,flow=1";
     let bounded =
         format!("{kid} --objective 'rke - 0.2*precision + 0.01*cost' --costs {costs} --floor vae=0.05 --cap flow=0.3");
-    check("solve-bounded", &world.answer(&bounded.replace("--objective kid ", "")), SHOWN);
-    check("solve-fid", &world.answer(&kid.replace("--objective kid --bandwidth 20", "--objective fid")), SHOWN);
-    check("solve-subsets", &world.answer(&format!("{kid} --subsets")), SHOWN);
+    check("solve-bounded", &world.answer(&bounded.replace("--objective kid ", "")), DIGITS_TOLERANCE);
+    check(
+        "solve-fid",
+        &world.answer(&kid.replace("--objective kid --bandwidth 20", "--objective fid")),
+        DIGITS_TOLERANCE,
+    );
+    check("solve-subsets", &world.answer(&format!("{kid} --subsets")), DIGITS_TOLERANCE);
     let bargain = format!("{kid} --costs {costs} --samples 100 --fees tops_gan=50,flow=10 --within 20%");
-    check("solve-cheapest", &world.answer(&bargain), SHOWN);
+    check("solve-cheapest", &world.answer(&bargain), DIGITS_TOLERANCE);
     let quality = "solve fashion/quality.npz --reference fashion/reference.npy --objective rke --bandwidth 20";
-    check("solve-front", &world.answer(&format!("{quality} --front precision")), SHOWN);
-    check("solve-bandwidths", &world.answer(&format!("{quality} --bandwidths 10,20,40")), SHOWN);
-    check("solve-one-arm", &world.answer("solve fashion/specialists.npz:flow --objective rke"), SHOWN);
+    check("solve-front", &world.answer(&format!("{quality} --front precision")), DIGITS_TOLERANCE);
+    check("solve-bandwidths", &world.answer(&format!("{quality} --bandwidths 10,20,40")), DIGITS_TOLERANCE);
+    check("solve-one-arm", &world.answer("solve fashion/specialists.npz:flow --objective rke"), DIGITS_TOLERANCE);
 }
 
 #[test]
 fn score() {
     let world = World::new();
     let line = "score fashion/specialists.npz --reference fashion/reference.npy --bandwidth 20";
-    check("score", &world.answer(line), SHOWN);
+    check("score", &world.answer(line), DIGITS_TOLERANCE);
     let weights = format!("{line} --weights flow=1,vae=3 --metrics kid,fid --preset torch-fidelity");
-    check("score-weights", &world.answer(&weights), SHOWN);
-    check("score-no-reference", &world.answer("score fashion/truncated.npz --no-mixture"), SHOWN);
+    check("score-weights", &world.answer(&weights), DIGITS_TOLERANCE);
+    check("score-no-reference", &world.answer("score fashion/truncated.npz --no-mixture"), DIGITS_TOLERANCE);
 }
 
 #[test]
@@ -138,8 +142,8 @@ fn simulate() {
     let world = World::new();
     let line =
         "simulate fashion/specialists.npz --reference fashion/reference.npy --bandwidth 20 --rounds 300 --seeds 4";
-    check("simulate", &world.answer(line), RUNS);
-    check("simulate-select", &world.answer(&format!("{line} --select better-half")), RUNS);
+    check("simulate", &world.answer(line), RUNS_TOLERANCE);
+    check("simulate-select", &world.answer(&format!("{line} --select better-half")), RUNS_TOLERANCE);
 }
 
 /// Which rows are chosen may hang on a last digit, what they are worth does not.
@@ -150,7 +154,7 @@ fn curate() {
         "curate fashion/specialists.npz --reference fashion/reference.npy --objective kid --bandwidth 20 --count 100";
     // A bar is text, and an eighth of it may be a row.
     let text = world.answer(line).replace(|letter: char| ('▁'..='▏').contains(&letter), "");
-    check("curate", &text, RUNS);
+    check("curate", &text, RUNS_TOLERANCE);
 }
 
 /// Remarks go to standard error, so that answers can be piped.
@@ -159,8 +163,8 @@ fn demo() {
     let world = World::new();
     let run = world.run("demo");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    check("demo", &run.stdout, RUNS);
-    check("demo-remarks", &run.stderr, EXACT);
+    check("demo", &run.stdout, RUNS_TOLERANCE);
+    check("demo-remarks", &run.stderr, EXACT_TOLERANCE);
     assert_eq!(world.left_behind(), ["modelmix-demo.html"]);
 }
 
@@ -170,18 +174,18 @@ fn report() {
     world.write("solve.json", world.answer("solve made/a.npy made/b.npy --json"));
     let run = world.run("report solve.json --html report.html --svg figures");
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
-    check("report-remarks", &run.stderr, EXACT);
+    check("report-remarks", &run.stderr, EXACT_TOLERANCE);
     assert_eq!(world.run("report solve.json --html report.html --quiet").stderr, "");
 }
 
 #[test]
 fn the_comparison_sees_differences() {
-    assert!(agree("loss 0.147 of 1,500", "loss  0.148 of 1,500", SHOWN));
-    assert!(!agree("loss 0.147 of 1,500", "loss 0.157 of 1,500", SHOWN));
-    assert!(!agree("loss 0.147", "gain 0.147", SHOWN));
-    assert!(agree("to 95% –", "to 95% 80", RUNS) && !agree("to 95% –", "to 95% 80", SHOWN));
-    assert!(agree("adds –", "adds –", SHOWN));
-    assert!(agree("within 2e-17", "within 1e-16", SHOWN));
-    assert!(!agree("center1", "center2", RUNS));
-    assert!(!agree("37.5%", "37.5", RUNS));
+    assert!(agree("loss 0.147 of 1,500", "loss  0.148 of 1,500", DIGITS_TOLERANCE));
+    assert!(!agree("loss 0.147 of 1,500", "loss 0.157 of 1,500", DIGITS_TOLERANCE));
+    assert!(!agree("loss 0.147", "gain 0.147", DIGITS_TOLERANCE));
+    assert!(agree("to 95% –", "to 95% 80", RUNS_TOLERANCE) && !agree("to 95% –", "to 95% 80", DIGITS_TOLERANCE));
+    assert!(agree("adds –", "adds –", DIGITS_TOLERANCE));
+    assert!(agree("within 2e-17", "within 1e-16", DIGITS_TOLERANCE));
+    assert!(!agree("center1", "center2", RUNS_TOLERANCE));
+    assert!(!agree("37.5%", "37.5", RUNS_TOLERANCE));
 }

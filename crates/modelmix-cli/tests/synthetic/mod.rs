@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use modelmix::curate::{
-    Curated, CuratedArm, CuratedMixture, CuratedRow, CuratedSet, NOTE, Proportions, RandomDraws, Tried,
+    CURATION_NOTE, Curated, CuratedArm, CuratedMixture, CuratedRow, CuratedSet, Proportions, RandomDraws, Tried,
 };
 use modelmix::metrics::{Metric, ScoreDefinitions, ScoredArm, ScoredMixture, Scores};
 use modelmix::mixture::{
@@ -80,7 +80,7 @@ pub(crate) fn curate(names: &[String]) -> Curated {
         objective: "kid".into(),
         kernels: vec![Kernel::Gaussian { bandwidth: 20.0 }],
         score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
-        note: NOTE.into(),
+        note: CURATION_NOTE.into(),
         count,
         candidates: 1000,
         seed: 0,
@@ -240,7 +240,7 @@ pub(crate) fn score(names: &[String]) -> Scores {
     let weights = names.iter().cloned().zip(weights(names.len())).collect();
     let mixture = ScoredMixture { weights, effective_samples: 4012.0, scores, errors };
     let settings = ScoreDefinitions {
-        metrics: Metric::TABLE.to_vec(),
+        metrics: Metric::OF_PAPER.to_vec(),
         kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
         vendi: None,
         kid: None,

@@ -8,11 +8,11 @@ use crate::quadratic::Quadratic;
 use crate::simplex::{Bounds, Solver};
 
 /// A direction bends up where its curvature is so many standard errors above zero.
-const CLEARLY: f64 = 3.0;
+const CLEAR_CURVATURE_ERRORS: f64 = 3.0;
 /// What is nothing beside the values that a difference is of.
 const ROUNDING: f64 = 1e-9;
 /// Steps toward the unbiased optimum where its program is not convex.
-const STEPS: usize = 50;
+const MAX_STEPS: usize = 50;
 
 /// What the curvature of a loss is taken for. V-statistics have κ(x, x) in them, which makes K̂ᵢᵢ too large by (κ̄ − Kᵢᵢ)/n and
 /// draws weights toward arms of many samples; U-statistics do not. They need not be convex, so directions in which they bend down are
@@ -28,7 +28,9 @@ impl Shape {
     pub(super) fn new(influences: &Influences) -> Self {
         let axes = Axes::new(influences.form(), influences.counts());
         let errors = axes.errors(influences);
-        let clear = |index: usize, curvature: f64| if curvature > CLEARLY * errors[index] { curvature } else { 0.0 };
+        let clear = |index: usize, curvature: f64| {
+            if curvature > CLEAR_CURVATURE_ERRORS * errors[index] { curvature } else { 0.0 }
+        };
         Self { convex: axes.form(|_, curvature| curvature.max(0.0)), clear: axes.form(clear) }
     }
 }
@@ -51,7 +53,7 @@ impl Centre {
         let unbiased = influences.form();
         let mut weights = start.to_vec();
         let mut solver = Solver::default();
-        for _ in 0..STEPS {
+        for _ in 0..MAX_STEPS {
             let next = solver.solve(&with_gradient(&shape.convex, unbiased, &weights), bounds)?.weights;
             let moved = weights.iter().zip(&next).map(|(old, new)| (old - new).abs()).fold(0.0, f64::max);
             weights = next;

@@ -8,10 +8,10 @@ use crate::random::Random;
 use crate::simplex::Bounds;
 
 /// How many programs are solved for one set of bounds, and for all of them together.
-pub(super) const DRAWS: usize = 1000;
-pub(super) const ALL_DRAWS: usize = 20_000;
+pub(super) const DRAWS_PER_FACE: usize = 1000;
+pub(super) const TOTAL_DRAWS: usize = 20_000;
 /// No fewer than these, so that there are some beyond an interval's ends.
-pub(super) const FEW_DRAWS: usize = 200;
+pub(super) const MIN_DRAWS: usize = 200;
 
 /// What draws lead to.
 pub(super) struct Draws {

@@ -12,25 +12,25 @@ use crate::error::Result;
 use crate::influence::Influences;
 use crate::simplex::Bounds;
 use centre::{Centre, Shape, alike};
-use draws::{ALL_DRAWS, DRAWS, Draws, FEW_DRAWS};
+use draws::{DRAWS_PER_FACE, Draws, MIN_DRAWS, TOTAL_DRAWS};
 
-pub use until::{Certified, Gap, LEAST_SAMPLES, Until, Verdict, parse_confidence};
-pub(crate) use until::{Judgement, bound};
+pub use until::{Certified, Gap, MIN_SAMPLES_PER_ARM, Until, Verdict, parse_confidence};
+pub(crate) use until::{DEFAULT_CONFIDENCE, Judgement, bound};
 
-/// The share of draws beyond each end of an interval.
-const TAIL: f64 = 0.025;
+/// The share of draws beyond each end of an interval: intervals hold 95%.
+const INTERVAL_TAIL: f64 = 0.025;
 /// The share of draws in which an arm that surely has a weight may be without.
-const SURELY: f64 = 0.005;
-/// How many sets of arms of either kind are looked at if some arms may be without weight; and with more than `MANY` arms, of which every
+const SUPPORT_TAIL: f64 = 0.005;
+/// How many sets of arms of either kind are looked at if some arms may be without weight; and with more than `MANY_ARMS` arms, of which every
 /// set costs a covariance of all of them.
-const FACES: usize = 12;
-const FACES_OF_MANY: usize = 3;
-const MANY: usize = 64;
-/// How many multiplications draws may take, as far as there remain draws enough: some ten seconds of one processor. With up to `MANY`
+const MAX_FACES: usize = 12;
+const MAX_FACES_WITH_MANY_ARMS: usize = 3;
+const MANY_ARMS: usize = 64;
+/// How many multiplications draws may take, as far as there remain draws enough: some ten seconds of one processor. With up to `MANY_ARMS`
 /// arms that is more than all draws take.
-const WORK: f64 = 2e10;
+const MAX_MULTIPLICATIONS: f64 = 2e10;
 /// Single arms whose losses differ by less than so many standard errors may all be the best one.
-const NEAR: f64 = 3.0;
+const RIVAL_STANDARD_ERRORS: f64 = 3.0;
 
 /// How sure an offline answer is.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +58,7 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop
     let shape = Shape::new(influences);
     let centre = Centre::new(influences, &shape, bounds, weights)?;
     let affordable = affordable(&centre.weights);
-    let draws = Draws::new(centre, influences, bounds, affordable.clamp(FEW_DRAWS, DRAWS), stop)?;
+    let draws = Draws::new(centre, influences, bounds, affordable.clamp(MIN_DRAWS, DRAWS_PER_FACE), stop)?;
     let mut intervals: Vec<[f64; 2]> = (0..arms).map(|arm| interval(&draws, bounds, arm)).collect();
     let mut widen = |arm: usize, [low, high]: [f64; 2]| {
         intervals[arm] = [intervals[arm][0].min(low), intervals[arm][1].max(high)];
@@ -67,9 +67,9 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop
         .into_iter()
         .map(|face| Ok((Centre::new(influences, &shape, &face, weights)?, face)))
         .collect::<Result<Vec<_>>>()?;
-    faces.retain(|(centre, _)| centre.may_be_best(influences, bounds, SURELY));
-    let most = if arms > MANY { FEW_DRAWS } else { DRAWS };
-    let count = (ALL_DRAWS / faces.len().max(1)).clamp(FEW_DRAWS, most);
+    faces.retain(|(centre, _)| centre.may_be_best(influences, bounds, SUPPORT_TAIL));
+    let most = if arms > MANY_ARMS { MIN_DRAWS } else { DRAWS_PER_FACE };
+    let count = (TOTAL_DRAWS / faces.len().max(1)).clamp(MIN_DRAWS, most);
     for (centre, face) in faces {
         let draws = Draws::new(centre, influences, &face, count, stop)?;
         (0..arms).for_each(|arm| widen(arm, interval(&draws, &face, arm)));
@@ -94,7 +94,7 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop
 /// How many draws may be made: each exchanges a number of arms that grows with m, and every exchange works on a factor of those in use.
 fn affordable(weights: &[f64]) -> usize {
     let used = weights.iter().filter(|&&weight| weight > 0.0).count();
-    (WORK / (weights.len() * used * used).max(1) as f64) as usize
+    (MAX_MULTIPLICATIONS / (weights.len() * used * used).max(1) as f64) as usize
 }
 
 /// Bounds that leave some arms out.
@@ -104,13 +104,13 @@ fn affordable(weights: &[f64]) -> usize {
 /// least certain, and so on, and with each uncertain arm beside the certain ones alone; of many, some that are spread evenly.
 fn faces(draws: &Draws, bounds: &Bounds, affordable: usize) -> Vec<Bounds> {
     let positive = |arm: usize| draws.positive(arm, bounds);
-    let mut order: Vec<usize> = (0..draws.centre.weights.len()).filter(|&arm| positive(arm) > SURELY).collect();
+    let mut order: Vec<usize> = (0..draws.centre.weights.len()).filter(|&arm| positive(arm) > SUPPORT_TAIL).collect();
     order.sort_by(|&a, &b| positive(b).total_cmp(&positive(a)));
-    let sure = order.iter().filter(|&&arm| positive(arm) >= 1.0 - SURELY).count();
+    let sure = order.iter().filter(|&&arm| positive(arm) >= 1.0 - SUPPORT_TAIL).count();
     let nested: Vec<Vec<usize>> = (sure..order.len()).map(|kept| order[..kept].to_vec()).collect();
     let beside: Vec<Vec<usize>> = order.iter().skip(sure + 1).map(|&arm| [&order[..sure], &[arm]].concat()).collect();
-    let is_many = draws.centre.weights.len() > MANY;
-    let most = if is_many { (affordable / (2 * FEW_DRAWS)).clamp(1, FACES_OF_MANY) } else { FACES };
+    let is_many = draws.centre.weights.len() > MANY_ARMS;
+    let most = if is_many { (affordable / (2 * MIN_DRAWS)).clamp(1, MAX_FACES_WITH_MANY_ARMS) } else { MAX_FACES };
     spread(nested, most).chain(spread(beside, most)).filter_map(|free| bounds.free_only(&free)).collect()
 }
 
@@ -125,7 +125,7 @@ fn spread(mut all: Vec<Vec<usize>>, most: usize) -> impl Iterator<Item = Vec<usi
 /// Borders push draws away from where they were drawn around as they pushed that from the truth; so both count, where the draws
 /// are and where the truth is if they are as far from it. Inside of all borders the two are the same.
 fn interval(draws: &Draws, bounds: &Bounds, arm: usize) -> [f64; 2] {
-    let (low, high) = (draws.weight(arm, TAIL), draws.weight(arm, 1.0 - TAIL));
+    let (low, high) = (draws.weight(arm, INTERVAL_TAIL), draws.weight(arm, 1.0 - INTERVAL_TAIL));
     let twice = 2.0 * draws.centre.weights[arm];
     [bounds.clamped(arm, low.min(twice - high)), bounds.clamped(arm, high.max(twice - low))]
 }
@@ -135,17 +135,19 @@ fn interval(draws: &Draws, bounds: &Bounds, arm: usize) -> [f64; 2] {
 fn gain(draws: &Draws, bounds: &Bounds, p_value: f64) -> [f64; 2] {
     let arms = draws.centre.weights.len();
     let best = (0..arms).min_by(|&a, &b| draws.estimate(a).total_cmp(&draws.estimate(b))).unwrap_or(0);
-    let is_near = |arm: &usize| draws.estimate(*arm) - draws.estimate(best) <= NEAR * draws.error_between(*arm, best);
+    let is_near = |arm: &usize| {
+        draws.estimate(*arm) - draws.estimate(best) <= RIVAL_STANDARD_ERRORS * draws.error_between(*arm, best)
+    };
     let near: Vec<usize> = (0..arms).filter(is_near).collect();
     let least = |ends: &mut dyn Iterator<Item = f64>| ends.fold(f64::INFINITY, f64::min);
     // Optimised on the samples themselves, the mixture looks better than it is, and once more in every draw.
-    let low = least(&mut (0..arms).map(|arm| draws.gain(arm, TAIL) - 2.0 * draws.optimism));
-    let tail = TAIL / near.len() as f64;
+    let low = least(&mut (0..arms).map(|arm| draws.gain(arm, INTERVAL_TAIL) - 2.0 * draws.optimism));
+    let tail = INTERVAL_TAIL / near.len() as f64;
     let high = least(&mut near.into_iter().map(|arm| draws.gain(arm, 1.0 - tail)));
     if !(0..arms).all(|arm| bounds.allows_only(arm)) {
         return [low.min(high), high];
     }
     // No mixture is worse than a part of itself; and where a single arm may be the best, there may be no gain.
-    let (low, high) = (if p_value > TAIL { 0.0 } else { low.max(0.0) }, high.max(0.0));
+    let (low, high) = (if p_value > INTERVAL_TAIL { 0.0 } else { low.max(0.0) }, high.max(0.0));
     [low.min(high), high]
 }

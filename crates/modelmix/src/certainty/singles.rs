@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::simplex::Bounds;
 
 /// How many draws of the least of several normal numbers are made.
-const DRAWS: usize = 2000;
+const NULL_DRAWS: usize = 2000;
 /// What is nothing beside the values that a difference is of.
 const ROUNDING: f64 = 1e-9;
 
@@ -91,7 +91,7 @@ impl Test {
 
     fn p_value(&self, influences: &Influences, stop: &Stop) -> Result<f64> {
         // In the tail the sum of the probabilities is the better of two bounds.
-        if self.least >= 0.0 || self.bound <= 1.0 / (DRAWS + 1) as f64 {
+        if self.least >= 0.0 || self.bound <= 1.0 / (NULL_DRAWS + 1) as f64 {
             return Ok(self.bound);
         }
         let moving: Vec<usize> = (0..self.others.len()).filter(|&at| self.errors[at] > 0.0).collect();
@@ -103,12 +103,12 @@ impl Test {
         .factor();
         let mut random = Random::seeded(1);
         let mut below = 1;
-        for _ in 0..DRAWS {
+        for _ in 0..NULL_DRAWS {
             stop.check()?;
             let normal: Vec<f64> = (0..factor.columns()).map(|_| random.normal()).collect();
             below += usize::from(factor.apply(&normal).into_iter().fold(f64::INFINITY, f64::min) <= self.least);
         }
-        Ok(self.bound.min(below as f64 / (DRAWS + 1) as f64))
+        Ok(self.bound.min(below as f64 / (NULL_DRAWS + 1) as f64))
     }
 }
 

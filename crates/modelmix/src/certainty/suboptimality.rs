@@ -10,19 +10,21 @@ use crate::quadratic::Quadratic;
 use crate::random::Random;
 use crate::simplex::{Bounds, Solver};
 
-/// Curvature counts as far as it is so many standard errors above zero. Where it is less in truth, the bound is too small by a
+/// Curvature counts as far as it is more than so many standard errors above zero. Where it is less in truth, the bound is too small by a
 /// share of what curvature takes off it: an error of second order, which no part of the chance of error is set aside for.
-const CURVED: f64 = 2.0;
+const CURVATURE_MARGIN: f64 = 2.0;
 /// How many directions of noise are looked along.
-const DIRECTIONS: usize = 512;
-/// Noise that is so much farther than its dimensions' root has a probability below 1e-30.
-const FAR: f64 = 14.0;
+const NOISE_DIRECTIONS: usize = 512;
+/// Where the search along a direction starts, beyond the root of the dimensions: normal noise is farther with a probability
+/// below 1e-30.
+const NOISE_RADIUS_MARGIN: f64 = 14.0;
 /// How many draws a quantile is taken of, at least and at most.
-const DRAWS: [usize; 2] = [1000, 8000];
+const MIN_DRAWS: usize = 1000;
+const MAX_DRAWS: usize = 8000;
 /// Draws beyond a quantile that is taken of them.
-const BEYOND: f64 = 20.0;
+const DRAWS_BEYOND_QUANTILE: f64 = 20.0;
 /// With more arms than these only the plain bound is given, which needs neither draws nor directions.
-const MANY: usize = 48;
+const MAX_ARMS_WITH_CURVATURE: usize = 48;
 
 /// L(w) − min L is φ(h) = max over mixtures α of −hᵀ(α − w) − (α − w)ᵀK(α − w), with h = 2Kw + f the gradient at w.
 ///
@@ -54,7 +56,7 @@ impl SuboptimalityBound {
         let unbiased = influences.form();
         let arms = weights.len();
         // With many arms only the variances of the slopes are needed.
-        let (variances, factor, form) = if arms > MANY {
+        let (variances, factor, form) = if arms > MAX_ARMS_WITH_CURVATURE {
             (influences.toward_variances(weights), Matrix::zeros(2 * arms, 0), Quadratic::zeros(arms))
         } else {
             let mut covariance = influences.joint_covariance(weights, Slant::Toward);
@@ -62,7 +64,7 @@ impl SuboptimalityBound {
             (0..2 * arms).for_each(|at| *covariance.at_mut(at, at) = covariance.at(at, at).max(0.0));
             let axes = Axes::new(unbiased, influences.counts());
             let errors = axes.errors(influences);
-            let curved = axes.form(|index, curvature| (curvature - CURVED * errors[index]).max(0.0));
+            let curved = axes.form(|index, curvature| (curvature - CURVATURE_MARGIN * errors[index]).max(0.0));
             let variances = (0..arms).map(|arm| covariance.at(arm, arm)).collect();
             (variances, covariance.factor(), with_gradient(&curved, unbiased, weights))
         };
@@ -103,8 +105,8 @@ impl SuboptimalityBound {
         if self.is_many() || plain == 0.0 {
             return Ok(plain);
         }
-        let count = ((BEYOND / self.miss) as usize).max(DRAWS[0]);
-        if count > DRAWS[1] {
+        let count = ((DRAWS_BEYOND_QUANTILE / self.miss) as usize).max(MIN_DRAWS);
+        if count > MAX_DRAWS {
             let (mut low, mut high) = (0.0, plain);
             while high - low > 0.02 * high {
                 let middle = 0.5 * (low + high);
@@ -138,7 +140,7 @@ impl SuboptimalityBound {
         if self.is_many() || self.at(&still, 0.0, &mut solver)?.0 > self.allowed(gap, &still, 0.0).0 {
             return Ok(false);
         }
-        let pairs = DIRECTIONS / 2;
+        let pairs = NOISE_DIRECTIONS / 2;
         let (mut sum, mut squares) = (0.0, 0.0);
         for _ in 0..pairs {
             let normal: Vec<f64> = (0..rank).map(|_| random.normal()).collect();
@@ -163,7 +165,7 @@ impl SuboptimalityBound {
 
     /// Whether there are too many arms for more than the plain bound.
     pub(crate) fn is_many(&self) -> bool {
-        self.weights.len() > MANY
+        self.weights.len() > MAX_ARMS_WITH_CURVATURE
     }
 
     /// What φ may be with so much noise, and its derivative.
@@ -182,7 +184,7 @@ impl SuboptimalityBound {
     /// How far along a direction φ stays below what is allowed. The difference ψ is convex, and negative at the start, so that
     /// Newton's method comes down to its root from beyond it.
     fn reach(&self, along: &[f64], gap: Gap, solver: &mut Solver) -> Result<f64> {
-        let mut far = FAR + (self.factor.columns() as f64).sqrt();
+        let mut far = NOISE_RADIUS_MARGIN + (self.factor.columns() as f64).sqrt();
         for _ in 0..60 {
             let ((value, slope), (allowed, change)) = (self.at(along, far, solver)?, self.allowed(gap, along, far));
             let (above, rise) = (value - allowed, slope - change);

@@ -13,11 +13,13 @@ use crate::settings::setters;
 use crate::statistics::Statistics;
 
 /// The least number of samples of every arm before a bound is given.
-pub const LEAST_SAMPLES: usize = 10;
+pub const MIN_SAMPLES_PER_ARM: usize = 10;
+/// The confidence of bounds and stops, unless said otherwise.
+pub(crate) const DEFAULT_CONFIDENCE: f64 = 0.95;
 /// An arm with less weight than this is known by its gradient, not by its curvature.
-const LITTLE: f64 = 0.02;
-/// The part of a chance of error that the gain's lower bound takes.
-const FOR_GAIN: f64 = 0.2;
+const MIN_WEIGHT_FOR_CURVATURE: f64 = 0.02;
+/// The part of the chance of error that is spent on the gain's lower bound; see "The gain" in `docs/certainty.md`.
+const GAIN_ERROR_SHARE: f64 = 0.2;
 
 /// How far from the optimum is near enough.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,7 +55,7 @@ pub struct Until {
     /// How near.
     pub gap: Gap,
     /// With what probability, over all looks of a session: 0.95.
-    #[serde(default = "usual")]
+    #[serde(default = "default_confidence")]
     pub confidence: f64,
     /// Of what.
     #[serde(default)]
@@ -71,8 +73,9 @@ setters! {
     }
 }
 
-fn usual() -> f64 {
-    0.95
+/// As a function, which serde asks for.
+fn default_confidence() -> f64 {
+    DEFAULT_CONFIDENCE
 }
 
 /// What a session was stopped by.
@@ -89,7 +92,7 @@ pub struct Verdict {
 impl Until {
     /// A gap with the usual confidence, of the weights.
     pub fn new(gap: Gap) -> Self {
-        Self { gap, confidence: usual(), of: Certified::Weights }
+        Self { gap, confidence: DEFAULT_CONFIDENCE, of: Certified::Weights }
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -112,9 +115,10 @@ impl Until {
         }
         let Some(influences) = enough(statistics, range) else { return Ok(Judgement::default()) };
         let unbiased = influences.form();
-        let z = normal::quantile(1.0 - FOR_GAIN * miss);
-        let strict = normal::quantile(1.0 - FOR_GAIN * miss / arms as f64);
-        let (of_slopes, of_gains) = influences.at_chance(FOR_GAIN * miss / arms as f64).variances_by_arm(mixture);
+        let z = normal::quantile(1.0 - GAIN_ERROR_SHARE * miss);
+        let strict = normal::quantile(1.0 - GAIN_ERROR_SHARE * miss / arms as f64);
+        let (of_slopes, of_gains) =
+            influences.at_chance(GAIN_ERROR_SHARE * miss / arms as f64).variances_by_arm(mixture);
         let mut in_the_way = vec![false; arms];
         // An arm whose own samples are most of what is uncertain stands in the way.
         let mut lower_bound = |arm: usize, variances: &[f64], least: f64, estimate: f64| {
@@ -146,14 +150,14 @@ impl Until {
         };
         let gradient = unbiased.gradient(mixture);
         let mean: f64 = gradient.iter().zip(mixture).map(|(g, weight)| g * weight).sum();
-        for arm in (0..arms).filter(|&arm| mixture[arm] < LITTLE) {
+        for arm in (0..arms).filter(|&arm| mixture[arm] < MIN_WEIGHT_FOR_CURVATURE) {
             lower_bound(arm, &of_slopes, -within.max(0.0), gradient[arm] - mean);
         }
         let distance = SuboptimalityBound::new(&influences, mixture, miss);
         // With many arms a share of the gain is one of its lower bound, for which a part of the chance of error was set aside.
         let is_near = match gap {
             Gap::Share(_) if distance.is_many() => {
-                let rest = SuboptimalityBound::new(&influences, mixture, (1.0 - FOR_GAIN) * miss);
+                let rest = SuboptimalityBound::new(&influences, mixture, (1.0 - GAIN_ERROR_SHARE) * miss);
                 within > 0.0 && rest.is_within(Gap::Loss(within))?
             }
             gap => distance.is_within(gap)?,
@@ -181,7 +185,7 @@ pub(crate) fn bound(statistics: &Statistics, mixture: &[f64], range: f64, miss: 
 
 /// Whether every arm has the least number of samples, and they have told anything of κ.
 fn has_enough(statistics: &Statistics) -> bool {
-    statistics.counts().iter().all(|&count| count >= LEAST_SAMPLES) && Influences::is_telling(statistics)
+    statistics.counts().iter().all(|&count| count >= MIN_SAMPLES_PER_ARM) && Influences::is_telling(statistics)
 }
 
 /// The samples' influences, if there are enough of them and they differ in anything. Samples that are all the same, in every

@@ -2,15 +2,15 @@
 //! sets' balls. What a tile leaves in doubt is measured in double precision, so that the answers are exact.
 
 use super::lanes::Arithmetic;
-use super::tiles::{DEPTH, Leaf, Place};
+use super::tiles::{Leaf, PRODUCT_DEPTH, Place};
 use super::{Overlaps, squared_distance};
 use crate::features::Rows;
 
 /// How far a squared distance ‖x‖² + ‖y‖² − 2x·y in single precision can be from the truth. A product is summed in runs of
-/// at most [`DEPTH`] and the runs added, each step rounding once, relative to ‖x‖‖y‖ ≤ (‖x‖ + ‖y‖)²/4; centring, norms and
+/// at most [`PRODUCT_DEPTH`] and the runs added, each step rounding once, relative to ‖x‖‖y‖ ≤ (‖x‖ + ‖y‖)²/4; centring, norms and
 /// the last two additions round a few times more.
 pub(super) fn distance_error(width: usize, x_norm: f32, y_norm: f32) -> f32 {
-    let roundings = (width.min(DEPTH) + width.div_ceil(DEPTH)) / 2 + 16;
+    let roundings = (width.min(PRODUCT_DEPTH) + width.div_ceil(PRODUCT_DEPTH)) / 2 + 16;
     let sum = x_norm + y_norm;
     roundings as f32 * f32::EPSILON / 2.0 * sum * sum
 }

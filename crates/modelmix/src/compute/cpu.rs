@@ -17,13 +17,13 @@ use crate::features::Rows;
 use crate::kernel::Kernel;
 
 /// Rows of the first set that one task takes.
-const TASK_ROWS: usize = 2048;
+const ROWS_PER_TASK: usize = 2048;
 /// Blocks that the rows of a set are cut into for threads to share, if that makes them no longer than a task.
 const ROW_BLOCKS: usize = 16;
 /// Rows of a set, at most, that tell the centre.
-const CENTRE_ROWS: usize = 512;
-/// Rows that norms are taken of at a time.
-const PART_ROWS: usize = 256;
+const MAX_CENTRE_ROWS: usize = 512;
+/// Rows that norms are taken of, or neighbours measured of, in one task.
+const ROWS_PER_SHORT_TASK: usize = 256;
 /// Kernel sums on the processor's cores.
 #[derive(Clone, Debug)]
 pub struct Cpu {
@@ -103,7 +103,7 @@ impl Cpu {
             for y_range in blocks(columns, length) {
                 // A triangle's columns only meet the rows before them.
                 let rows = if task.triangle { y_range.end.min(rows) } else { rows };
-                pieces.extend(blocks(rows, TASK_ROWS).map(|x_range| (index, x_range, y_range.clone())));
+                pieces.extend(blocks(rows, ROWS_PER_TASK).map(|x_range| (index, x_range, y_range.clone())));
             }
         }
         // The largest first, so that no thread is left alone with one at the end; the sort is stable.
@@ -132,7 +132,7 @@ impl Cpu {
         leaf: impl Fn(Range<usize>) -> L + Sync,
     ) -> Result<Vec<L>> {
         let rows = task.x.rows.len();
-        let length = rows.div_ceil(ROW_BLOCKS).next_multiple_of(12).clamp(96, TASK_ROWS);
+        let length = rows.div_ceil(ROW_BLOCKS).next_multiple_of(12).clamp(96, ROWS_PER_TASK);
         let blocks: Vec<Range<usize>> = blocks(rows, length).collect();
         parallel(self.threads, run.stop(), blocks.len(), |index| {
             let mut leaf = leaf(blocks[index].clone());
@@ -145,8 +145,8 @@ impl Cpu {
 
     /// Norms and terms of one side.
     fn side<'a>(&self, run: &Run, kernel: Option<&Kernel>, rows: Rows<'a>, centre: Option<&[f32]>) -> Result<Side<'a>> {
-        let parts = parallel(self.threads, run.stop(), rows.len().div_ceil(PART_ROWS), |index| {
-            let rows = rows.slice(index * PART_ROWS, ((index + 1) * PART_ROWS).min(rows.len()));
+        let parts = parallel(self.threads, run.stop(), rows.len().div_ceil(ROWS_PER_SHORT_TASK), |index| {
+            let rows = rows.slice(index * ROWS_PER_SHORT_TASK, ((index + 1) * ROWS_PER_SHORT_TASK).min(rows.len()));
             Ok(self.instructions.run(SquaredNorms { rows, centre }))
         })?;
         let squared: Vec<f64> = parts.concat();
@@ -166,7 +166,7 @@ impl Cpu {
         let mut sum = vec![0.0f64; sets[0].width()];
         let mut count = 0;
         for set in sets {
-            let step = set.len().div_ceil(CENTRE_ROWS).max(1);
+            let step = set.len().div_ceil(MAX_CENTRE_ROWS).max(1);
             add(&mut sum, 1.0, &self.instructions.run(ColumnSums { rows: *set, step }));
             count += set.len().div_ceil(step);
         }

@@ -12,13 +12,13 @@ use crate::error::Result;
 use crate::features::Rows;
 
 /// Columns of a result that one task computes.
-const PANEL: usize = 256;
+const COLUMNS_PER_TASK: usize = 256;
 /// Side of the pieces of a scatter matrix.
-const PIECE: usize = 512;
+const SCATTER_PIECE_SIDE: usize = 512;
 /// Rows that are widened to double precision at a time.
-const CHUNK: usize = 256;
+const ROWS_PER_CHUNK: usize = 256;
 /// Rows of one task where the scatter matrix has few pieces.
-const TASK_ROWS: usize = 4096;
+const ROWS_PER_TASK: usize = 4096;
 
 /// A dense matrix.
 #[derive(Clone, Debug, PartialEq)]
@@ -231,9 +231,9 @@ pub fn negligible(eigenvalues: &[f64]) -> f64 {
 /// A·B, one panel of columns per task.
 pub(super) fn product(threads: usize, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix> {
     let (a, b) = (a.view(), b.view());
-    let panels = parallel(threads, run.stop(), b.ncols().div_ceil(PANEL), |index| {
-        let first = index * PANEL;
-        let b = b.subcols(first, PANEL.min(b.ncols() - first));
+    let panels = parallel(threads, run.stop(), b.ncols().div_ceil(COLUMNS_PER_TASK), |index| {
+        let first = index * COLUMNS_PER_TASK;
+        let b = b.subcols(first, COLUMNS_PER_TASK.min(b.ncols() - first));
         let mut panel = Mat::zeros(a.nrows(), b.ncols());
         matmul(panel.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
         Ok(panel)
@@ -241,7 +241,7 @@ pub(super) fn product(threads: usize, run: &Run, a: Factor<'_>, b: Factor<'_>) -
     let mut result = Matrix::zeros(a.nrows(), b.ncols());
     for (index, panel) in panels.iter().enumerate() {
         for column in 0..panel.ncols() {
-            result.column_mut(index * PANEL + column).copy_from_slice(panel.col_as_slice(column));
+            result.column_mut(index * COLUMNS_PER_TASK + column).copy_from_slice(panel.col_as_slice(column));
         }
     }
     Ok(result)
@@ -267,8 +267,8 @@ pub(super) fn projections(
     directions: &Matrix,
     weights: &[f64],
 ) -> Result<Vec<f64>> {
-    let parts = parallel(threads, run.stop(), rows.len().div_ceil(CHUNK), |index| {
-        let rows = rows.slice(index * CHUNK, ((index + 1) * CHUNK).min(rows.len()));
+    let parts = parallel(threads, run.stop(), rows.len().div_ceil(ROWS_PER_CHUNK), |index| {
+        let rows = rows.slice(index * ROWS_PER_CHUNK, ((index + 1) * ROWS_PER_CHUNK).min(rows.len()));
         let mut away = Mat::zeros(rows.width(), rows.len());
         widen(rows, Some(centre), &mut away);
         let mut along = Mat::zeros(directions.columns(), rows.len());
@@ -290,9 +290,10 @@ pub(super) fn scatter(
     weights: Option<&[f64]>,
 ) -> Result<Matrix> {
     let width = rows.width();
-    let pieces: Vec<(usize, usize)> = (0..width.div_ceil(PIECE)).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
+    let pieces: Vec<(usize, usize)> =
+        (0..width.div_ceil(SCATTER_PIECE_SIDE)).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
     // A large matrix has pieces enough to share; a small one is computed of rows in parts.
-    let part = if pieces.len() >= 6 { rows.len() } else { TASK_ROWS };
+    let part = if pieces.len() >= 6 { rows.len() } else { ROWS_PER_TASK };
     let tasks: Vec<(usize, usize, usize)> = (0..rows.len())
         .step_by(part.max(1))
         .flat_map(|first| pieces.iter().map(move |&(i, j)| (first, i, j)))
@@ -303,11 +304,12 @@ pub(super) fn scatter(
         let sums = parallel(threads, run.stop(), wave.len(), |task| {
             let (first, i, j) = wave[task];
             let until = (first + part).min(rows.len());
-            scatter_piece(run, rows, centre, weights, first..until, i * PIECE, j * PIECE)
+            scatter_piece(run, rows, centre, weights, first..until, i * SCATTER_PIECE_SIDE, j * SCATTER_PIECE_SIDE)
         })?;
         for (&(_, i, j), sum) in wave.iter().zip(sums) {
             for column in 0..sum.ncols() {
-                let into = &mut result.column_mut(j * PIECE + column)[i * PIECE..][..sum.nrows()];
+                let into =
+                    &mut result.column_mut(j * SCATTER_PIECE_SIDE + column)[i * SCATTER_PIECE_SIDE..][..sum.nrows()];
                 into.iter_mut().zip(sum.col_as_slice(column)).for_each(|(value, more)| *value += more);
             }
         }
@@ -330,15 +332,15 @@ fn scatter_piece(
     top: usize,
     left: usize,
 ) -> Result<Mat<f64>> {
-    let height = PIECE.min(rows.width() - top);
-    let across = PIECE.min(rows.width() - left);
+    let height = SCATTER_PIECE_SIDE.min(rows.width() - top);
+    let across = SCATTER_PIECE_SIDE.min(rows.width() - left);
     let mut sum = Mat::zeros(height, across);
-    let mut a = Mat::zeros(height, CHUNK);
+    let mut a = Mat::zeros(height, ROWS_PER_CHUNK);
     // On the diagonal both sides are the same.
-    let mut b = Mat::zeros(if top == left { 0 } else { across }, CHUNK);
-    for first in range.clone().step_by(CHUNK) {
+    let mut b = Mat::zeros(if top == left { 0 } else { across }, ROWS_PER_CHUNK);
+    for first in range.clone().step_by(ROWS_PER_CHUNK) {
         run.check()?;
-        let count = CHUNK.min(range.end - first);
+        let count = ROWS_PER_CHUNK.min(range.end - first);
         for index in 0..count {
             let row = rows.row(first + index);
             let factor = weights.map_or(1.0, |weights| weights[first + index].sqrt());

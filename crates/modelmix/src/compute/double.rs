@@ -18,10 +18,10 @@ use crate::features::{Features, Rows};
 use crate::kernel::{Geometry, Kernel};
 
 /// Rows and columns of a block: its values are 1 MB.
-const BLOCK: usize = 256;
-const COLUMNS: usize = 512;
+const BLOCK_ROWS: usize = 256;
+const BLOCK_COLUMNS: usize = 512;
 /// A squared distance that is less than this part of the squared norms has lost digits, and is measured directly.
-const CLOSE: f64 = 1e-4;
+const MIN_RELATIVE_DISTANCE: f64 = 1e-4;
 
 /// Kernel sums in double precision on the processor's cores.
 #[derive(Clone, Debug)]
@@ -62,8 +62,8 @@ impl Double {
     ) -> Result<()> {
         let mut blocks = Vec::new();
         for (pair, &(i, j)) in pairs.iter().enumerate() {
-            for rows in ranges(sides[i].rows.len(), BLOCK) {
-                for columns in ranges(sides[j].rows.len(), COLUMNS) {
+            for rows in ranges(sides[i].rows.len(), BLOCK_ROWS) {
+                for columns in ranges(sides[j].rows.len(), BLOCK_COLUMNS) {
                     // Of a set with itself each pair is met once, with the row before the column.
                     if i != j || rows.start < columns.end {
                         blocks.push((pair, rows.clone(), columns));
@@ -151,11 +151,11 @@ fn values(
                 let mut close = false;
                 for (value, norm) in values.iter_mut().zip(norms) {
                     *value = norm + y_norm - 2.0 * *value;
-                    close |= *value < CLOSE * (norm + y_norm);
+                    close |= *value < MIN_RELATIVE_DISTANCE * (norm + y_norm);
                 }
                 if close {
                     for (row, (value, norm)) in values.iter_mut().zip(norms).enumerate() {
-                        if *value < CLOSE * (norm + y_norm) {
+                        if *value < MIN_RELATIVE_DISTANCE * (norm + y_norm) {
                             *value = squared_distance(x.rows.row(rows.start + row), y.rows.row(columns.start + column));
                         }
                     }
@@ -249,9 +249,9 @@ impl Backend for Double {
         let held = held.rows()?;
         let held = held.view();
         let sides = sides(kernel, &[x, held]);
-        let pieces = ranges(x.len(), BLOCK).zip(out.chunks_mut(BLOCK * held.len()));
+        let pieces = ranges(x.len(), BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS * held.len()));
         parallel_over(self.cpu.threads(), run.stop(), pieces, |_, (rows, out)| {
-            for columns in ranges(held.len(), COLUMNS) {
+            for columns in ranges(held.len(), BLOCK_COLUMNS) {
                 run.check()?;
                 values(kernel, (&sides[0], rows.clone()), (&sides[1], columns.clone()), |column, values| {
                     for (row, value) in values.iter().enumerate() {

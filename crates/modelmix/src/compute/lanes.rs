@@ -36,10 +36,10 @@ pub(super) fn fma<A: Arithmetic>(a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 pub(super) fn exp2<A: Arithmetic>(y: f32) -> f32 {
     /// 1.5·2²³: adding it rounds to a whole number, which is left in the low bits.
-    const ROUND: f32 = 12_582_912.0;
+    const ROUNDING_SHIFT: f32 = 12_582_912.0;
     let clamped = if y > -126.0 { y } else { -126.0 };
-    let shifted = clamped + ROUND;
-    let fraction = clamped - (shifted - ROUND);
+    let shifted = clamped + ROUNDING_SHIFT;
+    let fraction = clamped - (shifted - ROUNDING_SHIFT);
     let mut p = 1.535_336_2e-4;
     for coefficient in [1.339_887_4e-3, 9.618_437e-3, 5.550_332_5e-2, 2.402_264_8e-1, std::f32::consts::LN_2, 1.0] {
         p = fma::<A>(p, fraction, coefficient);
@@ -181,11 +181,11 @@ fn power(values: &mut [f32], degree: u32) {
 /// would show. A pair errs by about γ·u·‖x‖‖y‖ times the root of the depth that is summed in one run (a quarter of it, for
 /// rows that are alike, and less for others); pairs err independently, so a sum over `terms` of them errs by less.
 pub(super) fn needs_differences(kernel: &Kernel, norms: f64, depth: usize, terms: usize) -> bool {
-    const UNIT: f64 = f32::EPSILON as f64 / 2.0;
+    const UNIT_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
     match kernel {
         Kernel::Gaussian { bandwidth } => {
             let roundings = ((depth as f64).sqrt() / 4.0).max(1.0);
-            let error = norms * UNIT * roundings / (2.0 * bandwidth * bandwidth);
+            let error = norms * UNIT_ROUNDOFF * roundings / (2.0 * bandwidth * bandwidth);
             error > (1e-7 * (terms as f64).sqrt()).min(3e-7)
         }
         Kernel::Laplacian { .. } => true,

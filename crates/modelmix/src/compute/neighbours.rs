@@ -14,7 +14,7 @@ use super::tiles::{Leaf, Place};
 use crate::features::Rows;
 
 /// How many candidates a row may have before they are thinned out.
-const FULL: usize = 48;
+const MAX_CANDIDATES: usize = 48;
 
 /// Candidates of every row, so far.
 pub(super) struct Candidates<'a> {
@@ -80,10 +80,10 @@ impl<'a> Candidates<'a> {
                     self.limits[row].min(least[self.k - 1] * (1.0 + f32::EPSILON) + 2.0 * self.errors[row]);
             }
         }
-        if near.len() >= FULL.max(4 * self.k) {
+        if near.len() >= MAX_CANDIDATES.max(4 * self.k) {
             let limit = self.limits[row];
             near.retain(|&(distance, _)| distance <= limit);
-            if near.len() >= FULL.max(2 * self.k) {
+            if near.len() >= MAX_CANDIDATES.max(2 * self.k) {
                 self.settle(row);
             }
         }

@@ -9,11 +9,11 @@ use crate::features::Rows;
 use crate::kernel::Kernel;
 
 /// Sums of a row that are in flight at once.
-const IN_FLIGHT: usize = 4;
+const SUMS_IN_FLIGHT: usize = 4;
 /// Partial sums of a row.
 pub(super) const LANES: usize = 16;
 /// Rows whose geometry is collected before the kernel is taken of all of them.
-const BATCH: usize = 64;
+const ROWS_PER_KERNEL_CALL: usize = 64;
 
 /// Adds `weight` · k(x, row) to `out`; says no, and adds nothing, where squares would leave single precision.
 pub(super) struct RowPass<'a, V> {
@@ -66,7 +66,7 @@ impl<V: Value> Job for RowPass<'_, V> {
     }
 }
 
-/// x·row of every row x with every row held: sums in single precision of [`LANES`] · [`IN_FLIGHT`] parts each.
+/// x·row of every row x with every row held: sums in single precision of [`LANES`] · [`SUMS_IN_FLIGHT`] parts each.
 pub(super) struct Products<'a> {
     pub(super) x: Rows<'a>,
     pub(super) held: Rows<'a>,
@@ -79,8 +79,8 @@ impl Job for Products<'_> {
     unsafe fn run<M: Micro>(self) -> Vec<f64> {
         let mut out = vec![0.0; self.x.len() * self.held.len()];
         // A few rows at a time, which are in the cache still when the next x comes.
-        for start in (0..self.held.len()).step_by(BATCH) {
-            let rows = self.held.slice(start, (start + BATCH).min(self.held.len()));
+        for start in (0..self.held.len()).step_by(ROWS_PER_KERNEL_CALL) {
+            let rows = self.held.slice(start, (start + ROWS_PER_KERNEL_CALL).min(self.held.len()));
             for (index, x) in self.x.iter().enumerate() {
                 let out = &mut out[index * self.held.len() + start..][..rows.len()];
                 for (out, row) in out.iter_mut().zip(rows.iter()) {
@@ -183,10 +183,10 @@ unsafe fn pass<A: Arithmetic, V: Value>(kernel: &Kernel, weight: f64, x: &[f32],
     let distance = is_centred(kernel);
     let norm = squared_norm(x, None);
     let own = Map::term(kernel, norm);
-    for (start, out) in (0..held.len()).step_by(BATCH).zip(out.chunks_mut(BATCH)) {
+    for (start, out) in (0..held.len()).step_by(ROWS_PER_KERNEL_CALL).zip(out.chunks_mut(ROWS_PER_KERNEL_CALL)) {
         let rows = held.slice(start, start + out.len());
-        let mut geometry = [0.0f32; BATCH];
-        let mut terms = [0.0f32; BATCH];
+        let mut geometry = [0.0f32; ROWS_PER_KERNEL_CALL];
+        let mut terms = [0.0f32; ROWS_PER_KERNEL_CALL];
         let mut largest = norm;
         for (value, row) in geometry.iter_mut().zip(rows.iter()) {
             // SAFETY: as the caller says.
@@ -201,7 +201,7 @@ unsafe fn pass<A: Arithmetic, V: Value>(kernel: &Kernel, weight: f64, x: &[f32],
             }
         }
         let (map, unit) = Map::new(kernel, distance, largest);
-        map.apply::<A>(&mut geometry, BATCH, &[own], &terms);
+        map.apply::<A>(&mut geometry, ROWS_PER_KERNEL_CALL, &[own], &terms);
         for (out, &value) in out.iter_mut().zip(&geometry) {
             *out += weight * unit * f64::from(value);
         }
@@ -240,11 +240,11 @@ unsafe fn inner<A: Arithmetic, V: Value, const DISTANCE: bool>(row: &[V], x: &[f
             A::multiply_add(values, other, sum)
         }
     };
-    let mut sums = unsafe { [A::splat(0.0); IN_FLIGHT] };
-    let (groups, others_left) = others.as_chunks::<IN_FLIGHT>();
-    let (chunk_groups, chunks_left) = chunks.as_chunks::<IN_FLIGHT>();
+    let mut sums = unsafe { [A::splat(0.0); SUMS_IN_FLIGHT] };
+    let (groups, others_left) = others.as_chunks::<SUMS_IN_FLIGHT>();
+    let (chunk_groups, chunks_left) = chunks.as_chunks::<SUMS_IN_FLIGHT>();
     for (group, other) in chunk_groups.iter().zip(groups) {
-        for lane in 0..IN_FLIGHT {
+        for lane in 0..SUMS_IN_FLIGHT {
             sums[lane] = add(sums[lane], &group[lane], &other[lane]);
         }
     }

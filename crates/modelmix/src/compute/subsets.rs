@@ -9,7 +9,7 @@ use crate::kernel::Kernel;
 
 /// Rows whose values against all others are held at a time. All others are copied for each block, which fewer would not pay
 /// for.
-const BLOCK: usize = 256;
+const BLOCK_ROWS: usize = 256;
 
 /// [`Backend::subset_sums`] from values of `backend`, which starts no threads of its own.
 pub(super) fn sums(
@@ -27,9 +27,9 @@ pub(super) fn sums(
     let own = y.is_some().then(|| membership(x_rows.len(), x.subsets));
     let own = own.as_ref().unwrap_or(&members);
     let subsets = x.subsets.len();
-    let parts = parallel(threads, run.stop(), x_rows.len().div_ceil(BLOCK), |block| {
-        let first = block * BLOCK;
-        let until = (first + BLOCK).min(x_rows.len());
+    let parts = parallel(threads, run.stop(), x_rows.len().div_ceil(BLOCK_ROWS), |block| {
+        let first = block * BLOCK_ROWS;
+        let until = (first + BLOCK_ROWS).min(x_rows.len());
         let rows = until - first;
         let mut sums = vec![0.0; subsets];
         // Of one set, what stands before the block has met it already: the rest counts twice, the block itself once.

@@ -14,7 +14,7 @@ use crate::features::Rows;
 use crate::kernel::Kernel;
 
 /// Depth summed in registers before it is added to the tile; less for squared differences, which only add up.
-pub(super) const DEPTH: usize = 256;
+pub(super) const PRODUCT_DEPTH: usize = 256;
 const DIFFERENCE_DEPTH: usize = 64;
 /// Bytes of a chunk of `x`, and of the part of a block of `y` that is swept at a time: each half of a common L2.
 const CHUNK_BYTES: usize = 512 << 10;
@@ -22,8 +22,8 @@ const CHUNK_BYTES: usize = 512 << 10;
 const PANEL_TILES: usize = 16;
 /// Bytes of a block of `y`.
 const BLOCK_BYTES: usize = 5 << 19;
-/// The largest register tile.
-const TILE: usize = 12 * 32;
+/// Values of the largest register tile, that of AVX-512: 12 rows of 32 columns.
+const MAX_TILE_VALUES: usize = 12 * 32;
 
 /// One side: its rows and the term that each brings into the kernel.
 pub(super) struct Side<'a> {
@@ -131,7 +131,7 @@ unsafe fn sweep<M: Micro, L: Leaf>(
         }
         let norms = largest(&task.x.norms[first..last]).max(y_norm).powi(2);
         let differences =
-            task.kernel.is_some_and(|kernel| needs_differences(kernel, norms, width.min(DEPTH), task.terms));
+            task.kernel.is_some_and(|kernel| needs_differences(kernel, norms, width.min(PRODUCT_DEPTH), task.terms));
         let centre = task.centre.filter(|_| !differences);
         let which = usize::from(centre.is_some());
         if !packed[which] {
@@ -178,13 +178,13 @@ unsafe fn tile<M: Micro, L: Leaf>(
     leaf: &mut L,
 ) {
     #[repr(align(64))]
-    struct Aligned([f32; TILE]);
-    let mut tile = Aligned([0.0; TILE]);
+    struct Aligned([f32; MAX_TILE_VALUES]);
+    let mut tile = Aligned([0.0; MAX_TILE_VALUES]);
     let tile = &mut tile.0[..M::ROWS * M::COLUMNS];
     let width = task.x.rows.width();
     let mut done = 0;
     while done < width {
-        let depth = if differences { DIFFERENCE_DEPTH } else { DEPTH }.min(width - done);
+        let depth = if differences { DIFFERENCE_DEPTH } else { PRODUCT_DEPTH }.min(width - done);
         let (a, b) = (&a[done..], &b[done * M::COLUMNS..]);
         // SAFETY: as the caller says.
         unsafe {
@@ -248,34 +248,35 @@ fn copy_rows<M: Micro>(rows: Rows<'_>, centre: Option<&[f32]>, stride: usize, ch
 #[inline(always)]
 fn pack_columns<M: Micro>(rows: Rows<'_>, centre: Option<&[f32]>, panels: &mut Vec<f32>) {
     /// Rows and depths that are turned at a time, in registers. More rows a page apart would not fit the cache's ways.
-    const GROUP: usize = 4;
-    const STEP: usize = 16;
+    const TURNED_ROWS: usize = 4;
+    const TURNED_DEPTH: usize = 16;
     let width = rows.width();
-    let whole = width / STEP * STEP;
+    let whole = width / TURNED_DEPTH * TURNED_DEPTH;
     grow(panels, rows.len().next_multiple_of(M::COLUMNS) * width);
-    for first in (0..rows.len()).step_by(GROUP) {
-        let group: [&[f32]; GROUP] = std::array::from_fn(|index| rows.row((first + index).min(rows.len() - 1)));
+    for first in (0..rows.len()).step_by(TURNED_ROWS) {
+        let group: [&[f32]; TURNED_ROWS] = std::array::from_fn(|index| rows.row((first + index).min(rows.len() - 1)));
         let panel = &mut panels[first / M::COLUMNS * M::COLUMNS * width..][..M::COLUMNS * width];
         let column = first % M::COLUMNS;
-        let steps = panel[..whole * M::COLUMNS].chunks_exact_mut(STEP * M::COLUMNS).enumerate();
+        let steps = panel[..whole * M::COLUMNS].chunks_exact_mut(TURNED_DEPTH * M::COLUMNS).enumerate();
         for (step, lines) in steps {
-            let start = step * STEP;
-            let part =
-                |values: &[f32]| -> [f32; STEP] { values[start..start + STEP].try_into().expect("a whole step") };
-            let centre = centre.map_or([0.0; STEP], part);
+            let start = step * TURNED_DEPTH;
+            let part = |values: &[f32]| -> [f32; TURNED_DEPTH] {
+                values[start..start + TURNED_DEPTH].try_into().expect("a whole step")
+            };
+            let centre = centre.map_or([0.0; TURNED_DEPTH], part);
             let block = group.map(|row| {
                 let row = part(row);
-                std::array::from_fn::<f32, STEP, _>(|depth| row[depth] - centre[depth])
+                std::array::from_fn::<f32, TURNED_DEPTH, _>(|depth| row[depth] - centre[depth])
             });
             for (depth, line) in lines.chunks_exact_mut(M::COLUMNS).enumerate() {
-                let values: [f32; GROUP] = std::array::from_fn(|index| block[index][depth]);
-                line[column..column + GROUP].copy_from_slice(&values);
+                let values: [f32; TURNED_ROWS] = std::array::from_fn(|index| block[index][depth]);
+                line[column..column + TURNED_ROWS].copy_from_slice(&values);
             }
         }
         for (depth, line) in panel.chunks_exact_mut(M::COLUMNS).enumerate().skip(whole) {
             let centre = centre.map_or(0.0, |centre| centre[depth]);
-            let values: [f32; GROUP] = std::array::from_fn(|index| group[index][depth] - centre);
-            line[column..column + GROUP].copy_from_slice(&values);
+            let values: [f32; TURNED_ROWS] = std::array::from_fn(|index| group[index][depth] - centre);
+            line[column..column + TURNED_ROWS].copy_from_slice(&values);
         }
     }
 }

@@ -6,9 +6,9 @@ use super::quotas::Limits;
 use crate::error::Result;
 
 /// Chosen rows whose κ against all is computed at once.
-const BATCH: usize = 32;
+const ROWS_PER_KAPPA_CALL: usize = 32;
 /// An exchange has to be worth more than rounding in single precision, in units of the mean of κ(x, x).
-const NOISE: f64 = 1e-6;
+const MIN_EXCHANGE_GAIN: f64 = 1e-6;
 
 /// A set in the making.
 pub(super) struct Selection {
@@ -90,8 +90,8 @@ impl Selection {
             let before = exchanges;
             // s once more, of the rows that are there in the end: differences do not pile up.
             let mut fresh = vec![0.0; candidates.len()];
-            for first in (0..self.chosen.len()).step_by(BATCH) {
-                let last = (first + BATCH).min(self.chosen.len());
+            for first in (0..self.chosen.len()).step_by(ROWS_PER_KAPPA_CALL) {
+                let last = (first + ROWS_PER_KAPPA_CALL).min(self.chosen.len());
                 let rows = candidates.kappa(&self.chosen[first..last])?;
                 for (place, mut kappa) in (first..last).zip(rows) {
                     candidates.check()?;
@@ -101,7 +101,7 @@ impl Selection {
                         |y: usize| 2.0 * (self.toward[y] - kappa[y]) + candidates.own[y] + count * candidates.linear[y];
                     let open = limits.exchanged(&self.counts, candidates.arm(x));
                     if let Some((y, change)) = self.smallest(candidates, &open, comes)
-                        && leaves + change < -NOISE * scale
+                        && leaves + change < -MIN_EXCHANGE_GAIN * scale
                     {
                         self.take(candidates, x, &kappa);
                         kappa = self.put(candidates, y)?;

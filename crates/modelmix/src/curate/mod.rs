@@ -32,7 +32,7 @@ use quotas::Limits;
 pub use result::{Curated, CuratedArm, CuratedMixture, CuratedRow, CuratedSet, RandomDraws, Tried};
 
 /// What everyone who is handed a curated set must know.
-pub const NOTE: &str = "A curated set is no longer an i.i.d. mixture: its rows were chosen to fit the objective together, so its \
+pub const CURATION_NOTE: &str = "A curated set is no longer an i.i.d. mixture: its rows were chosen to fit the objective together, so its \
 score flatters it and says nothing of the next sample; judge it by a metric or a reference that did not choose it.";
 
 /// Which shares of the arms a curated set may have.
@@ -197,7 +197,7 @@ pub fn curate_within(
         objective: loss.objective().to_string(),
         kernels: loss.kernels(),
         score: ScoreMeaning::of(loss.objective()),
-        note: NOTE.into(),
+        note: CURATION_NOTE.into(),
         count: rows.len(),
         candidates: candidates.len(),
         seed: settings.seed,

@@ -6,7 +6,7 @@ use crate::quadratic::Quadratic;
 use crate::simplex::{self, Bounds};
 
 /// Shares are written with few digits: 0.07 of 100 rows are 7, not 8.
-const ROUNDING: f64 = 1e-9;
+const SHARE_ROUNDING: f64 = 1e-9;
 
 /// A least and a greatest number of rows for each arm.
 pub(super) struct Limits {
@@ -28,7 +28,8 @@ impl Limits {
         }
         for (arm, (floor, cap)) in arms.iter().zip(shares) {
             let (floor, cap) = (floor * count as f64, cap * count as f64);
-            let (low, high) = ((floor - ROUNDING).ceil().max(0.0) as usize, (cap + ROUNDING).floor() as usize);
+            let (low, high) =
+                ((floor - SHARE_ROUNDING).ceil().max(0.0) as usize, (cap + SHARE_ROUNDING).floor() as usize);
             let held = arm.features.len();
             if low > held.min(high) {
                 let problem = format!(
@@ -58,7 +59,7 @@ impl Limits {
         let weights = simplex::minimize(form, &Bounds::new(share(&self.least), share(&self.most))?)?.weights;
         let exact = |arm: usize| weights[arm] * count;
         let mut quotas: Vec<usize> = (0..weights.len())
-            .map(|arm| ((exact(arm) + ROUNDING).floor() as usize).clamp(self.least[arm], self.most[arm]))
+            .map(|arm| ((exact(arm) + SHARE_ROUNDING).floor() as usize).clamp(self.least[arm], self.most[arm]))
             .collect();
         loop {
             let sum: usize = quotas.iter().sum();

@@ -265,7 +265,7 @@ impl Quantity {
     }
 }
 
-const FORMS: &str = "best single, gain, weight of ARM, score of mixture, loss of best single, fid of ARM (or another metric), \
+const QUANTITY_FORMS: &str = "best single, gain, weight of ARM, score of mixture, loss of best single, fid of ARM (or another metric), \
     rounds of POLICY to 90%, regret of POLICY, final loss of POLICY, share of ARM by POLICY, arms of POLICY";
 
 impl FromStr for Quantity {
@@ -277,7 +277,7 @@ impl FromStr for Quantity {
             at: text[..at].chars().count() + 1,
             problem,
         };
-        let whole = || refuse(0, format!("no such quantity; there are {FORMS}"));
+        let whole = || refuse(0, format!("no such quantity; there are {QUANTITY_FORMS}"));
         match text {
             "best single" => return Ok(Quantity::BestSingle),
             "gain" => return Ok(Quantity::Gain),

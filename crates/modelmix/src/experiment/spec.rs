@@ -14,7 +14,7 @@ use crate::policy::PolicySpec;
 use crate::simulate::Simulation;
 use crate::text::nearest;
 
-const KEYS: [&str; 13] = [
+const EXPERIMENT_KEYS: [&str; 13] = [
     "name",
     "about",
     "features",
@@ -49,7 +49,7 @@ impl Experiment {
     /// One sentence with the file, the line and the remedy: text that is not TOML, unknown keys with the nearest known one,
     /// values of the wrong type, objectives, policies, metrics or quantities that do not exist, keys that are missing.
     pub fn parse(path: &Path, text: &str) -> Result<Self> {
-        let table = Source { path, text }.parse(&KEYS)?;
+        let table = Source { path, text }.parse(&EXPERIMENT_KEYS)?;
         let name = table.text("name")?.ok_or_else(|| table.missing("name", "name = \"specialists-kid\""))?;
         let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
         if name.is_empty() || !name.chars().all(plain) {

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::features::Features;
 
 /// Smaller arrays are read: a copy costs little, and does not depend on the file any more.
-const SMALLEST: u64 = 256 << 20;
+const MIN_MAPPED_BYTES: u64 = 256 << 20;
 
 /// A part of a file that holds 32-bit floats.
 struct Mapped(Mmap);
@@ -25,7 +25,7 @@ impl AsRef<[f32]> for Mapped {
 
 /// Maps an array that starts at `start`; nothing where it is small, or has to be converted, and should be read instead.
 pub(super) fn features(file: &File, start: u64, layout: &Layout, origin: &Origin<'_>) -> Result<Option<Features>> {
-    if layout.bytes() < SMALLEST {
+    if layout.bytes() < MIN_MAPPED_BYTES {
         return Ok(None);
     }
     map(file, start, layout, origin)

@@ -42,7 +42,7 @@ use parquet::Parquet;
 use safetensors::Safetensors;
 
 /// The file types that features are read from, by extension in lower case.
-const EXTENSIONS: [&str; 6] = ["npy", "npz", "safetensors", "csv", "tsv", "parquet"];
+const FEATURE_EXTENSIONS: [&str; 6] = ["npy", "npz", "safetensors", "csv", "tsv", "parquet"];
 
 /// Reads one array: the only one of a file, or the one that `key` names.
 ///
@@ -137,11 +137,11 @@ enum ArrayFile {
 impl ArrayFile {
     fn open(path: &Path) -> Result<Self> {
         let refused = |problem: String| Error::File { path: path.into(), problem };
-        let supported = EXTENSIONS.map(|extension| format!(".{extension}")).join(", ");
+        let supported = FEATURE_EXTENSIONS.map(|extension| format!(".{extension}")).join(", ");
 
         let (file, length) = open(path, &supported)?;
         let extension = extension(path);
-        if !EXTENSIONS.contains(&extension.as_str()) {
+        if !FEATURE_EXTENSIONS.contains(&extension.as_str()) {
             return Err(refused(format!("the file type is not known; give a file of type {supported}")));
         }
         if length == 0 {
@@ -261,9 +261,9 @@ fn unnamed(key: &str, names: &[String]) -> String {
 
 /// Names for a message, cut short where there are many.
 fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+    const MAX_LISTED_NAMES: usize = 20;
+    let shown = names.iter().take(MAX_LISTED_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > MAX_LISTED_NAMES { format!("{shown} and {} more", names.len() - MAX_LISTED_NAMES) } else { shown }
 }
 
 /// Another crate's words on one line of bounded length, since they may quote what a forged file says.

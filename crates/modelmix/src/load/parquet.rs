@@ -26,8 +26,8 @@ use crate::features::Features;
 const LONGEST_FOOTER: u64 = 64 << 20;
 
 /// Values that any file may claim, and how many a byte may claim beyond that: equal values take next to no space.
-const VALUES: u64 = 1 << 24;
-const VALUES_A_BYTE: u64 = 256;
+const MAX_VALUES_OF_ANY_FILE: u64 = 1 << 24;
+const MAX_VALUES_PER_BYTE: u64 = 256;
 
 /// An opened `.parquet` file.
 pub(super) struct Parquet {
@@ -87,7 +87,7 @@ impl Parquet {
         let name = self.lists.then(|| self.names[index].as_str());
         let origin = Origin { path: &self.path, array: name };
         let leaves = &self.arrays[index];
-        let mut left = VALUES.max(self.length.saturating_mul(VALUES_A_BYTE));
+        let mut left = MAX_VALUES_OF_ANY_FILE.max(self.length.saturating_mul(MAX_VALUES_PER_BYTE));
         let (width, values) = if self.lists {
             self.rows(leaves[0], &mut left, &origin)
         } else {

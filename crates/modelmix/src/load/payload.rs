@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::features::Features;
 
 /// Bytes converted at a time; a multiple of every element's size.
-const CHUNK: usize = 1 << 16;
+const CHUNK_BYTES: usize = 1 << 16;
 
 /// Where an array is, for messages: a file, and the array's name where the file has names.
 #[derive(Clone, Copy)]
@@ -191,11 +191,11 @@ pub(super) fn read(reader: &mut impl Read, layout: &Layout, at_once: usize, orig
         values.resize(total, 0.0);
     }
 
-    let mut chunk = vec![0; CHUNK.min(total.saturating_mul(size))];
+    let mut chunk = vec![0; CHUNK_BYTES.min(total.saturating_mul(size))];
     let mut narrowed = Vec::with_capacity(chunk.len() / size);
     let mut done = 0;
     while done < total {
-        let count = (CHUNK / size).min(total - done);
+        let count = (CHUNK_BYTES / size).min(total - done);
         let bytes = &mut chunk[..count * size];
         reader.read_exact(bytes).map_err(|error| origin.io(error))?;
         if layout.order.big_endian {

@@ -12,13 +12,13 @@ use super::{extension, open, source, stem};
 use crate::error::{Error, Result};
 
 /// A gallery is no place for larger ones.
-const LARGEST_FILE: u64 = 16 << 20;
+const LARGEST_IMAGE_FILE: u64 = 16 << 20;
 
 /// The longest side of a picture in an array.
 const LONGEST_SIDE: u64 = 1 << 14;
 
 /// Bytes read at a time.
-const CHUNK: usize = 1 << 16;
+const CHUNK_BYTES: usize = 1 << 16;
 
 /// The pictures of an arm's first samples, in the order of its features' rows.
 #[derive(Clone, PartialEq, Eq)]
@@ -230,7 +230,7 @@ fn array(
 fn bytes(reader: &mut dyn Read, total: usize, at_once: usize, origin: &Origin<'_>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while bytes.len() < total {
-        let (start, more) = (bytes.len(), CHUNK.min(total - bytes.len()));
+        let (start, more) = (bytes.len(), CHUNK_BYTES.min(total - bytes.len()));
         if bytes.capacity() - start < more {
             let room = start.max(at_once).max(more).min(total - start);
             let full = |_| origin.array(format!("{total} bytes of pictures do not fit into memory; show fewer"));
@@ -283,13 +283,13 @@ fn files(folder: &Path, wanted: &dyn Fn(usize) -> Vec<usize>) -> Result<Vec<Enco
     for path in wanted(paths.len()).into_iter().map(|row| &paths[row]) {
         let refused = |problem: String| Error::File { path: path.clone(), problem };
         let (file, length) = open(path, ".png, .jpg, .webp or .gif")?;
-        if length > LARGEST_FILE {
+        if length > LARGEST_IMAGE_FILE {
             return Err(refused(format!(
-                "{length} bytes are more than a gallery's {LARGEST_FILE}; scale the picture down"
+                "{length} bytes are more than a gallery's {LARGEST_IMAGE_FILE}; scale the picture down"
             )));
         }
         let mut bytes = Vec::new();
-        file.take(LARGEST_FILE).read_to_end(&mut bytes).map_err(io(path))?;
+        file.take(LARGEST_IMAGE_FILE).read_to_end(&mut bytes).map_err(io(path))?;
         let mime = mime(&bytes).ok_or_else(|| {
             refused("the file does not begin as a PNG, JPEG, WebP or GIF picture does; save it as one".into())
         })?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{ArrayFile, EXTENSIONS, arrays, check_names, extension, features, one_line, stem, unnamed};
+use super::{ArrayFile, FEATURE_EXTENSIONS, arrays, check_names, extension, features, one_line, stem, unnamed};
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::error::{Error, Result};
 
@@ -101,14 +101,15 @@ impl ArmSource {
 }
 
 /// The types of files that hold texts, which are named as arms are.
-const TEXTS: [&str; 3] = ["json", "jsonl", "txt"];
+const TEXT_EXTENSIONS: [&str; 3] = ["json", "jsonl", "txt"];
 
 /// Splits at the first `:` that follows a supported extension.
 fn split_key(text: &str) -> (&str, Option<&str>) {
     for (at, _) in text.match_indices(':') {
         let (path, key) = (&text[..at], &text[at + 1..]);
         let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-        if EXTENSIONS.iter().chain(&TEXTS).any(|supported| extension.eq_ignore_ascii_case(supported)) {
+        if FEATURE_EXTENSIONS.iter().chain(&TEXT_EXTENSIONS).any(|supported| extension.eq_ignore_ascii_case(supported))
+        {
             return (path, Some(key));
         }
     }

@@ -12,7 +12,7 @@ use crate::error::{Error, Input, Result};
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 use crate::metrics::Moments;
-use crate::objective::{MEASURES, Measure, Objective};
+use crate::objective::{MEASURE_NAMES, Measure, Objective};
 use crate::text::nearest;
 
 pub use prepare::Inputs;
@@ -381,12 +381,15 @@ impl Loss {
             }
             Linear::Score(name, _) => {
                 let values = scores.get(name).ok_or_else(|| {
-                    let hint =
-                        nearest(name, &MEASURES).map_or(String::new(), |near| format!(" (or did you mean {near}?)"));
+                    let hint = nearest(name, &MEASURE_NAMES)
+                        .map_or(String::new(), |near| format!(" (or did you mean {near}?)"));
                     Error::missing_input(
                         Input::Scores,
                         format!("score {name}"),
-                        format!("a value for every sample{hint}; the terms that need none are {}", MEASURES.join(", ")),
+                        format!(
+                            "a value for every sample{hint}; the terms that need none are {}",
+                            MEASURE_NAMES.join(", ")
+                        ),
                     )
                 })?;
                 if values.len() != rows.len() {

@@ -42,7 +42,7 @@ pub use mmd::{CMMD_BANDWIDTH, Mmd, cmmd, mmd};
 pub use moments::Moments;
 pub use numpy::NumPyRandom;
 pub use pool::{Part, Pool};
-pub use prdc::{NEIGHBOURS, Neighbourhoods, Prdc, ReferenceBalls, prdc};
+pub use prdc::{DEFAULT_NEIGHBOURS, Neighbourhoods, Prdc, ReferenceBalls, prdc};
 pub use rke::{Rke, rke};
 pub use score::{Metric, Preset, ScoreSettings, ScoreTable, Scorer};
 pub use scores::{

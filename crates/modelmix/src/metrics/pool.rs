@@ -7,7 +7,7 @@ use crate::features::{Features, Rows};
 use crate::random::Random;
 
 /// What is this near to a whole number is one.
-const WHOLE: f64 = 1e-9;
+const WHOLE_NUMBER_TOLERANCE: f64 = 1e-9;
 
 /// Whether a set may have this weight.
 fn is_share(weight: f64) -> bool {
@@ -186,7 +186,7 @@ impl<'a> Pool<'a> {
     /// The most samples that [`Pool::draw`] can surely give.
     pub fn largest_draw(&self) -> usize {
         // Where a share of them is no whole number, it is rounded up at most, and that is still within the set.
-        let most = |part: &Part<'_>| (part.rows.len() as f64 / part.share + WHOLE).floor() as usize;
+        let most = |part: &Part<'_>| (part.rows.len() as f64 / part.share + WHOLE_NUMBER_TOLERANCE).floor() as usize;
         self.parts.iter().map(most).min().unwrap_or(0).min(self.len())
     }
 
@@ -203,7 +203,7 @@ impl<'a> Pool<'a> {
             .map(|(index, part)| {
                 line += part.share * count as f64;
                 // Rounding must not turn a whole number into one that is drawn for.
-                let line = if (line - line.round()).abs() < WHOLE { line.round() } else { line };
+                let line = if (line - line.round()).abs() < WHOLE_NUMBER_TOLERANCE { line.round() } else { line };
                 let until = if index == last { count } else { ((line + start).floor() as usize).min(count) };
                 let number = until.saturating_sub(given);
                 given = until.max(given);

@@ -8,9 +8,9 @@ use crate::features::{Features, Rows};
 use crate::settings::setters;
 
 /// How many neighbours the balls of precision, recall, density and coverage reach to, where nothing else is said.
-pub const NEIGHBOURS: usize = 5;
-/// What is taken as enough when counts of weighted samples are added.
-const ENOUGH: f64 = 1e-9;
+pub const DEFAULT_NEIGHBOURS: usize = 5;
+/// Sums of weighted counts reach a number if they miss it by no more than this: weights are rounded.
+const COUNT_TOLERANCE: f64 = 1e-9;
 
 /// Rows whose distances to all others are held at a time.
 const ROWS_AT_ONCE: usize = 64;
@@ -28,7 +28,7 @@ pub struct Neighbourhoods {
 
 impl Default for Neighbourhoods {
     fn default() -> Self {
-        Self { neighbours: NEIGHBOURS, closed: false }
+        Self { neighbours: DEFAULT_NEIGHBOURS, closed: false }
     }
 }
 
@@ -137,7 +137,7 @@ impl<'a> ReferenceBalls<'a> {
             precision: over_samples(&|count| f64::from(count.min(1))),
             recall: over_reference(&|row| overlaps.held[row]),
             density: over_samples(&|count| f64::from(count)).scaled(1.0 / k as f64),
-            coverage: over_reference(&|row| overlaps.masses[row] >= 1.0 - ENOUGH),
+            coverage: over_reference(&|row| overlaps.masses[row] >= 1.0 - COUNT_TOLERANCE),
         })
     }
 }
@@ -164,7 +164,7 @@ fn radii(rows: Set<'_>, k: usize, engine: &Engine) -> Result<Vec<f64>> {
 
 /// Squared distances at which the others' counts reach `k`.
 fn weighted_radii(rows: Rows<'_>, counts: &[f64], k: usize, engine: &Engine) -> Result<Vec<f64>> {
-    let needed = k as f64 - ENOUGH;
+    let needed = k as f64 - COUNT_TOLERANCE;
     let total: f64 = counts.iter().sum();
     let most = counts.iter().fold(0.0f64, |most, &count| most.max(count));
     if total - most < needed {

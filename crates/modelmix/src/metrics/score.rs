@@ -68,7 +68,7 @@ impl Metric {
     ];
 
     /// Those of the paper's tables and figures.
-    pub const TABLE: [Metric; 8] = [
+    pub const OF_PAPER: [Metric; 8] = [
         Metric::Rke,
         Metric::Vendi,
         Metric::Kid,
@@ -219,7 +219,7 @@ pub struct ScoreSettings {
 impl Default for ScoreSettings {
     fn default() -> Self {
         Self {
-            metrics: Metric::TABLE.to_vec(),
+            metrics: Metric::OF_PAPER.to_vec(),
             kernel: KernelSpec::default(),
             vendi_kernel: KernelSpec::Cosine,
             order: 1.0,

@@ -10,7 +10,7 @@ use crate::kernel::{Geometry, Kernel};
 /// The most samples whose kernel matrix is held: 3.2 GB of them.
 pub const LARGEST_MATRIX: usize = 20_000;
 /// Rows of a kernel matrix that are computed at a time.
-const CHUNK: usize = 1024;
+const ROWS_AT_ONCE: usize = 1024;
 
 /// The Vendi score of order q: with λ the eigenvalues of the kernel matrix, a row and a column weighing √w each (K/n for one
 /// set), exp(−Σλ ln λ) for q = 1, (Σλ^q)^(1/(1−q)) for others, 1/max λ for q = ∞. Between 1 (identical samples, or one)
@@ -164,8 +164,8 @@ fn primal(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Matrix> {
     let roots: Vec<f64> = pool.row_weights().iter().map(|weight| weight.sqrt()).collect();
     let mut matrix = Matrix::zeros(count, count);
     let engine = engine.precise();
-    for first in (0..count).step_by(CHUNK) {
-        let block = rows.slice(first, (first + CHUNK).min(count));
+    for first in (0..count).step_by(ROWS_AT_ONCE) {
+        let block = rows.slice(first, (first + ROWS_AT_ONCE).min(count));
         let mut values = vec![0.0; block.len() * count];
         engine.kernel_rows(kernel, 1.0, block, pooled.set(), &mut values)?;
         for (offset, values) in values.chunks_exact(count).enumerate() {

@@ -10,7 +10,7 @@ use crate::objective::{Measure, Objective, ScoreMeaning};
 use crate::simplex::{Bounds, Forms, Pair, Solution, trace};
 
 /// How many mixtures are found where each is a search of its own.
-const MOST_SMOOTH: usize = 24;
+const MAX_SMOOTH_POINTS: usize = 24;
 
 /// What is traded for the objective: minimised as every objective is, but for precision and density, of which more is better
 /// and which nobody wants less of, so that "precision" stands for "-precision".
@@ -104,6 +104,6 @@ impl Pair for Programs<'_> {
     }
 
     fn most(&self) -> usize {
-        MOST_SMOOTH
+        MAX_SMOOTH_POINTS
     }
 }

@@ -7,7 +7,7 @@ use crate::simplex::NEGLIGIBLE_WEIGHT;
 /// A mixture of more arms than this is named by its largest arms.
 const MOST_LISTED: usize = 8;
 /// How many arms are then named, before the number and the share of all others.
-const LARGEST: usize = 6;
+const ARMS_LISTED_OF_MANY: usize = 6;
 
 /// A result in two sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Mixture {
     }
 
     fn mixed(&self, used: &[&MixtureArm]) -> String {
-        let (listed, others) = used.split_at(if used.len() > MOST_LISTED { LARGEST } else { used.len() });
+        let (listed, others) = used.split_at(if used.len() > MOST_LISTED { ARMS_LISTED_OF_MANY } else { used.len() });
         let mut shares: Vec<String> = listed.iter().map(|arm| format!("{} {}", arm.name, share(arm.weight))).collect();
         if !others.is_empty() {
             let rest: f64 = others.iter().map(|arm| arm.weight).sum();

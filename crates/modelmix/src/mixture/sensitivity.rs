@@ -12,10 +12,10 @@ use crate::loss::Loss;
 use crate::simplex::Bounds;
 
 /// The usual bandwidths, as multiples of the one in use: 1/4 to 4 in steps of √2.
-const STEPS: i32 = 4;
+const STEPS_EACH_WAY: i32 = 4;
 /// Changes of weights, in shares, up to which the answer hardly depends on the bandwidth, and up to which only somewhat.
-const SMALL: f64 = 0.05;
-const MIDDLING: f64 = 0.15;
+const SMALL_CHANGE: f64 = 0.05;
+const MODERATE_CHANGE: f64 = 0.15;
 
 /// Which bandwidths are tried.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +59,7 @@ impl Bandwidths {
     /// How many there are.
     pub fn count(&self) -> usize {
         match self {
-            Bandwidths::Auto => 2 * STEPS as usize + 1,
+            Bandwidths::Auto => 2 * STEPS_EACH_WAY as usize + 1,
             Bandwidths::Given(bandwidths) => bandwidths.len(),
         }
     }
@@ -114,7 +114,7 @@ pub(super) fn sensitivity(
     let in_use = loss.bandwidth()?;
     let solve = |other: &Loss| solve_program(held.arms(), other, bounds, &Program::of(held, other, false)?);
     let points = match bandwidths {
-        Bandwidths::Auto => (-STEPS..=STEPS)
+        Bandwidths::Auto => (-STEPS_EACH_WAY..=STEPS_EACH_WAY)
             .map(|step| {
                 let factor = 2.0f64.powf(f64::from(step) / 2.0);
                 let mixture = if step == 0 { best.clone() } else { solve(&loss.with_bandwidths(|own| factor * own)?)? };
@@ -163,8 +163,8 @@ fn verdict(change: f64, arm: &str, at: f64, around: bool) -> String {
         return format!("No weight changes {range}: the answer does not depend on it.");
     }
     let says = match change {
-        change if change <= SMALL => "the answer hardly depends on it",
-        change if change <= MIDDLING => "the answer depends on it somewhat",
+        change if change <= SMALL_CHANGE => "the answer hardly depends on it",
+        change if change <= MODERATE_CHANGE => "the answer depends on it somewhat",
         _ => "the answer depends on it, so choose it with care",
     };
     let at = (at * 1e4).round() / 1e4;

@@ -18,7 +18,7 @@ use crate::settings::setters;
 use crate::simplex::{self, Bounds, NEGLIGIBLE_WEIGHT, Prices, Solution};
 
 /// With smooth terms every set of arms is a search of its own, so that there may not be many.
-const MOST_SMOOTH: usize = 12;
+const MAX_ARMS_WITH_SMOOTH_TERMS: usize = 12;
 
 /// What is asked beside the best mixture.
 #[derive(Clone, Debug, Default)]
@@ -312,12 +312,12 @@ impl Answer<'_> {
         let weights = self.best.weights();
         let mut used: Vec<bool> = weights.iter().map(|&weight| weight > NEGLIGIBLE_WEIGHT).collect();
         let most = used.iter().filter(|&&used| used).count();
-        if most > MOST_SMOOTH {
+        if most > MAX_ARMS_WITH_SMOOTH_TERMS {
             return Err(Error::setting(
                 "the number of arms in the best mixture",
                 most,
                 format!(
-                    "at most {MOST_SMOOTH} for the best few of them with fid or vendi; use kid or rke, or leave arms out"
+                    "at most {MAX_ARMS_WITH_SMOOTH_TERMS} for the best few of them with fid or vendi; use kid or rke, or leave arms out"
                 ),
             ));
         }

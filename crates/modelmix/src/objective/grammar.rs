@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Measure, NEIGHBOURS, Objective, Term, check_order};
+use super::{DEFAULT_NEIGHBOURS, Measure, Objective, Term, check_order};
 use crate::error::{Error, Result};
 use crate::kernel::KernelSpec;
 use crate::text::{Call, Reader};
@@ -38,8 +38,9 @@ impl Objective {
     fn measure(reader: &mut Reader<'_>) -> Result<Measure> {
         let mut call = reader.call("a term")?;
         let kernel = ["kernel", "bandwidth", "scale", "offset", "degree"];
-        let neighbours =
-            |call: &mut Call<'_>| -> Result<usize> { Ok(call.count(reader, "neighbours")?.unwrap_or(NEIGHBOURS)) };
+        let neighbours = |call: &mut Call<'_>| -> Result<usize> {
+            Ok(call.count(reader, "neighbours")?.unwrap_or(DEFAULT_NEIGHBOURS))
+        };
         let (measure, known): (Measure, &[&str]) = match call.name {
             "rke" => (Measure::Rke { kernel: KernelSpec::read(reader, &mut call)? }, &kernel),
             "mmd" => (Measure::Mmd { kernel: KernelSpec::read(reader, &mut call)? }, &kernel),
@@ -95,7 +96,9 @@ impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name())?;
         match self {
-            Measure::Precision { neighbours } | Measure::Density { neighbours } if *neighbours != NEIGHBOURS => {
+            Measure::Precision { neighbours } | Measure::Density { neighbours }
+                if *neighbours != DEFAULT_NEIGHBOURS =>
+            {
                 write!(f, "(neighbours={neighbours})")
             }
             Measure::Rke { kernel: Some(kernel) }

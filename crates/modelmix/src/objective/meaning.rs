@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Measure, Objective, Term};
 
 /// What the score of a sum of terms is called.
-const LOSS: &str = "loss";
+const LOSS_NAME: &str = "loss";
 
 /// How a score is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,13 +36,13 @@ impl ScoreMeaning {
                 };
                 Self { name: name.into(), more_is_better }
             }
-            _ => Self { name: LOSS.into(), more_is_better: false },
+            _ => Self { name: LOSS_NAME.into(), more_is_better: false },
         }
     }
 
     /// Whether it is the loss itself, so that a table of losses needs no column for it.
     pub fn is_loss(&self) -> bool {
-        self.name == LOSS
+        self.name == LOSS_NAME
     }
 
     /// Whether `one` is better than `other`.

@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 use crate::kernel::KernelSpec;
 
 pub use crate::kernel::{Bandwidth, Geometry, MEDIAN_ROWS, median_distance};
-pub use crate::metrics::NEIGHBOURS;
+pub use crate::metrics::DEFAULT_NEIGHBOURS;
 pub use meaning::ScoreMeaning;
 
 /// The largest order of a Vendi score that is a smooth function in double precision: beyond it, powers of small eigenvalues
 /// vanish.
-pub const MOST_ORDER: f64 = 64.0;
+pub const LARGEST_ORDER: f64 = 64.0;
 
 /// What is to be minimised: a weighted sum of terms.
 ///
@@ -97,7 +97,7 @@ pub enum Measure {
 }
 
 /// Every word of the grammar that is not a caller's score.
-pub(crate) const MEASURES: [&str; 8] = ["rke", "mmd", "kid", "fid", "vendi", "precision", "density", "cost"];
+pub(crate) const MEASURE_NAMES: [&str; 8] = ["rke", "mmd", "kid", "fid", "vendi", "precision", "density", "cost"];
 
 impl Measure {
     /// The word for it.
@@ -183,12 +183,12 @@ impl Objective {
 
     /// The share of samples near the reference. More is better, so subtract it.
     pub fn precision() -> Self {
-        Self::of(Measure::Precision { neighbours: NEIGHBOURS })
+        Self::of(Measure::Precision { neighbours: DEFAULT_NEIGHBOURS })
     }
 
     /// How densely the reference surrounds the samples. More is better, so subtract it.
     pub fn density() -> Self {
-        Self::of(Measure::Density { neighbours: NEIGHBOURS })
+        Self::of(Measure::Density { neighbours: DEFAULT_NEIGHBOURS })
     }
 
     /// The cost of a sample, given per arm.
@@ -241,7 +241,7 @@ impl Objective {
                 return Err(Error::setting(
                     "a score's name",
                     format!("\"{name}\""),
-                    format!("a word of letters, digits and _ other than {}", MEASURES.join(", ")),
+                    format!("a word of letters, digits and _ other than {}", MEASURE_NAMES.join(", ")),
                 ));
             }
             if let Measure::Vendi { order, .. } = measure {
@@ -262,17 +262,17 @@ impl Objective {
 /// Whether there is a smooth Vendi score of this order.
 ///
 /// # Errors
-/// An order that is not between 0 and [`MOST_ORDER`].
+/// An order that is not between 0 and [`LARGEST_ORDER`].
 pub(crate) fn check_order(order: f64) -> Result<()> {
-    if order > 0.0 && order <= MOST_ORDER {
+    if order > 0.0 && order <= LARGEST_ORDER {
         return Ok(());
     }
     let must = if order == 0.0 || order == f64::INFINITY {
         format!(
-            "above 0 and at most {MOST_ORDER}: the Vendi score of order {order} is not smooth in the mixture weights, so score mixtures by it and optimise another order"
+            "above 0 and at most {LARGEST_ORDER}: the Vendi score of order {order} is not smooth in the mixture weights, so score mixtures by it and optimise another order"
         )
     } else {
-        format!("a number above 0 and at most {MOST_ORDER}")
+        format!("a number above 0 and at most {LARGEST_ORDER}")
     };
     Err(Error::setting("the order of vendi", order, must))
 }

@@ -12,13 +12,13 @@ use crate::loss::{Linear, Loss, PreparedTerm};
 use crate::random::Random;
 
 /// Samples of an arm that later ones are compared with.
-pub(super) const FIRST: usize = 32;
+pub(super) const BASELINE_SAMPLES: usize = 32;
 /// Bins that scores are put into, a third of them within the range of the first samples.
 const BINS: usize = 96;
 /// Exponents a of the bets f(p) = a·p^(a−1), each laid on p and on 1 − p.
 const BETS: [f64; 3] = [0.5, 0.25, 0.1];
 /// Streams of the session's seed.
-const STREAM: u64 = 1 << 61;
+const RANDOM_STREAM: u64 = 1 << 61;
 
 /// Sequential tests of each arm: of its samples' mean κ with the first ones of the arm, where the objective has κ, and of their
 /// f, where it has one that varies. Each has its part of the chance of a false alarm.
@@ -97,7 +97,7 @@ impl Alarm {
                 "between 0 and 1: the chance of a false alarm of an arm, such as 0.01",
             ));
         }
-        let watch = |arm: usize, at: usize| Watch::new(Random::stream(seed, STREAM + (2 * arm + at) as u64));
+        let watch = |arm: usize, at: usize| Watch::new(Random::stream(seed, RANDOM_STREAM + (2 * arm + at) as u64));
         let watches = (0..arms).map(|arm| (0..scores.len()).map(|at| watch(arm, at)).collect()).collect();
         Ok(Self { chance, scores, watches })
     }
@@ -113,9 +113,9 @@ impl Alarm {
             let (mut first, mut seen) = (Cow::Borrowed(&watch.first), watch.seen);
             let mut findings = Vec::with_capacity(batch.len());
             for index in 0..batch.len() {
-                if seen == FIRST {
+                if seen == BASELINE_SAMPLES {
                     findings.push(Finding::Score(match score {
-                        Score::Kappa => kappa(batch.row(index), &first)?.iter().sum::<f64>() / FIRST as f64,
+                        Score::Kappa => kappa(batch.row(index), &first)?.iter().sum::<f64>() / BASELINE_SAMPLES as f64,
                         Score::Linear => batch.linear[index],
                     }));
                     continue;
@@ -126,8 +126,8 @@ impl Alarm {
                 }
                 seen += 1;
                 let scores = match score {
-                    _ if seen < FIRST => None,
-                    Score::Kappa => Some(among(&kappa(&first, &first)?, FIRST)),
+                    _ if seen < BASELINE_SAMPLES => None,
+                    Score::Kappa => Some(among(&kappa(&first, &first)?, BASELINE_SAMPLES)),
                     Score::Linear => Some(first.iter().map(|&value| f64::from(value)).collect()),
                 };
                 findings.push(Finding::First(scores));
@@ -197,8 +197,8 @@ impl Alarm {
         let fits = |(watch, score): (&Watch, &Score)| {
             let begun = !watch.bins.is_empty();
             let values = if *score == Score::Linear { 1 } else { width.unwrap_or(1) };
-            watch.seen <= FIRST
-                && begun == (watch.seen == FIRST)
+            watch.seen <= BASELINE_SAMPLES
+                && begun == (watch.seen == BASELINE_SAMPLES)
                 && Some(watch.first.len()) == watch.seen.checked_mul(values)
                 && (watch.bins.len() == BINS || !begun)
                 && watch.capitals.len() == 2 * BETS.len()

@@ -35,8 +35,8 @@ pub struct FeatureError {
 }
 
 /// Rows of an arm that are looked at, and of all arms.
-const ROWS_OF_ARM: usize = 64;
-const ROWS: usize = 1024;
+const MAX_ROWS_PER_ARM: usize = 64;
+const MAX_ROWS: usize = 1024;
 
 impl FeatureError {
     /// `loss_of_mixture` is that of `weights`, without the constant.
@@ -49,7 +49,7 @@ impl FeatureError {
     ) -> Result<Option<Self>> {
         let Some(width) = samples.width.filter(|_| stream.has_begun()) else { return Ok(None) };
         let (statistics, arms) = (&samples.statistics, samples.statistics.arms());
-        let share = ROWS_OF_ARM.min(ROWS / arms).max(2);
+        let share = MAX_ROWS_PER_ARM.min(MAX_ROWS / arms).max(2);
         let mut taken = vec![0; arms];
         let rows: Vec<usize> = (0..statistics.rows())
             .filter(|&row| {

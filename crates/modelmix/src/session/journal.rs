@@ -13,7 +13,7 @@ use crate::policy::AnyPolicy;
 use crate::version;
 
 /// The form that this release writes and reads. The checkpoints of modelmix 0.1 had form 1.
-const VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 2;
 
 /// The first line of a journal: what the run is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Entry<P = AnyPolicy> {
 impl Header {
     /// That of a new journal.
     pub fn new(run: impl Into<String>) -> Self {
-        Self { journal: VERSION, modelmix: version::VERSION.into(), run: run.into() }
+        Self { journal: FORMAT_VERSION, modelmix: version::VERSION.into(), run: run.into() }
     }
 }
 
@@ -138,10 +138,10 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
             let Some(version) = old.journal.or(old.checkpoint) else {
                 return refuse("is not a journal: its first line does not say so; name another file".into());
             };
-            if version != VERSION {
+            if version != FORMAT_VERSION {
                 let release = old.modelmix.unwrap_or_else(|| "another release".into());
                 return refuse(format!(
-                    "was written by modelmix {release} in form {version} and this release reads {VERSION}; go on with that release"
+                    "was written by modelmix {release} in form {version} and this release reads {FORMAT_VERSION}; go on with that release"
                 ));
             }
         }

@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::certainty::{Judgement, LEAST_SAMPLES, Until, Verdict};
+use crate::certainty::{Judgement, MIN_SAMPLES_PER_ARM, Until, Verdict};
 use crate::statistics::Statistics;
 
 /// Samples per arm before the first look, and how many times as many there are at each look than at the one before.
-const FIRST: usize = 20;
-const GROWTH: f64 = 1.4;
+const SAMPLES_PER_ARM_BEFORE_FIRST_LOOK: usize = 20;
+const GROWTH_BETWEEN_LOOKS: f64 = 1.4;
 
 /// What a look found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,14 @@ pub(super) struct Looks {
 
 impl Looks {
     pub(super) fn new(until: Until, arms: usize) -> Self {
-        Self { until, looks: 0, next: FIRST * arms, wanted: vec![LEAST_SAMPLES; arms], verdict: None, range: 0.0 }
+        Self {
+            until,
+            looks: 0,
+            next: SAMPLES_PER_ARM_BEFORE_FIRST_LOOK * arms,
+            wanted: vec![MIN_SAMPLES_PER_ARM; arms],
+            verdict: None,
+            range: 0.0,
+        }
     }
 
     /// Says how far f of an arm's samples is known to range.
@@ -61,7 +68,7 @@ impl Looks {
 
     /// Whether a look can find anything, with these counts of samples.
     pub(super) fn can_tell(counts: &[usize]) -> bool {
-        counts.iter().all(|&count| count >= LEAST_SAMPLES)
+        counts.iter().all(|&count| count >= MIN_SAMPLES_PER_ARM)
     }
 
     /// Whether it is time for a look, with these counts of samples.
@@ -85,7 +92,7 @@ impl Looks {
         self.looks += 1;
         let samples: usize = counts.iter().sum();
         while self.next <= samples {
-            self.next = self.next.saturating_add(((self.next as f64 * (GROWTH - 1.0)) as usize).max(1));
+            self.next = self.next.saturating_add(((self.next as f64 * (GROWTH_BETWEEN_LOOKS - 1.0)) as usize).max(1));
         }
         for arm in looked.unsure {
             self.wanted[arm] = self.wanted[arm].max(counts[arm].saturating_mul(2));
@@ -97,11 +104,11 @@ impl Looks {
     /// policy has no eyes for arms that it does not want, of which little is known, and nothing is certain without.
     pub(super) fn wants(&self, counts: &[usize], candidates: &[usize], pull: u64) -> Option<usize> {
         let total: usize = counts.iter().sum();
-        if self.verdict.is_some() || total < LEAST_SAMPLES * counts.len() {
+        if self.verdict.is_some() || total < MIN_SAMPLES_PER_ARM * counts.len() {
             return None;
         }
         // Beyond the least, every other pull is the policy's.
-        let wanted = |arm: usize| if pull.is_multiple_of(2) { self.wanted[arm] } else { LEAST_SAMPLES };
+        let wanted = |arm: usize| if pull.is_multiple_of(2) { self.wanted[arm] } else { MIN_SAMPLES_PER_ARM };
         candidates.iter().copied().filter(|&arm| counts[arm] < wanted(arm)).min_by_key(|&arm| counts[arm])
     }
 

@@ -44,7 +44,7 @@ pub use looks::Looked;
 pub use pulls::Pull;
 pub use report::{SessionArm, SessionReport, SuboptimalityBounds};
 pub use retention::{Cap, Retention};
-pub use select::{NOTE as SELECTION_NOTE, Selection};
+pub use select::{SELECTION_NOTE, Selection};
 pub use snapshot::Snapshot;
 pub use store::Storage;
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::select::{Book, NOTE};
+use super::select::{Book, SELECTION_NOTE};
 use super::state::State;
 use super::{FeatureError, Session, Source};
 use crate::certainty::{self, Verdict};
@@ -10,9 +10,6 @@ use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::policy::Policy;
 use crate::quadratic::Quadratic;
-
-/// The confidence of bounds, unless said otherwise.
-const USUAL: f64 = 0.95;
 
 /// Where a session stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,7 +73,7 @@ fn is_zero(count: &usize) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SuboptimalityBounds {
     /// Of the weights that a report gives; `None` while an arm has fewer than
-    /// [`LEAST_SAMPLES`](certainty::LEAST_SAMPLES).
+    /// [`MIN_SAMPLES_PER_ARM`](certainty::MIN_SAMPLES_PER_ARM).
     pub weights: Option<f64>,
     /// Of the proportions of the samples collected; also `None` before the first.
     pub shares: Option<f64>,
@@ -86,7 +83,7 @@ impl SuboptimalityBounds {
     pub(super) fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
         let statistics = &session.state.samples.statistics;
         let looks = session.state.observers.looks.as_ref();
-        let miss = 1.0 - looks.map_or(USUAL, |looks| looks.until().confidence);
+        let miss = 1.0 - looks.map_or(certainty::DEFAULT_CONFIDENCE, |looks| looks.until().confidence);
         let spread = match (looks, &session.source) {
             (Some(looks), _) => looks.range(),
             (None, Source::Features(loss)) => loss.linear_spread(),
@@ -176,7 +173,7 @@ impl SessionReport {
             mixture_loss: best.as_ref().map(|best| best.value + constant),
             kept: book.map(Book::count),
             kept_loss: session.kept_loss(),
-            note: book.map(|_| NOTE.into()),
+            note: book.map(|_| SELECTION_NOTE.into()),
             gap: best.as_ref().map(|best| best.gap),
             bound_on_weights: None,
             bound_on_shares: None,

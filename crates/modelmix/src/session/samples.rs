@@ -16,7 +16,7 @@ use crate::loss::Loss;
 use crate::statistics::Statistics;
 
 /// A sample that counts less than this beside a new one is dropped.
-const FADED: f64 = 1e-9;
+const MIN_SAMPLE_WEIGHT: f64 = 1e-9;
 
 /// All that is known of the samples that count.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -352,7 +352,7 @@ impl Samples {
         }
         loop {
             let oldest = self.keeper.ages().and_then(|ages| ages.oldest(|_| true));
-            let Some(row) = oldest.filter(|&row| self.statistics.weight(row) < FADED) else { return };
+            let Some(row) = oldest.filter(|&row| self.statistics.weight(row) < MIN_SAMPLE_WEIGHT) else { return };
             if let Some(pool) = &mut self.pool {
                 pool.drop_faded(&self.statistics, row);
             }

@@ -9,11 +9,11 @@ use crate::statistics::Statistics;
 use crate::text::nearest;
 
 /// What everyone who is handed the kept samples must know.
-pub const NOTE: &str = "The kept samples are no longer an i.i.d. mixture: each was kept because it lowers the loss of those kept \
+pub const SELECTION_NOTE: &str = "The kept samples are no longer an i.i.d. mixture: each was kept because it lowers the loss of those kept \
 before it, so their score flatters them; weights and estimates are of all samples told.";
 
 /// The first samples are kept whatever they are, until a median means something.
-const FIRST: usize = 4;
+const MIN_SAMPLES_FOR_MEDIAN: usize = 4;
 
 /// Which samples are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ impl Book {
                 .filter(|(_, is_known)| !**is_known)
                 .map(|(((&toward, &own), &linear), _)| change(toward, own, linear))
                 .collect();
-            if changes.len() < FIRST {
+            if changes.len() < MIN_SAMPLES_FOR_MEDIAN {
                 return true;
             }
             // Of an even number the higher of the two middle ones; one that is as good as it is kept.

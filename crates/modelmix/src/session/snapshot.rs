@@ -10,7 +10,7 @@ use crate::loss::Loss;
 use crate::policy::{AnyPolicy, Policy};
 
 /// The form that this release writes and reads. Version 1 is that of modelmix 0.1.
-const VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 2;
 
 /// A session as data: serialise it as you like, and [`Session::restore`] it with the same loss. Events that happened after it
 /// bring it to where the session went on, to the last bit.
@@ -30,12 +30,12 @@ struct Version(u32);
 impl<'de> Deserialize<'de> for Version {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match u32::deserialize(deserializer)? {
-            VERSION => Ok(Self(VERSION)),
+            FORMAT_VERSION => Ok(Self(FORMAT_VERSION)),
             1 => Err(de::Error::custom(
                 "it was written by modelmix 0.1, whose sessions this release cannot go on with; finish it with 0.1, or start anew with its samples as known ones",
             )),
             other => Err(de::Error::custom(format!(
-                "it has version {other} and this release reads {VERSION}; use the release that wrote it"
+                "it has version {other} and this release reads {FORMAT_VERSION}; use the release that wrote it"
             ))),
         }
     }
@@ -78,7 +78,7 @@ impl<P: Serialize> Snapshot<P> {
 impl<P: Clone> Session<P> {
     /// All of the session but its loss, as data.
     pub fn snapshot(&self) -> Snapshot<P> {
-        Snapshot { version: Version(VERSION), fingerprint: self.fingerprint(), state: self.state.clone() }
+        Snapshot { version: Version(FORMAT_VERSION), fingerprint: self.fingerprint(), state: self.state.clone() }
     }
 }
 

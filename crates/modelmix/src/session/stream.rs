@@ -14,7 +14,7 @@ use crate::loss::Loss;
 use crate::random::Random;
 
 /// Streams of the session's seed that the maps are drawn from; the policy has stream 0, simulated arms the next.
-const STREAM: u64 = 1 << 62;
+const RANDOM_STREAM: u64 = 1 << 62;
 
 /// What is kept of evicted samples.
 ///
@@ -96,7 +96,7 @@ impl Stream {
     fn maps(&self, loss: &Loss, width: usize) -> &[GaussianFeatures] {
         self.maps.get_or_init(|| {
             let draw = |(index, (_, bandwidth)): (usize, (f64, f64))| {
-                let mut random = Random::stream(self.seed, STREAM + index as u64);
+                let mut random = Random::stream(self.seed, RANDOM_STREAM + index as u64);
                 GaussianFeatures::new(bandwidth, width, self.features, &mut random)
             };
             gaussians(loss).unwrap_or_default().into_iter().enumerate().map(draw).collect()

@@ -4,14 +4,15 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::subsets::{FEW, eliminate, support};
+use super::subsets::{MAX_ARMS_OF_COMPLETE_SEARCH, eliminate, support};
 use super::{Bounds, NEGLIGIBLE_WEIGHT, Solution, Solver, swept};
 use crate::compute::Stop;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
 /// What is left of a price's range when the search for multipliers ends.
-const TOLERANCE: f64 = 1e-12;
+const PRICE_TOLERANCE: f64 = 1e-12;
+/// How many multipliers are tried for one set of arms.
 const MOST_STEPS: usize = 120;
 /// How many sets of arms are looked at where there are too many for all of them.
 const MOST_SETS: usize = 2000;
@@ -100,10 +101,10 @@ pub fn cheapest(
     if whole.value <= limit {
         search.offer(swept(whole.weights, bounds));
     }
-    if arms > FEW {
+    if arms > MAX_ARMS_OF_COMPLETE_SEARCH {
         search.guess()?;
     }
-    let bound = search.prove(if arms <= FEW { usize::MAX } else { MOST_SETS })?;
+    let bound = search.prove(if arms <= MAX_ARMS_OF_COMPLETE_SEARCH { usize::MAX } else { MOST_SETS })?;
     Ok(search.best.map(|best| Bargain { gap: (best.total - bound).max(0.0), ..best }))
 }
 
@@ -250,7 +251,8 @@ impl Search<'_> {
 
     /// What counts as the same price.
     fn room(&self) -> f64 {
-        TOLERANCE * self.prices.fees.iter().chain(&self.prices.costs).fold(0.0f64, |most, price| most.max(price.abs()))
+        PRICE_TOLERANCE
+            * self.prices.fees.iter().chain(&self.prices.costs).fold(0.0f64, |most, price| most.max(price.abs()))
     }
 }
 
@@ -312,7 +314,7 @@ fn within(form: &Quadratic, bounds: &Bounds, prices: &[f64], limit: f64) -> Resu
             None => low.1.clone(),
             Some((_, beyond)) => low.1.iter().zip(beyond).map(|(a, b)| a + share * (b - a)).collect(),
         };
-        if dot(&relative, &answer) - bound <= TOLERANCE * range {
+        if dot(&relative, &answer) - bound <= PRICE_TOLERANCE * range {
             break;
         }
         multiplier = match &high {

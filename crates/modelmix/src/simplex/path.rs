@@ -7,19 +7,22 @@ use crate::error::Result;
 use crate::quadratic::Quadratic;
 
 /// How near to each other the ends of a turn are: two mixtures with other arms at their bounds.
-const TURN: f64 = 1e-11;
+const TURN_WIDTH: f64 = 1e-11;
 /// An arm with less weight than this at a turn is the turn's error.
-const AT_TURN: f64 = 1e-8;
+const TURN_WEIGHT_ERROR: f64 = 1e-8;
 /// The largest step along the path, in shares of the ranges of A and of B.
-const STEP: f64 = 1.0 / 16.0;
+const MAX_STEP: f64 = 1.0 / 16.0;
 /// How near to each other points are put where arms come and go and the path is not straight.
-const NEAR: f64 = 1.0 / 512.0;
+const MAX_STEP_AT_TURNS: f64 = 1.0 / 512.0;
 /// The nearest that points are put to each other.
-const LEAST: f64 = 1e-7;
+const MIN_STEP: f64 = 1e-7;
 /// What counts as no difference, in shares of a range.
-const SAME: f64 = 1e-9;
+const EQUAL_VALUES: f64 = 1e-9;
 /// How far the ends are from λ = 0 and ∞ where ties are to be broken by the other objective.
-const TIE: f64 = 1.0 / (1u64 << 24) as f64;
+const TIE_BREAK_SHARE: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// How many points a path of two quadratic forms may have if it is followed point by point.
+const MAX_POINTS: usize = 400;
 
 /// A mixture on the path.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,7 +100,7 @@ impl Pair for Forms<'_> {
     }
 
     fn most(&self) -> usize {
-        400
+        MAX_POINTS
     }
 }
 
@@ -140,7 +143,7 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
     if let Some(last) = path.last_mut() {
         // The last turn and the end are the same mixture but for how well turns are known.
         let off = last.values[1] - values[1][1];
-        if off.abs() < SAME * ranges[1] {
+        if off.abs() < EQUAL_VALUES * ranges[1] {
             (last.weights, last.values) = (ends[1].clone(), values[1]);
         }
     }
@@ -151,7 +154,7 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
 fn settled(found: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
     let (mut weights, mut moved) = (found.clone(), 0.0);
     for (weight, floor) in weights.iter_mut().zip(bounds.floors()) {
-        if *weight < AT_TURN && *floor == 0.0 {
+        if *weight < TURN_WEIGHT_ERROR && *floor == 0.0 {
             moved += std::mem::take(weight);
         }
     }
@@ -171,7 +174,7 @@ fn end(pair: &mut dyn Pair, shares: [f64; 2], start: &[f64]) -> Result<Vec<f64>>
     let (here, there) = (pair.values(&best)?, pair.values(&other)?);
     let one = usize::from(shares[1] > 0.0);
     let ratio = (there[one] - here[one]) / (here[1 - one] - there[1 - one]);
-    let hint = if ratio.is_finite() && ratio > 0.0 { TIE * ratio } else { TIE };
+    let hint = if ratio.is_finite() && ratio > 0.0 { TIE_BREAK_SHARE * ratio } else { TIE_BREAK_SHARE };
     let mut hinted = [hint; 2];
     hinted[one] = 1.0;
     let tied = pair.minimize(hinted, &best)?.weights;
@@ -225,7 +228,7 @@ impl Search<'_> {
             self.points.push(right.clone());
             return Ok(());
         }
-        if right.theta - left.theta < TURN || depth > 60 {
+        if right.theta - left.theta < TURN_WIDTH || depth > 60 {
             self.points.push(right.clone());
             return Ok(());
         }
@@ -246,7 +249,7 @@ impl Search<'_> {
         for pair in turns.windows(2) {
             let (left, right) = (&pair[0], &pair[1]);
             self.points.push(left.clone());
-            let pieces = (self.step(left, right) / STEP).ceil() as usize;
+            let pieces = (self.step(left, right) / MAX_STEP).ceil() as usize;
             let (from, to) = (odds(left.theta), odds(right.theta));
             for piece in 1..pieces.max(1) {
                 let share = piece as f64 / pieces as f64;
@@ -269,9 +272,9 @@ impl Search<'_> {
                 let (step, width) = (self.step(left, right), right.theta - left.theta);
                 let turns = || self.places(&left.weights) != self.places(&right.weights);
                 match step {
-                    _ if width < LEAST => 0.0,
-                    step if step > STEP => 1.0 + step,
-                    step if step > SAME && width > NEAR && turns() => width,
+                    _ if width < MIN_STEP => 0.0,
+                    step if step > MAX_STEP => 1.0 + step,
+                    step if step > EQUAL_VALUES && width > MAX_STEP_AT_TURNS && turns() => width,
                     _ => 0.0,
                 }
             };
@@ -299,7 +302,7 @@ fn undominated(points: Vec<Waypoint>, ranges: [f64; 2]) -> Vec<Waypoint> {
             kept.pop();
         }
         // The two ends of a turn are one point: which of them is ahead by how little depends on the processor.
-        if kept.last().is_none_or(|last| point.values[1] < last.values[1] - SAME * ranges[1]) {
+        if kept.last().is_none_or(|last| point.values[1] < last.values[1] - EQUAL_VALUES * ranges[1]) {
             kept.push(point);
         }
     }

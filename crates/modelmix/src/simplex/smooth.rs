@@ -6,11 +6,12 @@ use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
 /// The duality gap at which the search ends, relative to the scale of the gradient: near what rounding leaves.
-const TOLERANCE: f64 = 1e-12;
+const GAP_TOLERANCE: f64 = 1e-12;
 /// The share of the slope that a step must make good (Armijo).
-const DECREASE: f64 = 1e-4;
+const ARMIJO_DECREASE: f64 = 1e-4;
 /// How steeply a function may rise, relative to how it fell, where a step ends.
-const OVERSHOOT: f64 = 0.9;
+const MAX_OVERSHOOT: f64 = 0.9;
+/// How many steps of Newton's method are made; about ten are needed.
 const MOST_STEPS: usize = 100;
 
 /// A smooth convex function at one point. Only differences along Σα = 1 count, so its gradient may have any number added
@@ -128,7 +129,7 @@ pub fn minimize_smooth(
     let mut gap = here.gap(&weights, bounds);
     let mut bound = here.value - gap;
     let mut iterations = 0;
-    while gap > TOLERANCE * here.scale && iterations < MOST_STEPS {
+    while gap > GAP_TOLERANCE * here.scale && iterations < MOST_STEPS {
         iterations += 1;
         let target = Solver::default().solve(&here.model(&weights), bounds)?.weights;
         let Some((step, next)) = step(&weights, &target, &here, bounds, &at)? else { break };
@@ -174,8 +175,8 @@ fn step(
         };
         let next = at(&trial)?;
         if next.is_finite()
-            && next.value <= here.value + DECREASE * length * slope + rounding
-            && dot(&next.gradient, &direction) <= OVERSHOOT * slope.abs() + rounding
+            && next.value <= here.value + ARMIJO_DECREASE * length * slope + rounding
+            && dot(&next.gradient, &direction) <= MAX_OVERSHOOT * slope.abs() + rounding
         {
             return Ok(Some((trial, next)));
         }

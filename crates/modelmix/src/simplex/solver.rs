@@ -8,7 +8,7 @@ use crate::quadratic::Quadratic;
 
 /// How far below zero a curvature must be, relative to K, before K is refused: sums in single precision are good to 1e-6, so
 /// that arms which are alike may seem to curve the wrong way by so much. What is less is taken for flat.
-const NOT_CONVEX: f64 = 1e-5;
+const MAX_NEGATIVE_CURVATURE: f64 = 1e-5;
 
 fn not_convex() -> Error {
     let problem = "K is not positive semidefinite, so the loss is not convex; use V-statistics, which include self-pairs, or a positive semidefinite kernel";
@@ -152,7 +152,7 @@ impl Solver {
             size = row.iter().fold(size, |size, value| size.max(value.abs()));
         }
         let noise = 8.0 * f64::EPSILON * size;
-        if (0..m).any(|i| self.shifted[i * m + i] < -NOT_CONVEX * size) {
+        if (0..m).any(|i| self.shifted[i * m + i] < -MAX_NEGATIVE_CURVATURE * size) {
             return Err(not_convex());
         }
         let curvature = (0..m).fold(0.0f64, |most, i| most.max(self.shifted[i * m + i]));
@@ -310,7 +310,7 @@ impl Solver {
     fn release(&mut self, arm: usize, bounds: &Bounds, sign: Option<f64>) -> Result<()> {
         let m = self.weights.len();
         while let Some(pivot) = self.append(arm) {
-            if pivot < -NOT_CONVEX * self.size.max(1.0) {
+            if pivot < -MAX_NEGATIVE_CURVATURE * self.size.max(1.0) {
                 return Err(not_convex());
             }
             if self.free.is_empty() {

@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
 /// How far below a known value another must lie, relative to the size of the form, to count as less.
-const TOLERANCE: f64 = 1e-13;
+const VALUE_TOLERANCE: f64 = 1e-13;
 /// How many arms are tried in place of one, those first along which the loss falls most steeply.
-const SHORTLIST: usize = 6;
+const MAX_EXCHANGES_TRIED: usize = 6;
 /// Up to so many arms every search is carried to its end.
-pub(super) const FEW: usize = 12;
+pub(super) const MAX_ARMS_OF_COMPLETE_SEARCH: usize = 12;
 /// How many programs the proof of one k may take beyond that.
 const MOST_PROGRAMS: usize = 3000;
 
@@ -51,7 +51,7 @@ pub fn subsets(form: &Quadratic, bounds: &Bounds, stop: &Stop) -> Result<Vec<Sub
     let most = found.len() - 1;
     let mut certain = vec![true; found.len()];
     for size in 1..most {
-        let mut left = if form.arms() <= FEW { usize::MAX } else { MOST_PROGRAMS };
+        let mut left = if form.arms() <= MAX_ARMS_OF_COMPLETE_SEARCH { usize::MAX } else { MOST_PROGRAMS };
         let (mut allowed, mut forced) = (vec![true; form.arms()], forced.clone());
         let whole = found[most].clone();
         let known = found[size].take();
@@ -92,7 +92,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(form: &'a Quadratic, bounds: &'a Bounds, stop: &'a Stop) -> Self {
         let size = form.quadratic().iter().chain(form.linear()).fold(0.0f64, |size, value| size.max(value.abs()));
-        Self { form, bounds, stop, solver: Solver::default(), tolerance: TOLERANCE * size }
+        Self { form, bounds, stop, solver: Solver::default(), tolerance: VALUE_TOLERANCE * size }
     }
 
     /// The best mixture of these arms, searched from that of others; nothing where the bounds leave none.
@@ -169,7 +169,11 @@ impl<'a> Search<'a> {
         let gradient = self.form.gradient(&solution.weights);
         let mut others: Vec<usize> = (0..used.len()).filter(|&arm| !used[arm]).collect();
         others.sort_by(|&a, &b| gradient[a].total_cmp(&gradient[b]));
-        others.truncate(if used.len() <= FEW { FEW } else { SHORTLIST });
+        others.truncate(if used.len() <= MAX_ARMS_OF_COMPLETE_SEARCH {
+            MAX_ARMS_OF_COMPLETE_SEARCH
+        } else {
+            MAX_EXCHANGES_TRIED
+        });
         others
     }
 

@@ -124,6 +124,7 @@ setters! {
     }
 }
 
+/// The shares of the gain of which a report says in which round they are reached.
 const SHARES_OF_GAIN: [f64; 3] = [0.90, 0.95, 0.99];
 
 /// Runs every policy with every seed. Policies of the same seed are given the same samples of each arm in the same order.

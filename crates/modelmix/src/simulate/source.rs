@@ -47,7 +47,7 @@ pub(super) struct Pool {
 }
 
 /// Rows of the pool that are computed at a time.
-const STRIPE: usize = 96;
+const ROWS_PER_STRIPE: usize = 96;
 
 impl Pool {
     pub(super) fn bytes(arms: &RecordedArms) -> usize {
@@ -62,8 +62,8 @@ impl Pool {
             let samples = arm.features.len();
             stripes.extend(
                 (0..samples)
-                    .step_by(STRIPE)
-                    .map(|start| arm.features.view().slice(start, (start + STRIPE).min(samples))),
+                    .step_by(ROWS_PER_STRIPE)
+                    .map(|start| arm.features.view().slice(start, (start + ROWS_PER_STRIPE).min(samples))),
             );
             starts.push(starts[starts.len() - 1] + samples);
         }
@@ -135,9 +135,9 @@ impl<'a> Source<'a> {
 }
 
 /// Coming samples that are looked at ahead of time, of all arms together; more where there are very many arms.
-const AHEAD: usize = 512;
+const SAMPLES_AHEAD: usize = 512;
 /// Of these, the least that every arm has after the window was filled.
-const AHEAD_OF_EACH: usize = 8;
+const MIN_SAMPLES_AHEAD_PER_ARM: usize = 8;
 
 /// A window of coming samples. When an arm has none left in it, all places that were used are filled again, most of them
 /// with samples of the arms that were asked most since, with two blocks of κ: the new ones against all samples given, and
@@ -166,7 +166,7 @@ struct Coming {
 
 impl Ahead {
     fn new(arms: &RecordedArms) -> Self {
-        let places = AHEAD.max(2 * AHEAD_OF_EACH * arms.len());
+        let places = SAMPLES_AHEAD.max(2 * MIN_SAMPLES_AHEAD_PER_ARM * arms.len());
         let empty = Coming { arm: 0, row: 0, is_used: true, kappa: Vec::new() };
         Self {
             places: vec![empty; places],
@@ -208,8 +208,9 @@ impl Ahead {
         let mut shares = Vec::with_capacity(free);
         while shares.len() < free {
             let lowest = (0..waiting.len()).min_by(|&a, &b| {
-                let need =
-                    |arm: usize| if waiting[arm] < AHEAD_OF_EACH { -1.0 } else { waiting[arm] as f64 / recent[arm] };
+                let need = |arm: usize| {
+                    if waiting[arm] < MIN_SAMPLES_AHEAD_PER_ARM { -1.0 } else { waiting[arm] as f64 / recent[arm] }
+                };
                 need(a).total_cmp(&need(b))
             });
             let Some(arm) = lowest else { break };

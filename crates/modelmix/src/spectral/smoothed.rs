@@ -10,7 +10,7 @@ use crate::simplex::Local;
 /// ε, relative to the mean eigenvalue.
 const SMOOTHING: f64 = 1e-14;
 /// Eigenvalues that differ by less than this, relatively, have the derivative between them for their divided difference.
-const CLOSE: f64 = 1e-4;
+const EQUAL_EIGENVALUES: f64 = 1e-4;
 
 /// F̃ ≤ F with slopes that are finite everywhere: h(λ + ε) for h(λ), less what that may add.
 ///
@@ -152,7 +152,7 @@ impl Smoothed {
         let slopes: Vec<f64> = values.iter().map(|&value| function.slope(value)).collect();
         Matrix::from_fn(values.len(), values.len(), |k, l| {
             let (x, y) = (values[k], values[l]);
-            if (x - y).abs() <= CLOSE * x.max(y) {
+            if (x - y).abs() <= EQUAL_EIGENVALUES * x.max(y) {
                 function.bend(0.5 * (x + y))
             } else {
                 (slopes[k] - slopes[l]) / (x - y)

@@ -3,7 +3,7 @@
 use crate::quadratic::Quadratic;
 
 /// Sweeps of Jacobi's method; a handful do.
-const SWEEPS: usize = 30;
+const MAX_SWEEPS: usize = 30;
 
 /// Cuts off what is below zero of K's eigenvalues (Jacobi's method). Nothing changes where K is positive semidefinite
 /// already, up to rounding.
@@ -16,7 +16,7 @@ pub(super) fn make_convex(form: &mut Quadratic) {
     let mut vectors: Vec<f64> =
         (0..arms * arms).map(|at| if at.is_multiple_of(arms + 1) { 1.0 } else { 0.0 }).collect();
     let scale: f64 = matrix.iter().map(|value| value * value).sum();
-    for _ in 0..SWEEPS {
+    for _ in 0..MAX_SWEEPS {
         let off: f64 = (0..arms * arms).filter(|at| at % (arms + 1) != 0).map(|at| matrix[at] * matrix[at]).sum();
         if off <= 1e-30 * scale {
             break;

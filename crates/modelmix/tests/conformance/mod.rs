@@ -15,7 +15,7 @@ mod sums;
 use modelmix::compute::Engine;
 
 /// What a sum of values too small for single precision may be off by.
-const NOTHING: f64 = 1e-34;
+const UNDERFLOW: f64 = 1e-34;
 
 /// All that is asked of one engine.
 pub(crate) fn conforms(engine: &Engine) {
@@ -56,7 +56,7 @@ fn check(what: &str, tolerance: f64, found: &[f64], truth: &[f64], magnitudes: &
     assert_eq!((found.len(), truth.len()), (magnitudes.len(), magnitudes.len()), "{what}");
     for (index, ((found, truth), magnitude)) in found.iter().zip(truth).zip(magnitudes).enumerate() {
         assert!(
-            (found - truth).abs() <= tolerance * magnitude + NOTHING,
+            (found - truth).abs() <= tolerance * magnitude + UNDERFLOW,
             "{what}: {index} is {found:e}, expected {truth:e}: off by {:e} of {magnitude:e}",
             (found - truth).abs() / magnitude
         );

@@ -5,7 +5,7 @@ use modelmix::objective::Geometry;
 use modelmix::{Features, Kernel, Rows};
 
 use super::data::{ALL_DATA, Data, SHAPES, magnitude};
-use super::{NOTHING, check};
+use super::{UNDERFLOW, check};
 
 fn reference() -> Engine {
     Engine::new(Reference)
@@ -136,7 +136,7 @@ pub(super) fn entries_conform(engine: &Engine) {
                     let found = found[i][j].iter().sum::<f64>() / (views[i].len() * views[j].len()) as f64;
                     let truth = truth[i][j];
                     assert!(
-                        (found - truth).abs() <= engine.accuracy().entry * truth.abs() + NOTHING,
+                        (found - truth).abs() <= engine.accuracy().entry * truth.abs() + UNDERFLOW,
                         "{data:?}, width {width}, {kernel}: K[{i}][{j}] is {found:e}, expected {truth:e}, off by {:e}",
                         (found - truth).abs() / truth.abs()
                     );

@@ -4,7 +4,7 @@ mod policies;
 mod ranges;
 mod refusals;
 
-use modelmix::objective::{Bandwidth, Measure, NEIGHBOURS, Term};
+use modelmix::objective::{Bandwidth, DEFAULT_NEIGHBOURS, Measure, Term};
 use modelmix::{Error, Kernel, KernelSpec, Objective};
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ type Meaning = (&'static str, Vec<(f64, Measure)>, &'static str);
 fn meanings() -> Vec<Meaning> {
     let auto = Some(KernelSpec::Gaussian { bandwidth: Bandwidth::Auto });
     let vendi = |order, kernel| Measure::Vendi { order, kernel };
-    let density = Measure::Density { neighbours: NEIGHBOURS };
+    let density = Measure::Density { neighbours: DEFAULT_NEIGHBOURS };
     let laplacian = |bandwidth| Some(KernelSpec::Laplacian { bandwidth });
     let polynomial = |scale, offset, degree| Some(KernelSpec::Polynomial { scale, offset, degree });
     vec![
@@ -57,7 +57,7 @@ fn meanings() -> Vec<Meaning> {
         ),
         (
             "rke - 0.2*precision",
-            vec![(1.0, Measure::Rke { kernel: None }), (-0.2, Measure::Precision { neighbours: NEIGHBOURS })],
+            vec![(1.0, Measure::Rke { kernel: None }), (-0.2, Measure::Precision { neighbours: DEFAULT_NEIGHBOURS })],
             "rke - 0.2*precision",
         ),
         (

@@ -33,7 +33,7 @@ surface! {
     }
     modelmix::curate {
         Curated, CuratedArm, CuratedMixture, CuratedRow, CuratedSet, Curation, Proportions, RandomDraws, Tried,
-        NOTE,
+        CURATION_NOTE,
         curate, curate_within,
     }
     modelmix::document {
@@ -51,7 +51,7 @@ surface! {
         ErrorBy, Estimate, Extrapolation, FidReference, Frechet, KidSettings, Metric, Mmd, Moments, Neighbourhoods,
         NumPyRandom, Part, Pool, Prdc, Preset, ReferenceBalls, Rke, ScoreDefinitions, ScoreSettings, ScoreTable,
         ScoredArm, ScoredMixture, Scorer, Scores, VendiDefinition,
-        CMMD_BANDWIDTH, LARGEST_MATRIX, NEIGHBOURS,
+        CMMD_BANDWIDTH, LARGEST_MATRIX, DEFAULT_NEIGHBOURS,
         by_name, cmmd, fid, fid_estimate, fid_infinity, kid, kid_kernel, mmd, more_is_better, prdc, rke, score,
         score_watched, vendi, vendi_estimate,
     }
@@ -63,7 +63,7 @@ surface! {
     }
     modelmix::objective {
         Bandwidth, Geometry, Measure, Objective, ScoreMeaning, Term,
-        MEDIAN_ROWS, MOST_ORDER, NEIGHBOURS,
+        MEDIAN_ROWS, LARGEST_ORDER, DEFAULT_NEIGHBOURS,
         median_distance,
     }
     modelmix::policy {

@@ -7,7 +7,7 @@ use modelmix::load::{self, ArmSource};
 use modelmix_cli::report::{Gallery, GalleryRow};
 
 use crate::args::OutputArgs;
-use crate::commands::output::{self, SHOWN};
+use crate::commands::output::{self, SHOWN_SAMPLES};
 use crate::error::Result;
 use crate::inputs::Recorded;
 
@@ -36,7 +36,7 @@ pub(crate) fn chosen(args: &OutputArgs, document: &Curated) -> Result<Option<Gal
     let arms: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
     if !args.images.is_empty() {
         let mut named = Vec::new();
-        for (name, pictures) in load::chosen_pictures(&output::sources(&args.images)?, &rows, SHOWN)? {
+        for (name, pictures) in load::chosen_pictures(&output::sources(&args.images)?, &rows, SHOWN_SAMPLES)? {
             named.push((name, output::images(&pictures)?));
         }
         return Ok(Some(Gallery::Images(shown("images", document, &arms, named)?)));
@@ -46,7 +46,7 @@ pub(crate) fn chosen(args: &OutputArgs, document: &Curated) -> Result<Option<Gal
         let mut named = load::texts(&sources, usize::MAX)?;
         for (name, texts) in &mut named {
             let chosen = rows.get(name).into_iter().flatten();
-            *texts = chosen.filter_map(|&row| texts.get(row).cloned()).take(SHOWN).collect();
+            *texts = chosen.filter_map(|&row| texts.get(row).cloned()).take(SHOWN_SAMPLES).collect();
         }
         return Ok(Some(Gallery::Texts(shown("texts", document, &arms, named)?)));
     }

@@ -13,7 +13,7 @@ use kuva::render::figure::Figure as Panels;
 use kuva::render::render::{Scene, render_multiple};
 
 use super::colours::Medium;
-use super::figure::{Drawing, FONT, Figure};
+use super::figure::{Drawing, FONT_FAMILY, Figure};
 use super::names::{label, short, shorten};
 use super::numbers;
 
@@ -23,9 +23,9 @@ pub(super) use tradeoff::{front, sensitivity};
 pub(super) use worth::gain_kept;
 
 /// Widths of drawings, in the pixels of the page.
-const WIDE: f64 = 720.0;
-const NARROW: f64 = 328.0;
-const PANEL: f64 = 232.0;
+const WIDE_WIDTH: f64 = 720.0;
+const NARROW_WIDTH: f64 = 328.0;
+const PANEL_WIDTH: f64 = 232.0;
 
 /// A chart, to be drawn as often as there are places for it.
 pub(super) struct Chart<'a> {
@@ -100,7 +100,7 @@ impl Canvas {
             legend_bg: "none".into(),
             legend_border: "none".into(),
             colorbar_border: "none".into(),
-            font_family: Some(FONT.into()),
+            font_family: Some(FONT_FAMILY.into()),
             ..Theme::light()
         };
         let mut layout = Layout::auto_from_plots(plots)
@@ -141,8 +141,8 @@ impl<'a> Chart<'a> {
             .enumerate()
             .map(|(index, panel)| Views {
                 title: panel.title.clone(),
-                wide: draw(panel, if small { PANEL } else { WIDE }, format!("{id}-{index}-wide")),
-                narrow: (!small).then(|| draw(panel, NARROW, format!("{id}-{index}-narrow"))),
+                wide: draw(panel, if small { PANEL_WIDTH } else { WIDE_WIDTH }, format!("{id}-{index}-wide")),
+                narrow: (!small).then(|| draw(panel, NARROW_WIDTH, format!("{id}-{index}-narrow"))),
             })
             .collect()
     }
@@ -156,11 +156,11 @@ impl<'a> Chart<'a> {
     fn scene(&self) -> Scene {
         let entries = self.legend();
         if let [panel] = &self.panels[..] {
-            let (plots, layout) = (panel.draw)(&Canvas { medium: Medium::File, width: WIDE });
+            let (plots, layout) = (panel.draw)(&Canvas { medium: Medium::File, width: WIDE_WIDTH });
             if entries.is_empty() {
                 return render_multiple(plots, layout);
             }
-            let height = layout.height.unwrap_or(WIDE / 2.0);
+            let height = layout.height.unwrap_or(WIDE_WIDTH / 2.0);
             let rows = entries.len().div_ceil(2) as f64;
             let mut layout = layout
                 .with_legend_entries(entries)
@@ -176,14 +176,14 @@ impl<'a> Chart<'a> {
         let titles: Vec<String> = self.panels.iter().map(|panel| panel.title.clone().unwrap_or_default()).collect();
         let (mut plots, mut layouts) = (Vec::new(), Vec::new());
         for (panel, title) in self.panels.iter().zip(short(&titles, 30)) {
-            let (drawn, layout) = (panel.draw)(&Canvas { medium: Medium::File, width: PANEL });
+            let (drawn, layout) = (panel.draw)(&Canvas { medium: Medium::File, width: PANEL_WIDTH });
             plots.push(drawn);
             layouts.push(layout.with_title(label(&title)).with_title_size(13));
         }
         Panels::new(rows, columns)
             .with_plots(plots)
             .with_layouts(layouts)
-            .with_cell_size(1.1 * PANEL, 0.9 * PANEL)
+            .with_cell_size(1.1 * PANEL_WIDTH, 0.9 * PANEL_WIDTH)
             .with_shared_legend_entries(entries)
             .with_shared_legend_bottom()
             .render()

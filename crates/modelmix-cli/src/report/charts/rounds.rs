@@ -6,8 +6,8 @@ use kuva::prelude::{BandPlot, Layout, LinePlot, Plot, StackedAreaPlot};
 use modelmix::SimulationReport;
 use modelmix::simulate::PolicyReport;
 
-use super::{Canvas, Chart, Key, PANEL, Paint, Panel, Stroke, finite, percents, style};
-use crate::report::colours::{Medium, SERIES};
+use super::{Canvas, Chart, Key, PANEL_WIDTH, Paint, Panel, Stroke, finite, percents, style};
+use crate::report::colours::{Medium, SERIES_COLOURS};
 
 /// The range and the scale of a vertical axis.
 struct Scale {
@@ -59,7 +59,7 @@ pub(in crate::report) fn policies(document: &SimulationReport) -> impl Iterator<
 }
 
 fn policy_keys(document: &SimulationReport) -> Vec<Key> {
-    let stroke = |index: usize| [Stroke::Solid, Stroke::Dashed, Stroke::Dotted][(index / SERIES) % 3];
+    let stroke = |index: usize| [Stroke::Solid, Stroke::Dashed, Stroke::Dotted][(index / SERIES_COLOURS) % 3];
     let key = |(index, (name, _)): (usize, (&String, _))| Key {
         name: name.clone(),
         paint: Paint::Series(index),
@@ -200,7 +200,7 @@ pub(in crate::report) fn regret(document: &SimulationReport) -> Option<Chart<'_>
 /// the optimum. The others are pooled.
 fn drawn_arms(document: &SimulationReport) -> Vec<usize> {
     let count = document.arms.len();
-    if count <= SERIES {
+    if count <= SERIES_COLOURS {
         return (0..count).collect();
     }
     let mut arms: Vec<usize> = (0..count).collect();
@@ -209,7 +209,7 @@ fn drawn_arms(document: &SimulationReport) -> Vec<usize> {
         ends.chain([document.optimum.weights[arm]]).map(finite).fold(0.0, f64::max)
     };
     arms.sort_by(|&a, &b| largest(b).total_cmp(&largest(a)).then(a.cmp(&b)));
-    let chosen: BTreeSet<usize> = arms.into_iter().take(SERIES).collect();
+    let chosen: BTreeSet<usize> = arms.into_iter().take(SERIES_COLOURS).collect();
     chosen.into_iter().collect()
 }
 
@@ -255,7 +255,7 @@ fn share_panel(canvas: &Canvas, policy: &PolicyReport, arms: &[usize]) -> (Vec<P
     let plots = vec![Plot::from(plot)];
     let (first, last) = (policy.rounds.first().copied().unwrap_or(0), policy.rounds.last().copied().unwrap_or(1));
     let mut layout = canvas
-        .layout(&plots, 0.66 * PANEL)
+        .layout(&plots, 0.66 * PANEL_WIDTH)
         .with_ticks(3)
         .with_tick_size(11)
         .with_x_axis_min(if first < last { first as f64 } else { first as f64 - 1.0 })

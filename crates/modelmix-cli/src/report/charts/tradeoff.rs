@@ -6,8 +6,8 @@ use kuva::prelude::{LinePlot, Plot, ScatterPlot, StackedAreaPlot, TextAnnotation
 use modelmix::Mixture;
 use modelmix::mixture::{FrontPoint, SensitivityDocument};
 
-use super::{Canvas, Chart, Drawn, Key, PANEL, Paint, Panel, Stroke, finite, percents};
-use crate::report::colours::{Medium, SERIES};
+use super::{Canvas, Chart, Drawn, Key, PANEL_WIDTH, Paint, Panel, Stroke, finite, percents};
+use crate::report::colours::{Medium, SERIES_COLOURS};
 use crate::report::names::{label, shorten};
 use crate::report::numbers;
 
@@ -114,10 +114,10 @@ pub(in crate::report) fn sensitivity(document: &Mixture) -> Option<Chart<'_>> {
 /// All where there are few, else those with the largest weights.
 fn drawn_arms(document: &Mixture, tried: &SensitivityDocument) -> Vec<usize> {
     let mut arms: Vec<usize> = (0..document.arms.len()).collect();
-    if arms.len() > SERIES {
+    if arms.len() > SERIES_COLOURS {
         let largest = |arm: usize| tried.points.iter().map(|point| finite(point.weights[arm])).fold(0.0, f64::max);
         arms.sort_by(|&a, &b| largest(b).total_cmp(&largest(a)).then(a.cmp(&b)));
-        arms.truncate(SERIES);
+        arms.truncate(SERIES_COLOURS);
         arms.sort_unstable();
     }
     arms
@@ -134,7 +134,7 @@ fn over_bandwidths(canvas: &Canvas, plots: &[Plot], tried: &SensitivityDocument)
     let in_use = tried.in_use;
     let tick = move |doublings: f64| numbers::tick(in_use * doublings.exp2());
     let layout = canvas
-        .layout(plots, 0.66 * PANEL)
+        .layout(plots, 0.66 * PANEL_WIDTH)
         .with_ticks(3)
         .with_tick_size(11)
         .with_x_axis_min(first)

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Cpu, PART_ROWS, TASK_ROWS, add, blocks};
+use super::{Cpu, ROWS_PER_SHORT_TASK, ROWS_PER_TASK, add, blocks};
 use crate::compute::balls::{BallCounts, Bounds, OverlapTiles, bound, distance_error};
 use crate::compute::dispatch::Instructions;
 use crate::compute::leaves::Values;
@@ -23,11 +23,11 @@ use crate::kernel::Kernel;
 /// Single values are to be as good as sums of so many.
 const VALUE_TERMS: usize = 9;
 /// Fewer new rows than this are passed over the rows held one by one; packing tiles would not pay.
-const ROWS_FOR_TILES: usize = 4;
+const MIN_ROWS_FOR_TILES: usize = 4;
 /// New rows that one task takes against all rows held: a batch of a session is one task.
-const NEW_ROWS: usize = 256;
+const NEW_ROWS_PER_TASK: usize = 256;
 /// New rows of one task whose products or distances are taken.
-const PASS_ROWS: usize = 16;
+const PASS_ROWS_PER_TASK: usize = 16;
 
 impl Cpu {
     /// One pass over the rows held for each new row.
@@ -78,11 +78,11 @@ impl Cpu {
             return Reference::rows(run, kernel, weight, x, held, out);
         };
         let task = prepared.task(0, 1, VALUE_TERMS);
-        let length = block_rows(x.width()).min(NEW_ROWS);
+        let length = block_rows(x.width()).min(NEW_ROWS_PER_TASK);
         let pieces = blocks(x.len(), length).zip(out.chunks_mut(length * held.len()));
         parallel_over(self.threads, run.stop(), pieces, |_, (y_range, out)| {
             let mut leaf = Values { stride: held.len(), first: y_range.start, weight, out };
-            blocks(held.len(), TASK_ROWS)
+            blocks(held.len(), ROWS_PER_TASK)
                 .try_for_each(|x_range| self.sweep(run, &task, x_range, y_range.clone(), &mut leaf))
         })
     }
@@ -92,7 +92,7 @@ impl Cpu {
         let task = Task { triangle: true, ..prepared.task(0, 0, 1) };
         let mut pieces: Vec<(Range<usize>, Range<usize>)> = Vec::new();
         for columns in blocks(x.len(), block_rows(x.width())) {
-            pieces.extend(blocks(columns.end, TASK_ROWS).map(|rows| (rows, columns.clone())));
+            pieces.extend(blocks(columns.end, ROWS_PER_TASK).map(|rows| (rows, columns.clone())));
         }
         pieces.sort_by_key(|(rows, columns)| std::cmp::Reverse(rows.len() * columns.len()));
         // Every thread has candidates of its own for all rows. What is found is exact, so that it does not matter who
@@ -111,8 +111,8 @@ impl Cpu {
         }) else {
             return Ok(Vec::new());
         };
-        let parts = parallel(self.threads, run.stop(), x.len().div_ceil(PART_ROWS), |part| {
-            let rows = part * PART_ROWS..((part + 1) * PART_ROWS).min(x.len());
+        let parts = parallel(self.threads, run.stop(), x.len().div_ceil(ROWS_PER_SHORT_TASK), |part| {
+            let rows = part * ROWS_PER_SHORT_TASK..((part + 1) * ROWS_PER_SHORT_TASK).min(x.len());
             Ok(self.instructions.run(Measure { candidates: &candidates, rows }))
         })?;
         let mut nearest = parts.concat();
@@ -198,7 +198,7 @@ impl Backend for Cpu {
         if held.is_empty() || x.is_empty() {
             return Ok(());
         }
-        if x.len() < ROWS_FOR_TILES {
+        if x.len() < MIN_ROWS_FOR_TILES {
             return self.rows_one_by_one(run, kernel, weight, x, held, out);
         }
         self.rows_in_tiles(run, kernel, weight, x, held.rows()?.view(), out)
@@ -206,8 +206,8 @@ impl Backend for Cpu {
 
     fn products(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
         let held = held.rows()?;
-        let parts = parallel(self.threads, run.stop(), x.len().div_ceil(PASS_ROWS), |part| {
-            let x = x.slice(part * PASS_ROWS, ((part + 1) * PASS_ROWS).min(x.len()));
+        let parts = parallel(self.threads, run.stop(), x.len().div_ceil(PASS_ROWS_PER_TASK), |part| {
+            let x = x.slice(part * PASS_ROWS_PER_TASK, ((part + 1) * PASS_ROWS_PER_TASK).min(x.len()));
             Ok(self.instructions.run(Products { x, held: held.view() }))
         })?;
         Ok(parts.concat())
@@ -215,8 +215,8 @@ impl Backend for Cpu {
 
     fn distances(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
         let held = held.rows()?;
-        let parts = parallel(self.threads, run.stop(), x.len().div_ceil(PASS_ROWS), |part| {
-            let x = x.slice(part * PASS_ROWS, ((part + 1) * PASS_ROWS).min(x.len()));
+        let parts = parallel(self.threads, run.stop(), x.len().div_ceil(PASS_ROWS_PER_TASK), |part| {
+            let x = x.slice(part * PASS_ROWS_PER_TASK, ((part + 1) * PASS_ROWS_PER_TASK).min(x.len()));
             Ok(self.instructions.run(Distances { x, held: held.view() }))
         })?;
         Ok(parts.concat())
@@ -230,7 +230,7 @@ impl Backend for Cpu {
         let (points, centres) = (points.rows()?, balls.centres.rows()?);
         let (points, centres, squared_radii) = (points.view(), centres.view(), balls.squared_radii);
         // A point or two are measured directly: packing all centres for them would not pay.
-        let is_few = points.len() < ROWS_FOR_TILES;
+        let is_few = points.len() < MIN_ROWS_FOR_TILES;
         let prepared = if is_few { None } else { self.prepare(run, None, &[points, centres])? };
         let Some(prepared) = prepared else { return ball_counts(run, points, centres, squared_radii) };
         let task = prepared.task(0, 1, 1);

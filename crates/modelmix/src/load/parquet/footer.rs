@@ -4,8 +4,8 @@
 use super::thrift::{Compact, Damage, Kind};
 use crate::load::payload::Element;
 
-/// Groups within groups.
-const DEEPEST: usize = 32;
+/// How deep groups of columns may nest.
+const MAX_NESTING: usize = 32;
 
 /// What a file holds.
 pub(super) struct Footer {
@@ -187,7 +187,7 @@ fn leaves(nodes: &[Node]) -> Result<Vec<Leaf>, Damage> {
         let depth = open.len();
         let group = open.last_mut().ok_or("its schema has nodes that belong to no group")?;
         group.left -= 1;
-        if depth > DEEPEST {
+        if depth > MAX_NESTING {
             return Err("its schema nests too deeply");
         }
         if depth == 1 {

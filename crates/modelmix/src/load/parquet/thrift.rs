@@ -1,8 +1,8 @@
 //! Thrift's compact notation, in which Parquet writes its footer and the headers of its pages.
 //! Everything that is read takes at least a byte of what is there, and nothing is allocated here.
 
-/// Structures within structures; Parquet's own nest five deep.
-const DEEPEST: usize = 24;
+/// How deep structures may nest, since each level takes stack; Parquet's own nest five deep.
+const MAX_NESTING: usize = 24;
 
 /// Longer than any list of a footer that describes features.
 const LONGEST_LIST: u64 = 1 << 16;
@@ -179,6 +179,6 @@ impl<'a> Compact<'a> {
 
     fn deeper(&mut self) -> Result<(), Damage> {
         self.depth += 1;
-        if self.depth > DEEPEST { Err("it nests too deeply") } else { Ok(()) }
+        if self.depth > MAX_NESTING { Err("it nests too deeply") } else { Ok(()) }
     }
 }

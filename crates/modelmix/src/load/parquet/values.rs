@@ -131,16 +131,16 @@ impl<'a> Values<'a> {
     }
 
     fn next(&mut self) -> Result<f64, Damage> {
-        const SHORT: Damage = "a page has fewer values than it claims";
+        const TOO_SHORT: Damage = "a page has fewer values than it claims";
         match self {
             Values::Plain { bytes, element } => {
-                let (value, rest) = bytes.split_at_checked(element.size()).ok_or(SHORT)?;
+                let (value, rest) = bytes.split_at_checked(element.size()).ok_or(TOO_SHORT)?;
                 *bytes = rest;
                 Ok(element.value(value))
             }
             Values::Split { bytes, element, count, at } => {
                 if *at == *count {
-                    return Err(SHORT);
+                    return Err(TOO_SHORT);
                 }
                 let mut value = [0; 8];
                 let value = &mut value[..element.size()];
@@ -178,13 +178,15 @@ impl<'a> Hybrid<'a> {
 
     #[inline]
     fn next(&mut self) -> Result<u32, Damage> {
-        const SHORT: Damage = "a page has fewer levels or indices than it claims";
+        const TOO_SHORT: Damage = "a page has fewer levels or indices than it claims";
         if self.width == 0 {
             return Ok(0);
         }
         loop {
             match &mut self.run {
-                Run::Repeated { left: 0, .. } | Run::Packed { left: 0, .. } => self.run = self.begin().ok_or(SHORT)?,
+                Run::Repeated { left: 0, .. } | Run::Packed { left: 0, .. } => {
+                    self.run = self.begin().ok_or(TOO_SHORT)?
+                }
                 Run::Repeated { left, value } => {
                     *left -= 1;
                     return Ok(*value);
@@ -194,7 +196,7 @@ impl<'a> Hybrid<'a> {
                     let there = bytes.get(byte..).unwrap_or_default();
                     let window = match there.first_chunk() {
                         Some(window) => *window,
-                        None if there.len() * 8 < shift + self.width as usize => return Err(SHORT),
+                        None if there.len() * 8 < shift + self.width as usize => return Err(TOO_SHORT),
                         None => {
                             let mut window = [0; 8];
                             window[..there.len()].copy_from_slice(there);
