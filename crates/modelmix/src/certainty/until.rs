@@ -111,7 +111,7 @@ impl Until {
         let arms = mixture.len();
         if arms == 1 && has_enough(statistics) {
             let verdict = Verdict { samples: statistics.len(), mixture: mixture.to_vec(), within: 0.0 };
-            return Ok(Judgement { verdict: Some(verdict), in_the_way: vec![false] });
+            return Ok(Judgement { verdict: Some(verdict), undecided: vec![false] });
         }
         let Some(influences) = enough(statistics, range) else { return Ok(Judgement::default()) };
         let unbiased = influences.form();
@@ -119,13 +119,13 @@ impl Until {
         let strict = normal::quantile(1.0 - GAIN_ERROR_SHARE * miss / arms as f64);
         let (of_slopes, of_gains) =
             influences.at_chance(GAIN_ERROR_SHARE * miss / arms as f64).variances_by_arm(mixture);
-        let mut in_the_way = vec![false; arms];
-        // An arm whose own samples are most of what is uncertain stands in the way.
+        let mut undecided = vec![false; arms];
+        // An arm is undecided if its own samples are most of what is uncertain.
         let mut lower_bound = |arm: usize, variances: &[f64], least: f64, estimate: f64| {
             let parts = &variances[arm * arms..(arm + 1) * arms];
             let variance: f64 = parts.iter().sum();
             let is_unsure = estimate - strict * variance.sqrt() < least && estimate > least;
-            in_the_way[arm] |= is_unsure && parts[arm] > 0.5 * variance;
+            undecided[arm] |= is_unsure && parts[arm] > 0.5 * variance;
             estimate - z * variance.sqrt()
         };
         // Weights were optimised on the samples, which makes them look better than they are by as much as they miss.
@@ -164,16 +164,16 @@ impl Until {
         };
         let within = if is_near { distance.bound()? } else { 0.0 };
         let verdict = Verdict { samples: statistics.len(), mixture: mixture.to_vec(), within };
-        Ok(Judgement { verdict: is_near.then_some(verdict), in_the_way })
+        Ok(Judgement { verdict: is_near.then_some(verdict), undecided })
     }
 }
 
-/// What a look finds.
+/// What a check whether to stop finds.
 #[derive(Default)]
 pub(crate) struct Judgement {
     pub(crate) verdict: Option<Verdict>,
     /// Arms of which more samples would say more.
-    pub(crate) in_the_way: Vec<bool>,
+    pub(crate) undecided: Vec<bool>,
 }
 
 /// How far above the least loss a mixture can be, all but a share `miss` of the time; nothing while an arm has few samples, or

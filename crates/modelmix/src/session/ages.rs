@@ -29,7 +29,7 @@ impl Ages {
     }
 
     /// How many left that way.
-    pub(super) fn left(&self) -> u64 {
+    pub(super) fn count_left(&self) -> u64 {
         self.left
     }
 

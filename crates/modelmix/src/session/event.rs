@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::looks::Looked;
+use super::stopping::StopCheck;
 use super::{Values, encode};
 use crate::error::{Error, Result};
 use crate::features::Features;
@@ -150,7 +150,7 @@ pub struct Decisions {
     pub rang: Option<Vec<usize>>,
     /// What a look found, if it was time to look whether the session may stop.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub looked: Option<Looked>,
+    pub looked: Option<StopCheck>,
 }
 
 impl Decisions {

@@ -39,7 +39,7 @@ impl Origin {
 }
 
 /// Samples as they are given.
-pub(super) enum Given<'a> {
+pub(super) enum NewSamples<'a> {
     /// Rows of this width, and scores.
     Features(usize, &'a [f32], &'a Scores),
     Values(Vec<Values<'a>>),
@@ -66,7 +66,7 @@ impl<P: Policy> Session<P> {
     pub(super) fn choose(&self) -> Result<(Asked<P>, Random)> {
         let state = &self.state;
         let mut random = state.random.clone();
-        let (arm, policy) = match state.wanted() {
+        let (arm, policy) = match state.required_arm() {
             Some(arm) => (arm, None),
             None => {
                 let choice = state.policy.choose(&state.evidence(), &mut random)?;
@@ -229,7 +229,7 @@ impl<P: Policy> Session<P> {
                 if !decided.fit(samples, self.state.names.len()) {
                     return event.error("has decisions that do not fit its samples");
                 }
-                self.evaluate(origin, Given::Features(*width, values, scores), decided)
+                self.evaluate(origin, NewSamples::Features(*width, values, scores), decided)
             }
             Answer::Values(samples) => {
                 if !decided.fit(samples.len(), self.state.names.len()) {
@@ -239,13 +239,18 @@ impl<P: Policy> Session<P> {
                     .iter()
                     .map(|sample| Values { kappa: &sample.kappa, own: sample.own, linear: sample.linear })
                     .collect();
-                self.evaluate(origin, Given::Values(values), decided)
+                self.evaluate(origin, NewSamples::Values(values), decided)
             }
         }
     }
 
     /// All that can fail, be stopped or take long when samples come in: checks, κ and f, and what observers find.
-    pub(super) fn evaluate<'a>(&self, origin: Origin, given: Given<'a>, decided: &Decisions) -> Result<Update<'a>> {
+    pub(super) fn evaluate<'a>(
+        &self,
+        origin: Origin,
+        given: NewSamples<'a>,
+        decided: &Decisions,
+    ) -> Result<Update<'a>> {
         let state = &self.state;
         let arm = origin.arm();
         let refuse = |problem: String| match origin {
@@ -253,8 +258,8 @@ impl<P: Policy> Session<P> {
             Origin::Known(..) => Error::Known { arm: state.names[arm].clone(), problem },
         };
         let samples = match &given {
-            Given::Features(width, values, _) => values.len() / width,
-            Given::Values(values) => values.len(),
+            NewSamples::Features(width, values, _) => values.len() / width,
+            NewSamples::Values(values) => values.len(),
         };
         match origin {
             Origin::Pull(_) if samples == 0 => {
@@ -270,22 +275,22 @@ impl<P: Policy> Session<P> {
             _ => {}
         }
         let batch = match (given, self.source.loss()) {
-            (Given::Features(width, values, scores), Some(_)) => {
+            (NewSamples::Features(width, values, scores), Some(_)) => {
                 match self.evaluate_features(origin, (width, values), scores) {
                     Ok(batch) => batch,
                     Err(Refusal::Samples(problem)) => return Err(refuse(problem)),
                     Err(Refusal::Work(error)) => return Err(error),
                 }
             }
-            (Given::Values(values), None) => self.evaluate_values(origin, values).map_err(refuse)?,
-            (Given::Features(..), None) => {
+            (NewSamples::Values(values), None) => self.evaluate_values(origin, values).map_err(refuse)?,
+            (NewSamples::Features(..), None) => {
                 return Err(refuse("this session is on values and cannot evaluate features; tell it values".into()));
             }
-            (Given::Values(_), Some(_)) => {
+            (NewSamples::Values(_), Some(_)) => {
                 return Err(refuse("this session evaluates features; tell it features, or start it on values".into()));
             }
         };
-        let look = |_: &_| state.look(&batch);
+        let look = |_: &_| state.check_stop(&batch);
         let (known, loss) = (origin.is_known(), self.source.loss());
         let observed = state.observers.evaluate(&state.samples, &batch, known, loss, decided, look)?;
         Ok(Update { origin, batch, observed })
@@ -364,6 +369,6 @@ impl<P: Policy> Session<P> {
 
     pub(super) fn check_forget(&self, arm: usize) -> Result<()> {
         self.check_arm("the arm to forget", arm)?;
-        self.state.observers.allow_loss("a session that forgets an arm")
+        self.state.observers.check_samples_may_leave("a session that forgets an arm")
     }
 }

@@ -2,13 +2,12 @@
 //! fold of its events (`fold.rs`).
 
 mod ages;
-mod alarm;
+mod drift;
 mod encode;
 mod event;
 mod feature_error;
 mod fold;
 mod journal;
-mod looks;
 mod observers;
 mod pool;
 mod pulls;
@@ -18,6 +17,7 @@ mod samples;
 mod select;
 mod snapshot;
 mod state;
+mod stopping;
 mod store;
 mod stream;
 
@@ -32,7 +32,7 @@ use crate::loss::{Loss, Ranges};
 use crate::policy::{AnyPolicy, Policy, PolicySpec};
 use crate::settings::setters;
 use crate::statistics::Statistics;
-use fold::{Given, Origin};
+use fold::{NewSamples, Origin};
 use pulls::PendingPull;
 use state::State;
 
@@ -40,12 +40,12 @@ pub use crate::loss::Scores;
 pub use event::{Answer, Asked, Decisions, Event, Known, KnownAs, SampleValues, Told};
 pub use feature_error::FeatureError;
 pub use journal::{Entry, Header, JournalReader, JournalWriter};
-pub use looks::Looked;
 pub use pulls::Pull;
 pub use report::{SessionArm, SessionReport, SuboptimalityBounds};
 pub use retention::{Cap, Retention};
 pub use select::{SELECTION_NOTE, Selection};
 pub use snapshot::Snapshot;
+pub use stopping::StopCheck;
 pub use store::Storage;
 
 /// How a session is run.
@@ -281,7 +281,7 @@ impl<P: Policy> Session<P> {
     /// As [`Session::tell`], and scores that are missing.
     pub fn tell_scored(&mut self, pull: u64, features: &Features, scores: &Scores) -> Result<()> {
         let origin = Origin::Pull(self.state.pulls.find(pull)?);
-        let given = Given::Features(features.width(), features.values(), scores);
+        let given = NewSamples::Features(features.width(), features.values(), scores);
         let update = self.evaluate(origin, given, &Decisions::default())?;
         self.commit(update)?;
         Ok(())
@@ -293,7 +293,7 @@ impl<P: Policy> Session<P> {
     /// A pull that is not in flight, lists of other lengths, values that are not finite. The session is then as it was.
     pub fn tell_values(&mut self, pull: u64, samples: &[Values<'_>]) -> Result<()> {
         let origin = Origin::Pull(self.state.pulls.find(pull)?);
-        let update = self.evaluate(origin, Given::Values(samples.to_vec()), &Decisions::default())?;
+        let update = self.evaluate(origin, NewSamples::Values(samples.to_vec()), &Decisions::default())?;
         self.commit(update)?;
         Ok(())
     }
@@ -310,7 +310,7 @@ impl<P: Policy> Session<P> {
     /// An arm that is not there, features or scores that do not fit. The session is then as it was before.
     pub fn known(&mut self, arm: usize, features: &Features, scores: &Scores, known_as: KnownAs) -> Result<()> {
         self.check_arm("the arm of known samples", arm)?;
-        let given = Given::Features(features.width(), features.values(), scores);
+        let given = NewSamples::Features(features.width(), features.values(), scores);
         let update = self.evaluate(Origin::Known(arm, known_as), given, &Decisions::default())?;
         self.commit(update)?;
         Ok(())
@@ -322,7 +322,7 @@ impl<P: Policy> Session<P> {
     /// An arm that is not there, lists of other lengths, values that are not finite. The session is then as it was before.
     pub fn known_values(&mut self, arm: usize, samples: &[Values<'_>], known_as: KnownAs) -> Result<()> {
         self.check_arm("the arm of known samples", arm)?;
-        let given = Given::Values(samples.to_vec());
+        let given = NewSamples::Values(samples.to_vec());
         let update = self.evaluate(Origin::Known(arm, known_as), given, &Decisions::default())?;
         self.commit(update)?;
         Ok(())
@@ -416,14 +416,15 @@ impl<P: Policy> Session<P> {
     pub fn kept(&self) -> Vec<bool> {
         let samples = &self.state.samples;
         let rows = 0..samples.statistics.rows();
-        let book = self.state.observers.book.as_ref();
-        book.map_or_else(|| rows.map(|row| samples.is_collected(row)).collect(), |book| book.is_kept().to_vec())
+        let kept_set = self.state.observers.book.as_ref();
+        kept_set
+            .map_or_else(|| rows.map(|row| samples.is_collected(row)).collect(), |kept_set| kept_set.is_kept().to_vec())
     }
 
     /// How many samples are kept.
     pub(crate) fn kept_count(&self) -> usize {
-        let book = self.state.observers.book.as_ref();
-        book.map_or_else(|| self.state.samples.collected().iter().sum(), select::Book::count)
+        let kept_set = self.state.observers.book.as_ref();
+        kept_set.map_or_else(|| self.state.samples.collected().iter().sum(), select::KeptSet::count)
     }
 
     /// L of the kept samples, the constant included; `None` if all are kept, or before the first.

@@ -4,11 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::SessionSettings;
-use super::alarm::{Alarm, Finding};
+use super::drift::{DriftDetectors, Finding};
 use super::event::Decisions;
-use super::looks::{Looked, Looks};
 use super::samples::{Batch, Samples, damaged};
-use super::select::{Book, Selection};
+use super::select::{KeptSet, Selection};
+use super::stopping::{StopCheck, StoppingRule};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 
@@ -18,21 +18,21 @@ use crate::loss::Loss;
 pub(super) struct Observers {
     /// When to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) looks: Option<Looks>,
+    pub(super) looks: Option<StoppingRule>,
     /// Whether an arm has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) alarm: Option<Box<Alarm>>,
+    pub(super) alarm: Option<Box<DriftDetectors>>,
     /// Which samples are kept; `None` if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) book: Option<Book>,
+    pub(super) book: Option<KeptSet>,
 }
 
 /// What observers found of a batch; nothing has changed yet.
 pub(super) struct Observed {
-    book: Option<Book>,
+    kept: Option<KeptSet>,
     findings: Option<Vec<Vec<Finding>>>,
     rang: Option<Vec<usize>>,
-    looked: Option<Looked>,
+    stop_check: Option<StopCheck>,
     is_known: bool,
 }
 
@@ -47,30 +47,30 @@ impl Observers {
         if let Some(until) = &settings.until {
             until.check()?;
         }
-        let mut looks = settings.until.map(|until| Looks::new(until, arms));
-        if let (Some(looks), Some(loss)) = (&mut looks, loss) {
-            looks.set_range(loss.linear_spread());
+        let mut stopping = settings.until.map(|until| StoppingRule::new(until, arms));
+        if let (Some(rule), Some(loss)) = (&mut stopping, loss) {
+            rule.set_range(loss.linear_spread());
         }
-        let book = match settings.select {
+        let kept = match settings.select {
             Selection::All => None,
-            Selection::BetterHalf => Some(Book::default()),
+            Selection::BetterHalf => Some(KeptSet::default()),
         };
-        let mut observers = Self { looks, alarm: None, book };
+        let mut observers = Self { looks: stopping, alarm: None, book: kept };
         if let Some(policy) = dropping.filter(|_| observers.looks.is_some()) {
             let given = format!("given to the policy {policy}");
             return Err(Error::setting("until", given, "left out: of arms that are dropped, nothing more is learned"));
         }
-        if let Some(loses) = settings.retention.loses() {
-            observers.allow_loss(&format!("a session with `{loses}`"))?;
+        if let Some(setting) = settings.retention.lossy_setting() {
+            observers.check_samples_may_leave(&format!("a session with `{setting}`"))?;
         }
         if let Some(chance) = settings.alarm {
-            observers.alarm = Some(Box::new(Alarm::new(chance, arms, settings.seed, loss)?));
+            observers.alarm = Some(Box::new(DriftDetectors::new(chance, arms, settings.seed, loss)?));
         }
         Ok(observers)
     }
 
     /// Whether samples may leave: when to stop and which ones to keep are about all samples ever told.
-    pub(super) fn allow_loss(&self, what: &str) -> Result<()> {
+    pub(super) fn check_samples_may_leave(&self, what: &str) -> Result<()> {
         let other = match (&self.looks, &self.book) {
             (None, None) => return Ok(()),
             (Some(_), _) => "until",
@@ -80,7 +80,7 @@ impl Observers {
         Err(Error::setting(other, format!("given to {what}"), must))
     }
 
-    /// What observers find of a batch: all work that they have with it. `look` looks whether the session may stop, with the
+    /// What observers find of a batch: all work that they have with it. `check_stop` checks whether the session may stop, with the
     /// batch taken; decisions that were taken before stand.
     pub(super) fn evaluate(
         &self,
@@ -89,22 +89,23 @@ impl Observers {
         is_known: bool,
         loss: Option<&Loss>,
         decided: &Decisions,
-        look: impl FnOnce(&Looks) -> Looked,
+        check_stop: impl FnOnce(&StoppingRule) -> StopCheck,
     ) -> Result<Observed> {
         let counts = counts_with(samples, batch);
-        // A look while recorded samples of some arms are still to come would be wasted.
-        let is_due = |looks: &&Looks| looks.is_due(&counts) && (!is_known || Looks::can_tell(&counts));
-        let looked = self.looks.as_ref().filter(is_due);
-        let book = self.book.as_ref().map(|book| book.after(samples, batch, is_known, decided.kept.as_deref()));
+        // A check while recorded samples of some arms are still to come would be wasted.
+        let is_due =
+            |rule: &&StoppingRule| rule.is_due(&counts) && (!is_known || StoppingRule::has_enough_samples(&counts));
+        let due = self.looks.as_ref().filter(is_due);
+        let kept = self.book.as_ref().map(|kept| kept.with_batch(samples, batch, is_known, decided.kept.as_deref()));
         let findings = match (&self.alarm, loss) {
-            (Some(alarm), Some(loss)) if !is_known => Some(alarm.evaluate(batch, loss)?),
+            (Some(detectors), Some(loss)) if !is_known => Some(detectors.evaluate(batch, loss)?),
             _ => None,
         };
         Ok(Observed {
-            book,
+            kept,
             findings,
             rang: decided.rang.clone(),
-            looked: looked.map(|looks| decided.looked.clone().unwrap_or_else(|| look(looks))),
+            stop_check: due.map(|rule| decided.looked.clone().unwrap_or_else(|| check_stop(rule))),
             is_known,
         })
     }
@@ -112,26 +113,26 @@ impl Observers {
     /// Takes what was found of a batch that was told in this round, and says what was decided. `counts` are with the batch.
     pub(super) fn commit(&mut self, observed: Observed, batch: &Batch<'_>, round: u64, counts: &[usize]) -> Decisions {
         let mut decisions = Decisions::default();
-        if let Some(book) = observed.book {
-            decisions.kept = (!observed.is_known).then(|| book.last(batch.len()).to_vec());
-            self.book = Some(book);
+        if let Some(kept) = observed.kept {
+            decisions.kept = (!observed.is_known).then(|| kept.last_decisions(batch.len()).to_vec());
+            self.book = Some(kept);
         }
-        if let (Some(alarm), Some(findings)) = (&mut self.alarm, observed.findings) {
-            decisions.rang = Some(alarm.commit(batch, round, &findings, observed.rang.as_deref()));
+        if let (Some(detectors), Some(findings)) = (&mut self.alarm, observed.findings) {
+            decisions.rang = Some(detectors.commit(batch, round, &findings, observed.rang.as_deref()));
         }
-        if let (Some(looks), Some(looked)) = (&mut self.looks, observed.looked) {
-            decisions.looked = Some(looked.clone());
-            looks.commit(looked, counts);
+        if let (Some(rule), Some(found)) = (&mut self.looks, observed.stop_check) {
+            decisions.looked = Some(found.clone());
+            rule.commit(found, counts);
         }
         decisions
     }
 
     /// A snapshot comes from outside and is not trusted.
     pub(super) fn check(&self, samples: &Samples, arms: usize, has_loss: bool) -> Result<()> {
-        let fits = self.looks.as_ref().is_none_or(|looks| looks.fits(arms))
-            && self.alarm.as_ref().is_none_or(|alarm| has_loss && alarm.fits(arms, samples.width))
-            && self.book.as_ref().is_none_or(|book| book.fits(&samples.statistics))
-            && (!samples.keeper.loses() || (self.looks.is_none() && self.book.is_none()));
+        let fits = self.looks.as_ref().is_none_or(|rule| rule.fits(arms))
+            && self.alarm.as_ref().is_none_or(|detectors| has_loss && detectors.fits(arms, samples.width))
+            && self.book.as_ref().is_none_or(|kept| kept.fits(&samples.statistics))
+            && (!samples.keeper.loses_samples() || (self.looks.is_none() && self.book.is_none()));
         if fits { Ok(()) } else { Err(damaged("what watches its samples does not fit them")) }
     }
 }

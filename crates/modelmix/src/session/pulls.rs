@@ -28,7 +28,7 @@ pub(super) struct PendingPull {
 /// An arm that fails is left alone for a while: 1, 3, 7, … asks, at most 1,023, until it answers again.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rest {
+struct Backoff {
     failures: u32,
     until: u64,
     /// Pulls of any arm that had been answered at the last failure.
@@ -36,7 +36,7 @@ struct Rest {
 }
 
 /// The longest rest of an arm, in asks.
-const LONGEST_REST: u64 = 1023;
+const LONGEST_BACKOFF: u64 = 1023;
 
 /// All pulls of a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub(super) struct Pulls {
     pub(super) answered: u64,
     /// By arm.
     pub(super) abandoned: Vec<u64>,
-    rests: Vec<Rest>,
+    rests: Vec<Backoff>,
 }
 
 impl Pulls {
@@ -59,7 +59,7 @@ impl Pulls {
             asked: 0,
             answered: 0,
             abandoned: vec![0; arms],
-            rests: vec![Rest::default(); arms],
+            rests: vec![Backoff::default(); arms],
         }
     }
 
@@ -93,34 +93,34 @@ impl Pulls {
     pub(super) fn answer(&mut self, pull: PendingPull) {
         self.pending.retain(|pending| pending.id != pull.id);
         self.answered += 1;
-        self.rests[pull.arm] = Rest::default();
+        self.rests[pull.arm] = Backoff::default();
     }
 
     pub(super) fn abandon(&mut self, PendingPull { id, arm, .. }: PendingPull) {
         self.pending.retain(|pending| pending.id != id);
         self.abandoned[arm] += 1;
-        let rest = &mut self.rests[arm];
+        let backoff = &mut self.rests[arm];
         // Failures without an answer between them count once: pulls in flight that fail together, or an outage of all.
-        if rest.failures == 0 || self.answered > rest.answered {
-            rest.failures += 1;
+        if backoff.failures == 0 || self.answered > backoff.answered {
+            backoff.failures += 1;
         }
-        rest.answered = self.answered;
-        rest.until = self.asked + ((1 << rest.failures.min(10)) - 1).min(LONGEST_REST);
+        backoff.answered = self.answered;
+        backoff.until = self.asked + ((1 << backoff.failures.min(10)) - 1).min(LONGEST_BACKOFF);
     }
 
     /// A snapshot comes from outside and is not trusted.
     pub(super) fn fits(&self, arms: usize, batch: usize) -> bool {
         let settled = self.abandoned.iter().map(|&pulls| u128::from(pulls)).sum::<u128>() + u128::from(self.answered);
-        let rest_fits = |(rest, &abandoned): (&Rest, &u64)| {
-            u64::from(rest.failures) <= abandoned
-                && rest.answered <= self.answered
-                && rest.until <= self.asked.saturating_add(LONGEST_REST)
+        let backoff_fits = |(backoff, &abandoned): (&Backoff, &u64)| {
+            u64::from(backoff.failures) <= abandoned
+                && backoff.answered <= self.answered
+                && backoff.until <= self.asked.saturating_add(LONGEST_BACKOFF)
         };
         self.abandoned.len() == arms
             && self.rests.len() == arms
             && settled + self.pending.len() as u128 == u128::from(self.asked)
             && self.pending.windows(2).all(|pair| pair[0].id < pair[1].id)
             && self.pending.iter().all(|pull| pull.arm < arms && pull.id < self.asked && pull.count == batch)
-            && self.rests.iter().zip(&self.abandoned).all(rest_fits)
+            && self.rests.iter().zip(&self.abandoned).all(backoff_fits)
     }
 }

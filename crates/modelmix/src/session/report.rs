@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::select::{Book, SELECTION_NOTE};
+use super::select::{KeptSet, SELECTION_NOTE};
 use super::state::State;
 use super::{FeatureError, Session, Source};
 use crate::certainty::{self, Verdict};
@@ -91,7 +91,7 @@ impl SuboptimalityBounds {
         };
         let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, spread, miss);
         let shares = session.shares();
-        let best = session.state.best(statistics)?;
+        let best = session.state.best_mixture(statistics)?;
         Ok(Self {
             weights: best.map_or(Ok(None), |best| bound(&best.weights))?,
             shares: if shares.iter().any(|&share| share > 0.0) { bound(&shares)? } else { None },
@@ -137,16 +137,16 @@ impl SessionReport {
         };
         let form = statistics.biased();
         let is_known = |arm: &usize| statistics.counts()[*arm] > 0;
-        let best = session.state.best(statistics)?;
+        let best = session.state.best_mixture(statistics)?;
         let (pending, shares, collected) = (pulls.samples(), samples.shares(), samples.collected());
         let known = |arm: usize| statistics.counts()[arm].saturating_sub(collected[arm]);
-        let book = observers.book.as_ref();
+        let kept_set = observers.book.as_ref();
         let arm = |arm: usize| SessionArm {
             name: names[arm].clone(),
             samples: collected[arm],
             known: known(arm),
-            kept: book.map(|book| {
-                let told = book.is_kept().iter().zip(statistics.arm_of());
+            kept: kept_set.map(|kept_set| {
+                let told = kept_set.is_kept().iter().zip(statistics.arm_of());
                 told.filter(|(kept, other)| **kept && **other == arm).count()
             }),
             pending: pending[arm],
@@ -171,9 +171,9 @@ impl SessionReport {
             arms: (0..arms).map(arm).collect(),
             loss: samples.empirical_loss().map(|loss| loss + constant),
             mixture_loss: best.as_ref().map(|best| best.value + constant),
-            kept: book.map(Book::count),
+            kept: kept_set.map(KeptSet::count),
             kept_loss: session.kept_loss(),
-            note: book.map(|_| SELECTION_NOTE.into()),
+            note: kept_set.map(|_| SELECTION_NOTE.into()),
             gap: best.as_ref().map(|best| best.gap),
             bound_on_weights: None,
             bound_on_shares: None,

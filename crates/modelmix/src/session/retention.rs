@@ -89,7 +89,7 @@ impl Retention {
     }
 
     /// The setting by which users lose samples; `None` if they lose none.
-    pub(super) fn loses(self) -> Option<&'static str> {
+    pub(super) fn lossy_setting(self) -> Option<&'static str> {
         match self {
             Self::All => None,
             Self::Capped(_) | Self::HalfLife { cap: Some(_), .. } => Some("hold"),
@@ -153,7 +153,7 @@ impl FromStr for Retention {
 /// A [`Retention`] at work: which rows are the oldest, and what is left of evicted ones.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Keeper {
+pub(super) enum RetentionState {
     All,
     Capped {
         ages: Ages,
@@ -171,7 +171,7 @@ pub(super) enum Keeper {
     },
 }
 
-impl Keeper {
+impl RetentionState {
     pub(super) fn new(settings: &SessionSettings, arms: usize, loss: Option<&Loss>, policy: &str) -> Result<Self> {
         let retention = settings.retention;
         let stream = |cap: Cap| -> Result<Box<Stream>> {
@@ -179,7 +179,7 @@ impl Keeper {
             let loss = loss.ok_or_else(|| Error::missing("a session with `hold`", needs))?;
             Ok(Box::new(Stream::new(cap, settings.seed, arms, settings.batch, loss)?))
         };
-        let keeper = match retention {
+        let state = match retention {
             Retention::All => Self::All,
             Retention::Capped(cap) => Self::Capped { ages: Ages::default(), stream: stream(cap)? },
             Retention::Window(samples) => Self::Window { samples, ages: Ages::default() },
@@ -189,7 +189,7 @@ impl Keeper {
             }
         };
         retention.check(settings, arms, loss.is_some(), policy)?;
-        Ok(keeper)
+        Ok(state)
     }
 
     /// What every sample counts after one more, of what it did before.
@@ -233,7 +233,7 @@ impl Keeper {
     }
 
     /// Whether samples may have left, so that nothing is known of all that were ever told.
-    pub(super) fn loses(&self) -> bool {
+    pub(super) fn loses_samples(&self) -> bool {
         !matches!(self, Self::All)
     }
 

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Values;
 use super::pool::Pool;
-use super::retention::Keeper;
+use super::retention::RetentionState;
 use super::store::Store;
-use super::stream::{Beyond, Mapped};
+use super::stream::{EvictedSums, Mapped};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::loss::Loss;
@@ -26,7 +26,7 @@ pub(super) struct Samples {
     /// The features of the samples held; empty if the caller gives values.
     pub(super) held: Store,
     pub(super) width: Option<usize>,
-    pub(super) keeper: Keeper,
+    pub(super) keeper: RetentionState,
     /// What of all this is collected; `None` if all is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pool: Option<Box<Pool>>,
@@ -64,7 +64,7 @@ pub(super) struct Batch<'a> {
     pub(super) kappa: Vec<Cow<'a, [f64]>>,
     pub(super) own: Vec<f64>,
     pub(super) linear: Vec<f64>,
-    beyond: Vec<Beyond>,
+    beyond: Vec<EvictedSums>,
     fades: bool,
     departures: Departures,
 }
@@ -121,7 +121,7 @@ impl<'a> Batch<'a> {
 }
 
 impl Samples {
-    pub(super) fn new(arms: usize, held: Store, width: Option<usize>, keeper: Keeper) -> Self {
+    pub(super) fn new(arms: usize, held: Store, width: Option<usize>, keeper: RetentionState) -> Self {
         Self { statistics: Statistics::new(arms), held, width, keeper, pool: None }
     }
 
@@ -170,7 +170,7 @@ impl Samples {
             let mut scale = 1.0;
             for index in 0..rows.len() {
                 scale *= factor;
-                beyond.push(stream.beyond(loss, &mapped, index, arms, scale));
+                beyond.push(stream.sums_with_evicted(loss, &mapped, index, arms, scale));
             }
         }
         let mut batch = Batch {
@@ -221,7 +221,7 @@ impl Samples {
                 let mapped = stream.map(loss, Rows::new(batch.width, &values))?;
                 Ok(Departures::Evicted { rows: evicted, mapped })
             }
-            (Keeper::Window { samples, .. }, _) => {
+            (RetentionState::Window { samples, .. }, _) => {
                 let mut leaving = Vec::new();
                 while places.len() > *samples {
                     let Some(place) = oldest(&places, &|_| true) else { break };
@@ -330,7 +330,7 @@ impl Samples {
     }
 
     fn remove(&mut self, place: usize, kappa: &[f64]) {
-        let Keeper::Window { samples, .. } = self.keeper else { return };
+        let RetentionState::Window { samples, .. } = self.keeper else { return };
         if let Some(pool) = &mut self.pool {
             pool.remove(&self.statistics, place, kappa);
         }
@@ -340,14 +340,14 @@ impl Samples {
         if self.pool.as_ref().is_some_and(|pool| pool.is_all()) {
             self.pool = None;
         }
-        if self.keeper.ages().is_some_and(|ages| ages.left().is_multiple_of(samples as u64)) {
+        if self.keeper.ages().is_some_and(|ages| ages.count_left().is_multiple_of(samples as u64)) {
             self.statistics.refresh();
         }
     }
 
     /// Rows that have faded to nothing leave, so that memory is that of some thirty half-lives.
     fn drop_faded(&mut self) {
-        if !matches!(self.keeper, Keeper::HalfLife { stream: None, .. }) {
+        if !matches!(self.keeper, RetentionState::HalfLife { stream: None, .. }) {
             return;
         }
         loop {

@@ -1,4 +1,4 @@
-//! Which of the samples told are kept, for callers who may discard some: an observer with a book of its own beside the evidence,
+//! Which of the samples told are kept, for callers who may discard some: an observer with sums of its own beside the evidence,
 //! which is always of all samples, since estimates from samples that were selected would be biased.
 
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,7 @@ impl std::str::FromStr for Selection {
 /// of them can be asked what they would change *now*: what they changed when they came was the loss of a smaller set, and by more.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Book {
+pub(super) struct KeptSet {
     /// By sample, in the order told.
     is_kept: Vec<bool>,
     /// Whether it was known beforehand.
@@ -79,16 +79,22 @@ pub(super) struct Book {
     linear_sum: f64,
 }
 
-impl Book {
-    /// The book after a batch. If it was decided before which of its samples are kept, the decision stands; recorded samples
+impl KeptSet {
+    /// The kept set after a batch. If it was decided before which of its samples are kept, the decision stands; recorded samples
     /// that were known beforehand are never kept, and are no measure for others.
-    pub(super) fn after(&self, samples: &Samples, batch: &Batch<'_>, is_known: bool, decided: Option<&[bool]>) -> Self {
-        let mut book = self.clone();
+    pub(super) fn with_batch(
+        &self,
+        samples: &Samples,
+        batch: &Batch<'_>,
+        is_known: bool,
+        decided: Option<&[bool]>,
+    ) -> Self {
+        let mut kept = self.clone();
         for index in 0..batch.len() {
             let decided = if is_known { Some(false) } else { decided.and_then(|flags| flags.get(index).copied()) };
-            book.consider(samples, batch, index, is_known, decided);
+            kept.consider(samples, batch, index, is_known, decided);
         }
-        book
+        kept
     }
 
     fn consider(&mut self, samples: &Samples, batch: &Batch<'_>, index: usize, is_known: bool, decided: Option<bool>) {
@@ -125,7 +131,7 @@ impl Book {
     }
 
     /// Which of the last so many samples are kept.
-    pub(super) fn last(&self, samples: usize) -> &[bool] {
+    pub(super) fn last_decisions(&self, samples: usize) -> &[bool] {
         &self.is_kept[self.is_kept.len() - samples..]
     }
 

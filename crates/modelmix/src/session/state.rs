@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::SessionSettings;
-use super::looks::Looked;
 use super::observers::Observers;
 use super::pulls::Pulls;
-use super::retention::Keeper;
+use super::retention::RetentionState;
 use super::samples::{Batch, Samples, damaged};
+use super::stopping::StopCheck;
 use super::store::Store;
 use crate::certainty::Certified;
 use crate::error::{Error, Result};
@@ -45,7 +45,7 @@ impl<P: Policy> State<P> {
         let arms = names.len();
         let dropping = policy.support().map(|_| policy.name());
         let observers = Observers::new(settings, arms, loss, dropping)?;
-        let keeper = Keeper::new(settings, arms, loss, policy.name())?;
+        let keeper = RetentionState::new(settings, arms, loss, policy.name())?;
         let width = loss.and_then(Loss::width);
         Ok(Self {
             batch: settings.batch,
@@ -68,15 +68,15 @@ impl<P: Policy> State<P> {
     }
 
     /// The arm that is asked in place of the policy's choice, because nothing is certain without.
-    pub(super) fn wanted(&self) -> Option<usize> {
-        let looks = self.observers.looks.as_ref()?;
+    pub(super) fn required_arm(&self) -> Option<usize> {
+        let rule = self.observers.looks.as_ref()?;
         let pending = self.pulls.samples();
         let counts = self.samples.statistics.counts().iter().zip(&pending).map(|(held, more)| held + more);
-        looks.wants(&counts.collect::<Vec<_>>(), &self.pulls.candidates(), self.pulls.asked)
+        rule.required_arm(&counts.collect::<Vec<_>>(), &self.pulls.candidates(), self.pulls.asked)
     }
 
     /// The best mixture by these sums; `None` before the first sample.
-    pub(super) fn best(&self, statistics: &Statistics) -> Result<Option<Solution>> {
+    pub(super) fn best_mixture(&self, statistics: &Statistics) -> Result<Option<Solution>> {
         let arms = self.names.len();
         let is_known = |arm: &usize| statistics.counts()[*arm] > 0;
         let known: Vec<usize> = (0..arms).filter(is_known).collect();
@@ -89,17 +89,17 @@ impl<P: Policy> State<P> {
         simplex::minimize(&statistics.biased(), &Bounds::support(arms, support)).map(Some)
     }
 
-    /// Looks whether the session may stop once a batch was taken. What cannot be solved, such as values of a κ that is no
+    /// Checks whether the session may stop once a batch was taken. What cannot be solved, such as values of a κ that is no
     /// kernel, is not certain either.
-    pub(super) fn look(&self, batch: &Batch<'_>) -> Looked {
-        let Some(looks) = &self.observers.looks else { return Looked::default() };
-        // Looks are few, so a copy of the sums may be made for each.
+    pub(super) fn check_stop(&self, batch: &Batch<'_>) -> StopCheck {
+        let Some(rule) = &self.observers.looks else { return StopCheck::default() };
+        // Checks are few, so a copy of the sums may be made for each.
         let mut statistics = self.samples.statistics.clone();
         for (index, kappa) in batch.kappa.iter().enumerate() {
             statistics.add(batch.arm, kappa, batch.own[index], batch.linear[index]);
         }
-        let mixture = match looks.until().of {
-            Certified::Weights => self.best(&statistics).ok().flatten().map(|best| best.weights),
+        let mixture = match rule.until().of {
+            Certified::Weights => self.best_mixture(&statistics).ok().flatten().map(|best| best.weights),
             Certified::Shares => {
                 let mut collected = self.samples.collected();
                 collected[batch.arm] += if batch.is_collected { batch.len() } else { 0 };
@@ -107,7 +107,7 @@ impl<P: Policy> State<P> {
                 (total > 0).then(|| collected.iter().map(|&count| count as f64 / total as f64).collect())
             }
         };
-        looks.look(&statistics, mixture.as_deref())
+        rule.check(&statistics, mixture.as_deref())
     }
 
     /// A snapshot comes from outside and is not trusted; every part checks itself.

@@ -37,7 +37,7 @@ pub(super) struct Stream {
 }
 
 /// Σκ̂ between a row and the evicted samples, by arm.
-pub(super) struct Beyond {
+pub(super) struct EvictedSums {
     pub(super) all: Vec<f64>,
     /// Of the samples that were collected.
     pub(super) collected: Vec<f64>,
@@ -115,7 +115,14 @@ impl Stream {
     }
 
     /// Σκ̂ between one of the mapped rows and the evicted samples, which count `scale` times what they do now.
-    pub(super) fn beyond(&self, loss: &Loss, mapped: &Mapped, row: usize, arms: usize, scale: f64) -> Beyond {
+    pub(super) fn sums_with_evicted(
+        &self,
+        loss: &Loss,
+        mapped: &Mapped,
+        row: usize,
+        arms: usize,
+        scale: f64,
+    ) -> EvictedSums {
         let mut collected = vec![0.0; arms];
         let mut known = vec![0.0; arms];
         let terms = mapped.values.len();
@@ -129,7 +136,7 @@ impl Stream {
                 }
             }
         }
-        Beyond { all: collected.iter().zip(&known).map(|(sum, more)| sum + more).collect(), collected }
+        EvictedSums { all: collected.iter().zip(&known).map(|(sum, more)| sum + more).collect(), collected }
     }
 
     /// Takes the features of a mapped row that is evicted and counts so much.

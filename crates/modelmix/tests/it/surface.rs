@@ -72,7 +72,7 @@ surface! {
     }
     modelmix::session {
         Answer, Asked, Cap, Decisions, Entry, Event, FeatureError, Header, JournalReader, JournalWriter, Known,
-        KnownAs, Looked, Pull, Retention, SampleValues, Scores, Selection, Session, SessionArm, SessionReport,
+        KnownAs, StopCheck, Pull, Retention, SampleValues, Scores, Selection, Session, SessionArm, SessionReport,
         SessionSettings, Snapshot, Storage, SuboptimalityBounds, Told, Values,
         SELECTION_NOTE,
     }

@@ -1,19 +1,20 @@
-//! When a session looks whether it may stop, and which arms it then needs to know better: an observer of the samples told.
-//! What a look finds is left to `certainty`.
+//! When a session checks whether it may stop, and which arms it then needs to know better: an observer of the samples told.
+//! What a check finds is left to `certainty`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::certainty::{Judgement, MIN_SAMPLES_PER_ARM, Until, Verdict};
 use crate::statistics::Statistics;
 
-/// Samples per arm before the first look, and how many times as many there are at each look than at the one before.
-const SAMPLES_PER_ARM_BEFORE_FIRST_LOOK: usize = 20;
-const GROWTH_BETWEEN_LOOKS: f64 = 1.4;
+/// Samples per arm before the first check.
+const SAMPLES_PER_ARM_BEFORE_FIRST_CHECK: usize = 20;
+/// How many times as many samples there are at each check as at the one before; see `docs/certainty.md`.
+const GROWTH_BETWEEN_CHECKS: f64 = 1.4;
 
-/// What a look found.
+/// What a check whether to stop found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Looked {
+pub struct StopCheck {
     /// What the session may be stopped by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
@@ -22,27 +23,27 @@ pub struct Looked {
     pub unsure: Vec<usize>,
 }
 
-/// The looks of a session: at fixed numbers of samples, each with its part of the chance of error, δ/(k(k + 1)) at look k,
-/// which add up to δ.
+/// When a session checks whether it may stop: at fixed numbers of samples, each time with a part of the chance of error,
+/// δ/(k(k + 1)) at check k, which add up to δ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Looks {
+pub(super) struct StoppingRule {
     until: Until,
     looks: u32,
     next: usize,
-    /// How many samples of each arm there should be before the next look.
+    /// How many samples of each arm there should be before the next check.
     wanted: Vec<usize>,
     verdict: Option<Verdict>,
     /// How far f of an arm's samples is known to range; 0 where only samples can tell.
     range: f64,
 }
 
-impl Looks {
+impl StoppingRule {
     pub(super) fn new(until: Until, arms: usize) -> Self {
         Self {
             until,
             looks: 0,
-            next: SAMPLES_PER_ARM_BEFORE_FIRST_LOOK * arms,
+            next: SAMPLES_PER_ARM_BEFORE_FIRST_CHECK * arms,
             wanted: vec![MIN_SAMPLES_PER_ARM; arms],
             verdict: None,
             range: 0.0,
@@ -66,48 +67,48 @@ impl Looks {
         self.verdict.as_ref()
     }
 
-    /// Whether a look can find anything, with these counts of samples.
-    pub(super) fn can_tell(counts: &[usize]) -> bool {
+    /// Whether these counts of samples are enough for a check to find anything.
+    pub(super) fn has_enough_samples(counts: &[usize]) -> bool {
         counts.iter().all(|&count| count >= MIN_SAMPLES_PER_ARM)
     }
 
-    /// Whether it is time for a look, with these counts of samples.
+    /// Whether it is time for a check, with these counts of samples.
     pub(super) fn is_due(&self, counts: &[usize]) -> bool {
         self.verdict.is_none() && counts.iter().sum::<usize>() >= self.next
     }
 
-    /// What a look finds; `mixture` is what is to be near the optimum, `None` if it cannot be found. A program that cannot be
+    /// What a check finds; `mixture` is what is to be near the optimum, `None` if it cannot be found. A program that cannot be
     /// solved proves nothing.
-    pub(super) fn look(&self, statistics: &Statistics, mixture: Option<&[f64]>) -> Looked {
-        let look = f64::from(self.looks) + 1.0;
-        let miss = (1.0 - self.until.confidence) / (look * (look + 1.0));
+    pub(super) fn check(&self, statistics: &Statistics, mixture: Option<&[f64]>) -> StopCheck {
+        let number = f64::from(self.looks) + 1.0;
+        let miss = (1.0 - self.until.confidence) / (number * (number + 1.0));
         let judged = mixture.map(|mixture| self.until.judge(statistics, mixture, self.range, miss).unwrap_or_default());
-        let Judgement { verdict, in_the_way } = judged.unwrap_or_default();
-        let unsure = (0..in_the_way.len()).filter(|&arm| in_the_way[arm]).collect();
-        Looked { verdict, unsure }
+        let Judgement { verdict, undecided } = judged.unwrap_or_default();
+        let unsure = (0..undecided.len()).filter(|&arm| undecided[arm]).collect();
+        StopCheck { verdict, unsure }
     }
 
-    /// Takes what a look found, with these counts of samples.
-    pub(super) fn commit(&mut self, looked: Looked, counts: &[usize]) {
+    /// Takes what a check found, with these counts of samples.
+    pub(super) fn commit(&mut self, found: StopCheck, counts: &[usize]) {
         self.looks += 1;
         let samples: usize = counts.iter().sum();
         while self.next <= samples {
-            self.next = self.next.saturating_add(((self.next as f64 * (GROWTH_BETWEEN_LOOKS - 1.0)) as usize).max(1));
+            self.next = self.next.saturating_add(((self.next as f64 * (GROWTH_BETWEEN_CHECKS - 1.0)) as usize).max(1));
         }
-        for arm in looked.unsure {
+        for arm in found.unsure {
             self.wanted[arm] = self.wanted[arm].max(counts[arm].saturating_mul(2));
         }
-        self.verdict = looked.verdict;
+        self.verdict = found.verdict;
     }
 
     /// The arm that is to be asked before any other with pull number `pull`, given how many samples of each there are or will be: a
     /// policy has no eyes for arms that it does not want, of which little is known, and nothing is certain without.
-    pub(super) fn wants(&self, counts: &[usize], candidates: &[usize], pull: u64) -> Option<usize> {
+    pub(super) fn required_arm(&self, counts: &[usize], candidates: &[usize], pull: u64) -> Option<usize> {
         let total: usize = counts.iter().sum();
         if self.verdict.is_some() || total < MIN_SAMPLES_PER_ARM * counts.len() {
             return None;
         }
-        // Beyond the least, every other pull is the policy's.
+        // EvictedSums the least, every other pull is the policy's.
         let wanted = |arm: usize| if pull.is_multiple_of(2) { self.wanted[arm] } else { MIN_SAMPLES_PER_ARM };
         candidates.iter().copied().filter(|&arm| counts[arm] < wanted(arm)).min_by_key(|&arm| counts[arm])
     }

@@ -28,25 +28,25 @@ const RANDOM_STREAM: u64 = 1 << 61;
 /// ranks being high or low is a fair game: it ever becomes 1/δ with probability δ at most (Ville).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Alarm {
+pub(super) struct DriftDetectors {
     /// δ, the chance of a false alarm of an arm, ever.
     chance: f64,
     /// What of a sample is watched.
-    scores: Vec<Score>,
+    scores: Vec<DriftScore>,
     /// By arm and score.
-    watches: Vec<Vec<Watch>>,
+    watches: Vec<Vec<DriftDetector>>,
 }
 
 /// What of a sample is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Score {
+pub(super) enum DriftScore {
     /// Its mean κ with the first samples of its arm.
     Kappa,
     /// Its f.
     Linear,
 }
 
-/// What a watch learns of a sample.
+/// What a detector learns of a sample.
 pub(super) enum Finding {
     /// It is one of the first ones; the scores of all of them, if it is the last.
     First(Option<Vec<f64>>),
@@ -56,7 +56,7 @@ pub(super) enum Finding {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Watch {
+struct DriftDetector {
     random: Random,
     /// The first samples, row after row, or f of them.
     first: Vec<f32>,
@@ -79,14 +79,14 @@ fn reserve(scored: u64) -> f64 {
     1.0 / (std::f64::consts::E + scored as f64).ln()
 }
 
-impl Alarm {
+impl DriftDetectors {
     pub(super) fn new(chance: f64, arms: usize, seed: u64, loss: Option<&Loss>) -> Result<Self> {
         let needs = "features, and one on values holds none; leave it out, or tell the session features";
         let loss = loss.ok_or_else(|| Error::missing("a session with an alarm", needs))?;
-        let kappa = loss.terms().iter().any(|term| term.kappa.is_some()).then_some(Score::Kappa);
+        let kappa = loss.terms().iter().any(|term| term.kappa.is_some()).then_some(DriftScore::Kappa);
         let varies = |term: &PreparedTerm| !matches!(term.linear, None | Some(Linear::Cost(_)));
-        let linear = loss.terms().iter().any(varies).then_some(Score::Linear);
-        let scores: Vec<Score> = kappa.into_iter().chain(linear).collect();
+        let linear = loss.terms().iter().any(varies).then_some(DriftScore::Linear);
+        let scores: Vec<DriftScore> = kappa.into_iter().chain(linear).collect();
         if scores.is_empty() {
             return Err(Error::setting("alarm", chance, "left out: nothing of a sample is in this objective"));
         }
@@ -97,8 +97,9 @@ impl Alarm {
                 "between 0 and 1: the chance of a false alarm of an arm, such as 0.01",
             ));
         }
-        let watch = |arm: usize, at: usize| Watch::new(Random::stream(seed, RANDOM_STREAM + (2 * arm + at) as u64));
-        let watches = (0..arms).map(|arm| (0..scores.len()).map(|at| watch(arm, at)).collect()).collect();
+        let detector =
+            |arm: usize, at: usize| DriftDetector::new(Random::stream(seed, RANDOM_STREAM + (2 * arm + at) as u64));
+        let watches = (0..arms).map(|arm| (0..scores.len()).map(|at| detector(arm, at)).collect()).collect();
         Ok(Self { chance, scores, watches })
     }
 
@@ -109,26 +110,28 @@ impl Alarm {
             loss.kappa_rows(Rows::new(batch.width, x), Rows::new(batch.width, y), &mut values)?;
             Ok(values)
         };
-        let of = |(watch, score): (&Watch, &Score)| -> Result<Vec<Finding>> {
-            let (mut first, mut seen) = (Cow::Borrowed(&watch.first), watch.seen);
+        let of = |(detector, score): (&DriftDetector, &DriftScore)| -> Result<Vec<Finding>> {
+            let (mut first, mut seen) = (Cow::Borrowed(&detector.first), detector.seen);
             let mut findings = Vec::with_capacity(batch.len());
             for index in 0..batch.len() {
                 if seen == BASELINE_SAMPLES {
                     findings.push(Finding::Score(match score {
-                        Score::Kappa => kappa(batch.row(index), &first)?.iter().sum::<f64>() / BASELINE_SAMPLES as f64,
-                        Score::Linear => batch.linear[index],
+                        DriftScore::Kappa => {
+                            kappa(batch.row(index), &first)?.iter().sum::<f64>() / BASELINE_SAMPLES as f64
+                        }
+                        DriftScore::Linear => batch.linear[index],
                     }));
                     continue;
                 }
                 match score {
-                    Score::Kappa => first.to_mut().extend_from_slice(batch.row(index)),
-                    Score::Linear => first.to_mut().push(batch.linear[index] as f32),
+                    DriftScore::Kappa => first.to_mut().extend_from_slice(batch.row(index)),
+                    DriftScore::Linear => first.to_mut().push(batch.linear[index] as f32),
                 }
                 seen += 1;
                 let scores = match score {
                     _ if seen < BASELINE_SAMPLES => None,
-                    Score::Kappa => Some(among(&kappa(&first, &first)?, BASELINE_SAMPLES)),
-                    Score::Linear => Some(first.iter().map(|&value| f64::from(value)).collect()),
+                    DriftScore::Kappa => Some(mean_kappa_with_others(&kappa(&first, &first)?, BASELINE_SAMPLES)),
+                    DriftScore::Linear => Some(first.iter().map(|&value| f64::from(value)).collect()),
                 };
                 findings.push(Finding::First(scores));
             }
@@ -148,32 +151,32 @@ impl Alarm {
     ) -> Vec<usize> {
         let chance = self.chance / self.scores.len() as f64;
         let mut rang = Vec::new();
-        for (at, (watch, findings)) in self.watches[batch.arm].iter_mut().zip(findings).enumerate() {
-            let was_ringing = watch.changed.is_some();
+        for (at, (detector, findings)) in self.watches[batch.arm].iter_mut().zip(findings).enumerate() {
+            let was_ringing = detector.changed.is_some();
             let rings = decided.map(|decided| decided.contains(&at));
             for (index, finding) in findings.iter().enumerate() {
                 match finding {
                     Finding::First(scores) => {
                         match self.scores[at] {
-                            Score::Kappa => watch.first.extend_from_slice(batch.row(index)),
-                            Score::Linear => watch.first.push(batch.linear[index] as f32),
+                            DriftScore::Kappa => detector.first.extend_from_slice(batch.row(index)),
+                            DriftScore::Linear => detector.first.push(batch.linear[index] as f32),
                         }
-                        watch.seen += 1;
+                        detector.seen += 1;
                         if let Some(scores) = scores {
-                            watch.begin(scores);
+                            detector.start_betting(scores);
                         }
                     }
                     Finding::Score(value) => {
-                        if watch.score(*value, chance) && rings != Some(false) {
-                            watch.changed = Some(round);
+                        if detector.bet(*value, chance) && rings != Some(false) {
+                            detector.changed = Some(round);
                         }
                     }
                 }
             }
             if rings == Some(true) {
-                watch.changed = watch.changed.or(Some(round));
+                detector.changed = detector.changed.or(Some(round));
             }
-            if !was_ringing && watch.changed.is_some() {
+            if !was_ringing && detector.changed.is_some() {
                 rang.push(at);
             }
         }
@@ -182,35 +185,36 @@ impl Alarm {
 
     /// The round in which an arm's alarm rang.
     pub(super) fn changed(&self, arm: usize) -> Option<u64> {
-        self.watches[arm].iter().filter_map(|watch| watch.changed).min()
+        self.watches[arm].iter().filter_map(|detector| detector.changed).min()
     }
 
     /// Starts anew with an arm.
     pub(super) fn forget(&mut self, arm: usize) {
-        for watch in &mut self.watches[arm] {
-            *watch = Watch::new(watch.random.clone());
+        for detector in &mut self.watches[arm] {
+            *detector = DriftDetector::new(detector.random.clone());
         }
     }
 
     /// A snapshot comes from outside and is not trusted.
     pub(super) fn fits(&self, arms: usize, width: Option<usize>) -> bool {
-        let fits = |(watch, score): (&Watch, &Score)| {
-            let begun = !watch.bins.is_empty();
-            let values = if *score == Score::Linear { 1 } else { width.unwrap_or(1) };
-            watch.seen <= BASELINE_SAMPLES
-                && begun == (watch.seen == BASELINE_SAMPLES)
-                && Some(watch.first.len()) == watch.seen.checked_mul(values)
-                && (watch.bins.len() == BINS || !begun)
-                && watch.capitals.len() == 2 * BETS.len()
-                && watch.bins.iter().try_fold(0u64, |sum, &count| sum.checked_add(count)) == Some(watch.scored)
-                && watch.low.is_finite()
-                && watch.step.is_finite()
-                && watch.step > 0.0
-                && watch.first.iter().all(|value| value.is_finite())
-                && watch.capitals.iter().all(|value| value.is_finite() && *value >= 0.0)
+        let fits = |(detector, score): (&DriftDetector, &DriftScore)| {
+            let begun = !detector.bins.is_empty();
+            let values = if *score == DriftScore::Linear { 1 } else { width.unwrap_or(1) };
+            detector.seen <= BASELINE_SAMPLES
+                && begun == (detector.seen == BASELINE_SAMPLES)
+                && Some(detector.first.len()) == detector.seen.checked_mul(values)
+                && (detector.bins.len() == BINS || !begun)
+                && detector.capitals.len() == 2 * BETS.len()
+                && detector.bins.iter().try_fold(0u64, |sum, &count| sum.checked_add(count)) == Some(detector.scored)
+                && detector.low.is_finite()
+                && detector.step.is_finite()
+                && detector.step > 0.0
+                && detector.first.iter().all(|value| value.is_finite())
+                && detector.capitals.iter().all(|value| value.is_finite() && *value >= 0.0)
         };
-        let all_fit =
-            |of_arm: &Vec<Watch>| of_arm.len() == self.scores.len() && of_arm.iter().zip(&self.scores).all(fits);
+        let all_fit = |of_arm: &Vec<DriftDetector>| {
+            of_arm.len() == self.scores.len() && of_arm.iter().zip(&self.scores).all(fits)
+        };
         self.chance > 0.0
             && self.chance < 1.0
             && !self.scores.is_empty()
@@ -221,12 +225,12 @@ impl Alarm {
 }
 
 /// The mean κ of each row with the others.
-fn among(kappa: &[f64], rows: usize) -> Vec<f64> {
+fn mean_kappa_with_others(kappa: &[f64], rows: usize) -> Vec<f64> {
     let others = |row: usize| (0..rows).filter(move |&other| other != row);
     (0..rows).map(|row| others(row).map(|other| kappa[row * rows + other]).sum::<f64>() / (rows - 1) as f64).collect()
 }
 
-impl Watch {
+impl DriftDetector {
     fn new(random: Random) -> Self {
         Self {
             random,
@@ -241,11 +245,11 @@ impl Watch {
         }
     }
 
-    fn is_watching(&self) -> bool {
+    fn is_betting(&self) -> bool {
         !self.bins.is_empty() && self.changed.is_none()
     }
 
-    fn begin(&mut self, scores: &[f64]) {
+    fn start_betting(&mut self, scores: &[f64]) {
         let least = scores.iter().copied().fold(f64::INFINITY, f64::min);
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let range = if most > least { most - least } else { least.abs().max(1e-9) * 1e-6 };
@@ -255,8 +259,8 @@ impl Watch {
     }
 
     /// Bets on a score; whether the capital is then so large that the arm has changed.
-    fn score(&mut self, score: f64, chance: f64) -> bool {
-        if !self.is_watching() {
+    fn bet(&mut self, score: f64, chance: f64) -> bool {
+        if !self.is_betting() {
             return false;
         }
         // A cast takes what is below to 0.
