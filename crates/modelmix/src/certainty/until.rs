@@ -27,9 +27,9 @@ const GAIN_ERROR_SHARE: f64 = 0.2;
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Gap {
-    /// So large a share of the gain, the best single arm's loss less that of the best mixture: `5%`.
+    /// A share of the gain, which is the best single arm's loss less that of the best mixture: `5%` or `gain=0.05`.
     Share(f64),
-    /// So much of the loss: `0.001`.
+    /// A difference of the loss: `loss=0.001`.
     Loss(f64),
 }
 
@@ -80,6 +80,7 @@ fn default_confidence() -> f64 {
 
 /// What a session was stopped by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Verdict {
     /// Samples held at that time.
     pub samples: usize,
@@ -98,7 +99,11 @@ impl Until {
     pub(crate) fn check(&self) -> Result<()> {
         let (Gap::Share(size) | Gap::Loss(size)) = self.gap;
         if !(size > 0.0 && size.is_finite()) {
-            return Err(Error::setting("until", self.gap, "more than nothing, such as 5% or 0.001"));
+            return Err(Error::setting("until", self.gap, "positive, such as 5% or loss=0.001"));
+        }
+        if matches!(self.gap, Gap::Share(share) if share >= 1.0) {
+            let must = "less than 100% of the gain, which the best single arm is within already; 5% is usual";
+            return Err(Error::setting("until", self.gap, must));
         }
         if !(self.confidence > 0.0 && self.confidence < 1.0) {
             return Err(Error::setting("confidence", self.confidence, "between 0 and 1, such as 0.95"));
@@ -235,10 +240,18 @@ impl fmt::Display for Certified {
 }
 
 impl fmt::Display for Gap {
+    /// The text from which [`Gap::from_str`] reads the same number, to the last bit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Gap::Share(share) => write!(f, "{}%", 100.0 * share),
-            Gap::Loss(loss) => write!(f, "{loss}"),
+        match *self {
+            Gap::Share(share) => {
+                let percent = format!("{:.12}", 100.0 * share);
+                let percent = percent.trim_end_matches('0').trim_end_matches('.');
+                match percent.parse::<f64>() {
+                    Ok(number) if number / 100.0 == share => write!(f, "{percent}%"),
+                    _ => write!(f, "gain={share}"),
+                }
+            }
+            Gap::Loss(loss) => write!(f, "loss={loss}"),
         }
     }
 }
@@ -249,13 +262,21 @@ impl FromStr for Gap {
     fn from_str(text: &str) -> Result<Self> {
         let text = text.trim();
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|size| *size > 0.0 && size.is_finite());
-        let gap = match text.strip_suffix('%') {
-            Some(percent) => number(percent).map(|percent| Gap::Share(percent / 100.0)),
-            None => number(text).map(Gap::Loss),
+        let gap = match (text.strip_suffix('%'), text.split_once('=').map(|(name, value)| (name.trim(), value))) {
+            (Some(percent), None) => number(percent).map(|percent| Gap::Share(percent / 100.0)),
+            (None, Some(("gain", share))) => number(share).map(Gap::Share),
+            (None, Some(("loss", loss))) => number(loss).map(Gap::Loss),
+            _ => None,
         };
-        gap.ok_or_else(|| {
-            Error::setting("until", format!("\"{text}\""), "a share of the gain, such as 5%, or a loss, such as 0.001")
-        })
+        // A number alone could be either, and they differ by orders of magnitude.
+        let must = match number(text) {
+            Some(size) => format!(
+                "a number with its meaning: {} for that share of the gain, or loss={text} for a difference of the loss",
+                if size < 1.0 { Gap::Share(size) } else { Gap::Share(size / 100.0) }
+            ),
+            None => "a share of the gain, such as 5%, or a difference of the loss, such as loss=0.001".to_string(),
+        };
+        gap.ok_or_else(|| Error::setting("until", format!("\"{text}\""), must))
     }
 }
 

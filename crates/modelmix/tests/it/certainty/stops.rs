@@ -387,7 +387,7 @@ fn snapshots_know_when_to_stop() {
     // one that was written before there was such a thing
     let plain = Play::new(&world, None, 1).session.snapshot();
     let text = serde_json::to_string(&plain).unwrap();
-    assert!(!text.contains("looks"));
+    assert!(!text.contains("stopping"));
     let spoiled =
         serde_json::to_string(&again.session.snapshot()).unwrap().replace("\"confidence\":0.95", "\"confidence\":7.0");
     let spoiled: Snapshot = serde_json::from_str(&spoiled).unwrap();
@@ -397,16 +397,34 @@ fn snapshots_know_when_to_stop() {
 #[test]
 fn gaps_are_shares_or_losses() {
     assert_eq!("5%".parse::<Gap>().unwrap(), Gap::Share(0.05));
-    assert_eq!(" 0.001 ".parse::<Gap>().unwrap(), Gap::Loss(0.001));
-    for gap in [Gap::Share(0.05), Gap::Loss(0.25)] {
-        assert_eq!(gap.to_string().parse::<Gap>().unwrap(), gap);
-    }
-    for text in ["", "5 percent", "-1%", "0", "nan", "inf%"] {
+    assert_eq!(" loss = 0.001 ".parse::<Gap>().unwrap(), Gap::Loss(0.001));
+    assert_eq!("gain=0.056".parse::<Gap>().unwrap(), Gap::Share(0.056));
+    assert_eq!([Gap::Share(0.056), Gap::Loss(0.25)].map(|gap| gap.to_string()), ["5.6%", "loss=0.25"]);
+    for text in ["", "5 percent", "-1%", "0", "nan", "inf%", "loss=5%", "gain=", "score=1"] {
         let error = text.parse::<Gap>().unwrap_err().to_string();
         assert!(error.contains("such as 5%"), "{error}");
+    }
+    // A number alone means nothing: both spellings of it are shown.
+    for (text, share) in [("0.05", "5%"), ("5", "5%"), ("0.5", "50%")] {
+        let error = text.parse::<Gap>().unwrap_err().to_string();
+        assert!(error.contains(&format!("{share} for")) && error.contains(&format!("loss={text} for")), "{error}");
+    }
+    for share in [1.0, 2.0] {
+        let settings = SessionSettings::default().until(Until::new(Gap::Share(share)));
+        assert!(Session::on_values(["a", "b"], None, &settings).unwrap_err().to_string().contains("less than 100%"));
     }
     assert_eq!(modelmix::internals::certainty::parse_confidence("99%").unwrap(), 0.99);
     assert!(modelmix::internals::certainty::parse_confidence("95").is_err());
     let settings = SessionSettings::default().until(Until::new(Gap::Share(0.05)).confidence(1.0));
     assert!(Session::on_values(["a", "b"], None, &settings).is_err());
+}
+
+proptest::proptest! {
+    /// Snapshots hold gaps as text, and a session restored from one must look at the same numbers.
+    #[test]
+    fn gaps_come_back_to_the_last_bit(thousandths in 1u32..1000, share in 1e-12f64..1.0, loss in 1e-300f64..1e300) {
+        for gap in [Gap::Share(f64::from(thousandths) / 1000.0), Gap::Share(share), Gap::Loss(loss)] {
+            proptest::prop_assert_eq!(gap.to_string().parse::<Gap>().unwrap(), gap);
+        }
+    }
 }
