@@ -72,6 +72,8 @@ pub(super) struct OverlapTiles<'a> {
     pub(super) y: (Rows<'a>, &'a [f64]),
     pub(super) x_bounds: &'a Bounds,
     pub(super) y_bounds: &'a Bounds,
+    /// Where the rows begin whose counts are in `overlaps`.
+    pub(super) first_row: usize,
     pub(super) overlaps: Overlaps,
 }
 
@@ -114,7 +116,7 @@ impl Leaf for OverlapTiles<'_> {
                     } else {
                         (value < x_sure, value < y_sure)
                     };
-                    self.overlaps.add((row, column), self.weights[row], within);
+                    self.overlaps.add((row - self.first_row, column), self.weights[row], within);
                 }
             }
         }

@@ -123,24 +123,30 @@ impl Cpu {
         Ok(())
     }
 
-    /// Blocks of rows in parallel, each against all columns; the results in order. Every block has all columns packed again,
-    /// so blocks are long; they are cut by the size of the data alone, since sums of weights would show the cut.
+    /// Blocks of rows in parallel, each against all columns; the results are folded in order, and few wait for it. Every block
+    /// has all columns packed again, so blocks are long; they are cut by the size of the data alone, since sums of weights would
+    /// show the cut.
     fn by_rows<L: Leaf + Send>(
         &self,
         run: &Run,
         task: &Task<'_>,
         leaf: impl Fn(Range<usize>) -> L + Sync,
-    ) -> Result<Vec<L>> {
+        mut fold: impl FnMut(L),
+    ) -> Result<()> {
         let rows = task.x.rows.len();
         let length = rows.div_ceil(ROW_BLOCKS).next_multiple_of(12).clamp(96, ROWS_PER_TASK);
         let blocks: Vec<Range<usize>> = blocks(rows, length).collect();
-        parallel(self.threads, run.stop(), blocks.len(), |index| {
-            let mut leaf = leaf(blocks[index].clone());
-            for y_range in self::blocks(task.y.rows.len(), block_rows(task.y.rows.width())) {
-                self.sweep(run, task, blocks[index].clone(), y_range, &mut leaf)?;
-            }
-            Ok(leaf)
-        })
+        for wave in blocks.chunks(8 * self.threads) {
+            let leaves = parallel(self.threads, run.stop(), wave.len(), |index| {
+                let mut leaf = leaf(wave[index].clone());
+                for y_range in self::blocks(task.y.rows.len(), block_rows(task.y.rows.width())) {
+                    self.sweep(run, task, wave[index].clone(), y_range, &mut leaf)?;
+                }
+                Ok(leaf)
+            })?;
+            leaves.into_iter().for_each(&mut fold);
+        }
+        Ok(())
     }
 
     /// Norms and terms of one side.

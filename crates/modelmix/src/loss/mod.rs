@@ -407,8 +407,12 @@ impl Loss {
         }))
     }
 
-    /// A number that changes with the objective, its kernels and its reference, so that a snapshot is not restored with
-    /// another loss than it was taken with (64-bit FNV-1a).
+    /// A number that changes with the objective, its kernels, ranges, costs and reference, so that a snapshot is not restored
+    /// with another loss than it was taken with.
+    ///
+    /// It is the 64-bit FNV-1a hash of these bytes, which stay the same in later releases: the objective as text; for every term
+    /// its kernel as JSON, if it has one, the two ends of the kernel's and of the score's range, if given, and all costs; the
+    /// reference's width as a 64-bit integer and its values. Numbers are little-endian.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let mut feed = |bytes: &[u8]| {
@@ -418,10 +422,17 @@ impl Loss {
         };
         feed(self.objective.to_string().as_bytes());
         for term in &self.terms {
-            feed(format!("{:?}", term.kernel).as_bytes());
-            if let Some(Linear::Cost(costs)) = &term.linear {
-                costs.iter().for_each(|cost| feed(&cost.to_le_bytes()));
+            if let Some(kernel) = &term.kernel {
+                feed(serde_json::to_string(kernel).expect("a kernel is plain data").as_bytes());
             }
+            let mut numbers = Vec::new();
+            numbers.extend(term.kernel_range.into_iter().flat_map(|(least, greatest)| [least, greatest]));
+            match &term.linear {
+                Some(Linear::Score(_, Some((least, greatest)))) => numbers.extend([*least, *greatest]),
+                Some(Linear::Cost(costs)) => numbers.extend(costs),
+                _ => {}
+            }
+            numbers.iter().for_each(|number| feed(&number.to_le_bytes()));
         }
         if let Some(HeldReference { features: reference, .. }) = &self.reference {
             feed(&(reference.width() as u64).to_le_bytes());

@@ -240,7 +240,7 @@ impl Backend for Cpu {
             squared_radii.iter().zip(&task.y.norms).map(|(&radius, &norm)| bound(radius, error(norm), sign)).collect()
         };
         let (sure, maybe) = (bounds(-1.0), bounds(1.0));
-        let leaves = self.by_rows(run, &task, |range| BallCounts {
+        let leaf = |range: Range<usize>| BallCounts {
             points,
             centres,
             first_row: range.start,
@@ -248,8 +248,10 @@ impl Backend for Cpu {
             sure: &sure,
             maybe: &maybe,
             counts: vec![0; range.len()],
-        })?;
-        Ok(leaves.into_iter().flat_map(|leaf| leaf.counts).collect())
+        };
+        let mut counts = Vec::with_capacity(points.len());
+        self.by_rows(run, &task, leaf, |leaf| counts.extend(leaf.counts))?;
+        Ok(counts)
     }
 
     fn overlaps(&self, run: &Run, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Result<Overlaps> {
@@ -261,21 +263,22 @@ impl Backend for Cpu {
         let task = prepared.task(0, 1, 1);
         let x_bounds = Bounds::new(x, &task.x.norms, task.y.largest_norm());
         let y_bounds = Bounds::new(y, &task.y.norms, task.x.largest_norm());
-        let (rows, columns) = (x.0.len(), y.0.len());
-        let leaves = self.by_rows(run, &task, |_| OverlapTiles {
+        let columns = y.0.len();
+        let leaf = |range: Range<usize>| OverlapTiles {
             x,
             weights,
             y,
             x_bounds: &x_bounds,
             y_bounds: &y_bounds,
-            overlaps: Overlaps::none(rows, columns),
-        })?;
-        let mut all = Overlaps::none(rows, columns);
-        for OverlapTiles { overlaps, .. } in leaves {
-            all.counts.iter_mut().zip(overlaps.counts).for_each(|(sum, count)| *sum += count);
+            first_row: range.start,
+            overlaps: Overlaps::none(range.len(), columns),
+        };
+        let mut all = Overlaps::none(0, columns);
+        self.by_rows(run, &task, leaf, |OverlapTiles { overlaps, .. }| {
+            all.counts.extend(overlaps.counts);
             add(&mut all.masses, 1.0, &overlaps.masses);
             all.held.iter_mut().zip(overlaps.held).for_each(|(any, held)| *any |= held);
-        }
+        })?;
         Ok(all)
     }
 
