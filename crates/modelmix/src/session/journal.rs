@@ -62,6 +62,8 @@ impl Header {
 pub struct JournalWriter<W> {
     writer: W,
     checksum: u32,
+    /// Whether a line may have been written in part; another one behind it would be lost with it.
+    is_torn: bool,
 }
 
 impl<W: Write> JournalWriter<W> {
@@ -70,7 +72,7 @@ impl<W: Write> JournalWriter<W> {
     /// # Errors
     /// What the writer says.
     pub fn start(writer: W, header: &Header) -> Result<Self> {
-        let mut journal = Self { writer, checksum: 0 };
+        let mut journal = Self { writer, checksum: 0, is_torn: false };
         journal.line(header)?;
         Ok(journal)
     }
@@ -78,13 +80,14 @@ impl<W: Write> JournalWriter<W> {
     /// Goes on with a journal whose whole lines were read: the writer must stand behind the last of them
     /// ([`JournalReader::whole`] bytes), and `checksum` is that of the reader.
     pub fn resume(writer: W, checksum: u32) -> Self {
-        Self { writer, checksum }
+        Self { writer, checksum, is_torn: false }
     }
 
     /// Appends a line, and flushes it to the writer. Whether it is on disk then is the writer's business.
     ///
     /// # Errors
-    /// What the writer says; the journal may then end in the middle of a line, which reading drops.
+    /// What the writer says. The journal may then end in the middle of a line, which reading drops, so every later append
+    /// fails too: read the journal again, cut it off behind its whole lines, and resume.
     pub fn append<P: Serialize>(&mut self, event: &Event<P>, note: Option<&str>) -> Result<()> {
         #[derive(Serialize)]
         struct Line<'a, P> {
@@ -101,7 +104,14 @@ impl<W: Write> JournalWriter<W> {
         let checksum = crc32(self.checksum, text.as_bytes());
         // The checksum of this line and all before it is its last field.
         let line = format!("{},\"crc\":{checksum}}}\n", &text[..text.len() - 1]);
+        if self.is_torn {
+            return Err(failed(
+                &"an earlier line was written in part; read it again and resume behind its whole lines",
+            ));
+        }
+        self.is_torn = true;
         self.writer.write_all(line.as_bytes()).and_then(|()| self.writer.flush()).map_err(|error| failed(&error))?;
+        self.is_torn = false;
         self.checksum = checksum;
         Ok(())
     }

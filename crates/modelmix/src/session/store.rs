@@ -1,11 +1,13 @@
 //! The features of the samples held, appended row after row, in single or half precision. The rows lie in host memory, so that
 //! changing them cannot fail; an engine with memory of its own holds a mirror of them beside it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use half::f16;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::compute::{Engine, HostRows, HostSet, Resident, Set};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::loss::Loss;
 
@@ -17,8 +19,21 @@ pub(super) struct Store {
     storage: Storage,
     /// The rows; `None` until their width is known.
     rows: Option<HostSet>,
-    /// The same rows in the memory of a device. A mirror that fails is dropped, and made again by [`Store::attach`].
-    mirror: Option<Box<dyn Resident>>,
+    /// The same rows in the memory of a device, if the engine has any.
+    mirror: Mirror,
+}
+
+/// The rows in the memory of a device. One that fails is not used any more, and made again by [`Store::attach`].
+#[derive(Debug, Default)]
+struct Mirror {
+    set: Option<Box<dyn Resident>>,
+    has_failed: AtomicBool,
+}
+
+impl Mirror {
+    fn usable(&self) -> Option<&dyn Resident> {
+        self.set.as_deref().filter(|_| !self.has_failed.load(Ordering::Relaxed))
+    }
 }
 
 /// What a snapshot has.
@@ -41,26 +56,39 @@ enum Values {
 impl Clone for Store {
     /// Of the rows alone: a copy makes a mirror of its own when it needs one.
     fn clone(&self) -> Self {
-        Self { storage: self.storage, rows: self.rows.clone(), mirror: None }
+        Self { storage: self.storage, rows: self.rows.clone(), mirror: Mirror::default() }
     }
 }
 
 impl Store {
     pub(super) fn new(storage: Storage) -> Self {
-        Self { storage, rows: None, mirror: None }
+        Self { storage, rows: None, mirror: Mirror::default() }
     }
 
     /// Gets ready for `more` rows: all that can fail when rows are pushed. Changes nothing that anybody can see.
     pub(super) fn attach(&mut self, engine: &Engine, width: usize, more: usize) -> Result<()> {
-        let rows = self.rows.get_or_insert_with(|| HostSet::empty(width, self.storage));
+        let mut fresh = None;
+        let rows = match &mut self.rows {
+            // Rows of another width were made room for, and never came.
+            Some(rows) if rows.width() == width || !rows.is_empty() => rows,
+            _ => fresh.insert(HostSet::empty(width, self.storage)),
+        };
         rows.reserve(more)?;
-        if self.mirror.is_none() {
+        if self.mirror.usable().is_none() || fresh.is_some() {
             let mut mirror = engine.empty(width, self.storage)?;
             // The processor reads the rows where they are.
-            if mirror.host().is_none() {
-                mirror.append(Set::Resident(rows).rows()?.view())?;
-                self.mirror = Some(mirror);
-            }
+            let set = match mirror.host() {
+                Some(_) => None,
+                None => {
+                    let held = fresh.as_ref().or(self.rows.as_ref()).expect("rows were found or made above");
+                    mirror.append(Set::Resident(held).rows()?.view())?;
+                    Some(mirror)
+                }
+            };
+            self.mirror = Mirror { set, has_failed: AtomicBool::new(false) };
+        }
+        if let Some(fresh) = fresh {
+            self.rows = Some(fresh);
         }
         Ok(())
     }
@@ -87,10 +115,17 @@ impl Store {
 
     /// κ of new rows against all rows held, new row after new row.
     pub(super) fn kappa(&self, loss: &Loss, rows: Rows<'_>, out: &mut Vec<f64>) -> Result<()> {
-        match (&self.mirror, &self.rows) {
-            (Some(mirror), _) => loss.kappa_rows(rows, &**mirror, out),
-            (None, Some(held)) => loss.kappa_rows(rows, Set::Resident(held), out),
-            (None, None) => {
+        if let Some(mirror) = self.mirror.usable() {
+            match loss.kappa_rows(rows, mirror, out) {
+                Err(Error::Device { .. } | Error::Memory { .. }) => {
+                    self.mirror.has_failed.store(true, Ordering::Relaxed)
+                }
+                done => return done,
+            }
+        }
+        match &self.rows {
+            Some(held) => loss.kappa_rows(rows, Set::Resident(held), out),
+            None => {
                 out.clear();
                 Ok(())
             }
@@ -126,8 +161,8 @@ impl Store {
         if let Some(rows) = &mut self.rows {
             change(rows).expect("rows in host memory change in room that was reserved");
         }
-        if self.mirror.as_deref_mut().is_some_and(|mirror| change(mirror).is_err()) {
-            self.mirror = None;
+        if self.mirror.set.as_deref_mut().is_some_and(|mirror| change(mirror).is_err()) {
+            self.mirror = Mirror::default();
         }
     }
 
@@ -169,6 +204,6 @@ impl<'de> Deserialize<'de> for Store {
             }),
             _ => return Err(serde::de::Error::custom("rows whose values do not fit their width")),
         };
-        Ok(Self { storage, rows, mirror: None })
+        Ok(Self { storage, rows, mirror: Mirror::default() })
     }
 }

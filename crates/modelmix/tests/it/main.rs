@@ -12,6 +12,7 @@ mod documents;
 mod drift;
 mod equations;
 mod experiment;
+mod faulty;
 mod golden;
 mod headline;
 mod intervals;

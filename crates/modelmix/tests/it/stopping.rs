@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use modelmix::compute::{
-    Accuracy, Backend, Balls, Cpu, Double, Engine, Factor, Matrix, Neighbour, Overlaps, PairSums, Reference, Resident,
-    Run, Set, Stop, Storage, Subsets,
-};
+use modelmix::compute::{Backend, Cpu, Double, Engine, Reference, Stop};
 use modelmix::curate::{Curation, curate_within};
 use modelmix::internals::certainty::certainty;
 use modelmix::internals::influence::Influences;
@@ -17,9 +14,11 @@ use modelmix::policy::Random;
 use modelmix::session::{Cap, Retention};
 use modelmix::simplex::{self, Bounds, Local, Prices, minimize_smooth};
 use modelmix::{
-    Error, Features, Inputs, Kernel, Objective, Quadratic, RecordedArm, RecordedArms, Rows, Session, SessionSettings,
+    Error, Features, Inputs, Kernel, Objective, Quadratic, RecordedArm, RecordedArms, Session, SessionSettings,
     Simulation, simulate, simulate_watched, solve,
 };
+
+use crate::faulty::Faulty;
 
 /// Sets a stop from another thread, a little later.
 fn soon() -> Stop {
@@ -220,7 +219,13 @@ fn a_session_takes_an_answer_whole_or_not_at_all() {
         let mut places = 0;
         for place in 0.. {
             let (stop, counter) = (Stop::new(), Arc::new(AtomicUsize::new(usize::MAX)));
-            let backend = StopsAt { inner: Cpu::with_threads(1), stop: stop.clone(), left: Arc::clone(&counter) };
+            let (token, left) = (stop.clone(), Arc::clone(&counter));
+            let backend = Faulty::new(move || {
+                if left.fetch_sub(1, Ordering::SeqCst) == 0 {
+                    token.set();
+                }
+                Ok(())
+            });
             let inputs = Inputs::new().width(4).engine(stopped_by(backend, &stop));
             let loss = Objective::rke().with_bandwidth(0.5).prepare(inputs).unwrap();
             let mut session = Session::new(["a", "b"], loss, settings).unwrap();
@@ -246,121 +251,5 @@ fn a_session_takes_an_answer_whole_or_not_at_all() {
             places += 1;
         }
         assert!(places >= 2, "settings {which}: {places} places to stop at");
-    }
-}
-
-/// The processor's engine, which sets a token at one of its calls.
-#[derive(Clone, Debug)]
-struct StopsAt {
-    inner: Cpu,
-    stop: Stop,
-    left: Arc<AtomicUsize>,
-}
-
-impl StopsAt {
-    fn call(&self) -> &Cpu {
-        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
-            self.stop.set();
-        }
-        &self.inner
-    }
-}
-
-impl Backend for StopsAt {
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-
-    fn accuracy(&self) -> Accuracy {
-        self.inner.accuracy()
-    }
-
-    fn precise(&self) -> Arc<dyn Backend> {
-        self.inner.precise()
-    }
-
-    fn serial(&self) -> Arc<dyn Backend> {
-        Arc::new(self.clone())
-    }
-
-    fn hold(&self, features: &Features) -> modelmix::Result<Box<dyn Resident>> {
-        self.inner.hold(features)
-    }
-
-    fn empty(&self, width: usize, storage: Storage) -> modelmix::Result<Box<dyn Resident>> {
-        self.inner.empty(width, storage)
-    }
-
-    fn kernel_sums(&self, run: &Run, kernel: &Kernel, x: Set<'_>, y: Set<'_>) -> modelmix::Result<PairSums> {
-        self.call().kernel_sums(run, kernel, x, y)
-    }
-
-    fn kernel_sums_among(&self, run: &Run, kernel: &Kernel, sets: &[Set<'_>]) -> modelmix::Result<Vec<Vec<Vec<f64>>>> {
-        self.call().kernel_sums_among(run, kernel, sets)
-    }
-
-    fn kernel_rows(
-        &self,
-        run: &Run,
-        kernel: &Kernel,
-        weight: f64,
-        x: Rows<'_>,
-        held: Set<'_>,
-        out: &mut [f64],
-    ) -> modelmix::Result<()> {
-        self.call().kernel_rows(run, kernel, weight, x, held, out)
-    }
-
-    fn products(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> modelmix::Result<Vec<f64>> {
-        self.call().products(run, x, held)
-    }
-
-    fn distances(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> modelmix::Result<Vec<f64>> {
-        self.call().distances(run, x, held)
-    }
-
-    fn neighbours(&self, run: &Run, x: Set<'_>, k: usize) -> modelmix::Result<Vec<Neighbour>> {
-        self.call().neighbours(run, x, k)
-    }
-
-    fn ball_counts(&self, run: &Run, points: Set<'_>, balls: Balls<'_>) -> modelmix::Result<Vec<u32>> {
-        self.call().ball_counts(run, points, balls)
-    }
-
-    fn overlaps(&self, run: &Run, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> modelmix::Result<Overlaps> {
-        self.call().overlaps(run, x, weights, y)
-    }
-
-    fn mean(&self, run: &Run, x: Set<'_>) -> modelmix::Result<Vec<f64>> {
-        self.call().mean(run, x)
-    }
-
-    fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> modelmix::Result<Matrix> {
-        self.call().scatter(run, x, centre, weights)
-    }
-
-    fn projections(
-        &self,
-        run: &Run,
-        x: Set<'_>,
-        centre: &[f64],
-        directions: &Matrix,
-        weights: &[f64],
-    ) -> modelmix::Result<Vec<f64>> {
-        self.call().projections(run, x, centre, directions, weights)
-    }
-
-    fn subset_sums(
-        &self,
-        run: &Run,
-        kernel: &Kernel,
-        x: Subsets<'_>,
-        y: Option<Subsets<'_>>,
-    ) -> modelmix::Result<Vec<f64>> {
-        self.call().subset_sums(run, kernel, x, y)
-    }
-
-    fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> modelmix::Result<Matrix> {
-        self.call().product(run, a, b)
     }
 }
