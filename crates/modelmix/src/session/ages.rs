@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::retain;
 
+/// No session comes near it, and sums of it with a batch do not overflow.
+const MAX_SAMPLES_TOLD: u64 = 1 << 60;
+
 /// When each row held was told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +63,7 @@ impl Ages {
         let mut sorted = self.arrived.clone();
         sorted.sort_unstable();
         self.arrived.len() == rows
+            && self.told <= MAX_SAMPLES_TOLD
             && sorted.windows(2).all(|pair| pair[0] < pair[1])
             && sorted.last().is_none_or(|&last| last < self.told)
     }

@@ -34,7 +34,7 @@ pub(super) struct DriftDetectors {
     /// What of a sample is watched.
     scores: Vec<DriftScore>,
     /// By arm and score.
-    watches: Vec<Vec<DriftDetector>>,
+    detectors: Vec<Vec<DriftDetector>>,
 }
 
 /// What of a sample is watched.
@@ -99,8 +99,8 @@ impl DriftDetectors {
         }
         let detector =
             |arm: usize, at: usize| DriftDetector::new(Random::stream(seed, RANDOM_STREAM + (2 * arm + at) as u64));
-        let watches = (0..arms).map(|arm| (0..scores.len()).map(|at| detector(arm, at)).collect()).collect();
-        Ok(Self { chance, scores, watches })
+        let detectors = (0..arms).map(|arm| (0..scores.len()).map(|at| detector(arm, at)).collect()).collect();
+        Ok(Self { chance, scores, detectors })
     }
 
     /// What is watched of the samples of a batch, evaluated; nothing changes yet.
@@ -137,10 +137,10 @@ impl DriftDetectors {
             }
             Ok(findings)
         };
-        self.watches[batch.arm].iter().zip(&self.scores).map(of).collect()
+        self.detectors[batch.arm].iter().zip(&self.scores).map(of).collect()
     }
 
-    /// Takes what was evaluated of a batch that was told in this round, and says which of the arm's watches ring. If that was
+    /// Takes what was evaluated of a batch that was told in this round, and says which of the arm's detectors ring. If that was
     /// decided before, the decision stands.
     pub(super) fn commit(
         &mut self,
@@ -151,7 +151,7 @@ impl DriftDetectors {
     ) -> Vec<usize> {
         let chance = self.chance / self.scores.len() as f64;
         let mut rang = Vec::new();
-        for (at, (detector, findings)) in self.watches[batch.arm].iter_mut().zip(findings).enumerate() {
+        for (at, (detector, findings)) in self.detectors[batch.arm].iter_mut().zip(findings).enumerate() {
             let was_ringing = detector.changed.is_some();
             let rings = decided.map(|decided| decided.contains(&at));
             for (index, finding) in findings.iter().enumerate() {
@@ -183,14 +183,19 @@ impl DriftDetectors {
         rang
     }
 
+    /// Whether these detectors of an arm exist.
+    pub(super) fn has(&self, detectors: &[usize]) -> bool {
+        detectors.iter().all(|&at| at < self.scores.len())
+    }
+
     /// The round in which an arm's alarm rang.
     pub(super) fn changed(&self, arm: usize) -> Option<u64> {
-        self.watches[arm].iter().filter_map(|detector| detector.changed).min()
+        self.detectors[arm].iter().filter_map(|detector| detector.changed).min()
     }
 
     /// Starts anew with an arm.
     pub(super) fn forget(&mut self, arm: usize) {
-        for detector in &mut self.watches[arm] {
+        for detector in &mut self.detectors[arm] {
             *detector = DriftDetector::new(detector.random.clone());
         }
     }
@@ -219,8 +224,8 @@ impl DriftDetectors {
             && self.chance < 1.0
             && !self.scores.is_empty()
             && self.scores.len() <= 2
-            && self.watches.len() == arms
-            && self.watches.iter().all(all_fit)
+            && self.detectors.len() == arms
+            && self.detectors.iter().all(all_fit)
     }
 }
 
@@ -260,6 +265,8 @@ impl DriftDetector {
 
     /// Bets on a score; whether the capital is then so large that the arm has changed.
     fn bet(&mut self, score: f64, chance: f64) -> bool {
+        // A lot is drawn for every score, also once the alarm rang: how far the generator is then depends on no rounding.
+        let lot = self.random.unit();
         if !self.is_betting() {
             return false;
         }
@@ -271,7 +278,6 @@ impl DriftDetector {
         let above: u64 = self.bins[bin + 1..].iter().sum();
         let below: u64 = self.bins[..bin].iter().sum();
         let (equal, all) = (self.bins[bin] as f64, self.scored as f64);
-        let lot = self.random.unit();
         // Neither becomes zero: a lot is at least half a step of its grid away from its ends.
         let lot = (lot + f64::EPSILON / 4.0).min(1.0 - f64::EPSILON / 2.0);
         let ranks = [(above as f64 + lot * equal) / all, (below as f64 + (1.0 - lot) * equal) / all];

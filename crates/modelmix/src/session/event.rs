@@ -150,7 +150,7 @@ pub struct Decisions {
     pub rang: Option<Vec<usize>>,
     /// What a look found, if it was time to look whether the session may stop.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub looked: Option<StopCheck>,
+    pub stop_check: Option<StopCheck>,
 }
 
 impl Decisions {
@@ -161,9 +161,9 @@ impl Decisions {
     /// Whether they can be about so many samples of a session with so many arms.
     pub(super) fn fit(&self, samples: usize, arms: usize) -> bool {
         self.kept.as_ref().is_none_or(|kept| kept.len() == samples)
-            && self.looked.as_ref().is_none_or(|looked| {
-                looked.unsure.iter().all(|&arm| arm < arms)
-                    && looked.verdict.as_ref().is_none_or(|verdict| verdict.mixture.len() == arms)
+            && self.stop_check.as_ref().is_none_or(|stop_check| {
+                stop_check.unsure.iter().all(|&arm| arm < arms)
+                    && stop_check.verdict.as_ref().is_none_or(|verdict| verdict.mixture.len() == arms)
             })
     }
 }
@@ -207,6 +207,14 @@ impl<P> Event<P> {
             Self::Forgotten { arm } => format!("forgotten (arm {arm})"),
             Self::Known(known) => format!("known (arm {})", known.arm),
         }
+    }
+
+    /// Compares decisions that were taken with those computed again.
+    pub(super) fn compare(&self, taken: &Decisions, found: &Decisions) -> Result<()> {
+        if found == taken {
+            return Ok(());
+        }
+        self.error(format!("has the decisions {taken:?}, and computed again they are {found:?}"))
     }
 
     pub(super) fn error<T>(&self, problem: impl Into<String>) -> Result<T> {

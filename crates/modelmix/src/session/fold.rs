@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::event::{Answer, Asked, Decisions, Event, Known, Told};
+use super::event::{Answer, Asked, Decisions, Event, Known, SampleValues, Told};
 use super::observers::{Observed, counts_with};
 use super::pulls::PendingPull;
 use super::samples::{Batch, Refusal};
@@ -13,6 +13,9 @@ use crate::features::{Features, Rows};
 use crate::loss::Scores;
 use crate::policy::Policy;
 use crate::random::Random;
+
+/// Values of κ that are evaluated at once when recorded samples become known: 32 MiB, and as much for a copy.
+const MAX_KAPPA_PER_STEP: usize = 1 << 22;
 
 /// Where samples come from.
 #[derive(Clone, Copy)]
@@ -131,7 +134,7 @@ impl<P: Policy> Session<P> {
     /// The first difference; an event that cannot have happened now.
     pub fn verify(&self, event: &Event<P>) -> Result<()>
     where
-        P: PartialEq,
+        P: PartialEq + Clone,
     {
         match event {
             Event::Asked(asked) => {
@@ -152,17 +155,18 @@ impl<P: Policy> Session<P> {
                 }
                 Ok(())
             }
-            Event::Told(Told { answer, decisions, .. }) | Event::Known(Known { answer, decisions, .. }) => {
-                let update = self.evaluate_answer(event, self.origin(event)?, answer, &Decisions::default())?;
+            Event::Told(Told { answer, decisions, .. }) => {
+                let given = self.given(event, answer, &Decisions::default())?;
+                let update = self.evaluate(self.origin(event)?, given, &Decisions::default(), true)?;
                 let (mut observers, batch) = (self.state.observers.clone(), &update.batch);
                 let round = self.state.pulls.answered + 1;
                 let counts = counts_with(&self.state.samples, batch);
-                let found = observers.commit(update.observed, batch, round, &counts);
-                if found == *decisions {
-                    Ok(())
-                } else {
-                    event.error(format!("has the decisions {decisions:?}, and computed again they are {found:?}"))
-                }
+                event.compare(decisions, &observers.commit(update.observed, batch, round, &counts))
+            }
+            Event::Known(Known { answer, decisions, .. }) => {
+                let given = self.given(event, answer, &Decisions::default())?;
+                let found = self.clone().take(self.origin(event)?, given, &Decisions::default())?;
+                event.compare(decisions, &found)
             }
             Event::Abandoned { pull } => self.state.pulls.find(*pull).map(drop),
             Event::Forgotten { arm } => self.check_forget(*arm),
@@ -196,60 +200,102 @@ impl<P: Policy> Session<P> {
                         asked.arm, asked.count, self.state.batch
                     ));
                 }
-                if asked.policy.as_ref().is_some_and(|policy| !policy.fits(arms)) {
+                let fits = |policy: &P| policy.fits(arms) && policy.name() == self.state.policy.name();
+                if asked.policy.as_ref().is_some_and(|policy| !fits(policy)) {
                     return event.error("leaves a policy behind that does not fit the session");
                 }
                 self.commit_asked(asked.clone());
                 Ok(Decisions::default())
             }
             Event::Told(Told { answer, decisions, .. }) | Event::Known(Known { answer, decisions, .. }) => {
-                let update = self.evaluate_answer(event, self.origin(event)?, answer, decisions)?;
-                self.commit(update)
+                let origin = self.origin(event)?;
+                let given = self.given(event, answer, decisions)?;
+                self.take(origin, given, decisions)
             }
             Event::Abandoned { pull } => self.abandon(*pull).map(|()| Decisions::default()),
             Event::Forgotten { arm } => self.forget(*arm).map(|()| Decisions::default()),
         }
     }
 
-    /// Evaluates the samples of an event.
-    fn evaluate_answer<'a>(
-        &self,
-        event: &Event<P>,
-        origin: Origin,
-        answer: &'a Answer,
-        decided: &Decisions,
-    ) -> Result<Update<'a>> {
-        match answer {
+    /// The samples of an event, which comes from a file, perhaps, and is not trusted.
+    fn given<'a>(&self, event: &Event<P>, answer: &'a Answer, decided: &Decisions) -> Result<NewSamples<'a>> {
+        let (samples, given) = match answer {
             Answer::Features { width, values, scores } => {
-                // The features come from a file, perhaps, and are not trusted.
                 if let Err(error) = Features::new(*width, values.clone()) {
                     return event.error(format!("has features that cannot be: {error}"));
                 }
-                let samples = values.len() / width;
-                if !decided.fit(samples, self.state.names.len()) {
-                    return event.error("has decisions that do not fit its samples");
-                }
-                self.evaluate(origin, NewSamples::Features(*width, values, scores), decided)
+                (values.len() / width, NewSamples::Features(*width, values, scores))
             }
             Answer::Values(samples) => {
-                if !decided.fit(samples.len(), self.state.names.len()) {
-                    return event.error("has decisions that do not fit its samples");
+                let value =
+                    |sample: &'a SampleValues| Values { kappa: &sample.kappa, own: sample.own, linear: sample.linear };
+                (samples.len(), NewSamples::Values(samples.iter().map(value).collect()))
+            }
+        };
+        if decided.fit(samples, self.state.names.len()) {
+            Ok(given)
+        } else {
+            event.error("has decisions that do not fit its samples")
+        }
+    }
+
+    /// Takes samples, and says what was decided on them. Recorded ones may be many, and are taken in steps that need little
+    /// memory.
+    ///
+    /// # Errors
+    /// Samples that do not fit, or work that failed. The session is then as it was before.
+    pub(super) fn take(&mut self, origin: Origin, given: NewSamples<'_>, decided: &Decisions) -> Result<Decisions> {
+        match given {
+            NewSamples::Features(width, values, scores)
+                if origin.is_known() && values.len() / width > self.rows_per_step() =>
+            {
+                let before = (self.state.samples.clone(), self.state.observers.clone());
+                let taken = self.take_in_steps(origin, (width, values, scores), decided);
+                if taken.is_err() {
+                    (self.state.samples, self.state.observers) = before;
                 }
-                let values = samples
-                    .iter()
-                    .map(|sample| Values { kappa: &sample.kappa, own: sample.own, linear: sample.linear })
-                    .collect();
-                self.evaluate(origin, NewSamples::Values(values), decided)
+                taken
+            }
+            given => {
+                let update = self.evaluate(origin, given, decided, true)?;
+                self.commit(update)
             }
         }
     }
 
-    /// All that can fail, be stopped or take long when samples come in: checks, κ and f, and what observers find.
-    pub(super) fn evaluate<'a>(
+    fn take_in_steps(
+        &mut self,
+        origin: Origin,
+        (width, values, scores): (usize, &[f32], &Scores),
+        decided: &Decisions,
+    ) -> Result<Decisions> {
+        let rows = values.len() / width;
+        let (mut first, mut decisions) = (0, Decisions::default());
+        while first < rows {
+            let end = rows.min(first + self.rows_per_step());
+            // A list of another length is given whole, and refused as such.
+            let part = |list: &Vec<f64>| if list.len() == rows { list[first..end].to_vec() } else { list.clone() };
+            let scores = scores.iter().map(|(name, list)| (name.clone(), part(list))).collect();
+            let given = NewSamples::Features(width, &values[first * width..end * width], &scores);
+            let update = self.evaluate(origin, given, decided, end == rows)?;
+            decisions = self.commit(update)?;
+            first = end;
+        }
+        Ok(decisions)
+    }
+
+    fn rows_per_step(&self) -> usize {
+        (MAX_KAPPA_PER_STEP / self.state.samples.statistics.rows().max(1)).clamp(16, 1024)
+    }
+
+    /// All that can fail, be stopped or take long when samples come in: checks, κ and f, and what observers find, which check
+    /// whether to stop with the last samples of an event.
+    fn evaluate<'a>(
         &self,
         origin: Origin,
         given: NewSamples<'a>,
         decided: &Decisions,
+        is_last: bool,
     ) -> Result<Update<'a>> {
         let state = &self.state;
         let arm = origin.arm();
@@ -268,7 +314,7 @@ impl<P: Policy> Session<P> {
             Origin::Pull(pull) if samples > pull.count => {
                 let asked = pull.count;
                 return Err(refuse(format!(
-                    "{samples} samples were told where {asked} were asked for; tell at most so many"
+                    "{samples} samples were told where {asked} were asked for; tell at most {asked}"
                 )));
             }
             Origin::Known(..) if samples == 0 => return Err(refuse("there are none; give at least one".into())),
@@ -290,9 +336,9 @@ impl<P: Policy> Session<P> {
                 return Err(refuse("this session evaluates features; tell it features, or start it on values".into()));
             }
         };
-        let look = |_: &_| state.check_stop(&batch);
+        let check_stop = |_: &_| state.check_stop(&batch);
         let (known, loss) = (origin.is_known(), self.source.loss());
-        let observed = state.observers.evaluate(&state.samples, &batch, known, loss, decided, look)?;
+        let observed = state.observers.evaluate(&state.samples, &batch, (known, is_last), loss, decided, check_stop)?;
         Ok(Update { origin, batch, observed })
     }
 

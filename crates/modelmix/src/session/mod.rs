@@ -212,11 +212,9 @@ impl Session<AnyPolicy> {
             )
         });
         let policy = Self::policy_for(&names, &ranges, settings)?;
-        let mut session = Self::on_values_with_policy(names, policy, settings)?;
-        if let (Some(looks), Ok(ranges)) = (&mut session.state.observers.looks, ranges) {
-            looks.set_range(ranges.linear.1 - ranges.linear.0);
-        }
-        Ok(session)
+        let session = Self::on_values_with_policy(names, policy, settings)?;
+        let range = ranges.map_or(0.0, |ranges| ranges.linear.1 - ranges.linear.0);
+        session.with_linear_range(range)
     }
 
     fn policy_for(names: &[String], ranges: &Result<Ranges>, settings: &SessionSettings) -> Result<AnyPolicy> {
@@ -226,7 +224,7 @@ impl Session<AnyPolicy> {
 }
 
 impl<P: Policy> Session<P> {
-    /// A session over features with a policy of one's own; `settings.policy` is not looked at.
+    /// A session over features with a policy of one's own; `settings.policy` is ignored.
     ///
     /// # Errors
     /// No arms, equal names, or an objective that only [`crate::solve`] takes.
@@ -244,7 +242,7 @@ impl<P: Policy> Session<P> {
         Ok(Self::of(Source::Features(Box::new(loss)), state))
     }
 
-    /// A session over values with a policy of one's own; `settings.policy` is not looked at.
+    /// A session over values with a policy of one's own; `settings.policy` is ignored.
     ///
     /// # Errors
     /// No arms, or equal names.
@@ -255,6 +253,15 @@ impl<P: Policy> Session<P> {
     ) -> Result<Self> {
         let state = State::new(arms.into_iter().map(Into::into).collect(), policy, None, settings)?;
         Ok(Self::of(Source::Values, state))
+    }
+
+    /// The same, with f of an arm's samples known to range over so much: bounds then allow for values that no sample had yet.
+    pub(crate) fn with_linear_range(mut self, range: f64) -> Result<Self> {
+        if !(range.is_finite() && range >= 0.0) {
+            return Err(Error::setting("the range of f", range, "finite, its largest value not below its smallest"));
+        }
+        self.state.linear_range = range;
+        Ok(self)
     }
 
     /// Which arm to pull next. May be called again before earlier pulls are answered: those in flight are reckoned with.
@@ -282,9 +289,7 @@ impl<P: Policy> Session<P> {
     pub fn tell_scored(&mut self, pull: u64, features: &Features, scores: &Scores) -> Result<()> {
         let origin = Origin::Pull(self.state.pulls.find(pull)?);
         let given = NewSamples::Features(features.width(), features.values(), scores);
-        let update = self.evaluate(origin, given, &Decisions::default())?;
-        self.commit(update)?;
-        Ok(())
+        self.take(origin, given, &Decisions::default()).map(drop)
     }
 
     /// What came back of a pull, as numbers. κ of a later sample of the same pull counts the earlier ones.
@@ -293,9 +298,7 @@ impl<P: Policy> Session<P> {
     /// A pull that is not in flight, lists of other lengths, values that are not finite. The session is then as it was.
     pub fn tell_values(&mut self, pull: u64, samples: &[Values<'_>]) -> Result<()> {
         let origin = Origin::Pull(self.state.pulls.find(pull)?);
-        let update = self.evaluate(origin, NewSamples::Values(samples.to_vec()), &Decisions::default())?;
-        self.commit(update)?;
-        Ok(())
+        self.take(origin, NewSamples::Values(samples.to_vec()), &Decisions::default()).map(drop)
     }
 
     /// Samples of an arm that were recorded before, or elsewhere, and not asked for (a warm start). They count as evidence: in
@@ -303,17 +306,17 @@ impl<P: Policy> Session<P> {
     /// Unless they are [`KnownAs::Collected`], they are no part of the pool whose shares, loss and number are reported.
     ///
     /// They must be draws of what the arm will give: no selection, no earlier version of the model. A session that keeps only
-    /// some samples never keeps them, and its drift detectors do not see them. They do not make other samples older, but are
-    /// evicted, leave a window and fade as others do.
+    /// some samples never keeps them, and its drift detectors do not see them. They are evicted and fade as others do, but make
+    /// no other sample fade. In a window they take places like any new sample.
+    ///
+    /// Many samples are taken in steps, so that κ among all of them is never in memory at once.
     ///
     /// # Errors
     /// An arm that is not there, features or scores that do not fit. The session is then as it was before.
     pub fn known(&mut self, arm: usize, features: &Features, scores: &Scores, known_as: KnownAs) -> Result<()> {
         self.check_arm("the arm of known samples", arm)?;
         let given = NewSamples::Features(features.width(), features.values(), scores);
-        let update = self.evaluate(Origin::Known(arm, known_as), given, &Decisions::default())?;
-        self.commit(update)?;
-        Ok(())
+        self.take(Origin::Known(arm, known_as), given, &Decisions::default()).map(drop)
     }
 
     /// The same as numbers: κ against all samples before it, known ones included.
@@ -323,9 +326,7 @@ impl<P: Policy> Session<P> {
     pub fn known_values(&mut self, arm: usize, samples: &[Values<'_>], known_as: KnownAs) -> Result<()> {
         self.check_arm("the arm of known samples", arm)?;
         let given = NewSamples::Values(samples.to_vec());
-        let update = self.evaluate(Origin::Known(arm, known_as), given, &Decisions::default())?;
-        self.commit(update)?;
-        Ok(())
+        self.take(Origin::Known(arm, known_as), given, &Decisions::default()).map(drop)
     }
 
     /// Gives a pull up: nothing came back, or nothing ever will. An arm that fails is left alone for a while.
@@ -348,7 +349,7 @@ impl<P: Policy> Session<P> {
         let terms =
             self.source.loss().map_or(0, |loss| loss.terms().iter().filter(|term| term.kappa.is_some()).count());
         self.state.samples.forget(arm, terms);
-        if let Some(alarm) = &mut self.state.observers.alarm {
+        if let Some(alarm) = &mut self.state.observers.drift {
             alarm.forget(arm);
         }
         Ok(())
@@ -389,7 +390,7 @@ impl<P: Policy> Session<P> {
     /// What the session may be stopped by: which mixture is how near the optimum; `None` if that is not known yet, or was not
     /// asked for.
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.state.observers.looks.as_ref()?.verdict()
+        self.state.observers.stopping.as_ref()?.verdict()
     }
 
     /// The sums over all samples that count, known ones included.
@@ -416,20 +417,20 @@ impl<P: Policy> Session<P> {
     pub fn kept(&self) -> Vec<bool> {
         let samples = &self.state.samples;
         let rows = 0..samples.statistics.rows();
-        let kept_set = self.state.observers.book.as_ref();
+        let kept_set = self.state.observers.kept.as_ref();
         kept_set
             .map_or_else(|| rows.map(|row| samples.is_collected(row)).collect(), |kept_set| kept_set.is_kept().to_vec())
     }
 
     /// How many samples are kept.
     pub(crate) fn kept_count(&self) -> usize {
-        let kept_set = self.state.observers.book.as_ref();
+        let kept_set = self.state.observers.kept.as_ref();
         kept_set.map_or_else(|| self.state.samples.collected().iter().sum(), select::KeptSet::count)
     }
 
     /// L of the kept samples, the constant included; `None` if all are kept, or before the first.
     pub fn kept_loss(&self) -> Option<f64> {
-        self.state.observers.book.as_ref()?.loss().map(|loss| loss + self.constant())
+        self.state.observers.kept.as_ref()?.loss().map(|loss| loss + self.constant())
     }
 
     fn constant(&self) -> f64 {

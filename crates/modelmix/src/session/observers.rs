@@ -18,13 +18,13 @@ use crate::loss::Loss;
 pub(super) struct Observers {
     /// When to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) looks: Option<StoppingRule>,
+    pub(super) stopping: Option<StoppingRule>,
     /// Whether an arm has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) alarm: Option<Box<DriftDetectors>>,
+    pub(super) drift: Option<Box<DriftDetectors>>,
     /// Which samples are kept; `None` if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) book: Option<KeptSet>,
+    pub(super) kept: Option<KeptSet>,
 }
 
 /// What observers found of a batch; nothing has changed yet.
@@ -47,16 +47,13 @@ impl Observers {
         if let Some(until) = &settings.until {
             until.check()?;
         }
-        let mut stopping = settings.until.map(|until| StoppingRule::new(until, arms));
-        if let (Some(rule), Some(loss)) = (&mut stopping, loss) {
-            rule.set_range(loss.linear_spread());
-        }
+        let stopping = settings.until.map(|until| StoppingRule::new(until, arms));
         let kept = match settings.select {
             Selection::All => None,
             Selection::BetterHalf => Some(KeptSet::default()),
         };
-        let mut observers = Self { looks: stopping, alarm: None, book: kept };
-        if let Some(policy) = dropping.filter(|_| observers.looks.is_some()) {
+        let mut observers = Self { stopping, drift: None, kept };
+        if let Some(policy) = dropping.filter(|_| observers.stopping.is_some()) {
             let given = format!("given to the policy {policy}");
             return Err(Error::setting("until", given, "left out: of arms that are dropped, nothing more is learned"));
         }
@@ -64,14 +61,14 @@ impl Observers {
             observers.check_samples_may_leave(&format!("a session with `{setting}`"))?;
         }
         if let Some(chance) = settings.alarm {
-            observers.alarm = Some(Box::new(DriftDetectors::new(chance, arms, settings.seed, loss)?));
+            observers.drift = Some(Box::new(DriftDetectors::new(chance, arms, settings.seed, loss)?));
         }
         Ok(observers)
     }
 
     /// Whether samples may leave: when to stop and which ones to keep are about all samples ever told.
     pub(super) fn check_samples_may_leave(&self, what: &str) -> Result<()> {
-        let other = match (&self.looks, &self.book) {
+        let other = match (&self.stopping, &self.kept) {
             (None, None) => return Ok(()),
             (Some(_), _) => "until",
             (None, Some(_)) => "select",
@@ -81,23 +78,37 @@ impl Observers {
     }
 
     /// What observers find of a batch: all work that they have with it. `check_stop` checks whether the session may stop, with the
-    /// batch taken; decisions that were taken before stand.
+    /// batch taken, unless more of the same event is to come; decisions that were taken before stand.
+    ///
+    /// # Errors
+    /// Decisions that no observer of this session can have taken now; what the engine fails with.
     pub(super) fn evaluate(
         &self,
         samples: &Samples,
         batch: &Batch<'_>,
-        is_known: bool,
+        (is_known, is_last): (bool, bool),
         loss: Option<&Loss>,
         decided: &Decisions,
         check_stop: impl FnOnce(&StoppingRule) -> StopCheck,
     ) -> Result<Observed> {
         let counts = counts_with(samples, batch);
         // A check while recorded samples of some arms are still to come would be wasted.
-        let is_due =
-            |rule: &&StoppingRule| rule.is_due(&counts) && (!is_known || StoppingRule::has_enough_samples(&counts));
-        let due = self.looks.as_ref().filter(is_due);
-        let kept = self.book.as_ref().map(|kept| kept.with_batch(samples, batch, is_known, decided.kept.as_deref()));
-        let findings = match (&self.alarm, loss) {
+        let is_due = |rule: &&StoppingRule| {
+            is_last && rule.is_due(&counts) && (!is_known || StoppingRule::has_enough_samples(&counts))
+        };
+        let due = self.stopping.as_ref().filter(is_due);
+        let can_be_decided = decided.kept.as_ref().is_none_or(|_| self.kept.is_some() && !is_known)
+            && decided.stop_check.as_ref().is_none_or(|_| due.is_some() || !is_last)
+            && decided
+                .rang
+                .as_ref()
+                .is_none_or(|rang| !is_known && self.drift.as_ref().is_some_and(|detectors| detectors.has(rang)));
+        if !can_be_decided {
+            let problem = "carries decisions that this session cannot have taken on it; it belongs to another session";
+            return Err(Error::Event { event: "of samples".into(), problem: problem.into() });
+        }
+        let kept = self.kept.as_ref().map(|kept| kept.with_batch(samples, batch, is_known, decided.kept.as_deref()));
+        let findings = match (&self.drift, loss) {
             (Some(detectors), Some(loss)) if !is_known => Some(detectors.evaluate(batch, loss)?),
             _ => None,
         };
@@ -105,7 +116,7 @@ impl Observers {
             kept,
             findings,
             rang: decided.rang.clone(),
-            stop_check: due.map(|rule| decided.looked.clone().unwrap_or_else(|| check_stop(rule))),
+            stop_check: due.map(|rule| decided.stop_check.clone().unwrap_or_else(|| check_stop(rule))),
             is_known,
         })
     }
@@ -115,13 +126,13 @@ impl Observers {
         let mut decisions = Decisions::default();
         if let Some(kept) = observed.kept {
             decisions.kept = (!observed.is_known).then(|| kept.last_decisions(batch.len()).to_vec());
-            self.book = Some(kept);
+            self.kept = Some(kept);
         }
-        if let (Some(detectors), Some(findings)) = (&mut self.alarm, observed.findings) {
+        if let (Some(detectors), Some(findings)) = (&mut self.drift, observed.findings) {
             decisions.rang = Some(detectors.commit(batch, round, &findings, observed.rang.as_deref()));
         }
-        if let (Some(rule), Some(found)) = (&mut self.looks, observed.stop_check) {
-            decisions.looked = Some(found.clone());
+        if let (Some(rule), Some(found)) = (&mut self.stopping, observed.stop_check) {
+            decisions.stop_check = Some(found.clone());
             rule.commit(found, counts);
         }
         decisions
@@ -129,10 +140,10 @@ impl Observers {
 
     /// A snapshot comes from outside and is not trusted.
     pub(super) fn check(&self, samples: &Samples, arms: usize, has_loss: bool) -> Result<()> {
-        let fits = self.looks.as_ref().is_none_or(|rule| rule.fits(arms))
-            && self.alarm.as_ref().is_none_or(|detectors| has_loss && detectors.fits(arms, samples.width))
-            && self.book.as_ref().is_none_or(|kept| kept.fits(&samples.statistics))
-            && (!samples.keeper.loses_samples() || (self.looks.is_none() && self.book.is_none()));
+        let fits = self.stopping.as_ref().is_none_or(|rule| rule.fits(arms))
+            && self.drift.as_ref().is_none_or(|detectors| has_loss && detectors.fits(arms, samples.width))
+            && self.kept.as_ref().is_none_or(|kept| kept.fits(&samples.statistics))
+            && (!samples.keeper.loses_samples() || (self.stopping.is_none() && self.kept.is_none()));
         if fits { Ok(()) } else { Err(damaged("what watches its samples does not fit them")) }
     }
 }

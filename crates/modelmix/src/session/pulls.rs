@@ -49,7 +49,7 @@ pub(super) struct Pulls {
     pub(super) answered: u64,
     /// By arm.
     pub(super) abandoned: Vec<u64>,
-    rests: Vec<Backoff>,
+    backoffs: Vec<Backoff>,
 }
 
 impl Pulls {
@@ -59,7 +59,7 @@ impl Pulls {
             asked: 0,
             answered: 0,
             abandoned: vec![0; arms],
-            rests: vec![Backoff::default(); arms],
+            backoffs: vec![Backoff::default(); arms],
         }
     }
 
@@ -81,8 +81,9 @@ impl Pulls {
 
     /// The arms that do not rest; all if all do.
     pub(super) fn candidates(&self) -> Vec<usize> {
-        let awake: Vec<usize> = (0..self.rests.len()).filter(|&arm| self.rests[arm].until <= self.asked).collect();
-        if awake.is_empty() { (0..self.rests.len()).collect() } else { awake }
+        let awake: Vec<usize> =
+            (0..self.backoffs.len()).filter(|&arm| self.backoffs[arm].until <= self.asked).collect();
+        if awake.is_empty() { (0..self.backoffs.len()).collect() } else { awake }
     }
 
     pub(super) fn ask(&mut self, arm: usize, count: usize) {
@@ -93,13 +94,13 @@ impl Pulls {
     pub(super) fn answer(&mut self, pull: PendingPull) {
         self.pending.retain(|pending| pending.id != pull.id);
         self.answered += 1;
-        self.rests[pull.arm] = Backoff::default();
+        self.backoffs[pull.arm] = Backoff::default();
     }
 
     pub(super) fn abandon(&mut self, PendingPull { id, arm, .. }: PendingPull) {
         self.pending.retain(|pending| pending.id != id);
         self.abandoned[arm] += 1;
-        let backoff = &mut self.rests[arm];
+        let backoff = &mut self.backoffs[arm];
         // Failures without an answer between them count once: pulls in flight that fail together, or an outage of all.
         if backoff.failures == 0 || self.answered > backoff.answered {
             backoff.failures += 1;
@@ -117,10 +118,10 @@ impl Pulls {
                 && backoff.until <= self.asked.saturating_add(LONGEST_BACKOFF)
         };
         self.abandoned.len() == arms
-            && self.rests.len() == arms
+            && self.backoffs.len() == arms
             && settled + self.pending.len() as u128 == u128::from(self.asked)
             && self.pending.windows(2).all(|pair| pair[0].id < pair[1].id)
             && self.pending.iter().all(|pull| pull.arm < arms && pull.id < self.asked && pull.count == batch)
-            && self.rests.iter().zip(&self.abandoned).all(backoff_fits)
+            && self.backoffs.iter().zip(&self.abandoned).all(backoff_fits)
     }
 }

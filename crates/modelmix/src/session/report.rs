@@ -82,14 +82,10 @@ pub struct SuboptimalityBounds {
 impl SuboptimalityBounds {
     pub(super) fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
         let statistics = &session.state.samples.statistics;
-        let looks = session.state.observers.looks.as_ref();
+        let looks = session.state.observers.stopping.as_ref();
         let miss = 1.0 - looks.map_or(certainty::DEFAULT_CONFIDENCE, |looks| looks.until().confidence);
-        let spread = match (looks, &session.source) {
-            (Some(looks), _) => looks.range(),
-            (None, Source::Features(loss)) => loss.linear_spread(),
-            (None, Source::Values) => 0.0,
-        };
-        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, spread, miss);
+        let range = session.state.linear_range;
+        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, range, miss);
         let shares = session.shares();
         let best = session.state.best_mixture(statistics)?;
         Ok(Self {
@@ -140,7 +136,7 @@ impl SessionReport {
         let best = session.state.best_mixture(statistics)?;
         let (pending, shares, collected) = (pulls.samples(), samples.shares(), samples.collected());
         let known = |arm: usize| statistics.counts()[arm].saturating_sub(collected[arm]);
-        let kept_set = observers.book.as_ref();
+        let kept_set = observers.kept.as_ref();
         let arm = |arm: usize| SessionArm {
             name: names[arm].clone(),
             samples: collected[arm],
@@ -154,7 +150,7 @@ impl SessionReport {
             share: shares[arm],
             weight: best.as_ref().map_or(0.0, |best| best.weights[arm]),
             loss: is_known(&arm).then(|| form.single(arm) + constant),
-            changed: observers.alarm.as_ref().and_then(|alarm| alarm.changed(arm)),
+            changed: observers.drift.as_ref().and_then(|alarm| alarm.changed(arm)),
         };
         let feature_error = match (&session.source, samples.keeper.stream(), &best) {
             (Source::Features(loss), Some(stream), Some(best)) => {

@@ -17,6 +17,9 @@ use crate::random::Random;
 use crate::simplex::{self, Bounds, Solution};
 use crate::statistics::Statistics;
 
+/// Samples per pull, so that products with it fit any integer here.
+const MAX_BATCH: usize = u32::MAX as usize;
+
 /// All of a session that changes; with the loss it is the session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +31,8 @@ pub(super) struct State<P> {
     pub(super) pulls: Pulls,
     pub(super) samples: Samples,
     pub(super) observers: Observers,
+    /// How far f of an arm's samples is known to range; 0 if only samples can tell.
+    pub(super) linear_range: f64,
 }
 
 impl<P: Policy> State<P> {
@@ -39,8 +44,9 @@ impl<P: Policy> State<P> {
         if let Some((index, name)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
             return Err(Error::setting(&format!("the name of arm {index}"), name, "different from every other arm's"));
         }
-        if settings.batch == 0 {
-            return Err(Error::setting("batch", 0, "at least 1 sample per pull"));
+        if settings.batch == 0 || settings.batch > MAX_BATCH {
+            let must = format!("between 1 and {MAX_BATCH} samples per pull");
+            return Err(Error::setting("batch", settings.batch, must));
         }
         let arms = names.len();
         let dropping = policy.support().map(|_| policy.name());
@@ -54,6 +60,7 @@ impl<P: Policy> State<P> {
             pulls: Pulls::new(arms),
             samples: Samples::new(arms, Store::new(settings.storage), width, keeper),
             observers,
+            linear_range: loss.map_or(0.0, Loss::linear_spread),
             names,
         })
     }
@@ -69,7 +76,7 @@ impl<P: Policy> State<P> {
 
     /// The arm that is asked in place of the policy's choice, because nothing is certain without.
     pub(super) fn required_arm(&self) -> Option<usize> {
-        let rule = self.observers.looks.as_ref()?;
+        let rule = self.observers.stopping.as_ref()?;
         let pending = self.pulls.samples();
         let counts = self.samples.statistics.counts().iter().zip(&pending).map(|(held, more)| held + more);
         rule.required_arm(&counts.collect::<Vec<_>>(), &self.pulls.candidates(), self.pulls.asked)
@@ -92,7 +99,7 @@ impl<P: Policy> State<P> {
     /// Checks whether the session may stop once a batch was taken. What cannot be solved, such as values of a κ that is no
     /// kernel, is not certain either.
     pub(super) fn check_stop(&self, batch: &Batch<'_>) -> StopCheck {
-        let Some(rule) = &self.observers.looks else { return StopCheck::default() };
+        let Some(rule) = &self.observers.stopping else { return StopCheck::default() };
         // Checks are few, so a copy of the sums may be made for each.
         let mut statistics = self.samples.statistics.clone();
         for (index, kappa) in batch.kappa.iter().enumerate() {
@@ -107,14 +114,14 @@ impl<P: Policy> State<P> {
                 (total > 0).then(|| collected.iter().map(|&count| count as f64 / total as f64).collect())
             }
         };
-        rule.check(&statistics, mixture.as_deref())
+        rule.check(&statistics, mixture.as_deref(), self.linear_range)
     }
 
     /// A snapshot comes from outside and is not trusted; every part checks itself.
     pub(super) fn check(&self, loss: Option<&Loss>) -> Result<()> {
         let arms = self.names.len();
         let is_named = arms > 0 && (1..arms).all(|arm| !self.names[..arm].contains(&self.names[arm]));
-        if !is_named || self.batch == 0 || self.batch > u32::MAX as usize {
+        if !is_named || self.batch == 0 || self.batch > MAX_BATCH {
             return Err(damaged("its arms or its batch make no session"));
         }
         if !self.pulls.fits(arms, self.batch) {
@@ -122,6 +129,12 @@ impl<P: Policy> State<P> {
         }
         if !self.policy.fits(arms) {
             return Err(damaged("its policy does not fit its arms"));
+        }
+        if self.policy.support().is_some() && self.observers.stopping.is_some() {
+            return Err(damaged("its policy drops arms, and it is to stop"));
+        }
+        if !(self.linear_range.is_finite() && self.linear_range >= 0.0) {
+            return Err(damaged("the range of its scores is none"));
         }
         self.samples.check(arms, self.batch, loss)?;
         self.observers.check(&self.samples, arms, loss.is_some())

@@ -29,34 +29,22 @@ pub struct StopCheck {
 #[serde(deny_unknown_fields)]
 pub(super) struct StoppingRule {
     until: Until,
-    looks: u32,
+    checks: u32,
     next: usize,
     /// How many samples of each arm there should be before the next check.
     wanted: Vec<usize>,
     verdict: Option<Verdict>,
-    /// How far f of an arm's samples is known to range; 0 where only samples can tell.
-    range: f64,
 }
 
 impl StoppingRule {
     pub(super) fn new(until: Until, arms: usize) -> Self {
         Self {
             until,
-            looks: 0,
+            checks: 0,
             next: SAMPLES_PER_ARM_BEFORE_FIRST_CHECK * arms,
             wanted: vec![MIN_SAMPLES_PER_ARM; arms],
             verdict: None,
-            range: 0.0,
         }
-    }
-
-    /// Says how far f of an arm's samples is known to range.
-    pub(super) fn set_range(&mut self, range: f64) {
-        self.range = range;
-    }
-
-    pub(super) fn range(&self) -> f64 {
-        self.range
     }
 
     pub(super) fn until(&self) -> &Until {
@@ -77,12 +65,13 @@ impl StoppingRule {
         self.verdict.is_none() && counts.iter().sum::<usize>() >= self.next
     }
 
-    /// What a check finds; `mixture` is what is to be near the optimum, `None` if it cannot be found. A program that cannot be
-    /// solved proves nothing.
-    pub(super) fn check(&self, statistics: &Statistics, mixture: Option<&[f64]>) -> StopCheck {
-        let number = f64::from(self.looks) + 1.0;
+    /// What a check finds; `mixture` is what is to be near the optimum, `None` if it cannot be found, and f of an arm's samples
+    /// is known to range over `linear_range` (0 if only samples can tell). A program that cannot be solved proves nothing.
+    pub(super) fn check(&self, statistics: &Statistics, mixture: Option<&[f64]>, linear_range: f64) -> StopCheck {
+        let number = f64::from(self.checks) + 1.0;
         let miss = (1.0 - self.until.confidence) / (number * (number + 1.0));
-        let judged = mixture.map(|mixture| self.until.judge(statistics, mixture, self.range, miss).unwrap_or_default());
+        let judged =
+            mixture.map(|mixture| self.until.judge(statistics, mixture, linear_range, miss).unwrap_or_default());
         let Judgement { verdict, undecided } = judged.unwrap_or_default();
         let unsure = (0..undecided.len()).filter(|&arm| undecided[arm]).collect();
         StopCheck { verdict, unsure }
@@ -90,7 +79,7 @@ impl StoppingRule {
 
     /// Takes what a check found, with these counts of samples.
     pub(super) fn commit(&mut self, found: StopCheck, counts: &[usize]) {
-        self.looks += 1;
+        self.checks += 1;
         let samples: usize = counts.iter().sum();
         while self.next <= samples {
             self.next = self.next.saturating_add(((self.next as f64 * (GROWTH_BETWEEN_CHECKS - 1.0)) as usize).max(1));
@@ -117,8 +106,6 @@ impl StoppingRule {
     pub(super) fn fits(&self, arms: usize) -> bool {
         self.until.check().is_ok()
             && self.next > 0
-            && self.range.is_finite()
-            && self.range >= 0.0
             && self.wanted.len() == arms
             && self.verdict.as_ref().is_none_or(|verdict| verdict.mixture.len() == arms)
     }

@@ -115,6 +115,7 @@ pub(super) fn run(
         Session::with_policy(recorded.arms.names(), recorded.loss.clone(), policy, &settings)?
     } else {
         Session::on_values_with_policy(recorded.arms.names(), policy, &settings)?
+            .with_linear_range(recorded.loss.linear_spread())?
     };
     let tape = |arm: usize| Tape::new(seed, arm, recorded.arms[arm].features.len(), simulation.replacement);
     let mut source = Source::new(recorded.arms, recorded.loss, (0..arms).map(tape).collect(), recorded.pool.as_ref());

@@ -155,13 +155,13 @@ fn a_snapshot_keeps_what_is_kept() {
         [("is_kept", json!([true])), ("toward", json!([])), ("count", json!(3)), ("pair_sum", Value::Null)]
     {
         let mut damaged = snapshot.clone();
-        damaged["state"]["observers"]["book"][field] = value;
+        damaged["state"]["observers"]["kept"][field] = value;
         assert!(restore(&damaged).is_err(), "{field}");
     }
     // a session that keeps all has no book
     let (_, session) = told(Selection::All, &PolicySpec::Adaptive, 1);
     let snapshot = serde_json::to_value(session.snapshot()).unwrap();
-    assert!(snapshot["state"]["observers"].get("book").is_none());
+    assert!(snapshot["state"]["observers"].get("kept").is_none());
 }
 
 #[test]

@@ -119,8 +119,8 @@ fn check(settings: &SessionSettings, actions: &[u8], seed: u64) -> Option<[usize
                 if let Event::Told(told) = &event {
                     let kept = told.decisions.kept.iter().flatten().filter(|kept| !**kept).count();
                     let rang = told.decisions.rang.iter().flatten().count();
-                    let looked = usize::from(told.decisions.looked.is_some());
-                    [kept, rang, looked].iter().zip(&mut decided).for_each(|(more, count)| *count += more);
+                    let stop_check = usize::from(told.decisions.stop_check.is_some());
+                    [kept, rang, stop_check].iter().zip(&mut decided).for_each(|(more, count)| *count += more);
                 }
                 journal.append(&event, Some(&at.to_string())).unwrap();
                 written += 1;
@@ -193,8 +193,8 @@ fn every_combination_is_the_fold_of_its_events() {
     // 16 policies: with all samples 5 sets of observers, less the 2 that stop for the 5 that drop arms; 2 sets for each of
     // the 4 others, less 3 retentions for halving.
     assert_eq!(ran, 16 * 5 - 5 * 2 + 16 * 4 * 2 - 3 * 2);
-    let [discarded, rang, looked] = decided;
-    assert!(discarded > 100 && rang > 0 && looked > 10, "{decided:?}");
+    let [discarded, rang, stop_check] = decided;
+    assert!(discarded > 100 && rang > 0 && stop_check > 10, "{decided:?}");
 }
 
 /// Sessions on values: κ by place, known samples among it.
@@ -340,6 +340,75 @@ fn recorded_choices_stand_and_tampering_is_named() {
         let before = state(&session);
         assert!(session.apply(event).is_err() && state(&session) == before, "{event:?}");
     }
+}
+
+/// Decisions of observers that a session does not have, or that were not due, and a policy of another kind: such an event
+/// belongs to another session.
+#[test]
+fn decisions_of_another_session_are_refused() {
+    use modelmix::session::{Decisions, StopCheck};
+    let answer = |random: &mut Random| Answer::features(&clusters(0, 1, random));
+    let mut random = Random::seeded(8);
+    let with = |decide: &dyn Fn(&mut Decisions)| {
+        let mut decisions = Decisions::default();
+        decide(&mut decisions);
+        decisions
+    };
+    let until = SessionSettings::default().until(Until::new(Gap::Share(0.5)));
+    let kept = with(&|decisions| decisions.kept = Some(vec![true]));
+    let rang = with(&|decisions| decisions.rang = Some(vec![0]));
+    let seventh = with(&|decisions| decisions.rang = Some(vec![7]));
+    let checked = with(&|decisions| decisions.stop_check = Some(StopCheck::default()));
+    let cases = [
+        (SessionSettings::default(), kept),
+        (SessionSettings::default(), rang),
+        (SessionSettings::default().alarm(0.1), seventh),
+        (SessionSettings::default(), checked.clone()),
+        (until, checked),
+    ];
+    for (settings, decisions) in cases {
+        let mut session = Session::new(NAMES, rke(), &settings).unwrap();
+        let pull = session.ask().unwrap().id;
+        let mut event = Event::told(pull, answer(&mut random));
+        let Event::Told(told) = &mut event else { unreachable!() };
+        told.decisions = decisions.clone();
+        let before = state(&session);
+        let error = session.apply(&event).unwrap_err();
+        assert!(matches!(&error, Error::Event { .. }) && error.to_string().contains("another session"), "{error}");
+        assert_eq!(state(&session), before, "{decisions:?}");
+    }
+    let mut session = Session::new(NAMES, rke(), &SessionSettings::default()).unwrap();
+    let sparse = SessionSettings::default().policy("sparse(keep=2)".parse().unwrap());
+    let other = Session::new(NAMES, rke(), &sparse).unwrap().policy().clone();
+    let mut event = session.decide().unwrap();
+    let Event::Asked(asked) = &mut event else { unreachable!() };
+    asked.policy = Some(other);
+    assert!(session.apply(&event).unwrap_err().to_string().contains("policy"));
+}
+
+/// After a write that failed nothing more is written: a line behind a torn one would be lost with it.
+#[test]
+fn a_journal_ends_with_a_failed_write() {
+    struct Disk(Vec<u8>, usize);
+    impl std::io::Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let room = bytes.len().min(self.1 - self.0.len());
+            self.0.extend_from_slice(&bytes[..room]);
+            if room == 0 { Err(std::io::Error::other("no space left on device")) } else { Ok(room) }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let event = |pull| Event::<modelmix::policy::AnyPolicy>::Abandoned { pull };
+    let mut writer = JournalWriter::start(Disk(Vec::new(), 150), &Header::new("a run")).unwrap();
+    let written = (0..9).position(|pull| writer.append(&event(pull), None).is_err()).unwrap();
+    writer.get_mut().1 = 10_000;
+    let error = writer.append(&event(99), None).unwrap_err().to_string();
+    assert!(error.contains("an earlier line was written in part"), "{error}");
+    let reader: JournalReader<_> = JournalReader::new(writer.get_mut().0.as_slice()).unwrap();
+    assert!(written > 0 && reader.map(|entry| entry.unwrap()).count() == written);
 }
 
 fn journal(notes: &[&str]) -> Vec<u8> {

@@ -1,8 +1,11 @@
 //! Known samples: what they count in and what not, against sums by double loops.
 
+use modelmix::compute::Reference;
 use modelmix::policy::Random;
 use modelmix::session::{Cap, KnownAs, Retention, Selection};
-use modelmix::{Error, Features, Gap, RecordedArm, RecordedArms, Session, SessionSettings, Until, solve};
+use modelmix::{
+    Error, Features, Gap, Inputs, Objective, RecordedArm, RecordedArms, Session, SessionSettings, Until, solve,
+};
 
 use super::{NAMES, is_text, rke, state};
 use crate::worlds::{cluster, clusters};
@@ -171,7 +174,8 @@ fn known_samples_can_be_all_that_a_stop_needs() {
         assert!(!session.is_done());
         session.known(arm, &clusters(arm, 150, &mut random), &Default::default(), KnownAs::Evidence).unwrap();
         // A look before all arms are known would find nothing, and is not made.
-        let looks = serde_json::to_value(session.snapshot()).unwrap()["state"]["observers"]["looks"]["looks"].clone();
+        let looks =
+            serde_json::to_value(session.snapshot()).unwrap()["state"]["observers"]["stopping"]["checks"].clone();
         assert_eq!(looks, u64::from(arm == 2));
     }
     let report = session.report().unwrap();
@@ -226,4 +230,37 @@ fn known_samples_that_do_not_fit_leave_no_trace() {
     let error = session.known_values(0, &[], KnownAs::Evidence).unwrap_err();
     assert!(is_text(&error, &["give at least one"]), "{error}");
     assert_eq!(state(&session), before);
+}
+
+/// Many samples are taken in steps, which nobody can see: not in sums, not in kept sets or checks, not if one of them is refused.
+#[test]
+fn many_samples_are_taken_in_steps() {
+    let many = 2500;
+    let (mut random, scores) = (Random::seeded(4), Default::default());
+    for retention in [Retention::All, Retention::Window(40), Retention::half_life(200.0)] {
+        let settings = SessionSettings::default().retention(retention);
+        let (mut at_once, mut in_parts) =
+            (Session::new(NAMES, rke(), &settings).unwrap(), Session::new(NAMES, rke(), &settings).unwrap());
+        let samples = clusters(0, many, &mut random);
+        at_once.known(0, &samples, &scores, KnownAs::Evidence).unwrap();
+        for first in (0..many).step_by(100) {
+            let part = Features::new(2, samples.values()[2 * first..2 * (first + 100)].to_vec()).unwrap();
+            in_parts.known(0, &part, &scores, KnownAs::Evidence).unwrap();
+        }
+        let (left, right) = (at_once.statistics().biased(), in_parts.statistics().biased());
+        assert_eq!(at_once.statistics().counts(), in_parts.statistics().counts());
+        let first = [1.0, 0.0, 0.0];
+        assert!((left.value(&first) - right.value(&first)).abs() < 1e-12 * right.value(&first));
+        assert_eq!(at_once.samples(), in_parts.samples());
+        // A value in the last step of which κ cannot be computed.
+        let polynomial = "rke(kernel=polynomial)".parse::<Objective>().unwrap();
+        let loss = polynomial.prepare(Inputs::new().width(2).engine(Reference)).unwrap();
+        let mut session = Session::new(NAMES, loss, &settings).unwrap();
+        let mut spoiled = samples.values().to_vec();
+        *spoiled.last_mut().unwrap() = f32::MAX;
+        let before = state(&session);
+        let refused = session.known(1, &Features::new(2, spoiled).unwrap(), &scores, KnownAs::Evidence);
+        assert!(is_text(&refused.unwrap_err(), &["finite"]));
+        assert_eq!(state(&session), before);
+    }
 }

@@ -354,7 +354,9 @@ fn unknown_fields_are_refused_in_every_part() {
     let mut checked = 0;
     for settings in policies {
         let mut session = Session::new(NAMES, rke(), &settings.clone().batch(2)).unwrap();
-        go_on(&mut session, &mut Random::seeded(6), 20);
+        let pulls = if settings.until.is_some() { 400 } else { 20 };
+        go_on(&mut session, &mut Random::seeded(6), pulls);
+        assert_eq!(session.is_done(), settings.until.is_some(), "a verdict is part of what is checked");
         session.known(0, &clusters(0, 2, &mut Random::seeded(1)), &Default::default(), Default::default()).unwrap();
         let (document, mut found) = (serde_json::to_value(session.snapshot()).unwrap(), Vec::new());
         objects(&document, "", &mut found);
