@@ -2,11 +2,11 @@
 
 use modelmix::{Kernel, Mixture};
 
+use super::analyses;
 use super::charts;
 use super::numbers::{self, Digits, brief, percent};
 use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
-use super::worth;
 
 /// A kernel in words.
 pub(super) fn kernel(kernel: &Kernel) -> String {
@@ -52,7 +52,7 @@ fn p_value(p: f64) -> String {
 pub(super) fn blocks(document: &Mixture, place: &Place) -> Vec<Block> {
     let mut blocks = vec![weights(document, place), arms(document, place)];
     blocks.extend(kernel_means(document, place));
-    blocks.extend(worth::blocks(document, place));
+    blocks.extend(analyses::blocks(document, place));
     blocks
 }
 

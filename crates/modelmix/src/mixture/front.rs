@@ -12,9 +12,9 @@ use crate::simplex::{Bounds, Forms, Pair, Solution, trace};
 /// How many mixtures are found where each is a search of its own.
 const MAX_SMOOTH_POINTS: usize = 24;
 
-/// What is traded for the objective: minimised as every objective is, but for precision and density, of which more is better
+/// What is traded for the objective along a front: minimised as every objective is, but for precision and density, of which more is better
 /// and which nobody wants less of, so that "precision" stands for "-precision".
-pub fn traded(objective: Objective) -> Objective {
+pub fn front_objective(objective: Objective) -> Objective {
     let is_quality = |measure: &Measure| matches!(measure, Measure::Precision { .. } | Measure::Density { .. });
     if objective.terms().iter().all(|term| is_quality(&term.measure) && term.weight > 0.0) {
         -objective

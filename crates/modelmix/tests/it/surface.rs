@@ -58,8 +58,8 @@ surface! {
     modelmix::mixture {
         Allowance, Bandwidths, Budget, CheapestDocument, FrontDocument, FrontPoint, Headline, Intervals, Mixture,
         MixtureArm, MixtureScore, Analyses, SensitivityDocument, SensitivityPoint, SingleArm, SolveSettings,
-        SubsetDocument, TermForm, TermValue, Worth,
-        forms, pairs, solve, solve_with_analyses, solve_with, solve_within, statistics, traded,
+        SubsetDocument, TermForm, TermValue, AnalysisResults,
+        forms, pairs, solve, solve_with_analyses, solve_with, solve_within, statistics, front_objective,
     }
     modelmix::objective {
         Bandwidth, Geometry, Measure, Objective, ScoreMeaning, Term,
