@@ -14,7 +14,7 @@ use pyo3::types::PyDict;
 
 use crate::arrays::Use;
 use crate::documents::dictionary;
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
 
@@ -68,12 +68,13 @@ pub(crate) fn solve<'py>(
 ) -> PyResult<(Bound<'py, PyDict>, String, Option<String>)> {
     let arms = problem.arms(&arms)?;
     let names = arms.names();
-    let floors = by_arm("floor", &names, floor, Some(0.0)).map_err(raised)?;
-    let caps = by_arm("cap", &names, cap, Some(1.0)).map_err(raised)?;
-    let bounds = Bounds::by_arm(&names, floors, caps).map_err(raised)?;
+    let floors = by_arm("floor", &names, floor, Some(0.0)).map_err(to_exception)?;
+    let caps = by_arm("cap", &names, cap, Some(1.0)).map_err(to_exception)?;
+    let bounds = Bounds::by_arm(&names, floors, caps).map_err(to_exception)?;
     let prepared = problem.prepared(&names, Use::Call)?;
-    let second = analyses.front.as_deref().map(Objective::parse).transpose().map_err(raised)?.map(front_objective);
-    let mut analyses = analyses.read(&names, prepared.costs.as_ref()).map_err(raised)?;
+    let second =
+        analyses.front.as_deref().map(Objective::parse).transpose().map_err(to_exception)?.map(front_objective);
+    let mut analyses = analyses.read(&names, prepared.costs.as_ref()).map_err(to_exception)?;
     let (quiet, progress) = (Progress::new(None), Progress::new(progress));
     let counter = progress.counter();
     let counted = Arc::clone(&counter);

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     print(&terminal, &document)?;
     analyses::print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "The best mixture".into());
-    let section = output::weighed(Section { solve: Some(document), ..section });
+    let section = output::with_weights(Section { solve: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output).map(drop)
 }
 

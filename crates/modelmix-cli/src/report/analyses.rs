@@ -46,7 +46,7 @@ fn subsets_block(document: &Mixture, subsets: &[SubsetDocument], place: &Place) 
         let cells = vec![
             Cell::number(subset.score, score_digits, at("score")),
             Cell::number(subset.loss, loss_digits, at("loss")),
-            subset.gain_kept.map_or_else(Cell::nothing, |kept| Cell::percent(kept, at("gain_kept"))),
+            subset.gain_kept.map_or_else(Cell::missing, |kept| Cell::percent(kept, at("gain_kept"))),
             shares(&subset.arms, &subset.weights, &at("weights")),
         ];
         let name = format!("{}{}", subset.size, if subset.proved { "" } else { " (not proved)" });
@@ -75,7 +75,7 @@ fn shares(arms: &[String], weights: &[f64], at: &str) -> Cell {
         let name = Cell::text(format!("{} ", plain(&arms[index])));
         name.and("", Cell::percent(weights[index], format!("{at}/{index}")))
     });
-    let first = cells.next().unwrap_or_else(Cell::nothing);
+    let first = cells.next().unwrap_or_else(Cell::missing);
     cells.fold(first, |all, cell| all.and(", ", cell))
 }
 
@@ -186,8 +186,8 @@ fn cheapest_block(cheapest: &CheapestDocument, place: &Place) -> Block {
         Row::apart(
             "best",
             vec![
-                Cell::nothing(),
-                Cell::nothing(),
+                Cell::missing(),
+                Cell::missing(),
                 number(cheapest.total_of_best, "total_of_best"),
                 Cell::text("as above"),
             ],

@@ -291,7 +291,7 @@ fn with_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &P
 }
 
 /// Without intervals, for callers who do not look at them.
-pub(crate) fn solve_plainly(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
+pub(crate) fn solve_without_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
     solve_program(arms, loss, bounds, &Program::new(arms, loss, false)?)
 }
 

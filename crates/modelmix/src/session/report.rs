@@ -82,14 +82,14 @@ pub struct SuboptimalityBounds {
 impl SuboptimalityBounds {
     pub(super) fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
         let statistics = &session.state.samples.statistics;
-        let looks = session.state.observers.looks.as_ref();
-        let miss = 1.0 - looks.map_or(certainty::DEFAULT_CONFIDENCE, |looks| looks.until().confidence);
-        let spread = match (looks, &session.source) {
-            (Some(looks), _) => looks.range(),
+        let rule = session.state.observers.looks.as_ref();
+        let error_chance = 1.0 - rule.map_or(certainty::DEFAULT_CONFIDENCE, |rule| rule.until().confidence);
+        let spread = match (rule, &session.source) {
+            (Some(rule), _) => rule.range(),
             (None, Source::Features(loss)) => loss.linear_spread(),
             (None, Source::Values) => 0.0,
         };
-        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, spread, miss);
+        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, spread, error_chance);
         let shares = session.shares();
         let best = session.state.best_mixture(statistics)?;
         Ok(Self {

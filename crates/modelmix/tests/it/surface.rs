@@ -77,7 +77,7 @@ surface! {
         SELECTION_NOTE,
     }
     modelmix::simplex {
-        Bargain, Bounds, Local, Prices, Solution, Solver, Subset, Waypoint,
+        CheapestMixture, Bounds, Local, Prices, Solution, Solver, Subset, Waypoint,
         cheapest, eliminate, minimize, minimize_smooth, path, subsets,
     }
     modelmix::simulate {
