@@ -97,7 +97,7 @@ def solve(
     problem: object,
     floor: dict[str, float],
     cap: dict[str, float],
-    questions: object,
+    analyses: object,
     started: Callable[[int], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> tuple[dict[str, Any], str, str | None]: ...

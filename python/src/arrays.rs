@@ -9,7 +9,7 @@ use numpy::ndarray::ArrayView2;
 use numpy::{Element, PyArray2, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use crate::errors::raised;
+use crate::errors::to_exception;
 
 /// Bytes of features that were written because an array could not be read where it lies.
 static COPIED: AtomicU64 = AtomicU64::new(0);
@@ -31,7 +31,7 @@ pub(crate) enum Use {
 
 /// An array of n × d floats as features. `origin` names it in messages: "arm flux", "the reference".
 pub(crate) fn features(origin: &str, array: &Bound<'_, PyAny>, usage: Use) -> PyResult<Features> {
-    let refuse = |problem: String| raised(Error::Array { origin: origin.into(), problem });
+    let refuse = |problem: String| to_exception(Error::Array { origin: origin.into(), problem });
     let Ok(untyped) = array.cast::<PyUntypedArray>() else {
         return Err(refuse(format!("a {} is not an array; give rows of floats", array.get_type())));
     };
@@ -54,7 +54,7 @@ pub(crate) fn features(origin: &str, array: &Bound<'_, PyAny>, usage: Use) -> Py
             untyped.dtype()
         )));
     };
-    made.map_err(|error| raised(error.of(origin)))
+    made.map_err(|error| to_exception(error.of(origin)))
 }
 
 /// Rows that lie as ours do are read where they are; others are copied.
@@ -63,7 +63,7 @@ fn borrow(array: &Bound<'_, PyArray2<f32>>, usage: Use) -> modelmix::Result<Feat
     if !array.is_c_contiguous() || width == 0 || array.shape()[0] == 0 {
         return converted(array, |value| f64::from(*value), |value| value as f32);
     }
-    if let Some(features) = ours(array) {
+    if let Some(features) = viewed_features(array) {
         return Ok(features);
     }
     let borrowed = Borrowed { pointer: array.data().cast_const(), len: array.len(), _array: array.clone().unbind() };
@@ -145,7 +145,7 @@ pub(crate) fn array(py: Python<'_>, features: Features) -> PyResult<Bound<'_, Py
 }
 
 /// The features behind an array that [`array()`] made, where it views all of them.
-fn ours(array: &Bound<'_, PyArray2<f32>>) -> Option<Features> {
+fn viewed_features(array: &Bound<'_, PyArray2<f32>>) -> Option<Features> {
     let base = array.getattr("base").ok()?;
     let features = &base.cast::<Memory>().ok()?.get().features;
     let whole =

@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 
 use crate::arrays::Use;
 use crate::documents::dictionary;
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
 
@@ -42,13 +42,13 @@ pub(crate) fn curate<'py>(
 ) -> PyResult<(Bound<'py, PyDict>, String, String)> {
     let arms = problem.arms(&arms)?;
     let names = arms.names();
-    let floors = by_arm("floor", &names, settings.floor, Some(0.0)).map_err(raised)?;
-    let caps = by_arm("cap", &names, settings.cap, Some(1.0)).map_err(raised)?;
-    let bounds = Bounds::by_arm(&names, floors, caps).map_err(raised)?;
+    let floors = by_arm("floor", &names, settings.floor, Some(0.0)).map_err(to_exception)?;
+    let caps = by_arm("cap", &names, settings.cap, Some(1.0)).map_err(to_exception)?;
+    let bounds = Bounds::by_arm(&names, floors, caps).map_err(to_exception)?;
     let prepared = problem.prepared(&names, Use::Call)?;
     let curation = Curation::default()
         .count(settings.count)
-        .proportions(settings.proportions.parse().map_err(raised)?)
+        .proportions(settings.proportions.parse().map_err(to_exception)?)
         .seed(prepared.seed)
         .sweeps(settings.sweeps)
         .pool(settings.pool);

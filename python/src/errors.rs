@@ -7,7 +7,7 @@ use pyo3::PyErr;
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError};
 
 /// What Python raises: what the system refused is an `OSError`, all else a `ValueError`, with the library's sentence.
-pub(crate) fn raised(error: Error) -> PyErr {
+pub(crate) fn to_exception(error: Error) -> PyErr {
     let sentence = error.to_string();
     match error {
         Error::Io { source, .. } => match source.kind() {
@@ -20,7 +20,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
 }
 
 /// A panic is a bug of ours, and no reason to take the interpreter along.
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> PyErr {
+pub(crate) fn panic_exception(panic: &(dyn Any + Send)) -> PyErr {
     let what = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_string())

@@ -15,9 +15,9 @@ use pyo3::prelude::*;
 use serde_json::{Map, Value};
 
 use crate::arrays::{Use, features};
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::session::{Asked, Session, asked, lock};
-use crate::work::detached;
+use crate::work::run_detached;
 
 /// The journal of one session, in a file that nobody else may write. It is read to its end first, and then written.
 #[pyclass(frozen)]
@@ -88,7 +88,7 @@ impl Journal {
     /// left as it is.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf, run: String, session: &Session) -> PyResult<Self> {
-        let stage = detached(py, || start(&path, run))?.map_err(|failure| exception(&path, failure))?;
+        let stage = run_detached(py, || start(&path, run))?.map_err(|failure| exception(&path, failure))?;
         Ok(Self { path, session: session.shared(), stage: Mutex::new(stage) })
     }
 
@@ -193,7 +193,8 @@ impl Journal {
         py: Python<'_>,
         work: impl FnOnce(&mut Stage, &Mutex<modelmix::Session>) -> Result<T, Failure> + Send,
     ) -> PyResult<T> {
-        detached(py, || work(&mut lock(&self.stage), &self.session))?.map_err(|failure| exception(&self.path, failure))
+        run_detached(py, || work(&mut lock(&self.stage), &self.session))?
+            .map_err(|failure| exception(&self.path, failure))
     }
 
     fn write<T: Send>(
@@ -251,8 +252,8 @@ fn first_line(header: &Header) -> Result<Vec<u8>, Failure> {
 /// Cuts a torn line off, and goes on behind the last whole one.
 fn begin(stage: Stage) -> Result<Stage, Failure> {
     let Stage::Reading(reader, file, header) = stage else { return Ok(stage) };
-    if file.metadata()?.len() > reader.whole() {
-        file.set_len(reader.whole())?;
+    if file.metadata()?.len() > reader.whole_lines_len() {
+        file.set_len(reader.whole_lines_len())?;
     }
     let (mut file, mut checksum) = (file, reader.checksum());
     if reader.header().is_none() {
@@ -333,7 +334,7 @@ fn differs(line: usize, error: &Error) -> Failure {
 fn exception(path: &std::path::Path, failure: Failure) -> PyErr {
     match failure {
         Failure::Refused(problem) => PyValueError::new_err(format!("the checkpoint {} {problem}", path.display())),
-        Failure::Session(error) => raised(error),
+        Failure::Session(error) => to_exception(error),
         Failure::Disk(error) => match error.raw_os_error() {
             Some(code) => {
                 let text = error.to_string();

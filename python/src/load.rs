@@ -5,7 +5,7 @@ use numpy::PyArray2;
 use pyo3::prelude::*;
 
 use crate::arrays::array;
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::work::{Progress, run};
 
 /// The arms that sources stand for, each `[name=]path[:key]`.
@@ -16,7 +16,7 @@ use crate::work::{Progress, run};
 #[allow(clippy::type_complexity)]
 pub(crate) fn load<'py>(py: Python<'py>, sources: Vec<String>) -> PyResult<Vec<(String, Bound<'py, PyArray2<f32>>)>> {
     let sources =
-        sources.iter().map(|text| text.parse()).collect::<modelmix::Result<Vec<ArmSource>>>().map_err(raised)?;
+        sources.iter().map(|text| text.parse()).collect::<modelmix::Result<Vec<ArmSource>>>().map_err(to_exception)?;
     let arms = run(py, &Progress::new(None), move || files::arms(&sources))?;
     arms.iter().map(|arm| Ok((arm.name.clone(), array(py, arm.features.clone())?))).collect()
 }
@@ -27,7 +27,7 @@ pub(crate) fn load<'py>(py: Python<'py>, sources: Vec<String>) -> PyResult<Vec<(
 /// As [`load`].
 #[pyfunction]
 pub(crate) fn load_array<'py>(py: Python<'py>, source: &str) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let source: ArmSource = source.parse().map_err(raised)?;
+    let source: ArmSource = source.parse().map_err(to_exception)?;
     let features = run(py, &Progress::new(None), move || files::features(&source.path, source.key.as_deref()))?;
     array(py, features)
 }

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{Use, features};
-use crate::errors::raised;
+use crate::errors::to_exception;
 
 /// The terms of an objective: weight and text of each.
 ///
@@ -18,7 +18,7 @@ use crate::errors::raised;
 /// What cannot be read, and where.
 #[pyfunction]
 pub(crate) fn objective(text: &str) -> PyResult<Vec<(f64, String)>> {
-    let objective = Objective::parse(text).map_err(raised)?;
+    let objective = Objective::parse(text).map_err(to_exception)?;
     Ok(objective.terms().iter().map(|term| (term.weight, term.measure.to_string())).collect())
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn objective(text: &str) -> PyResult<Vec<(f64, String)>> {
 pub(crate) fn objective_text(terms: Vec<(f64, String)>) -> PyResult<String> {
     let terms =
         terms.iter().map(|(weight, text)| Ok(*weight * Objective::parse(text)?)).collect::<modelmix::Result<Vec<_>>>();
-    let sum = terms.map_err(raised)?.into_iter().reduce(|sum, term| sum + term);
+    let sum = terms.map_err(to_exception)?.into_iter().reduce(|sum, term| sum + term);
     sum.map(|objective| objective.to_string())
         .ok_or_else(|| PyValueError::new_err("an objective has at least one term"))
 }
@@ -71,14 +71,15 @@ impl Problem<'_> {
         let reference =
             self.reference.as_ref().map(|array| features("the reference", array, usage)).transpose()?.map(Arc::new);
         let objective = match &self.objective {
-            Some(text) => Objective::parse(text).map_err(raised)?,
+            Some(text) => Objective::parse(text).map_err(to_exception)?,
             None => Objective::usual(reference.is_some()),
         };
         let objective = match self.bandwidth {
             Some(bandwidth) => objective.with_bandwidth(bandwidth),
             None => objective,
         };
-        let costs = self.costs.clone().map(|costs| by_arm("cost", names, costs, None)).transpose().map_err(raised)?;
+        let costs =
+            self.costs.clone().map(|costs| by_arm("cost", names, costs, None)).transpose().map_err(to_exception)?;
         Ok(Prepared {
             objective,
             reference,
@@ -97,8 +98,8 @@ impl Problem<'_> {
         let arm = |(name, array): &(String, Bound<'_, PyAny>)| {
             Ok(RecordedArm::new(name.clone(), features(&format!("arm {name}"), array, Use::Call)?))
         };
-        let arms = RecordedArms::new(arms.iter().map(arm).collect::<PyResult<_>>()?).map_err(raised)?;
-        arms.with_scores(&self.scores).map_err(raised)
+        let arms = RecordedArms::new(arms.iter().map(arm).collect::<PyResult<_>>()?).map_err(to_exception)?;
+        arms.with_scores(&self.scores).map_err(to_exception)
     }
 }
 

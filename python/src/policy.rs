@@ -3,7 +3,7 @@
 use modelmix::PolicySpec;
 use pyo3::prelude::*;
 
-use crate::errors::raised;
+use crate::errors::to_exception;
 
 /// A policy's text as the library writes it.
 ///
@@ -11,5 +11,5 @@ use crate::errors::raised;
 /// What cannot be read, and where.
 #[pyfunction]
 pub(crate) fn policy(text: &str) -> PyResult<String> {
-    Ok(PolicySpec::parse(text).map_err(raised)?.to_string())
+    Ok(PolicySpec::parse(text).map_err(to_exception)?.to_string())
 }

@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 
 use crate::arrays::{Use, features};
 use crate::documents::dictionary;
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
 
@@ -84,9 +84,10 @@ pub(crate) fn score<'py>(
     let arms = problem.arms(&arms)?;
     let names = arms.names();
     let prepared = problem.prepared(&names, Use::Call)?;
-    let settings = settings.read(prepared.reference.is_some()).map_err(raised)?;
+    let settings = settings.read(prepared.reference.is_some()).map_err(to_exception)?;
     let mixture = mixture && (arms.len() > 1 || weights.is_some());
-    let weights = weights.map(|weights| by_arm("weight", &names, weights, Some(0.0))).transpose().map_err(raised)?;
+    let weights =
+        weights.map(|weights| by_arm("weight", &names, weights, Some(0.0))).transpose().map_err(to_exception)?;
     if let Some(started) = started {
         started.call1((arms.len() + 1 + usize::from(mixture),))?;
     }
@@ -122,11 +123,11 @@ pub(crate) fn metrics<'py>(
     let sets =
         sets.iter().map(|(name, array)| features(&origin(name), array, Use::Call)).collect::<PyResult<Vec<_>>>()?;
     let weights = match weights {
-        Some(weights) => by_arm("weight", &names, weights, Some(0.0)).map_err(raised)?,
+        Some(weights) => by_arm("weight", &names, weights, Some(0.0)).map_err(to_exception)?,
         None => vec![1.0; sets.len()],
     };
     let reference = reference.map(|array| features("the reference", &array, Use::Call)).transpose()?.map(Arc::new);
-    let settings = settings.read(reference.is_some()).map_err(raised)?;
+    let settings = settings.read(reference.is_some()).map_err(to_exception)?;
     let order: Vec<Metric> = settings.metrics.clone();
     let progress = Progress::new(None);
     let engine = progress.engine(threads);

@@ -11,9 +11,9 @@ use pyo3::types::PyDict;
 
 use crate::arrays::{self, Use, features};
 use crate::documents::dictionary;
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::objective::Problem;
-use crate::work::{Progress, briefly, run};
+use crate::work::{Progress, run, run_short};
 
 /// A session and the lock that lets any thread of Python's use it. Whoever waits for the lock lets go of the interpreter.
 #[pyclass(frozen)]
@@ -53,7 +53,7 @@ impl Stop {
             (None, Some(loss)) => Gap::Loss(loss),
             _ => return Err(refused("until", "incomplete", "either a share of the gain or a loss")),
         };
-        Ok(Until::new(gap).confidence(self.confidence).of(self.of.parse().map_err(raised)?))
+        Ok(Until::new(gap).confidence(self.confidence).of(self.of.parse().map_err(to_exception)?))
     }
 }
 
@@ -63,10 +63,10 @@ impl Stop {
 /// What is neither.
 #[pyfunction]
 pub(crate) fn until(text: &str) -> PyResult<(Option<f64>, Option<f64>)> {
-    match text.parse().map_err(raised)? {
+    match text.parse().map_err(to_exception)? {
         Gap::Share(gain) => Ok((Some(gain), None)),
         Gap::Loss(loss) => Ok((None, Some(loss))),
-        other => Err(raised(Error::Setting {
+        other => Err(to_exception(Error::Setting {
             what: "until".into(),
             value: other.to_string(),
             must: "a share of the gain, such as 5%, or a loss, such as 0.001".into(),
@@ -82,12 +82,12 @@ impl Settings {
             other => return Err(refused("storage", &format!("\"{other}\""), "single or half")),
         };
         let policy = match &self.policy {
-            Some(text) => PolicySpec::parse(text).map_err(raised)?,
+            Some(text) => PolicySpec::parse(text).map_err(to_exception)?,
             None => PolicySpec::default(),
         };
         let until = self.until.as_ref().map(Stop::read).transpose()?;
         let retention = retention(self.retention.as_deref())?;
-        let select = self.select.parse().map_err(raised)?;
+        let select = self.select.parse().map_err(to_exception)?;
         let Self { seed, batch, rounds, alarm, .. } = *self;
         Ok(SessionSettings::default()
             .policy(policy)
@@ -112,7 +112,7 @@ pub(crate) fn retention(text: Option<&str>) -> PyResult<Retention> {
 }
 
 fn refused(what: &str, value: &str, must: &str) -> PyErr {
-    raised(Error::Setting { what: what.into(), value: value.into(), must: must.into() })
+    to_exception(Error::Setting { what: what.into(), value: value.into(), must: must.into() })
 }
 
 /// The library calls it `forget`, as the command line does, where a setting of the package's is meant.
@@ -185,13 +185,15 @@ impl Session {
     #[staticmethod]
     fn over_values(arms: Vec<String>, ranges: Option<((f64, f64), (f64, f64))>, settings: Settings) -> PyResult<Self> {
         let ranges = ranges.map(|(kappa, linear)| Ranges { kappa, linear });
-        Ok(Self::new(modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(renamed).map_err(raised)?))
+        Ok(Self::new(
+            modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(renamed).map_err(to_exception)?,
+        ))
     }
 
     /// The session that a snapshot was taken of; `problem` is none for one over values.
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
-        let snapshot: Snapshot = Snapshot::from_json(&snapshot).map_err(raised)?;
+        let snapshot: Snapshot = Snapshot::from_json(&snapshot).map_err(to_exception)?;
         let prepared = problem.map(|problem| problem.prepared(snapshot.arms(), Use::Keep)).transpose()?;
         let progress = Progress::new(None);
         let engine = progress.engine(prepared.as_ref().and_then(|prepared| prepared.threads));
@@ -204,14 +206,14 @@ impl Session {
 
     /// All of the session but its objective.
     fn snapshot(&self, py: Python<'_>) -> PyResult<String> {
-        briefly(py, || {
+        run_short(py, || {
             let snapshot = self.lock().snapshot();
             snapshot.to_json()
         })
     }
 
     fn ask(&self, py: Python<'_>) -> PyResult<Asked> {
-        briefly(py, || self.lock().ask()).map(asked)
+        run_short(py, || self.lock().ask()).map(asked)
     }
 
     #[pyo3(signature = (pull, array, scores))]
@@ -224,16 +226,16 @@ impl Session {
     ) -> PyResult<()> {
         let features = features(&format!("pull {pull}"), array, Use::Call)?;
         let scores: Scores = scores;
-        briefly(py, move || self.lock().tell_scored(pull, &features, &scores))
+        run_short(py, move || self.lock().tell_scored(pull, &features, &scores))
     }
 
     /// Whether it may stop.
     fn is_done(&self, py: Python<'_>) -> PyResult<bool> {
-        briefly(py, || Ok(self.lock().is_done()))
+        run_short(py, || Ok(self.lock().is_done()))
     }
 
     fn tell_values(&self, py: Python<'_>, pull: u64, samples: Vec<Numbers>) -> PyResult<()> {
-        briefly(py, || self.lock().tell_values(pull, &values(&samples)))
+        run_short(py, || self.lock().tell_values(pull, &values(&samples)))
     }
 
     /// Recorded samples of an arm, which were not asked for.
@@ -247,25 +249,25 @@ impl Session {
     ) -> PyResult<()> {
         let name = self.arms.get(arm).map_or("", String::as_str);
         let features = features(&format!("known samples of arm {name}"), array, Use::Call)?;
-        briefly(py, move || self.lock().known(arm, &features, &scores, known_as(collected)))
+        run_short(py, move || self.lock().known(arm, &features, &scores, known_as(collected)))
     }
 
     fn known_values(&self, py: Python<'_>, arm: usize, samples: Vec<Numbers>, collected: bool) -> PyResult<()> {
-        briefly(py, || self.lock().known_values(arm, &values(&samples), known_as(collected)))
+        run_short(py, || self.lock().known_values(arm, &values(&samples), known_as(collected)))
     }
 
     fn abandon(&self, py: Python<'_>, pull: u64) -> PyResult<()> {
-        briefly(py, || self.lock().abandon(pull))
+        run_short(py, || self.lock().abandon(pull))
     }
 
     /// Forgets all samples of an arm.
     fn forget(&self, py: Python<'_>, arm: usize) -> PyResult<()> {
-        briefly(py, || self.lock().forget(arm))
+        run_short(py, || self.lock().forget(arm))
     }
 
     /// Where it stands, with or without the two bounds, which take a while.
     fn report<'py>(&self, py: Python<'py>, bounds: bool) -> PyResult<Bound<'py, PyDict>> {
-        let report = briefly(py, || {
+        let report = run_short(py, || {
             let session = self.lock();
             if bounds { session.report_with_bounds() } else { session.report() }
         })?;
@@ -274,16 +276,16 @@ impl Session {
 
     /// How many samples count, known ones included.
     fn size(&self, py: Python<'_>) -> PyResult<usize> {
-        briefly(py, || Ok(self.lock().statistics().len()))
+        run_short(py, || Ok(self.lock().statistics().len()))
     }
 
     fn in_flight(&self, py: Python<'_>) -> PyResult<Vec<Asked>> {
-        Ok(briefly(py, || Ok(self.lock().in_flight()))?.into_iter().map(asked).collect())
+        Ok(run_short(py, || Ok(self.lock().in_flight()))?.into_iter().map(asked).collect())
     }
 
     /// A number that changes with the objective, its kernels, costs and reference.
     fn fingerprint(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        briefly(py, || Ok(self.lock().fingerprint()))
+        run_short(py, || Ok(self.lock().fingerprint()))
     }
 
     fn arms(&self) -> Vec<String> {
@@ -292,11 +294,11 @@ impl Session {
 
     /// Whether each sample told is kept, in that order.
     fn kept(&self, py: Python<'_>) -> PyResult<Vec<bool>> {
-        briefly(py, || Ok(self.lock().kept()))
+        run_short(py, || Ok(self.lock().kept()))
     }
 
     /// The features of the samples held, in the order told.
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
-        briefly(py, || Ok(self.lock().samples()))?.map(|features| arrays::array(py, features)).transpose()
+        run_short(py, || Ok(self.lock().samples()))?.map(|features| arrays::array(py, features)).transpose()
     }
 }

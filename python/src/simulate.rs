@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 
 use crate::arrays::Use;
 use crate::documents::dictionary;
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::session::{Stop, renamed, retention};
 use crate::work::{Progress, run};
@@ -47,7 +47,7 @@ pub(crate) fn simulate<'py>(
     let usual = Simulation::default();
     let policies = match &settings.policies {
         Some(texts) => {
-            texts.iter().map(|text| PolicySpec::parse(text)).collect::<modelmix::Result<_>>().map_err(raised)?
+            texts.iter().map(|text| PolicySpec::parse(text)).collect::<modelmix::Result<_>>().map_err(to_exception)?
         }
         None => usual.policies,
     };
@@ -59,7 +59,7 @@ pub(crate) fn simulate<'py>(
         .replacement(settings.replacement)
         .batch(settings.batch.unwrap_or(usual.batch))
         .in_flight(settings.in_flight.unwrap_or(usual.in_flight))
-        .select(settings.select.parse().map_err(raised)?)
+        .select(settings.select.parse().map_err(to_exception)?)
         .checkpoints(settings.checkpoints.unwrap_or(usual.checkpoints))
         .threads(prepared.threads)
         .memory(settings.memory.unwrap_or(usual.memory))

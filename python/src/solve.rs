@@ -7,18 +7,18 @@ use std::sync::atomic::Ordering;
 use modelmix::Objective;
 use modelmix::document::Document;
 use modelmix::internals::arms::by_arm;
-use modelmix::mixture::{self, Allowance, Bandwidths, Budget, traded};
+use modelmix::mixture::{self, Allowance, Bandwidths, Budget, front_objective};
 use modelmix::simplex::Bounds;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::Use;
 use crate::documents::dictionary;
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
 
-/// What is asked beside the best mixture, as the package hands it over: an object with these attributes.
+/// Which analyses are made beside the best mixture, as the package hands them over: an object with these attributes.
 #[derive(FromPyObject)]
 pub(crate) struct Analyses {
     subsets: bool,
@@ -54,7 +54,7 @@ impl Analyses {
 /// The document of `solve`, its sentence and how sure it is; `started` is told how many pairs there are before `progress` is told how many
 /// are done.
 #[pyfunction]
-#[pyo3(signature = (arms, problem, floor, cap, questions, started=None, progress=None))]
+#[pyo3(signature = (arms, problem, floor, cap, analyses, started=None, progress=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn solve<'py>(
     py: Python<'py>,
@@ -62,18 +62,19 @@ pub(crate) fn solve<'py>(
     problem: Problem<'py>,
     floor: BTreeMap<String, f64>,
     cap: BTreeMap<String, f64>,
-    questions: Analyses,
+    analyses: Analyses,
     started: Option<Bound<'py, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyDict>, String, Option<String>)> {
     let arms = problem.arms(&arms)?;
     let names = arms.names();
-    let floors = by_arm("floor", &names, floor, Some(0.0)).map_err(raised)?;
-    let caps = by_arm("cap", &names, cap, Some(1.0)).map_err(raised)?;
-    let bounds = Bounds::by_arm(&names, floors, caps).map_err(raised)?;
+    let floors = by_arm("floor", &names, floor, Some(0.0)).map_err(to_exception)?;
+    let caps = by_arm("cap", &names, cap, Some(1.0)).map_err(to_exception)?;
+    let bounds = Bounds::by_arm(&names, floors, caps).map_err(to_exception)?;
     let prepared = problem.prepared(&names, Use::Call)?;
-    let second = questions.front.as_deref().map(Objective::parse).transpose().map_err(raised)?.map(traded);
-    let mut questions = questions.read(&names, prepared.costs.as_ref()).map_err(raised)?;
+    let second =
+        analyses.front.as_deref().map(Objective::parse).transpose().map_err(to_exception)?.map(front_objective);
+    let mut analyses = analyses.read(&names, prepared.costs.as_ref()).map_err(to_exception)?;
     let (quiet, progress) = (Progress::new(None), Progress::new(progress));
     let counter = progress.counter();
     let counted = Arc::clone(&counter);
@@ -86,12 +87,12 @@ pub(crate) fn solve<'py>(
         let second = second.map(|second| prepared.loss_of(second, Some(&arms), &engine)).transpose()?;
         Ok((arms, loss, second))
     })?;
-    questions.front = second;
+    analyses.front = second;
     if let Some(started) = started {
-        started.call1((questions.pairs(&arms, &loss),))?;
+        started.call1((analyses.pairs(&arms, &loss),))?;
     }
     counter.store(0, Ordering::Relaxed);
-    let document = run(py, &progress, move || mixture::solve_with_analyses(&arms, &loss, &bounds, &questions))?;
+    let document = run(py, &progress, move || mixture::solve_with_analyses(&arms, &loss, &bounds, &analyses))?;
     let headline = document.headline();
     Ok((dictionary(py, &Document::Solve(document))?, headline.answer, headline.certainty))
 }

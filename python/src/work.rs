@@ -10,7 +10,7 @@ use modelmix::compute::{Cpu, Engine, Stop};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-use crate::errors::{panicked, raised};
+use crate::errors::{panic_exception, to_exception};
 
 /// How often signals and progress are stop_check at.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -79,9 +79,9 @@ pub(crate) fn run<T: Send + 'static>(
         match wait(SIGNAL_CHECK_INTERVAL) {
             Ok(Ok(answer)) => {
                 progress.tell(py)?;
-                return answer.map_err(raised);
+                return answer.map_err(to_exception);
             }
-            Ok(Err(panic)) => return Err(panicked(&*panic)),
+            Ok(Err(panic)) => return Err(panic_exception(&*panic)),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("the work ended without an answer"));
             }
@@ -97,11 +97,11 @@ pub(crate) fn run<T: Send + 'static>(
 }
 
 /// The answer of work that is short, computed without the interpreter on this thread.
-pub(crate) fn briefly<T: Send>(py: Python<'_>, work: impl FnOnce() -> modelmix::Result<T> + Send) -> PyResult<T> {
-    detached(py, work)?.map_err(raised)
+pub(crate) fn run_short<T: Send>(py: Python<'_>, work: impl FnOnce() -> modelmix::Result<T> + Send) -> PyResult<T> {
+    run_detached(py, work)?.map_err(to_exception)
 }
 
 /// The same of work whose answer is no result of the library's.
-pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| panicked(&*panic))
+pub(crate) fn run_detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| panic_exception(&*panic))
 }

@@ -127,7 +127,7 @@ impl OutputArgs {
 
 /// What is asked beside the best mixture.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct WorthArgs {
+pub(crate) struct AnalysisArgs {
     /// The best mixture of at most 1, 2, … arms
     #[arg(long, help_heading = "Worth")]
     pub(crate) subsets: bool,
@@ -170,7 +170,7 @@ pub(crate) struct SolveArgs {
     #[arg(long)]
     pub(crate) no_intervals: bool,
     #[command(flatten)]
-    pub(crate) worth: WorthArgs,
+    pub(crate) analyses: AnalysisArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     if let Err(error) = interrupted {
         let _ = writeln!(std::io::stderr(), "modelmix: interrupts cannot be caught: {error}");
     }
-    match panics::caught(run) {
+    match panics::catch_panic(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => {
             if let Some(sentence) = failure.sentence() {

@@ -42,7 +42,7 @@ impl fmt::Display for Panic {
 }
 
 /// Runs `work`; a panic in it, in whichever thread, comes back as data.
-pub(crate) fn caught<T>(work: impl FnOnce() -> T + UnwindSafe) -> Result<T, Panic> {
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T + UnwindSafe) -> Result<T, Panic> {
     // The unwinding reaches this thread without its place, which the hook alone is told.
     panic::set_hook(Box::new(|info| {
         *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Panic::new(info));
@@ -58,18 +58,18 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T + UnwindSafe) -> Result<T, Pani
 
 #[cfg(test)]
 mod tests {
-    use super::caught;
+    use super::catch_panic;
 
     #[test]
     fn a_panic_says_where_it_happened() {
         let usual = std::panic::take_hook();
         let line = line!() + 1;
-        let here = caught(|| assert!(line == 0, "an arm\nwithout samples"));
-        let there = caught(|| {
+        let here = catch_panic(|| assert!(line == 0, "an arm\nwithout samples"));
+        let there = catch_panic(|| {
             let thread = std::thread::spawn(move || assert!(line == 0, "in a thread of its own"));
             thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload));
         });
-        let fine = caught(|| 3);
+        let fine = catch_panic(|| 3);
         std::panic::set_hook(usual);
         let sentence = here.err().map(|panic| panic.to_string()).unwrap_or_default();
         let place = format!("(an arm without samples at {}:{line}:", file!());

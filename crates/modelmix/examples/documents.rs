@@ -13,7 +13,7 @@ use modelmix::document::Document;
 use modelmix::internals::arms::by_arm;
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
-use modelmix::mixture::{Allowance, Analyses, Budget, solve_with_analyses, traded};
+use modelmix::mixture::{Allowance, Analyses, Budget, front_objective, solve_with_analyses};
 use modelmix::simplex::Bounds;
 use modelmix::{
     Curation, Features, Gap, Inputs, Objective, RecordedArms, Selection, Session, SessionSettings, Simulation, Until,
@@ -90,8 +90,8 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
     let loss = objective.prepare(inputs.clone())?;
     let document = match case.command.as_str() {
         "solve" => {
-            let questions = questions(case, &names, inputs)?;
-            Document::Solve(solve_with_analyses(&arms, &loss, &bounds(case, &names)?, &questions)?)
+            let analyses = read_analyses(case, &names, inputs)?;
+            Document::Solve(solve_with_analyses(&arms, &loss, &bounds(case, &names)?, &analyses)?)
         }
         "score" => {
             let weights = match &case.weights {
@@ -126,20 +126,20 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
 }
 
 /// What is asked beside the best mixture.
-fn questions(case: &Case, names: &[String], inputs: Inputs<'_>) -> Result<Analyses, Box<dyn Error>> {
-    let mut questions = Analyses::default().subsets(case.subsets);
+fn read_analyses(case: &Case, names: &[String], inputs: Inputs<'_>) -> Result<Analyses, Box<dyn Error>> {
+    let mut analyses = Analyses::default().subsets(case.subsets);
     if let Some(text) = &case.front {
-        let second = traded(Objective::parse(text)?);
+        let second = front_objective(Objective::parse(text)?);
         let second = case.bandwidth.map_or(second.clone(), |bandwidth| second.with_bandwidth(bandwidth));
-        questions.front = Some(second.prepare(inputs)?);
+        analyses.front = Some(second.prepare(inputs)?);
     }
-    questions.bandwidths = case.bandwidths.as_deref().map(str::parse).transpose()?;
+    analyses.bandwidths = case.bandwidths.as_deref().map(str::parse).transpose()?;
     if let Some(fees) = &case.fees {
         let costs = (!case.costs.is_empty()).then(|| by_arm("cost", names, case.costs.clone(), None)).transpose()?;
         let within = case.within.as_deref().map(str::parse).transpose()?.unwrap_or(Allowance::default());
-        questions.budget = Some(Budget::by_arm(names, fees.clone(), costs, case.samples, within)?);
+        analyses.budget = Some(Budget::by_arm(names, fees.clone(), costs, case.samples, within)?);
     }
-    Ok(questions)
+    Ok(analyses)
 }
 
 fn bounds(case: &Case, names: &[String]) -> modelmix::Result<Bounds> {

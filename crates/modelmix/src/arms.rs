@@ -86,9 +86,10 @@ impl RecordedArms {
         let names = self.names();
         for (score, by_arm) in scores {
             let what = format!("score {score}");
-            if let Some(stranger) = by_arm.keys().find(|name| !names.contains(name)) {
-                let problem = format!("{what} is given for {stranger}, which is no arm{}", known(stranger, &names));
-                return Err(Error::ByArm { what, arm: stranger.clone(), problem });
+            if let Some(unknown) = by_arm.keys().find(|name| !names.contains(name)) {
+                let problem =
+                    format!("{what} is given for {unknown}, which is no arm{}", unknown_name_hint(unknown, &names));
+                return Err(Error::ByArm { what, arm: unknown.clone(), problem });
             }
             if let Some(missing) = names.iter().find(|name| !by_arm.contains_key(*name)) {
                 let problem = format!("{what} is not given for {missing}; give it for every arm: {}", names.join(", "));
@@ -164,7 +165,7 @@ pub fn by_arm(
     let mut values: Vec<Option<f64>> = vec![None; names.len()];
     for (name, value) in given {
         let Some(arm) = names.iter().position(|known| *known == name) else {
-            return Err(refuse(&name, format!("there is no arm {name}{}", known(&name, names))));
+            return Err(refuse(&name, format!("there is no arm {name}{}", unknown_name_hint(&name, names))));
         };
         if !value.is_finite() {
             return Err(Error::setting(&format!("the {what} of {name}"), value, "a finite number"));
@@ -181,9 +182,9 @@ pub fn by_arm(
 }
 
 /// The end of a sentence about a name that is no arm's.
-fn known(stranger: &str, names: &[String]) -> String {
+fn unknown_name_hint(unknown: &str, names: &[String]) -> String {
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
-    let hint = nearest(stranger, &known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+    let hint = nearest(unknown, &known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
     format!("{hint}; the arms are {}", known.join(", "))
 }
 

@@ -11,7 +11,7 @@ use crate::normal;
 use crate::quadratic::Quadratic;
 use crate::statistics::Statistics;
 
-pub(crate) use at_mixture::Slant;
+pub(crate) use at_mixture::GradientKind;
 pub use from_arm::Slopes;
 
 /// What the samples of each arm, and the rows of the reference, do to K̂ and f̂ (U-statistics).
@@ -45,11 +45,11 @@ impl<'a> Influences<'a> {
     /// Of the samples held, a reference taken as given. `None` if an arm has fewer than two samples, if samples were let go or
     /// have faded, or if values are so large that their squares are not finite.
     pub fn new(statistics: &'a Statistics) -> Option<Self> {
-        Self::ranging(statistics, 0.0)
+        Self::with_range(statistics, 0.0)
     }
 
     /// The same if f of an arm's samples is known to range so far, whether it has been seen to or not.
-    pub(crate) fn ranging(statistics: &'a Statistics, range: f64) -> Option<Self> {
+    pub(crate) fn with_range(statistics: &'a Statistics, range: f64) -> Option<Self> {
         let (arms, counts) = (statistics.arms(), statistics.counts());
         if statistics.is_aged() || counts.iter().any(|&count| count < 2) {
             return None;
@@ -62,7 +62,7 @@ impl<'a> Influences<'a> {
             statistics,
             form: statistics.unbiased(),
             samples,
-            factors: counts.iter().map(|&count| spread(count)).collect(),
+            factors: counts.iter().map(|&count| variance_factor(count)).collect(),
             rare: vec![0.0; arms * (arms + 1)],
             reference: Matrix::zeros(0, arms),
             has_varied: range > 0.0,
@@ -93,7 +93,7 @@ impl<'a> Influences<'a> {
 
     /// Whether samples have told anything of κ between different ones: if the kernel is so narrow that all of it is zero, they
     /// have not.
-    pub(crate) fn is_telling(statistics: &Statistics) -> bool {
+    pub(crate) fn has_kernel_signal(statistics: &Statistics) -> bool {
         let own = statistics.self_terms().iter().copied().fold(0.0, f64::max);
         own <= 0.0 || statistics.unbiased().quadratic().iter().any(|value| value.abs() > 1e-12 * own)
     }
@@ -105,11 +105,11 @@ impl<'a> Influences<'a> {
     }
 
     /// As wide as a normal number must be for tails so thin to hold those of Student's t.
-    pub(crate) fn at_chance(&self, miss: f64) -> Self {
+    pub(crate) fn widened_for(&self, error_chance: f64) -> Self {
         let mut wider = self.clone();
         let size = self.arms() + 1;
         for (arm, &count) in self.statistics.counts().iter().enumerate() {
-            let (n, z) = (count as f64, normal::quantile(1.0 - miss.min(0.4)));
+            let (n, z) = (count as f64, normal::quantile(1.0 - error_chance.min(0.4)));
             let counted = (n - 1.0) / (n - 3.0).max(0.5);
             let factor = ((normal::student_quantile(z, n - 1.0) / z).powi(2) / counted).max(1.0);
             wider.factors[arm] *= factor;
@@ -223,13 +223,13 @@ impl<'a> Influences<'a> {
 
     /// What a sum of squares over the reference's rows is multiplied by.
     fn reference_factor(&self) -> f64 {
-        spread(self.reference.rows())
+        variance_factor(self.reference.rows())
     }
 }
 
 /// What a sum of squares around the mean of so many samples is multiplied by to make a variance of the mean. A variance that is
 /// itself estimated makes ratios as wide as Student's t, whose variance is (n − 1)/(n − 3); that is counted in.
-fn spread(count: usize) -> f64 {
+fn variance_factor(count: usize) -> f64 {
     1.0 / (count as f64 * (count as f64 - 3.0).max(0.5))
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 use ageing::Ageing;
-pub(crate) use ageing::whole;
+pub(crate) use ageing::whole_samples;
 pub(crate) use forget::retain;
 pub(crate) use totals::Totals;
 
@@ -88,12 +88,12 @@ impl Statistics {
             return Err(totals::not_finite(arm_of[sample]));
         }
         let mut statistics = Self { arm_of, self_terms, linear, toward, ..Self::new(arms) };
-        statistics.add_up();
+        statistics.sum_by_arm();
         Ok(statistics)
     }
 
     /// Recomputes the sums by arm from those by sample.
-    fn add_up(&mut self) {
+    fn sum_by_arm(&mut self) {
         let arms = self.arms();
         self.counts = vec![0; arms];
         self.pair_sums = vec![0.0; arms * arms];
@@ -126,7 +126,7 @@ impl Statistics {
     pub fn add(&mut self, arm: usize, kappa: &[f64], own: f64, linear: f64) {
         assert_eq!(kappa.len(), self.rows(), "κ is needed against every sample held");
         if self.ageing.is_some() {
-            return self.add_beside(arm, kappa, &vec![0.0; self.arms()], own, linear);
+            return self.add_with_evicted(arm, kappa, &vec![0.0; self.arms()], own, linear);
         }
         let arms = self.arms();
         let mut sums = vec![0.0; arms];

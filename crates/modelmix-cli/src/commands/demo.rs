@@ -78,7 +78,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let folder = unpack()?;
     let mut sections = Vec::new();
     for scenario in &SCENARIOS {
-        sections.push(play(scenario, folder.path(), args, &terminal)?);
+        sections.push(run_scenario(scenario, folder.path(), args, &terminal)?);
     }
     let version = env!("CARGO_PKG_VERSION");
     terminal.document(&serde_json::json!({"command": "demo", "version": version, "scenarios": sections}))?;
@@ -96,7 +96,12 @@ fn unpack() -> Result<Scratch> {
     Ok(folder)
 }
 
-fn play(scenario: &Scenario, folder: &std::path::Path, args: &DemoArgs, terminal: &Terminal) -> Result<Section> {
+fn run_scenario(
+    scenario: &Scenario,
+    folder: &std::path::Path,
+    args: &DemoArgs,
+    terminal: &Terminal,
+) -> Result<Section> {
     let Scenario { name, note, objective, bandwidth, rounds } = scenario;
     let source = |file: String| ArmSource { name: None, path: folder.join(file), key: None };
     let arms = load::arms(&[source(format!("{name}.npz"))])?;

@@ -1,5 +1,6 @@
 //! One file a command: words → checked inputs → the library → output. No arithmetic of their own.
 
+mod analyses;
 mod completions;
 mod curate;
 mod demo;
@@ -11,7 +12,6 @@ mod schema;
 mod score;
 mod simulate;
 mod solve;
-mod worth;
 
 use crate::args::Command;
 use crate::error::Result;

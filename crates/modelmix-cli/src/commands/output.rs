@@ -43,16 +43,16 @@ pub(crate) fn section(name: &str, args: &OutputArgs, recorded: &Recorded) -> Res
 }
 
 /// The section with the weights of its documents in its gallery.
-pub(crate) fn weighed(mut section: Section) -> Section {
-    fn weigh<T>(rows: &mut [GalleryRow<T>], weights: &[(String, f64)]) {
+pub(crate) fn with_weights(mut section: Section) -> Section {
+    fn set_weights<T>(rows: &mut [GalleryRow<T>], weights: &[(String, f64)]) {
         for row in rows {
             row.weight = weights.iter().find(|(name, _)| *name == row.name).map_or(0.0, |(_, weight)| *weight);
         }
     }
     let weights = weights_of(&section);
     match &mut section.gallery {
-        Some(Gallery::Images(rows)) => weigh(rows, &weights),
-        Some(Gallery::Texts(rows)) => weigh(rows, &weights),
+        Some(Gallery::Images(rows)) => set_weights(rows, &weights),
+        Some(Gallery::Texts(rows)) => set_weights(rows, &weights),
         None => {}
     }
     section
@@ -112,7 +112,7 @@ pub(crate) fn images(pictures: &Pictures) -> Result<Vec<Image>> {
 }
 
 /// Whether all that is shown is of an arm.
-pub(crate) fn check_strangers<'a>(
+pub(crate) fn check_unknown_arms<'a>(
     what: &str,
     arms: &[String],
     mut shown: impl Iterator<Item = &'a String>,
@@ -129,7 +129,7 @@ pub(crate) fn check_strangers<'a>(
 /// A row an arm that has samples; the report composes the mixture's.
 fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>)>) -> Result<Vec<GalleryRow<T>>> {
     let known: Vec<String> = arms.iter().map(|(name, _)| name.clone()).collect();
-    check_strangers(what, &known, named.iter().map(|(name, _)| name))?;
+    check_unknown_arms(what, &known, named.iter().map(|(name, _)| name))?;
     let mut rows: Vec<GalleryRow<T>> = Vec::new();
     for (name, weight) in arms {
         if let Some((_, items)) = named.iter().find(|(arm, _)| arm == name) {

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     terminal.document(&Document::Score(document.clone()))?;
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());
-    let section = output::weighed(Section { score: Some(document), ..section });
+    let section = output::with_weights(Section { score: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output).map(drop)
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     terminal.document(&Document::Simulate(document.clone()))?;
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "Policies".into());
-    let section = output::weighed(Section { simulate: Some(document), ..section });
+    let section = output::with_weights(Section { simulate: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output).map(drop)
 }
 

@@ -7,8 +7,8 @@ use modelmix::mixture::{self, Analyses};
 use modelmix::simplex::Bounds;
 use modelmix::{Loss, Mixture};
 
+use super::analyses;
 use super::output::{self, Section};
-use super::worth;
 use crate::args::{ObjectiveArgs, SolveArgs};
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
@@ -26,13 +26,13 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
     let section = output::section("solve", &args.output, &recorded)?;
-    let questions = worth::questions(args, &recorded, terminal.engine())?;
-    let document = solve(&recorded, &loss, &bounds, &questions, &terminal)?;
+    let analyses = analyses::read(args, &recorded, terminal.engine())?;
+    let document = solve(&recorded, &loss, &bounds, &analyses, &terminal)?;
     terminal.document(&Document::Solve(document.clone()))?;
     print(&terminal, &document)?;
-    worth::print(&terminal, &document)?;
+    analyses::print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "The best mixture".into());
-    let section = output::weighed(Section { solve: Some(document), ..section });
+    let section = output::with_weights(Section { solve: Some(document), ..section });
     output::write(&terminal, title, vec![section], &args.output).map(drop)
 }
 
@@ -46,11 +46,11 @@ pub(crate) fn solve(
     recorded: &Recorded,
     loss: &Loss,
     bounds: &Bounds,
-    questions: &Analyses,
+    analyses: &Analyses,
     terminal: &Terminal,
 ) -> Result<Mixture> {
-    let pairs = questions.pairs(&recorded.arms, loss);
-    let solve = || mixture::solve_with_analyses(&recorded.arms, loss, bounds, questions);
+    let pairs = analyses.pairs(&recorded.arms, loss);
+    let solve = || mixture::solve_with_analyses(&recorded.arms, loss, bounds, analyses);
     Ok(terminal.with_pairs("summing kernels", pairs, solve)?)
 }
 

@@ -1,6 +1,6 @@
 //! Documents may come from files that anyone wrote: what does not fit together is refused before anything is drawn.
 
-use modelmix::mixture::Worth;
+use modelmix::mixture::AnalysisResults;
 use modelmix::simulate::PolicyReport;
 use modelmix::{Curated, Error, Mixture, Result, SimulationReport};
 
@@ -37,23 +37,23 @@ fn solve(section: &str, document: &Mixture) -> Result<()> {
     if document.form.arms() != arms {
         return wrong(format!("there are {arms} arms, and K and f are of {}", document.form.arms()));
     }
-    match worth(&document.worth, arms) {
+    match analyses(&document.worth, arms) {
         Some(problem) => wrong(problem),
         None => Ok(()),
     }
 }
 
-/// What does not fit in the answers to what was asked beside.
-fn worth(worth: &Worth, arms: usize) -> Option<String> {
-    let subsets = worth.subsets.iter().flatten().map(|subset| (&subset.arms, &subset.weights));
-    let cheapest = worth.cheapest.iter().map(|cheapest| (&cheapest.arms, &cheapest.weights));
-    let fronts = worth.front.iter().flat_map(|front| &front.points).map(|point| &point.weights);
-    let tried = worth.sensitivity.iter().flat_map(|tried| &tried.points).map(|point| &point.weights);
+/// What does not fit in the results of analyses.
+fn analyses(results: &AnalysisResults, arms: usize) -> Option<String> {
+    let subsets = results.subsets.iter().flatten().map(|subset| (&subset.arms, &subset.weights));
+    let cheapest = results.cheapest.iter().map(|cheapest| (&cheapest.arms, &cheapest.weights));
+    let fronts = results.front.iter().flat_map(|front| &front.points).map(|point| &point.weights);
+    let tried = results.sensitivity.iter().flat_map(|tried| &tried.points).map(|point| &point.weights);
     if let Some(weights) = fronts.chain(tried).find(|weights| weights.len() != arms) {
         return Some(format!("a mixture has {} weights for {arms} arms", weights.len()));
     }
-    if worth.front.as_ref().is_some_and(|front| front.points.is_empty())
-        || worth.sensitivity.as_ref().is_some_and(|tried| tried.points.is_empty() || tried.in_use <= 0.0)
+    if results.front.as_ref().is_some_and(|front| front.points.is_empty())
+        || results.sensitivity.as_ref().is_some_and(|tried| tried.points.is_empty() || tried.in_use <= 0.0)
     {
         return Some("a front or a range of bandwidths is empty".into());
     }

@@ -26,7 +26,7 @@ pub(super) fn facts(document: &Curated) -> Vec<Fact> {
 }
 
 pub(super) fn blocks(document: &Curated, place: &Place) -> Vec<Block> {
-    vec![shares(document, place), worth(document, place), rows(document, place)]
+    vec![shares(document, place), comparison(document, place), rows(document, place)]
 }
 
 fn shares(document: &Curated, place: &Place) -> Block {
@@ -58,7 +58,7 @@ fn shares(document: &Curated, place: &Place) -> Block {
     Block::Figure(block.with_table("Shares in numbers", table))
 }
 
-fn worth(document: &Curated, place: &Place) -> Block {
+fn comparison(document: &Curated, place: &Place) -> Block {
     let (at, random) = (&place.at, &document.random);
     let none = std::iter::empty;
     let losses = [document.set.loss, document.mixture.loss, random.loss[0]];

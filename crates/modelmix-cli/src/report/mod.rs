@@ -4,6 +4,7 @@
 //! Charts are drawn by [kuva](https://docs.rs/kuva). In the page their colours are variables, so that they follow the
 //! reader's theme; in files they are those of the light theme.
 
+mod analyses;
 mod charts;
 mod check;
 mod colours;
@@ -17,7 +18,6 @@ mod scores;
 mod simulated;
 mod solved;
 mod table;
-mod worth;
 
 use modelmix::{Curated, Mixture, Result, Scores, SimulationReport};
 use serde::Serialize;

@@ -112,7 +112,7 @@ pub(super) fn blocks(document: &Scores, place: &Place) -> Vec<Block> {
         }
         for ((_, scores, errors, at), row) in rows.iter().zip(&mut table.rows) {
             let Some(&value) = scores.get(&metric) else {
-                row.cells.push(Cell::nothing());
+                row.cells.push(Cell::missing());
                 continue;
             };
             let mut cell = Cell::number(value, digits, format!("{at}/scores/{}", pointer(&metric)));

@@ -44,7 +44,7 @@ pub(super) fn facts(document: &SimulationReport) -> Vec<Fact> {
 }
 
 pub(super) fn blocks(document: &SimulationReport, place: &Place) -> Vec<Block> {
-    let mut blocks = vec![ends(document, place)];
+    let mut blocks = vec![results_at_end(document, place)];
     blocks.extend(loss(document, place));
     blocks.extend(kept(document, place));
     blocks.extend(regret(document, place));
@@ -102,7 +102,7 @@ fn spread(spread: &Spread, index: usize, digits: Digits, at: &str) -> Cell {
     mean.within(spread.std[index], digits, format!("{at}/std/{index}"))
 }
 
-fn ends(document: &SimulationReport, place: &Place) -> Block {
+fn results_at_end(document: &SimulationReport, place: &Place) -> Block {
     let at = &place.at;
     let last = |spread: &Spread| (spread.mean[spread.mean.len() - 1], spread.std[spread.std.len() - 1]);
     let digits = |of: fn(&PolicyReport) -> &Spread, others: &[f64]| {
@@ -132,13 +132,13 @@ fn ends(document: &SimulationReport, place: &Place) -> Block {
             cells.push(Cell::percent(stopped.share, format!("{at}/stopped/share")));
             cells.push(Cell::percent(stopped.wrong, format!("{at}/stopped/wrong")));
         } else if document.until.is_some() {
-            cells.extend([Cell::nothing(), Cell::nothing(), Cell::nothing()]);
+            cells.extend([Cell::missing(), Cell::missing(), Cell::missing()]);
         }
         rows.push(Row::new(name, cells));
     }
     let empty = if document.until.is_some() { 7 } else { 4 };
     let bound = |name: String, loss: Cell| {
-        Row::apart(name, std::iter::once(loss).chain((0..empty).map(|_| Cell::nothing())).collect())
+        Row::apart(name, std::iter::once(loss).chain((0..empty).map(|_| Cell::missing())).collect())
     };
     rows.push(bound(
         "the optimum".into(),
@@ -194,7 +194,7 @@ fn over_rounds(document: &SimulationReport, at: &str, field: &str, of: fn(&Polic
         let cells = policies(document).map(|(name, policy)| {
             let at = format!("{at}/policies/{}/{field}", pointer(name));
             let index = policy.rounds.iter().position(|&other| other == round);
-            index.map_or_else(Cell::nothing, |index| spread(of(policy), index, digits, &at))
+            index.map_or_else(Cell::missing, |index| spread(of(policy), index, digits, &at))
         });
         Row::new(numbers::count(round), cells.collect())
     };
@@ -260,7 +260,7 @@ fn kept(document: &SimulationReport, place: &Place) -> Option<Block> {
     };
     let mut rows: Vec<Row> = policies(document).filter_map(row).collect();
     let optimum = Cell::number(document.optimum.loss, digits, format!("{at}/optimum/loss"));
-    rows.push(Row::apart("the optimum", vec![Cell::nothing(), optimum, Cell::nothing()]));
+    rows.push(Row::apart("the optimum", vec![Cell::missing(), optimum, Cell::missing()]));
     let columns = vec![
         Column::meaning("Kept", "samples kept at the end"),
         Column::meaning("Their loss\u{a0}↓", "of the kept samples themselves, less is better"),

@@ -2,11 +2,11 @@
 
 use modelmix::{Kernel, Mixture};
 
+use super::analyses;
 use super::charts;
 use super::numbers::{self, Digits, brief, percent};
 use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
-use super::worth;
 
 /// A kernel in words.
 pub(super) fn kernel(kernel: &Kernel) -> String {
@@ -52,7 +52,7 @@ fn p_value(p: f64) -> String {
 pub(super) fn blocks(document: &Mixture, place: &Place) -> Vec<Block> {
     let mut blocks = vec![weights(document, place), arms(document, place)];
     blocks.extend(kernel_means(document, place));
-    blocks.extend(worth::blocks(document, place));
+    blocks.extend(analyses::blocks(document, place));
     blocks
 }
 
@@ -113,7 +113,7 @@ fn arms(document: &Mixture, place: &Place) -> Block {
         let at = |field: &str| format!("{at}/arms/{index}/{field}");
         let mut cells = vec![Cell::percent(arm.weight, at("weight"))];
         if intervals {
-            cells.push(arm.interval.map_or_else(Cell::nothing, |[low, high]| {
+            cells.push(arm.interval.map_or_else(Cell::missing, |[low, high]| {
                 Cell::percent(low, at("interval/0")).and(" to ", Cell::percent(high, at("interval/1")))
             }));
         }
@@ -122,23 +122,23 @@ fn arms(document: &Mixture, place: &Place) -> Block {
         }
         cells.push(Cell::number(arm.loss, loss_digits, at("loss")));
         if adds {
-            cells.push(arm.adds.map_or_else(Cell::nothing, |adds| Cell::number(adds, add_digits, at("adds"))));
+            cells.push(arm.adds.map_or_else(Cell::missing, |adds| Cell::number(adds, add_digits, at("adds"))));
         }
         cells.push(Cell::count(arm.samples, at("samples")));
         rows.push(Row::new(&arm.name, cells));
     }
     let mut cells = vec![Cell::text("100%")];
     if intervals {
-        cells.push(Cell::nothing());
+        cells.push(Cell::missing());
     }
     if !score.is_loss() {
         cells.push(Cell::number(document.mixture.score, score_digits, format!("{at}/mixture/score")));
     }
     cells.push(Cell::number(document.mixture.loss, loss_digits, format!("{at}/mixture/loss")));
     if adds {
-        cells.push(Cell::nothing());
+        cells.push(Cell::missing());
     }
-    cells.push(Cell::nothing());
+    cells.push(Cell::missing());
     rows.push(Row::apart("the mixture", cells));
     let what = if adds { " “Adds” is how much the best mixture’s loss rises without the arm." } else { "" };
     Block::Table(TableBlock::new(

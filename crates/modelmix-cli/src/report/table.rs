@@ -85,7 +85,7 @@ impl Cell {
         Self { parts: vec![Part { text: text.into(), value: None, at: None, error: false }], best: false }
     }
 
-    pub(super) fn nothing() -> Self {
+    pub(super) fn missing() -> Self {
         Self::text(MISSING_NUMBER)
     }
 

@@ -7,8 +7,8 @@ use modelmix::curate::{
 };
 use modelmix::metrics::{Metric, ScoreDefinitions, ScoredArm, ScoredMixture, Scores};
 use modelmix::mixture::{
-    CheapestDocument, FrontDocument, FrontPoint, Intervals, Mixture, MixtureArm, MixtureScore, SensitivityDocument,
-    SensitivityPoint, SingleArm, SubsetDocument, Worth,
+    AnalysisResults, CheapestDocument, FrontDocument, FrontPoint, Intervals, Mixture, MixtureArm, MixtureScore,
+    SensitivityDocument, SensitivityPoint, SingleArm, SubsetDocument,
 };
 use modelmix::objective::ScoreMeaning;
 use modelmix::session::{SELECTION_NOTE, Selection};
@@ -44,7 +44,7 @@ pub(crate) fn section(name: &str, arms: &[String], policies: &[&str]) -> Section
     Section {
         name: name.into(),
         note: Some("Made up by formulas, to see how a report looks.".into()),
-        solve: Some(Mixture { worth: worth(arms), ..solve(arms) }),
+        solve: Some(Mixture { worth: analyses(arms), ..solve(arms) }),
         score: Some(score(arms)),
         simulate: Some(simulate(arms, policies)),
         ..Section::default()
@@ -134,12 +134,12 @@ pub(crate) fn solve(names: &[String]) -> Mixture {
         form: Quadratic::new(quadratic, vec![-0.5; names.len()]).expect("it is symmetric"),
         constant: 0.25,
         arms,
-        worth: Worth::default(),
+        worth: AnalysisResults::default(),
     }
 }
 
 /// Answers to all that can be asked beside.
-fn worth(names: &[String]) -> Worth {
+fn analyses(names: &[String]) -> AnalysisResults {
     let share = |count: usize| vec![1.0 / count as f64; count];
     let subset = |size: usize| SubsetDocument {
         size,
@@ -183,7 +183,7 @@ fn worth(names: &[String]) -> Worth {
         points: (0..=10).map(point).collect(),
         exact: true,
     };
-    Worth {
+    AnalysisResults {
         subsets: Some((1..=names.len()).map(subset).collect()),
         cheapest: Some(CheapestDocument {
             arms: names[..names.len().min(2)].to_vec(),

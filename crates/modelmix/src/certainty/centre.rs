@@ -85,7 +85,12 @@ impl Centre {
     }
 
     /// With noise added to the gradient: the best weights, and how far below the present ones' loss they get.
-    pub(super) fn moved(&self, noise: &[f64], bounds: &Bounds, solver: &mut Solver) -> Result<(Vec<f64>, f64)> {
+    pub(super) fn perturbed_optimum(
+        &self,
+        noise: &[f64],
+        bounds: &Bounds,
+        solver: &mut Solver,
+    ) -> Result<(Vec<f64>, f64)> {
         let linear: Vec<f64> = self.form.linear().iter().zip(noise).map(|(linear, noise)| linear + noise).collect();
         let found = solver.solve_again(&self.form, &linear, bounds)?;
         let change: f64 =
@@ -158,7 +163,7 @@ impl Axes {
 }
 
 /// By arm: the arms that nothing tells from it, itself among them. Exchanging one for the other changes no loss, to rounding.
-pub(super) fn alike(form: &Quadratic, weights: &[f64]) -> Vec<Vec<usize>> {
+pub(super) fn indistinguishable_arms(form: &Quadratic, weights: &[f64]) -> Vec<Vec<usize>> {
     let arms = weights.len();
     let gradient = form.gradient(weights);
     let size = form.quadratic().iter().chain(&gradient).fold(0.0, |size: f64, value| size.max(value.abs()));

@@ -3,7 +3,7 @@
 use super::centre::Centre;
 use crate::compute::{Matrix, Stop};
 use crate::error::Result;
-use crate::influence::{Influences, Slant};
+use crate::influence::{GradientKind, Influences};
 use crate::random::Random;
 use crate::simplex::Bounds;
 
@@ -38,7 +38,7 @@ impl Draws {
         stop: &Stop,
     ) -> Result<Self> {
         let arms = centre.weights.len();
-        let covariance = influences.joint_covariance(&centre.weights, Slant::Gradient);
+        let covariance = influences.joint_covariance(&centre.weights, GradientKind::Gradient);
         let factor = covariance.factor();
         // The same numbers for the same samples: an interval is no more random than the weights.
         let mut random = Random::seeded(0);
@@ -49,7 +49,7 @@ impl Draws {
             stop.check()?;
             let normal: Vec<f64> = (0..factor.columns()).map(|_| random.normal()).collect();
             let noise = factor.apply(&normal);
-            let (found, below) = centre.moved(&noise[..arms], bounds, &mut solver)?;
+            let (found, below) = centre.perturbed_optimum(&noise[..arms], bounds, &mut solver)?;
             weights.iter_mut().zip(found).for_each(|(drawn, weight)| drawn.push(weight));
             gains.iter_mut().zip(&noise[arms..]).for_each(|(drawn, noise)| drawn.push(noise + below));
             optimism += below / count as f64;
@@ -60,44 +60,45 @@ impl Draws {
     }
 
     /// The weight of an arm below which so large a share of the draws lies.
-    pub(super) fn weight(&self, arm: usize, share: f64) -> f64 {
-        at(&self.weights[arm], share)
+    pub(super) fn weight_quantile(&self, arm: usize, share: f64) -> f64 {
+        quantile(&self.weights[arm], share)
     }
 
     /// The share of draws in which an arm has more than the bounds make it have.
-    pub(super) fn positive(&self, arm: usize, bounds: &Bounds) -> f64 {
+    pub(super) fn positive_share(&self, arm: usize, bounds: &Bounds) -> f64 {
         let floor = bounds.clamped(arm, 0.0);
         let without = self.weights[arm].partition_point(|&weight| weight <= floor);
         1.0 - without as f64 / self.weights[arm].len() as f64
     }
 
     /// The loss of an arm less the mixture's below which so large a share of the draws lies.
-    pub(super) fn gain(&self, arm: usize, share: f64) -> f64 {
-        self.estimate(arm) + at(&self.gains[arm], share)
+    pub(super) fn gain_quantile(&self, arm: usize, share: f64) -> f64 {
+        self.gain_estimate(arm) + quantile(&self.gains[arm], share)
     }
 
     /// Its unbiased loss less the mixture's, which was optimised on the same samples.
-    pub(super) fn estimate(&self, arm: usize) -> f64 {
+    pub(super) fn gain_estimate(&self, arm: usize) -> f64 {
         self.singles[arm] - self.centre.value
     }
 
     /// The standard error of an arm's loss less the mixture's.
-    pub(super) fn error(&self, arm: usize) -> f64 {
-        self.between(arm, arm).max(0.0).sqrt()
+    pub(super) fn gain_error(&self, arm: usize) -> f64 {
+        self.gain_covariance(arm, arm).max(0.0).sqrt()
     }
 
     /// That of the difference of two arms' losses.
-    pub(super) fn error_between(&self, left: usize, right: usize) -> f64 {
-        let variance = self.between(left, left) + self.between(right, right) - 2.0 * self.between(left, right);
+    pub(super) fn loss_difference_error(&self, left: usize, right: usize) -> f64 {
+        let variance = self.gain_covariance(left, left) + self.gain_covariance(right, right)
+            - 2.0 * self.gain_covariance(left, right);
         variance.max(0.0).sqrt()
     }
 
-    fn between(&self, i: usize, j: usize) -> f64 {
+    fn gain_covariance(&self, i: usize, j: usize) -> f64 {
         self.covariance.at(self.weights.len() + i, self.weights.len() + j)
     }
 }
 
 /// The value below which so large a share of the sorted values lies.
-fn at(sorted: &[f64], share: f64) -> f64 {
+fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[((share * sorted.len() as f64) as usize).min(sorted.len() - 1)]
 }

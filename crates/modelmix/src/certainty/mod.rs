@@ -11,7 +11,7 @@ use crate::compute::Stop;
 use crate::error::Result;
 use crate::influence::Influences;
 use crate::simplex::Bounds;
-use centre::{Centre, Shape, alike};
+use centre::{Centre, Shape, indistinguishable_arms};
 use draws::{DRAWS_PER_FACE, Draws, MIN_DRAWS, TOTAL_DRAWS};
 
 pub use until::{Certified, Gap, MIN_SAMPLES_PER_ARM, Until, Verdict, parse_confidence};
@@ -57,7 +57,7 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop
     let arms = weights.len();
     let shape = Shape::new(influences);
     let centre = Centre::new(influences, &shape, bounds, weights)?;
-    let affordable = affordable(&centre.weights);
+    let affordable = affordable_draws(&centre.weights);
     let draws = Draws::new(centre, influences, bounds, affordable.clamp(MIN_DRAWS, DRAWS_PER_FACE), stop)?;
     let mut intervals: Vec<[f64; 2]> = (0..arms).map(|arm| interval(&draws, bounds, arm)).collect();
     let mut widen = |arm: usize, [low, high]: [f64; 2]| {
@@ -74,25 +74,25 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop
         let draws = Draws::new(centre, influences, &face, count, stop)?;
         (0..arms).for_each(|arm| widen(arm, interval(&draws, &face, arm)));
     }
-    for (arm, (&weight, alike)) in weights.iter().zip(alike(influences.form(), weights)).enumerate() {
+    for (arm, (&weight, same)) in weights.iter().zip(indistinguishable_arms(influences.form(), weights)).enumerate() {
         widen(arm, [weight, weight]);
-        if alike.len() > 1 {
-            let together = alike.iter().map(|&other| weights[other]).sum();
+        if same.len() > 1 {
+            let together = same.iter().map(|&other| weights[other]).sum();
             widen(arm, [bounds.clamped(arm, 0.0), bounds.clamped(arm, together)]);
         }
     }
     if arms == 1 {
         return Ok(Certainty { weights: intervals, gain: None, p_value: None });
     }
-    let apart: Vec<f64> = (0..arms).map(|arm| draws.estimate(arm) - draws.optimism).collect();
-    let errors: Vec<f64> = (0..arms).map(|arm| draws.error(arm)).collect();
+    let apart: Vec<f64> = (0..arms).map(|arm| draws.gain_estimate(arm) - draws.optimism).collect();
+    let errors: Vec<f64> = (0..arms).map(|arm| draws.gain_error(arm)).collect();
     let p_value = singles::p_value(influences, bounds, &apart, &errors, stop)?;
     let gain = gain(&draws, bounds, p_value);
     Ok(Certainty { weights: intervals, gain: Some(gain), p_value: Some(p_value) })
 }
 
 /// How many draws may be made: each exchanges a number of arms that grows with m, and every exchange works on a factor of those in use.
-fn affordable(weights: &[f64]) -> usize {
+fn affordable_draws(weights: &[f64]) -> usize {
     let used = weights.iter().filter(|&&weight| weight > 0.0).count();
     (MAX_MULTIPLICATIONS / (weights.len() * used * used).max(1) as f64) as usize
 }
@@ -103,7 +103,7 @@ fn affordable(weights: &[f64]) -> usize {
 /// mixture, theirs are what they are without it. So intervals are also found without the least certain arm, without the two
 /// least certain, and so on, and with each uncertain arm beside the certain ones alone; of many, some that are spread evenly.
 fn faces(draws: &Draws, bounds: &Bounds, affordable: usize) -> Vec<Bounds> {
-    let positive = |arm: usize| draws.positive(arm, bounds);
+    let positive = |arm: usize| draws.positive_share(arm, bounds);
     let mut order: Vec<usize> = (0..draws.centre.weights.len()).filter(|&arm| positive(arm) > SUPPORT_TAIL).collect();
     order.sort_by(|&a, &b| positive(b).total_cmp(&positive(a)));
     let sure = order.iter().filter(|&&arm| positive(arm) >= 1.0 - SUPPORT_TAIL).count();
@@ -111,11 +111,11 @@ fn faces(draws: &Draws, bounds: &Bounds, affordable: usize) -> Vec<Bounds> {
     let beside: Vec<Vec<usize>> = order.iter().skip(sure + 1).map(|&arm| [&order[..sure], &[arm]].concat()).collect();
     let is_many = draws.centre.weights.len() > MANY_ARMS;
     let most = if is_many { (affordable / (2 * MIN_DRAWS)).clamp(1, MAX_FACES_WITH_MANY_ARMS) } else { MAX_FACES };
-    spread(nested, most).chain(spread(beside, most)).filter_map(|free| bounds.free_only(&free)).collect()
+    spread_evenly(nested, most).chain(spread_evenly(beside, most)).filter_map(|free| bounds.free_only(&free)).collect()
 }
 
 /// All of them, or so many that are spread evenly, from the first to the last.
-fn spread(mut all: Vec<Vec<usize>>, most: usize) -> impl Iterator<Item = Vec<usize>> {
+fn spread_evenly(mut all: Vec<Vec<usize>>, most: usize) -> impl Iterator<Item = Vec<usize>> {
     let last = all.len().saturating_sub(1);
     let places = all.len().min(most);
     let place = move |step: usize| if places < 2 { 0 } else { step * last / (places - 1) };
@@ -125,7 +125,7 @@ fn spread(mut all: Vec<Vec<usize>>, most: usize) -> impl Iterator<Item = Vec<usi
 /// Borders push draws away from where they were drawn around as they pushed that from the truth; so both count, where the draws
 /// are and where the truth is if they are as far from it. Inside of all borders the two are the same.
 fn interval(draws: &Draws, bounds: &Bounds, arm: usize) -> [f64; 2] {
-    let (low, high) = (draws.weight(arm, INTERVAL_TAIL), draws.weight(arm, 1.0 - INTERVAL_TAIL));
+    let (low, high) = (draws.weight_quantile(arm, INTERVAL_TAIL), draws.weight_quantile(arm, 1.0 - INTERVAL_TAIL));
     let twice = 2.0 * draws.centre.weights[arm];
     [bounds.clamped(arm, low.min(twice - high)), bounds.clamped(arm, high.max(twice - low))]
 }
@@ -134,16 +134,17 @@ fn interval(draws: &Draws, bounds: &Bounds, arm: usize) -> [f64; 2] {
 /// upper ends, those of all arms that may be the best must hold, so each gets its part of the tail.
 fn gain(draws: &Draws, bounds: &Bounds, p_value: f64) -> [f64; 2] {
     let arms = draws.centre.weights.len();
-    let best = (0..arms).min_by(|&a, &b| draws.estimate(a).total_cmp(&draws.estimate(b))).unwrap_or(0);
+    let best = (0..arms).min_by(|&a, &b| draws.gain_estimate(a).total_cmp(&draws.gain_estimate(b))).unwrap_or(0);
     let is_near = |arm: &usize| {
-        draws.estimate(*arm) - draws.estimate(best) <= RIVAL_STANDARD_ERRORS * draws.error_between(*arm, best)
+        draws.gain_estimate(*arm) - draws.gain_estimate(best)
+            <= RIVAL_STANDARD_ERRORS * draws.loss_difference_error(*arm, best)
     };
     let near: Vec<usize> = (0..arms).filter(is_near).collect();
     let least = |ends: &mut dyn Iterator<Item = f64>| ends.fold(f64::INFINITY, f64::min);
     // Optimised on the samples themselves, the mixture looks better than it is, and once more in every draw.
-    let low = least(&mut (0..arms).map(|arm| draws.gain(arm, INTERVAL_TAIL) - 2.0 * draws.optimism));
+    let low = least(&mut (0..arms).map(|arm| draws.gain_quantile(arm, INTERVAL_TAIL) - 2.0 * draws.optimism));
     let tail = INTERVAL_TAIL / near.len() as f64;
-    let high = least(&mut near.into_iter().map(|arm| draws.gain(arm, 1.0 - tail)));
+    let high = least(&mut near.into_iter().map(|arm| draws.gain_quantile(arm, 1.0 - tail)));
     if !(0..arms).all(|arm| bounds.allows_only(arm)) {
         return [low.min(high), high];
     }

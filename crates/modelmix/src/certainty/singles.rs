@@ -28,14 +28,14 @@ pub(super) fn p_value(
     stop: &Stop,
 ) -> Result<f64> {
     let form = influences.form();
-    let size = size(form);
+    let size = magnitude(form);
     let mut tests = Vec::new();
     let mut greatest = 0.0f64;
     for arm in 0..form.arms() {
         if bounds.allows_only(arm) {
             tests.push(Test::new(influences, bounds, arm, size));
         } else {
-            greatest = greatest.max(normal::probability(-ratio(apart[arm], errors[arm], size)));
+            greatest = greatest.max(normal::probability(-in_standard_errors(apart[arm], errors[arm], size)));
         }
     }
     // Only the greatest counts, and the sum of probabilities bounds each; so few of them are drawn for.
@@ -50,12 +50,12 @@ pub(super) fn p_value(
 }
 
 /// How large the values are that differences are of.
-fn size(form: &Quadratic) -> f64 {
+fn magnitude(form: &Quadratic) -> f64 {
     form.quadratic().iter().chain(form.linear()).fold(0.0, |size: f64, value| size.max(value.abs()))
 }
 
 /// A difference in standard errors; what is rounding only is none.
-fn ratio(difference: f64, error: f64, size: f64) -> f64 {
+fn in_standard_errors(difference: f64, error: f64, size: f64) -> f64 {
     if difference.abs() <= ROUNDING * size { 0.0 } else { difference / error }
 }
 
@@ -80,9 +80,9 @@ impl Test {
         let slopes = influences.slopes(arm);
         let errors: Vec<f64> = others.iter().map(|&other| slopes.variances[other].max(0.0).sqrt()).collect();
         let least = others.iter().zip(&errors).map(|(&other, &error)| {
-            let ratio = ratio(gradient(other) - gradient(arm), error, size);
+            let ratio = in_standard_errors(gradient(other) - gradient(arm), error, size);
             let skewness = slopes.third_moments[other] / error.powi(3);
-            if skewness.is_finite() && ratio < 0.0 { straightened(ratio, skewness) } else { ratio }
+            if skewness.is_finite() && ratio < 0.0 { without_skewness(ratio, skewness) } else { ratio }
         });
         let least = least.fold(f64::INFINITY, f64::min);
         let bound = if least >= 0.0 { 1.0 } else { (others.len() as f64 * normal::probability(least)).min(1.0) };
@@ -115,7 +115,7 @@ impl Test {
 /// A ratio of an estimate and its standard error as normal as that of an estimate without skewness λ (Hall's transformation):
 /// t + λt²/3 + λ²t³/27 + λ/6. Where the two sides of an estimate differ, its error and its standard error go together, and
 /// one side of the ratio has a heavier tail.
-fn straightened(ratio: f64, skewness: f64) -> f64 {
+fn without_skewness(ratio: f64, skewness: f64) -> f64 {
     let scaled = skewness * ratio / 3.0;
     ratio * (1.0 + scaled + scaled * scaled / 3.0) + skewness / 6.0
 }

@@ -4,7 +4,7 @@ use super::centre::{Axes, with_gradient};
 use super::until::Gap;
 use crate::compute::Matrix;
 use crate::error::Result;
-use crate::influence::{Influences, Slant};
+use crate::influence::{GradientKind, Influences};
 use crate::normal;
 use crate::quadratic::Quadratic;
 use crate::random::Random;
@@ -23,7 +23,7 @@ const MIN_DRAWS: usize = 1000;
 const MAX_DRAWS: usize = 8000;
 /// Draws beyond a quantile that is taken of them.
 const DRAWS_BEYOND_QUANTILE: f64 = 20.0;
-/// With more arms than these only the plain bound is given, which needs neither draws nor directions.
+/// With more arms than these only the linear bound is given, which needs neither draws nor directions.
 const MAX_ARMS_WITH_CURVATURE: usize = 48;
 
 /// L(w) − min L is φ(h) = max over mixtures α of −hᵀ(α − w) − (α − w)ᵀK(α − w), with h = 2Kw + f the gradient at w.
@@ -41,25 +41,25 @@ pub(crate) struct SuboptimalityBound {
     /// By arm: the slope from the weights toward it, and its standard error.
     slopes: Vec<(f64, f64)>,
     /// By arm: its loss less that of the weights.
-    ahead: Vec<f64>,
+    gains: Vec<f64>,
     /// L with LLᵀ the covariance of the slopes toward all arms and, below them, of the differences of losses.
     factor: Matrix,
     bounds: Bounds,
     /// The chance of error.
-    miss: f64,
+    error_chance: f64,
 }
 
 impl SuboptimalityBound {
-    /// A bound that holds all but a share `miss` of the time.
-    pub(crate) fn new(influences: &Influences, weights: &[f64], miss: f64) -> Self {
-        let influences = &influences.at_chance(miss);
+    /// A bound that holds all but a share `error_chance` of the time.
+    pub(crate) fn new(influences: &Influences, weights: &[f64], error_chance: f64) -> Self {
+        let influences = &influences.widened_for(error_chance);
         let unbiased = influences.form();
         let arms = weights.len();
         // With many arms only the variances of the slopes are needed.
         let (variances, factor, form) = if arms > MAX_ARMS_WITH_CURVATURE {
             (influences.toward_variances(weights), Matrix::zeros(2 * arms, 0), Quadratic::zeros(arms))
         } else {
-            let mut covariance = influences.joint_covariance(weights, Slant::Toward);
+            let mut covariance = influences.joint_covariance(weights, GradientKind::Toward);
             // What rounding leaves of a variance of nothing may be negative.
             (0..2 * arms).for_each(|at| *covariance.at_mut(at, at) = covariance.at(at, at).max(0.0));
             let axes = Axes::new(unbiased, influences.counts());
@@ -75,22 +75,22 @@ impl SuboptimalityBound {
             form,
             weights: weights.to_vec(),
             slopes: (0..arms).map(|arm| (gradient[arm] - level, variances[arm].max(0.0).sqrt())).collect(),
-            ahead: (0..arms).map(|arm| unbiased.single(arm) - value).collect(),
+            gains: (0..arms).map(|arm| unbiased.single(arm) - value).collect(),
             factor,
             bounds: Bounds::simplex(arms),
-            miss,
+            error_chance,
         }
     }
 
     /// The bound without curvature, arm by arm: max over i of −ĥᵀ(eᵢ − w) + z·√((eᵢ − w)ᵀΓ(eᵢ − w)), z the normal quantile
     /// of 1 − δ/m.
-    fn plain(&self) -> f64 {
-        let z = normal::quantile(1.0 - self.miss / self.slopes.len() as f64);
+    fn linear_bound(&self) -> f64 {
+        let z = normal::quantile(1.0 - self.error_chance / self.slopes.len() as f64);
         self.slopes.iter().map(|(slope, error)| z * error - slope).fold(0.0, f64::max)
     }
 
     /// φ(ĥ + ξ) with ξ = Lu, and its derivative along u.
-    fn at(&self, along: &[f64], far: f64, solver: &mut Solver) -> Result<(f64, f64)> {
+    fn suboptimality_at(&self, along: &[f64], far: f64, solver: &mut Solver) -> Result<(f64, f64)> {
         let mut form = self.form.clone();
         form.linear_mut().iter_mut().zip(along).for_each(|(linear, noise)| *linear += far * noise);
         let found = solver.solve(&form, &self.bounds)?;
@@ -101,13 +101,13 @@ impl SuboptimalityBound {
 
     /// What φ exceeds with the chance of error: by draws, or, where there cannot be draws enough, by halving what is left.
     pub(crate) fn bound(&self) -> Result<f64> {
-        let plain = self.plain();
-        if self.is_many() || plain == 0.0 {
-            return Ok(plain);
+        let linear_bound = self.linear_bound();
+        if self.is_linear_only() || linear_bound == 0.0 {
+            return Ok(linear_bound);
         }
-        let count = ((DRAWS_BEYOND_QUANTILE / self.miss) as usize).max(MIN_DRAWS);
+        let count = ((DRAWS_BEYOND_QUANTILE / self.error_chance) as usize).max(MIN_DRAWS);
         if count > MAX_DRAWS {
-            let (mut low, mut high) = (0.0, plain);
+            let (mut low, mut high) = (0.0, linear_bound);
             while high - low > 0.02 * high {
                 let middle = 0.5 * (low + high);
                 (low, high) = if self.is_within(Gap::Loss(middle))? { (low, middle) } else { (middle, high) };
@@ -118,26 +118,28 @@ impl SuboptimalityBound {
         let mut drawn = Vec::with_capacity(count);
         for _ in 0..count {
             let normal: Vec<f64> = (0..self.factor.columns()).map(|_| random.normal()).collect();
-            drawn.push(self.at(&self.factor.apply(&normal), 1.0, &mut solver)?.0);
+            drawn.push(self.suboptimality_at(&self.factor.apply(&normal), 1.0, &mut solver)?.0);
         }
         drawn.sort_by(f64::total_cmp);
         // A standard error farther out, for the draws' own.
-        let beyond = count as f64 * self.miss;
-        let place = (count as f64 - beyond + (beyond * (1.0 - self.miss)).sqrt()) as usize;
-        Ok(drawn[place.min(count - 1)].min(plain))
+        let beyond = count as f64 * self.error_chance;
+        let place = (count as f64 - beyond + (beyond * (1.0 - self.error_chance)).sqrt()) as usize;
+        Ok(drawn[place.min(count - 1)].min(linear_bound))
     }
 
     /// Whether φ exceeds what is allowed with no more than the chance of error, however small that is: along each of many
     /// directions the noise must be so large, which has a chi-square law. The mean over directions is known up to an error of its
     /// own, two of which count. With many arms nothing is known of shares of the gain here.
     pub(crate) fn is_within(&self, gap: Gap) -> Result<bool> {
-        if matches!(gap, Gap::Loss(allowed) if self.plain() <= allowed) {
+        if matches!(gap, Gap::Loss(allowed) if self.linear_bound() <= allowed) {
             return Ok(true);
         }
         let rank = self.factor.columns();
         let (mut random, mut solver) = (Random::seeded(3), Solver::default());
         let still = vec![0.0; 2 * self.weights.len()];
-        if self.is_many() || self.at(&still, 0.0, &mut solver)?.0 > self.allowed(gap, &still, 0.0).0 {
+        if self.is_linear_only()
+            || self.suboptimality_at(&still, 0.0, &mut solver)?.0 > self.allowed(gap, &still, 0.0).0
+        {
             return Ok(false);
         }
         let pairs = NOISE_DIRECTIONS / 2;
@@ -154,17 +156,17 @@ impl SuboptimalityBound {
             }
             (sum, squares) = (sum + pair, squares + pair * pair);
             // What is spent does not come back.
-            if sum > self.miss * pairs as f64 {
+            if sum > self.error_chance * pairs as f64 {
                 return Ok(false);
             }
         }
         let mean = sum / pairs as f64;
         let error = ((squares / pairs as f64 - mean * mean).max(0.0) / pairs as f64).sqrt();
-        Ok(mean + 2.0 * error <= self.miss)
+        Ok(mean + 2.0 * error <= self.error_chance)
     }
 
-    /// Whether there are too many arms for more than the plain bound.
-    pub(crate) fn is_many(&self) -> bool {
+    /// Whether there are too many arms for more than the linear bound.
+    pub(crate) fn is_linear_only(&self) -> bool {
         self.weights.len() > MAX_ARMS_WITH_CURVATURE
     }
 
@@ -173,9 +175,9 @@ impl SuboptimalityBound {
         match gap {
             Gap::Loss(loss) => (loss, 0.0),
             Gap::Share(share) => {
-                let noise = &along[self.ahead.len()..];
-                let gains = self.ahead.iter().zip(noise).map(|(ahead, noise)| (ahead + far * noise, *noise));
-                let least = gains.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0.0));
+                let noise = &along[self.gains.len()..];
+                let noisy = self.gains.iter().zip(noise).map(|(gain, noise)| (gain + far * noise, *noise));
+                let least = noisy.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0.0));
                 (share * least.0, share * least.1)
             }
         }
@@ -186,7 +188,8 @@ impl SuboptimalityBound {
     fn reach(&self, along: &[f64], gap: Gap, solver: &mut Solver) -> Result<f64> {
         let mut far = NOISE_RADIUS_MARGIN + (self.factor.columns() as f64).sqrt();
         for _ in 0..60 {
-            let ((value, slope), (allowed, change)) = (self.at(along, far, solver)?, self.allowed(gap, along, far));
+            let ((value, slope), (allowed, change)) =
+                (self.suboptimality_at(along, far, solver)?, self.allowed(gap, along, far));
             let (above, rise) = (value - allowed, slope - change);
             if above <= 0.0 || rise <= 0.0 {
                 break;

@@ -111,19 +111,25 @@ impl Until {
         Ok(())
     }
 
-    /// Whether the samples held warrant it, with a chance of error of `miss`; f of an arm's samples is known to range so far.
-    pub(crate) fn judge(&self, statistics: &Statistics, mixture: &[f64], range: f64, miss: f64) -> Result<Judgement> {
+    /// Whether the samples held warrant it, with a chance of error of `error_chance`; f of an arm's samples is known to range so far.
+    pub(crate) fn judge(
+        &self,
+        statistics: &Statistics,
+        mixture: &[f64],
+        range: f64,
+        error_chance: f64,
+    ) -> Result<Judgement> {
         let arms = mixture.len();
-        if arms == 1 && has_enough(statistics) {
+        if arms == 1 && has_enough_samples(statistics) {
             let verdict = Verdict { samples: statistics.len(), mixture: mixture.to_vec(), within: 0.0 };
             return Ok(Judgement { verdict: Some(verdict), undecided: vec![false] });
         }
-        let Some(influences) = enough(statistics, range) else { return Ok(Judgement::default()) };
+        let Some(influences) = informative_influences(statistics, range) else { return Ok(Judgement::default()) };
         let unbiased = influences.form();
-        let z = normal::quantile(1.0 - GAIN_ERROR_SHARE * miss);
-        let strict = normal::quantile(1.0 - GAIN_ERROR_SHARE * miss / arms as f64);
+        let z = normal::quantile(1.0 - GAIN_ERROR_SHARE * error_chance);
+        let strict = normal::quantile(1.0 - GAIN_ERROR_SHARE * error_chance / arms as f64);
         let (of_slopes, of_gains) =
-            influences.at_chance(GAIN_ERROR_SHARE * miss / arms as f64).variances_by_arm(mixture);
+            influences.widened_for(GAIN_ERROR_SHARE * error_chance / arms as f64).variances_by_arm(mixture);
         let mut undecided = vec![false; arms];
         // An arm is undecided if its own samples are most of what is uncertain.
         let mut lower_bound = |arm: usize, variances: &[f64], least: f64, estimate: f64| {
@@ -141,14 +147,14 @@ impl Until {
         let within = match gap {
             Gap::Loss(loss) => loss,
             Gap::Share(share) => {
-                let ahead: Vec<f64> = {
+                let gains: Vec<f64> = {
                     let value = unbiased.value(mixture);
                     (0..arms).map(|arm| unbiased.single(arm) - value).collect()
                 };
-                let half = 0.5 * ahead.iter().copied().fold(f64::INFINITY, f64::min);
+                let half = 0.5 * gains.iter().copied().fold(f64::INFINITY, f64::min);
                 let mut gain = f64::INFINITY;
-                for (arm, &ahead) in ahead.iter().enumerate() {
-                    gain = gain.min(lower_bound(arm, &of_gains, half, ahead));
+                for (arm, &estimate) in gains.iter().enumerate() {
+                    gain = gain.min(lower_bound(arm, &of_gains, half, estimate));
                 }
                 share * gain
             }
@@ -158,11 +164,11 @@ impl Until {
         for arm in (0..arms).filter(|&arm| mixture[arm] < MIN_WEIGHT_FOR_CURVATURE) {
             lower_bound(arm, &of_slopes, -within.max(0.0), gradient[arm] - mean);
         }
-        let distance = SuboptimalityBound::new(&influences, mixture, miss);
+        let distance = SuboptimalityBound::new(&influences, mixture, error_chance);
         // With many arms a share of the gain is one of its lower bound, for which a part of the chance of error was set aside.
         let is_near = match gap {
-            Gap::Share(_) if distance.is_many() => {
-                let rest = SuboptimalityBound::new(&influences, mixture, (1.0 - GAIN_ERROR_SHARE) * miss);
+            Gap::Share(_) if distance.is_linear_only() => {
+                let rest = SuboptimalityBound::new(&influences, mixture, (1.0 - GAIN_ERROR_SHARE) * error_chance);
                 within > 0.0 && rest.is_within(Gap::Loss(within))?
             }
             gap => distance.is_within(gap)?,
@@ -181,25 +187,25 @@ pub(crate) struct Judgement {
     pub(crate) undecided: Vec<bool>,
 }
 
-/// How far above the least loss a mixture can be, all but a share `miss` of the time; nothing while an arm has few samples, or
+/// How far above the least loss a mixture can be, all but a share `error_chance` of the time; nothing while an arm has few samples, or
 /// κ between all of them is zero. f of an arm's samples is known to range so far.
-pub(crate) fn bound(statistics: &Statistics, mixture: &[f64], range: f64, miss: f64) -> Result<Option<f64>> {
-    let Some(influences) = enough(statistics, range) else { return Ok(None) };
-    SuboptimalityBound::new(&influences, mixture, miss).bound().map(Some)
+pub(crate) fn bound(statistics: &Statistics, mixture: &[f64], range: f64, error_chance: f64) -> Result<Option<f64>> {
+    let Some(influences) = informative_influences(statistics, range) else { return Ok(None) };
+    SuboptimalityBound::new(&influences, mixture, error_chance).bound().map(Some)
 }
 
 /// Whether every arm has the least number of samples, and they have told anything of κ.
-fn has_enough(statistics: &Statistics) -> bool {
-    statistics.counts().iter().all(|&count| count >= MIN_SAMPLES_PER_ARM) && Influences::is_telling(statistics)
+fn has_enough_samples(statistics: &Statistics) -> bool {
+    statistics.counts().iter().all(|&count| count >= MIN_SAMPLES_PER_ARM) && Influences::has_kernel_signal(statistics)
 }
 
 /// The samples' influences, if there are enough of them and they differ in anything. Samples that are all the same, in every
 /// arm, leave unknown how far a rare one is from them; so nothing is certain unless the range is known.
-fn enough(statistics: &Statistics, range: f64) -> Option<Influences<'_>> {
-    if !has_enough(statistics) {
+fn informative_influences(statistics: &Statistics, range: f64) -> Option<Influences<'_>> {
+    if !has_enough_samples(statistics) {
         return None;
     }
-    Influences::ranging(statistics, range).filter(Influences::has_varied)
+    Influences::with_range(statistics, range).filter(Influences::has_varied)
 }
 
 /// Reads `95%` or `0.95`.

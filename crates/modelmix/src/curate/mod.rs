@@ -153,7 +153,7 @@ pub fn curate_within(
     loss.check_means()?;
     settings.check(arms)?;
     let limits = Limits::new(arms, bounds, settings.count)?;
-    let mixture = mixture::solve_plainly(arms, loss, bounds)?;
+    let mixture = mixture::solve_without_intervals(arms, loss, bounds)?;
     let quotas = limits.quotas(&mixture.form)?;
     let terms = Terms::new(arms, loss)?;
     let candidates = Candidates::new(arms, loss, &terms, &quotas.least, settings)?;

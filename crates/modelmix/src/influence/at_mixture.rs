@@ -5,7 +5,7 @@ use crate::compute::Matrix;
 
 /// Which gradient a covariance is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slant {
+pub(crate) enum GradientKind {
     /// 2Kw + f itself.
     Gradient,
     /// Less its mean under w: the slopes from w toward the arms.
@@ -30,13 +30,13 @@ struct Rare {
 impl Influences<'_> {
     /// The covariance of the gradient 2K̂w + f̂, row by row.
     pub fn gradient_covariance(&self, weights: &[f64]) -> Vec<f64> {
-        let (arms, joint) = (self.arms(), self.joint_covariance(weights, Slant::Gradient));
+        let (arms, joint) = (self.arms(), self.joint_covariance(weights, GradientKind::Gradient));
         (0..arms * arms).map(|at| joint.at(at / arms, at % arms)).collect()
     }
 
     /// The covariance of 2m estimates at a mixture: the gradient 2K̂w + f̂, and below it every arm's loss less the mixture's.
     pub fn covariance_at(&self, weights: &[f64]) -> Matrix {
-        self.joint_covariance(weights, Slant::Gradient)
+        self.joint_covariance(weights, GradientKind::Gradient)
     }
 
     /// The covariance of 2m estimates at a mixture: the gradient (or the slopes toward the arms), and below it every arm's loss less
@@ -44,7 +44,7 @@ impl Influences<'_> {
     ///
     /// A sample a of arm s moves gᵢ by 2w_s κ̃_ai + [i = s] u_a and L(eᵢ) − L(w) by [i = s] v_a − w_s u_a. So only arms with a
     /// weight take a product of matrices, of n_s rows; the others are known by three sums each.
-    pub(crate) fn joint_covariance(&self, weights: &[f64], slant: Slant) -> Matrix {
+    pub(crate) fn joint_covariance(&self, weights: &[f64], kind: GradientKind) -> Matrix {
         let m = self.arms();
         assert_eq!(weights.len(), m, "a weight per arm");
         // By blocks of the answer: gradient and gradient, gradient and gain, gain and gain. What all gains have in common
@@ -63,7 +63,7 @@ impl Influences<'_> {
                 *cross.at_mut(s, s) += uv;
             } else {
                 let mut block = self.centred(s);
-                self.slant(&mut block, s, weights, &own, slant);
+                self.to_gradient(&mut block, s, weights, &own, kind);
                 gradient.add(factor, &block.transposed_times(&block));
                 let (with_u, with_v) = (block.apply_transposed(&own.u), block.apply_transposed(&own.v));
                 for i in 0..m {
@@ -90,7 +90,7 @@ impl Influences<'_> {
                 }
             }
         }
-        if slant == Slant::Toward {
+        if kind == GradientKind::Toward {
             let means = rare_gradient.apply(weights);
             let mean = dot(&means, weights);
             let cross_means = rare_cross.apply_transposed(weights);
@@ -114,7 +114,7 @@ impl Influences<'_> {
                 own + gain_common[i - m] + gain_common[j - m] + common
             }
         });
-        self.add_reference(&mut joint, weights, slant);
+        self.add_reference(&mut joint, weights, kind);
         joint
     }
 
@@ -180,7 +180,7 @@ impl Influences<'_> {
     }
 
     /// From κ̃ of the samples of arm s to what each of them does to the gradient.
-    fn slant(&self, block: &mut Matrix, s: usize, weights: &[f64], own: &Own, slant: Slant) {
+    fn to_gradient(&self, block: &mut Matrix, s: usize, weights: &[f64], own: &Own, kind: GradientKind) {
         let w = weights[s];
         for i in 0..weights.len() {
             let column = block.column_mut(i);
@@ -188,7 +188,7 @@ impl Influences<'_> {
             if i == s {
                 column.iter_mut().zip(&own.u).for_each(|(value, u)| *value += u);
             }
-            if slant == Slant::Toward {
+            if kind == GradientKind::Toward {
                 let means = own.t.iter().zip(&own.u);
                 column.iter_mut().zip(means).for_each(|(value, (t, u))| *value -= w * (2.0 * t + u));
             }
@@ -196,14 +196,14 @@ impl Influences<'_> {
     }
 
     /// The part of the reference's rows, which move f̂ alone.
-    fn add_reference(&self, joint: &mut Matrix, weights: &[f64], slant: Slant) {
+    fn add_reference(&self, joint: &mut Matrix, weights: &[f64], kind: GradientKind) {
         let (m, rows) = (self.arms(), self.reference.rows());
         if rows == 0 {
             return;
         }
         let means = self.reference.apply(weights);
         let relative = Matrix::from_fn(rows, m, |y, arm| self.reference.at(y, arm) - means[y]);
-        let plain = if slant == Slant::Toward { &relative } else { &self.reference };
+        let plain = if kind == GradientKind::Toward { &relative } else { &self.reference };
         let factor = self.reference_factor();
         let (gradient, cross) = (plain.transposed_times(plain), plain.transposed_times(&relative));
         let gains = relative.transposed_times(&relative);

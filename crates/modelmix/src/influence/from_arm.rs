@@ -29,16 +29,16 @@ impl Influences<'_> {
                 cubes += value * value * value;
                 at += 1;
             });
-            let theirs = self.theirs(arm, other);
+            let other_terms = self.other_terms(arm, other);
             let rows = self.reference.column(other).iter().zip(self.reference.column(arm));
             let rows: f64 = rows.map(|(toward, from)| (toward - from).powi(3)).sum();
             variances[other] = self.factors[arm] * squares
                 + self.own_floor(arm)
                 + 4.0 * self.rare_of(arm)[other]
-                + self.their_variance(arm, other, &theirs)
+                + self.other_variance(arm, other, &other_terms)
                 + self.reference_covariance(arm, other, other);
             third_moments[other] = cubes / cube(self.samples[arm].len())
-                + theirs.iter().map(|value| value.powi(3)).sum::<f64>() / cube(theirs.len())
+                + other_terms.iter().map(|value| value.powi(3)).sum::<f64>() / cube(other_terms.len())
                 + rows / cube(self.reference.rows());
         }
         Slopes { variances, third_moments }
@@ -61,8 +61,8 @@ impl Influences<'_> {
             for (i, &another) in others.iter().enumerate() {
                 *covariance.at_mut(i, j) += self.own_floor(arm) + self.reference_covariance(arm, another, other);
             }
-            let theirs = self.their_variance(arm, other, &self.theirs(arm, other));
-            *covariance.at_mut(j, j) += 4.0 * self.rare_of(arm)[other] + theirs;
+            let other_terms = self.other_variance(arm, other, &self.other_terms(arm, other));
+            *covariance.at_mut(j, j) += 4.0 * self.rare_of(arm)[other] + other_terms;
         }
         covariance
     }
@@ -74,14 +74,14 @@ impl Influences<'_> {
     }
 
     /// 2κ̃_ab + f̃_a of the other arm's samples.
-    fn theirs(&self, arm: usize, other: usize) -> Vec<f64> {
+    fn other_terms(&self, arm: usize, other: usize) -> Vec<f64> {
         let f = self.column(other, self.arms());
         self.column(other, arm).iter().zip(f).map(|(toward, f)| 2.0 * toward + f).collect()
     }
 
-    fn their_variance(&self, arm: usize, other: usize, theirs: &[f64]) -> f64 {
+    fn other_variance(&self, arm: usize, other: usize, other_terms: &[f64]) -> f64 {
         let rare = self.rare_of(other);
-        self.factors[other] * dot(theirs, theirs) + 4.0 * rare[arm] + rare[self.arms()]
+        self.factors[other] * dot(other_terms, other_terms) + 4.0 * rare[arm] + rare[self.arms()]
     }
 
     /// What rare values of the arm itself add to every pair of slopes.

@@ -40,7 +40,7 @@ impl Csv {
         // The width, and the line that set it.
         let mut first: Option<(usize, u64)> = None;
         let mut rows = 0;
-        while reader.read_byte_record(&mut record).map_err(|error| unread(error, &origin))? {
+        while reader.read_byte_record(&mut record).map_err(|error| read_error(error, &origin))? {
             // The record's own position is that of the blank lines before it; this one is just behind its end.
             let line = reader.position().line() - 1;
             if record.len() == 1 && record[0].is_empty() {
@@ -60,7 +60,7 @@ impl Csv {
                 .try_reserve(width)
                 .map_err(|_| origin.array("the values do not fit into memory; save fewer rows"))?;
             for (column, cell) in record.iter().enumerate() {
-                let value = number(cell).ok_or_else(|| no_number(line, column, cell, &origin))?;
+                let value = number(cell).ok_or_else(|| not_a_number_error(line, column, cell, &origin))?;
                 let narrowed = value as f32;
                 if !narrowed.is_finite() {
                     let origin = format!("{} (line {line})", origin.name());
@@ -100,12 +100,12 @@ fn is_header(record: &ByteRecord, line: u64, origin: &Origin<'_>) -> Result<bool
     let value = record.iter().find(|cell| number(cell).is_some() && !cell.iter().all(u8::is_ascii_digit));
     let text = record.iter().position(|cell| number(cell).is_none());
     match (value, text) {
-        (Some(_), Some(column)) => Err(no_number(line, column, &record[column], origin)),
+        (Some(_), Some(column)) => Err(not_a_number_error(line, column, &record[column], origin)),
         _ => Ok(true),
     }
 }
 
-fn no_number(line: u64, column: usize, cell: &[u8], origin: &Origin<'_>) -> Error {
+fn not_a_number_error(line: u64, column: usize, cell: &[u8], origin: &Origin<'_>) -> Error {
     let text = String::from_utf8_lossy(cell);
     let (found, remedy) = if cell.is_empty() {
         ("empty".to_string(), "fill it or remove the line")
@@ -121,7 +121,7 @@ fn no_number(line: u64, column: usize, cell: &[u8], origin: &Origin<'_>) -> Erro
     origin.array(format!("line {line}, column {} is {found}; {remedy}", column + 1))
 }
 
-fn unread(error: ::csv::Error, origin: &Origin<'_>) -> Error {
+fn read_error(error: ::csv::Error, origin: &Origin<'_>) -> Error {
     match error.into_kind() {
         ::csv::ErrorKind::Io(error) => origin.io(error),
         other => {

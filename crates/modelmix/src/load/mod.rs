@@ -61,7 +61,7 @@ pub fn features(path: impl AsRef<Path>, key: Option<&str>) -> Result<Features> {
     let names = file.keys();
     let index = match (key, names) {
         (None, [_]) => 0,
-        (None, _) => return Err(several(path, names)),
+        (None, _) => return Err(several_arrays_error(path, names)),
         (Some(key), _) => {
             if !file.has_names() {
                 let problem = format!("the file holds one array without a name; leave out the name {key:?}");
@@ -70,7 +70,7 @@ pub fn features(path: impl AsRef<Path>, key: Option<&str>) -> Result<Features> {
             names
                 .iter()
                 .position(|name| name == key)
-                .ok_or_else(|| Error::File { path: path.into(), problem: unnamed(key, names) })?
+                .ok_or_else(|| Error::File { path: path.into(), problem: no_such_array(key, names) })?
         }
     };
     file.read(index)
@@ -91,7 +91,7 @@ pub fn arrays(path: impl AsRef<Path>) -> Result<Vec<(String, Features)>> {
         #[cfg(feature = "parquet")]
         ArrayFile::Parquet(one) if one.names.len() == 1 => vec![stem(path)],
         #[cfg(feature = "parquet")]
-        ArrayFile::Parquet(many) => return Err(several(path, &many.names)),
+        ArrayFile::Parquet(many) => return Err(several_arrays_error(path, &many.names)),
         _ => file.keys().to_vec(),
     };
     names.into_iter().enumerate().map(|(index, name)| Ok((name, file.read(index)?))).collect()
@@ -231,7 +231,7 @@ fn check_names(path: &Path, names: &[String]) -> Result<()> {
 }
 
 /// The refusal of a file of several arrays of which one is needed.
-fn several(path: &Path, names: &[String]) -> Error {
+fn several_arrays_error(path: &Path, names: &[String]) -> Error {
     let problem = format!(
         "it holds {} arrays ({}); pick one by its name, as in {}:{}",
         names.len(),
@@ -253,7 +253,7 @@ fn stem(path: &Path) -> String {
 }
 
 /// That no array has this name, and which there are.
-fn unnamed(key: &str, names: &[String]) -> String {
+fn no_such_array(key: &str, names: &[String]) -> String {
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let hint = nearest(key, &known).map_or(String::new(), |near| format!(" (did you mean {near:?}?)"));
     format!("there is no array named {key:?}{hint}; pick one of {}", listed(names))

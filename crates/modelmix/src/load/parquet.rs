@@ -93,7 +93,7 @@ impl Parquet {
         } else {
             self.columns(leaves, &mut left, &origin)
         }
-        .map_err(|stop| stop.said(&origin))?;
+        .map_err(|stop| stop.into_error(&origin))?;
         if values.is_empty() {
             return Err(origin.array("there are no rows; give at least 2 samples"));
         }
@@ -103,7 +103,7 @@ impl Parquet {
     }
 
     /// A column of lists: a row a list.
-    fn rows(&self, leaf: usize, left: &mut u64, origin: &Origin<'_>) -> Result<(usize, Vec<f32>), Stop> {
+    fn rows(&self, leaf: usize, left: &mut u64, origin: &Origin<'_>) -> Result<(usize, Vec<f32>), ReadFailure> {
         let (column, element) = self.leaf(leaf);
         let mut values = Vec::new();
         // The first row's width, once it is known; rows that were begun; where the last of them began.
@@ -113,7 +113,7 @@ impl Parquet {
             if rows == 0 || length == width {
                 return Ok(());
             }
-            Err(Stop::Said(origin.array(format!(
+            Err(ReadFailure::Said(origin.array(format!(
                 "row {} has {length} values where row 0 has {width}; every sample needs the same features",
                 rows - 1
             ))))
@@ -128,7 +128,7 @@ impl Parquet {
                     }
                     (rows, start) = (rows + 1, values.len());
                 } else if rows == before {
-                    return Err(Stop::Failed(Failure::Damage("a row group begins within a row")));
+                    return Err(ReadFailure::Failed(Failure::Damage("a row group begins within a row")));
                 }
                 let value = value.map_err(|level| {
                     let row = rows - 1;
@@ -137,12 +137,12 @@ impl Parquet {
                         level if level < column.listed => ("is null", "drop the row"),
                         _ => ("holds a null", "drop the row or fill the null"),
                     };
-                    Stop::Said(origin.array(format!("row {row} {what}; {remedy}")))
+                    ReadFailure::Said(origin.array(format!("row {row} {what}; {remedy}")))
                 })?;
                 push(&mut values, value, origin, |at| (rows - 1, at - start))
             })?;
             if (rows - before) as u64 != group.rows {
-                return Err(Stop::Failed(Failure::Damage("a row group does not have the rows that it claims")));
+                return Err(ReadFailure::Failed(Failure::Damage("a row group does not have the rows that it claims")));
             }
         }
         ended(&mut width, rows, values.len() - start)?;
@@ -150,7 +150,7 @@ impl Parquet {
     }
 
     /// Float columns side by side: a feature a column.
-    fn columns(&self, leaves: &[usize], left: &mut u64, origin: &Origin<'_>) -> Result<(usize, Vec<f32>), Stop> {
+    fn columns(&self, leaves: &[usize], left: &mut u64, origin: &Origin<'_>) -> Result<(usize, Vec<f32>), ReadFailure> {
         let mut values: Vec<f32> = Vec::new();
         let mut above = 0;
         for group in &self.footer.groups {
@@ -164,14 +164,16 @@ impl Parquet {
                     let value = value.map_err(|_| {
                         let row = above + read.len();
                         let name = super::one_line(&column.column);
-                        Stop::Said(
+                        ReadFailure::Said(
                             origin.array(format!("row {row} of column {name} is null; drop the row or fill the null")),
                         )
                     })?;
                     push(&mut read, value, origin, |row| (above + row, at))
                 })?;
                 if read.len() as u64 != group.rows {
-                    return Err(Stop::Failed(Failure::Damage("a row group does not have the rows that it claims")));
+                    return Err(ReadFailure::Failed(Failure::Damage(
+                        "a row group does not have the rows that it claims",
+                    )));
                 }
                 columns.push(read);
             }
@@ -192,31 +194,31 @@ impl Parquet {
 }
 
 /// Why reading stopped.
-enum Stop {
+enum ReadFailure {
     Failed(Failure),
     Said(Error),
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for ReadFailure {
     fn from(failure: Failure) -> Self {
-        Stop::Failed(failure)
+        ReadFailure::Failed(failure)
     }
 }
 
-impl Stop {
-    fn said(self, origin: &Origin<'_>) -> Error {
+impl ReadFailure {
+    fn into_error(self, origin: &Origin<'_>) -> Error {
         match self {
-            Stop::Said(error) => error,
-            Stop::Failed(Failure::Io(error)) => origin.io(error),
-            Stop::Failed(Failure::Damage(damage)) => origin.file(format!(
+            ReadFailure::Said(error) => error,
+            ReadFailure::Failed(Failure::Io(error)) => origin.io(error),
+            ReadFailure::Failed(Failure::Damage(damage)) => origin.file(format!(
                 "the column cannot be read: {damage}; write it again with pyarrow.parquet.write_table's defaults"
             )),
         }
     }
 }
 
-fn too_large(origin: &Origin<'_>) -> Stop {
-    Stop::Said(origin.array("the values do not fit into memory; save fewer rows"))
+fn too_large(origin: &Origin<'_>) -> ReadFailure {
+    ReadFailure::Said(origin.array("the values do not fit into memory; save fewer rows"))
 }
 
 /// Appends a value, or says where it is not finite.
@@ -225,11 +227,11 @@ fn push(
     value: f64,
     origin: &Origin<'_>,
     place: impl FnOnce(usize) -> (usize, usize),
-) -> Result<(), Stop> {
+) -> Result<(), ReadFailure> {
     let narrowed = value as f32;
     if !narrowed.is_finite() {
         let (row, column) = place(values.len());
-        return Err(Stop::Said(Error::NotFinite { origin: origin.name(), row, column, value }));
+        return Err(ReadFailure::Said(Error::NotFinite { origin: origin.name(), row, column, value }));
     }
     if values.len() == values.capacity() {
         values.try_reserve(1).map_err(|_| too_large(origin))?;

@@ -222,7 +222,7 @@ fn array(
     }
     let (count, pixels) = (wanted.len(), read.concat());
     let (height, width, channels) = (height as usize, width as usize, channels as usize);
-    let pixels = if planes { side_by_side(&pixels, picture, channels) } else { pixels };
+    let pixels = if planes { interleave_channels(&pixels, picture, channels) } else { pixels };
     Ok(Pictures::Raw { count, height, width, channels, pixels })
 }
 
@@ -243,7 +243,7 @@ fn bytes(reader: &mut dyn Read, total: usize, at_once: usize, origin: &Origin<'_
 }
 
 /// Pictures of planes, one a channel, as pictures of pixels.
-fn side_by_side(planes: &[u8], picture: usize, channels: usize) -> Vec<u8> {
+fn interleave_channels(planes: &[u8], picture: usize, channels: usize) -> Vec<u8> {
     let plane = picture / channels;
     let mut pixels = Vec::with_capacity(planes.len());
     for picture in planes.chunks_exact(picture) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{ArrayFile, FEATURE_EXTENSIONS, arrays, check_names, extension, features, one_line, stem, unnamed};
+use super::{ArrayFile, FEATURE_EXTENSIONS, arrays, check_names, extension, features, no_such_array, one_line, stem};
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::error::{Error, Result};
 
@@ -168,7 +168,8 @@ pub(super) fn picked(
     let refused = |problem: String| Error::File { path: path.into(), problem };
     match (name, key) {
         (_, Some(key)) => {
-            let index = names.iter().position(|other| other == key).ok_or_else(|| refused(unnamed(key, names)))?;
+            let index =
+                names.iter().position(|other| other == key).ok_or_else(|| refused(no_such_array(key, names)))?;
             Ok(vec![(index, name.as_ref().unwrap_or(key).clone())])
         }
         (Some(name), None) if names.len() == 1 => Ok(vec![(0, name.clone())]),

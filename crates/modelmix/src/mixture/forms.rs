@@ -151,7 +151,7 @@ impl Sums {
     /// Adds a term with its weight, and returns its forms.
     pub(super) fn add(&mut self, held: &HeldArms<'_>, loss: &Loss, term: &PreparedTerm) -> Result<TermForm> {
         let (arms, sets) = (held.arms, held.sets());
-        let starts = starts(arms);
+        let starts = arm_offsets(arms);
         let place = |arm: usize| starts[arm]..starts[arm + 1];
         let mut totals = Totals::new(arms.iter().map(|arm| arm.features.len()).collect());
         let add_to = |sums: &mut [f64], values: &[f64]| {
@@ -200,7 +200,7 @@ impl Sums {
 }
 
 /// Where each arm's samples start when all stand one after another, and where the last one's end.
-fn starts(arms: &RecordedArms) -> Vec<usize> {
+fn arm_offsets(arms: &RecordedArms) -> Vec<usize> {
     let mut starts = vec![0];
     for arm in arms {
         starts.push(starts[starts.len() - 1] + arm.features.len());

@@ -7,14 +7,14 @@ use super::program::Program;
 use super::score;
 use crate::error::Result;
 use crate::objective::{Measure, Objective, ScoreMeaning};
-use crate::simplex::{Bounds, Forms, Pair, Solution, trace};
+use crate::simplex::{Bounds, Forms, ObjectivePair, Solution, trace};
 
 /// How many mixtures are found where each is a search of its own.
 const MAX_SMOOTH_POINTS: usize = 24;
 
-/// What is traded for the objective: minimised as every objective is, but for precision and density, of which more is better
+/// What is traded for the objective along a front: minimised as every objective is, but for precision and density, of which more is better
 /// and which nobody wants less of, so that "precision" stands for "-precision".
-pub fn traded(objective: Objective) -> Objective {
+pub fn front_objective(objective: Objective) -> Objective {
     let is_quality = |measure: &Measure| matches!(measure, Measure::Precision { .. } | Measure::Density { .. });
     if objective.terms().iter().all(|term| is_quality(&term.measure) && term.weight > 0.0) {
         -objective
@@ -65,8 +65,8 @@ pub(super) fn front(
     let is_smooth = first.is_smooth() || second.is_smooth();
     let mut programs = Programs { programs: [first, second], bounds };
     let mut forms = Forms::new([first.form(), second.form()], bounds);
-    let exact = !is_smooth && forms.is_straight();
-    let pair: &mut dyn Pair = if is_smooth { &mut programs } else { &mut forms };
+    let exact = !is_smooth && forms.is_piecewise_linear();
+    let pair: &mut dyn ObjectivePair = if is_smooth { &mut programs } else { &mut forms };
     let of = |program: &Program, weights: &[f64]| {
         let (value, terms) = program.at(weights)?;
         let loss = value + program.constant();
@@ -87,7 +87,7 @@ struct Programs<'a> {
     bounds: &'a Bounds,
 }
 
-impl Pair for Programs<'_> {
+impl ObjectivePair for Programs<'_> {
     fn minimize(&mut self, shares: [f64; 2], start: &[f64]) -> Result<Solution> {
         let parts: Vec<(f64, &Program)> =
             shares.into_iter().zip(self.programs).filter(|(share, _)| *share > 0.0).collect();
@@ -99,11 +99,11 @@ impl Pair for Programs<'_> {
         Ok([first.at(weights)?.0, second.at(weights)?.0])
     }
 
-    fn is_straight(&self) -> bool {
+    fn is_piecewise_linear(&self) -> bool {
         false
     }
 
-    fn most(&self) -> usize {
+    fn max_points(&self) -> usize {
         MAX_SMOOTH_POINTS
     }
 }

@@ -1,12 +1,12 @@
 //! Offline: recorded arms and a loss → the best weights, what every arm and the mixture score, and what each arm adds.
 //! [`Mixture`] is the document that `modelmix solve --json` prints.
 
+mod analyses;
 mod forms;
 mod front;
 mod headline;
 mod program;
 mod sensitivity;
-mod worth;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +19,13 @@ use crate::quadratic::Quadratic;
 use crate::simplex::Bounds;
 use program::Program;
 
+pub use analyses::{
+    Allowance, Analyses, AnalysisResults, Budget, CheapestDocument, SubsetDocument, solve_with_analyses,
+};
 pub use forms::{TermForm, forms, statistics};
-pub use front::{FrontDocument, FrontPoint, traded};
+pub use front::{FrontDocument, FrontPoint, front_objective};
 pub use headline::Headline;
 pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
-pub use worth::{Allowance, Analyses, Budget, CheapestDocument, SubsetDocument, Worth, solve_with_analyses};
 
 /// The best mixture of recorded arms, with everything that a report needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,9 +66,9 @@ pub struct Mixture {
     pub form: Quadratic,
     /// What is added to αᵀKα + fᵀα to make a loss of the quadratic and linear terms.
     pub constant: f64,
-    /// Answers to the questions that were asked beside.
+    /// The results of the analyses that were asked for.
     #[serde(flatten)]
-    pub worth: Worth,
+    pub worth: AnalysisResults,
 }
 
 /// Whether a [`Mixture`] has confidence intervals and a p-value.
@@ -289,7 +291,7 @@ fn with_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &P
 }
 
 /// Without intervals, for callers who do not look at them.
-pub(crate) fn solve_plainly(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
+pub(crate) fn solve_without_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
     solve_program(arms, loss, bounds, &Program::new(arms, loss, false)?)
 }
 
@@ -338,6 +340,6 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
         intervals: Intervals::LeftOut,
         form: program.form().clone(),
         constant: loss.constant(),
-        worth: Worth::default(),
+        worth: AnalysisResults::default(),
     })
 }

@@ -82,7 +82,7 @@ impl Program {
     /// f of an arm's samples is known to range so far.
     pub(super) fn certainty(&self, bounds: &Bounds, weights: &[f64], range: f64) -> Result<Option<Certainty>> {
         let Some(statistics) = &self.statistics else { return Ok(None) };
-        let Some(influences) = Influences::ranging(statistics, range) else { return Ok(None) };
+        let Some(influences) = Influences::with_range(statistics, range) else { return Ok(None) };
         let influences = influences.with_reference(&self.by_row)?;
         certainty(&influences, bounds, weights, self.engine.stop()).map(Some)
     }
@@ -108,13 +108,13 @@ impl Program {
         let values = self.terms.iter().map(|term| match term {
             Term::Form(term) => Ok(term.at(weights)),
             Term::Smooth(TermSpectral { term, weight, spectral }) => {
-                let varying = spectral.varying(weights)?;
-                sum += weight * varying;
+                let value_without_constant = spectral.value_without_constant(weights)?;
+                sum += weight * value_without_constant;
                 Ok(TermValue {
                     term: term.clone(),
                     weight: *weight,
-                    value: varying + spectral.constant(),
-                    score: spectral.score_of(varying),
+                    value: value_without_constant + spectral.constant(),
+                    score: spectral.score_of(value_without_constant),
                 })
             }
         });
@@ -178,7 +178,7 @@ impl Program {
         let found = minimize_smooth(&form, bounds, &inside, &local)?;
         let mut value = form.value(&found.weights);
         for (weight, term) in smooth() {
-            value += weight * term.spectral.varying(&found.weights)?;
+            value += weight * term.spectral.value_without_constant(&found.weights)?;
         }
         // What was minimised lies below the loss, so a bound below it is one below the loss; it can lie above by rounding
         // only, which is counted as well.

@@ -72,7 +72,7 @@ impl<P> Choice<P> {
     }
 
     /// A choice after which the policy is another one.
-    pub fn and(arm: usize, next: P) -> Self {
+    pub fn with_next(arm: usize, next: P) -> Self {
         Self { arm, next: Some(next) }
     }
 
@@ -150,12 +150,13 @@ impl WorkingSet {
 /// which of them the solver preferred says nothing.
 fn draw(weights: &[f64], form: &Quadratic, support: &[usize], random: &mut Random) -> usize {
     let arm = random.pick(weights);
-    let twins: Vec<usize> = support.iter().copied().filter(|&other| are_twins(form, arm, other, support)).collect();
+    let twins: Vec<usize> =
+        support.iter().copied().filter(|&other| are_interchangeable(form, arm, other, support)).collect();
     twins[random.below(twins.len())]
 }
 
 /// Whether exchanging two arms leaves the form as it is.
-fn are_twins(form: &Quadratic, arm: usize, other: usize, support: &[usize]) -> bool {
+fn are_interchangeable(form: &Quadratic, arm: usize, other: usize, support: &[usize]) -> bool {
     arm == other
         || form.linear()[arm] == form.linear()[other]
             && form.at(arm, arm) == form.at(other, other)

@@ -51,7 +51,7 @@ impl Sparse {
 
     /// The arm to unsubscribe, if one can be spared. Nothing is learned of an arm that is gone, so the widths are those of
     /// answered samples: pulls in flight may bring anything, or nothing.
-    fn spared(&self, evidence: &Evidence, arms: &[usize], random: &mut Random) -> Result<Option<usize>> {
+    fn arm_to_drop(&self, evidence: &Evidence, arms: &[usize], random: &mut Random) -> Result<Option<usize>> {
         if arms.len() < 2 || self.subscribed.len() <= self.keep {
             return Ok(None);
         }
@@ -59,12 +59,12 @@ impl Sparse {
         let lower = Self::shifted(evidence, arms, -1.0, width);
         let upper = Self::shifted(evidence, arms, 1.0, width);
         let with = minimize(&lower, &Bounds::support(evidence.arms(), arms))?.value + self.fee;
-        let (arm, without) = Self::worst(&upper, arms, random)?;
+        let (arm, without) = Self::least_useful_arm(&upper, arms, random)?;
         Ok((without <= with).then_some(arm))
     }
 
     /// The arm that can be spared best, and min L̂ + εᵀα without it.
-    fn worst(upper: &Quadratic, arms: &[usize], random: &mut Random) -> Result<(usize, f64)> {
+    fn least_useful_arm(upper: &Quadratic, arms: &[usize], random: &mut Random) -> Result<(usize, f64)> {
         let best = minimize(upper, &Bounds::support(upper.arms(), arms))?;
         let without = |arm: usize| -> Result<f64> {
             // An arm without weight in the best mixture can go without changing it.
@@ -101,7 +101,7 @@ impl Policy for Sparse {
         loop {
             let known: Vec<usize> = next.subscribed.iter().copied().filter(|&arm| evidence.is_known(arm)).collect();
             let arms = if known.is_empty() { next.subscribed.clone() } else { known };
-            if let Some(arm) = next.spared(evidence, &arms, random)? {
+            if let Some(arm) = next.arm_to_drop(evidence, &arms, random)? {
                 next.subscribed.retain(|&other| other != arm);
                 continue;
             }

@@ -168,7 +168,7 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
     }
 
     /// Bytes of the whole lines read so far. Once all are read, what is behind them is a torn line, to be cut off.
-    pub fn whole(&self) -> u64 {
+    pub fn whole_lines_len(&self) -> u64 {
         self.whole
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::{Statistics, retain, whole};
+use crate::statistics::{Statistics, retain, whole_samples};
 
 /// What is collected, beside [`Statistics`] of all samples: its masses and its loss. All sums are weighted as those are.
 ///
@@ -45,7 +45,7 @@ impl Pool {
 
     /// Samples by arm, whole ones if they fade.
     pub(super) fn counts(&self) -> Vec<usize> {
-        self.mass.iter().map(|&mass| whole(mass)).collect()
+        self.mass.iter().map(|&mass| whole_samples(mass)).collect()
     }
 
     /// The proportions n/t; all zero while nothing is collected.

@@ -82,10 +82,10 @@ pub struct SuboptimalityBounds {
 impl SuboptimalityBounds {
     pub(super) fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
         let statistics = &session.state.samples.statistics;
-        let looks = session.state.observers.stopping.as_ref();
-        let miss = 1.0 - looks.map_or(certainty::DEFAULT_CONFIDENCE, |looks| looks.until().confidence);
+        let rule = session.state.observers.stopping.as_ref();
+        let error_chance = 1.0 - rule.map_or(certainty::DEFAULT_CONFIDENCE, |rule| rule.until().confidence);
         let range = session.state.linear_range;
-        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, range, miss);
+        let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, range, error_chance);
         let shares = session.shares();
         let best = session.state.best_mixture(statistics)?;
         Ok(Self {

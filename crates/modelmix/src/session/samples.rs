@@ -302,7 +302,7 @@ impl Samples {
             pool.push(&self.statistics, arm, batch.is_collected, kappa, collected, (own, linear));
         }
         match beyond {
-            Some(beyond) => self.statistics.add_beside(arm, kappa, &beyond.all, own, linear),
+            Some(beyond) => self.statistics.add_with_evicted(arm, kappa, &beyond.all, own, linear),
             None => self.statistics.add(arm, kappa, own, linear),
         }
         if !batch.rows.is_empty() {

@@ -69,9 +69,9 @@ impl StoppingRule {
     /// is known to range over `linear_range` (0 if only samples can tell). A program that cannot be solved proves nothing.
     pub(super) fn check(&self, statistics: &Statistics, mixture: Option<&[f64]>, linear_range: f64) -> StopCheck {
         let number = f64::from(self.checks) + 1.0;
-        let miss = (1.0 - self.until.confidence) / (number * (number + 1.0));
-        let judged =
-            mixture.map(|mixture| self.until.judge(statistics, mixture, linear_range, miss).unwrap_or_default());
+        let error_chance = (1.0 - self.until.confidence) / (number * (number + 1.0));
+        let judged = mixture
+            .map(|mixture| self.until.judge(statistics, mixture, linear_range, error_chance).unwrap_or_default());
         let Judgement { verdict, undecided } = judged.unwrap_or_default();
         let unsure = (0..undecided.len()).filter(|&arm| undecided[arm]).collect();
         StopCheck { verdict, unsure }

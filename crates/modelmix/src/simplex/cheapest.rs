@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::subsets::{MAX_ARMS_OF_COMPLETE_SEARCH, eliminate, support};
-use super::{Bounds, NEGLIGIBLE_WEIGHT, Solution, Solver, swept};
+use super::{Bounds, NEGLIGIBLE_WEIGHT, Solution, Solver, without_negligible};
 use crate::compute::Stop;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
@@ -58,7 +58,7 @@ impl Prices {
 
 /// The cheapest mixture that was found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bargain {
+pub struct CheapestMixture {
     /// α.
     pub weights: Vec<f64>,
     /// αᵀKα + fᵀα.
@@ -92,20 +92,20 @@ pub fn cheapest(
     prices: &Prices,
     limit: f64,
     stop: &Stop,
-) -> Result<Option<Bargain>> {
+) -> Result<Option<CheapestMixture>> {
     let arms = form.arms();
     bounds.check(arms)?;
     prices.check(arms)?;
     let mut search = Search { form, bounds, prices, limit, stop, best: None };
     let whole = super::minimize(form, bounds)?;
     if whole.value <= limit {
-        search.offer(swept(whole.weights, bounds));
+        search.keep_if_cheaper(without_negligible(whole.weights, bounds));
     }
     if arms > MAX_ARMS_OF_COMPLETE_SEARCH {
-        search.guess()?;
+        search.search_greedily()?;
     }
     let bound = search.prove(if arms <= MAX_ARMS_OF_COMPLETE_SEARCH { usize::MAX } else { MOST_SETS })?;
-    Ok(search.best.map(|best| Bargain { gap: (best.total - bound).max(0.0), ..best }))
+    Ok(search.best.map(|best| CheapestMixture { gap: (best.total - bound).max(0.0), ..best }))
 }
 
 /// Sets of arms between those that are paid for and those that are allowed.
@@ -149,7 +149,7 @@ struct Search<'a> {
     prices: &'a Prices,
     limit: f64,
     stop: &'a Stop,
-    best: Option<Bargain>,
+    best: Option<CheapestMixture>,
 }
 
 impl Search<'_> {
@@ -162,7 +162,7 @@ impl Search<'_> {
         let mut nodes = BinaryHeap::from_iter(self.node(vec![true; arms], forced)?);
         for _ in 0..most {
             let Some(node) = nodes.pop() else { break };
-            let done = self.best.as_ref().is_some_and(|best| node.bound >= best.total - self.room());
+            let done = self.best.as_ref().is_some_and(|best| node.bound >= best.total - self.price_tolerance());
             let Some(arm) = node.open.filter(|_| !done) else { return Ok(node.bound) };
             let (mut without, mut with) = (node.allowed.clone(), node.forced.clone());
             without[arm] = false;
@@ -189,29 +189,29 @@ impl Search<'_> {
         let open = (0..allowed.len())
             .filter(|&arm| found.weights[arm] > 0.0 && !forced[arm] && self.prices.fees[arm] > 0.0)
             .max_by(|&a, &b| missing(a).total_cmp(&missing(b)));
-        self.buy(&support(&found.weights))?;
-        self.offer(found.weights);
+        self.try_arms(&support(&found.weights))?;
+        self.keep_if_cheaper(found.weights);
         Ok(Some(Node { bound: paid + found.bound, allowed, forced, open }))
     }
 
-    /// [`within`] the limit, unless the search is stopped.
-    fn within(&self, bounds: &Bounds, prices: &[f64]) -> Result<Option<Within>> {
+    /// [`cheapest_within`] the limit, unless the search is stopped.
+    fn within(&self, bounds: &Bounds, prices: &[f64]) -> Result<Option<CheapestWithin>> {
         self.stop.check()?;
-        within(self.form, bounds, prices, self.limit)
+        cheapest_within(self.form, bounds, prices, self.limit)
     }
 
     /// Offers the cheapest mixture of these arms; whether it was taken.
-    fn buy(&mut self, arms: &[bool]) -> Result<bool> {
+    fn try_arms(&mut self, arms: &[bool]) -> Result<bool> {
         let Some(bounds) = self.bounds.only(arms) else { return Ok(false) };
         let found = self.within(&bounds, &self.prices.costs)?;
-        Ok(found.is_some_and(|found| self.offer(found.weights)))
+        Ok(found.is_some_and(|found| self.keep_if_cheaper(found.weights)))
     }
 
     /// Where there are too many sets for a proof, a good guess: the best few arms that are good enough, and then without one
     /// of them, or with another in its place, as long as that is cheaper.
-    fn guess(&mut self) -> Result<()> {
+    fn search_greedily(&mut self) -> Result<()> {
         for found in eliminate(self.form, self.bounds, self.stop)?.into_iter().flatten() {
-            self.buy(&support(&found.weights))?;
+            self.try_arms(&support(&found.weights))?;
         }
         for _ in 0..MOST_EXCHANGES {
             let mut moved = false;
@@ -219,12 +219,12 @@ impl Search<'_> {
             for out in (0..used.len()).filter(|&arm| used[arm]) {
                 let mut fewer = used.clone();
                 fewer[out] = false;
-                moved |= self.buy(&fewer)?;
+                moved |= self.try_arms(&fewer)?;
                 for other in (0..used.len()).filter(|&arm| !used[arm] && self.prices.fees[arm] < self.prices.fees[out])
                 {
                     let mut swapped = fewer.clone();
                     swapped[other] = true;
-                    moved |= self.buy(&swapped)?;
+                    moved |= self.try_arms(&swapped)?;
                 }
             }
             if !moved {
@@ -235,29 +235,29 @@ impl Search<'_> {
     }
 
     /// Takes what is cheaper, and of what costs the same the better.
-    fn offer(&mut self, weights: Vec<f64>) -> bool {
+    fn keep_if_cheaper(&mut self, weights: Vec<f64>) -> bool {
         let total = self.prices.fee(&weights) + self.prices.cost(&weights);
         let value = self.form.value(&weights);
-        let room = self.room();
+        let room = self.price_tolerance();
         let is_better = self
             .best
             .as_ref()
             .is_none_or(|best| total < best.total - room || total <= best.total + room && value < best.value);
         if is_better {
-            self.best = Some(Bargain { weights, value, total, gap: 0.0 });
+            self.best = Some(CheapestMixture { weights, value, total, gap: 0.0 });
         }
         is_better
     }
 
     /// What counts as the same price.
-    fn room(&self) -> f64 {
+    fn price_tolerance(&self) -> f64 {
         PRICE_TOLERANCE
             * self.prices.fees.iter().chain(&self.prices.costs).fold(0.0f64, |most, price| most.max(price.abs()))
     }
 }
 
 /// The mixture of the least price within the limit, and a proof: no price is less than the bound.
-struct Within {
+struct CheapestWithin {
     weights: Vec<f64>,
     bound: f64,
 }
@@ -266,7 +266,7 @@ struct Within {
 /// cheaper and worse; between one within the limit and one beyond it, the segment's last point within is tried, and the dual
 /// says how far from the optimum that can be. Where both have the same arms the path between is the segment, so that the
 /// search ends there.
-fn within(form: &Quadratic, bounds: &Bounds, prices: &[f64], limit: f64) -> Result<Option<Within>> {
+fn cheapest_within(form: &Quadratic, bounds: &Bounds, prices: &[f64], limit: f64) -> Result<Option<CheapestWithin>> {
     let mut solver = Solver::default();
     let best = solver.solve(form, bounds)?;
     let size = form.quadratic().iter().chain(form.linear()).fold(0.0f64, |size, value| size.max(value.abs()));
@@ -281,7 +281,7 @@ fn within(form: &Quadratic, bounds: &Bounds, prices: &[f64], limit: f64) -> Resu
     let range = most - least;
     if range.is_nan() || range <= 0.0 {
         let bound = dot(prices, &best.weights);
-        return Ok(Some(Within { weights: best.weights, bound }));
+        return Ok(Some(CheapestWithin { weights: best.weights, bound }));
     }
     // Relative to the cheapest, so that what all have in common does not blur the rest.
     let relative: Vec<f64> = prices.iter().map(|price| price - least).collect();
@@ -327,7 +327,7 @@ fn within(form: &Quadratic, bounds: &Bounds, prices: &[f64], limit: f64) -> Resu
             break;
         }
     }
-    Ok(Some(Within { weights: swept(answer, bounds), bound: bound.max(0.0) + least }))
+    Ok(Some(CheapestWithin { weights: without_negligible(answer, bounds), bound: bound.max(0.0) + least }))
 }
 
 /// The largest share t of the way from one mixture to another at which L ≤ limit: L is a parabola on the way.

@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::quadratic::Quadratic;
 
 pub use bounds::Bounds;
-pub use cheapest::{Bargain, Prices, cheapest};
-pub(crate) use path::{Forms, Pair, trace};
+pub use cheapest::{CheapestMixture, Prices, cheapest};
+pub(crate) use path::{Forms, ObjectivePair, trace};
 pub use path::{Waypoint, path};
 pub use smooth::{Local, minimize_smooth};
 pub use solver::Solver;
@@ -27,7 +27,7 @@ pub use subsets::{Subset, eliminate, subsets};
 pub(crate) const NEGLIGIBLE_WEIGHT: f64 = 1e-13;
 
 /// The weights without dust, which the largest takes.
-fn swept(mut weights: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
+fn without_negligible(mut weights: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
     let mut dust = 0.0;
     for (weight, floor) in weights.iter_mut().zip(&bounds.floors) {
         if *floor == 0.0 && *weight <= NEGLIGIBLE_WEIGHT {

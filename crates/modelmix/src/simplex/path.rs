@@ -36,7 +36,7 @@ pub struct Waypoint {
 }
 
 /// Two objectives as the path needs them.
-pub(crate) trait Pair {
+pub(crate) trait ObjectivePair {
     /// The best weights for a·A + b·B, searched from these.
     fn minimize(&mut self, shares: [f64; 2], start: &[f64]) -> Result<Solution>;
 
@@ -44,10 +44,10 @@ pub(crate) trait Pair {
     fn values(&self, weights: &[f64]) -> Result<[f64; 2]>;
 
     /// Whether the path is made of straight pieces.
-    fn is_straight(&self) -> bool;
+    fn is_piecewise_linear(&self) -> bool;
 
     /// How many points there may be.
-    fn most(&self) -> usize;
+    fn max_points(&self) -> usize;
 }
 
 /// The path of two forms.
@@ -83,7 +83,7 @@ impl<'a> Forms<'a> {
     }
 }
 
-impl Pair for Forms<'_> {
+impl ObjectivePair for Forms<'_> {
     fn minimize(&mut self, shares: [f64; 2], start: &[f64]) -> Result<Solution> {
         let mut sum = Quadratic::zeros(self.forms[0].arms());
         shares.iter().zip(self.forms).for_each(|(share, form)| sum.add(*share, form));
@@ -95,11 +95,11 @@ impl Pair for Forms<'_> {
         Ok(self.forms.map(|form| form.value(weights)))
     }
 
-    fn is_straight(&self) -> bool {
+    fn is_piecewise_linear(&self) -> bool {
         self.forms.iter().any(|form| form.quadratic().iter().all(|value| *value == 0.0))
     }
 
-    fn most(&self) -> usize {
+    fn max_points(&self) -> usize {
         MAX_POINTS
     }
 }
@@ -112,9 +112,9 @@ struct Point {
     values: [f64; 2],
 }
 
-pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint>> {
+pub(crate) fn trace(pair: &mut dyn ObjectivePair, bounds: &Bounds) -> Result<Vec<Waypoint>> {
     let even = vec![1.0 / bounds.caps().len() as f64; bounds.caps().len()];
-    let ends = [end(pair, [1.0, 0.0], &even)?, end(pair, [0.0, 1.0], &even)?];
+    let ends = [best_end(pair, [1.0, 0.0], &even)?, best_end(pair, [0.0, 1.0], &even)?];
     let values = [pair.values(&ends[0])?, pair.values(&ends[1])?];
     let ranges = [values[1][0] - values[0][0], values[0][1] - values[1][1]];
     let size = |at: usize| values[0][at].abs().max(values[1][at].abs()).max(f64::MIN_POSITIVE);
@@ -124,10 +124,10 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
         let only = point(usize::from(ranges[0] <= 1e-13 * size(0)));
         return Ok(vec![Waypoint { multiplier: 0.0, weights: only.weights, values: only.values }]);
     }
-    let straight = pair.is_straight();
+    let straight = pair.is_piecewise_linear();
     let mut search = Search { pair, bounds, ranges, points: vec![point(0)] };
     if straight {
-        search.turns(&point(0), &point(1), 0)?;
+        search.find_turns(&point(0), &point(1), 0)?;
         search.fill()?;
     } else {
         search.points.push(point(1));
@@ -136,7 +136,7 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
     let multiplier = |theta: f64| theta / (1.0 - theta) * ranges[0] / ranges[1];
     let Search { pair, points, .. } = search;
     let waypoint = |point: Point| -> Result<Waypoint> {
-        let weights = settled(point.weights, bounds);
+        let weights = without_turn_errors(point.weights, bounds);
         Ok(Waypoint { multiplier: multiplier(point.theta), values: pair.values(&weights)?, weights })
     };
     let mut path = undominated(points.into_iter().map(waypoint).collect::<Result<_>>()?, ranges);
@@ -151,7 +151,7 @@ pub(crate) fn trace(pair: &mut dyn Pair, bounds: &Bounds) -> Result<Vec<Waypoint
 }
 
 /// Turns are known up to an error, which leaves arms that come or go there with a weight of about that size: they are not used yet.
-fn settled(found: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
+fn without_turn_errors(found: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
     let (mut weights, mut moved) = (found.clone(), 0.0);
     for (weight, floor) in weights.iter_mut().zip(bounds.floors()) {
         if *weight < TURN_WEIGHT_ERROR && *floor == 0.0 {
@@ -168,7 +168,7 @@ fn settled(found: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
 
 /// The best for one of them; of several, the best for the other. A hint of the other finds it: where the best is unique it
 /// moves it by no more than that.
-fn end(pair: &mut dyn Pair, shares: [f64; 2], start: &[f64]) -> Result<Vec<f64>> {
+fn best_end(pair: &mut dyn ObjectivePair, shares: [f64; 2], start: &[f64]) -> Result<Vec<f64>> {
     let best = pair.minimize(shares, start)?.weights;
     let other = pair.minimize(shares.map(|share| 1.0 - share), start)?.weights;
     let (here, there) = (pair.values(&best)?, pair.values(&other)?);
@@ -184,7 +184,7 @@ fn end(pair: &mut dyn Pair, shares: [f64; 2], start: &[f64]) -> Result<Vec<f64>>
 }
 
 struct Search<'a> {
-    pair: &'a mut dyn Pair,
+    pair: &'a mut dyn ObjectivePair,
     bounds: &'a Bounds,
     ranges: [f64; 2],
     points: Vec<Point>,
@@ -215,7 +215,7 @@ impl Search<'_> {
     }
 
     /// Puts the ends of straight pieces after `left`, up to `right`, into the list.
-    fn turns(&mut self, left: &Point, right: &Point, depth: usize) -> Result<()> {
+    fn find_turns(&mut self, left: &Point, right: &Point, depth: usize) -> Result<()> {
         // Whether weights are best is a set of linear conditions on λ (or on 1/λ) while the same arms are at their bounds:
         // what holds at both ends holds between.
         if self.places(&left.weights) == self.places(&right.weights) {
@@ -233,8 +233,8 @@ impl Search<'_> {
             return Ok(());
         }
         let middle = self.at(0.5 * (left.theta + right.theta), &left.weights)?;
-        self.turns(left, &middle, depth + 1)?;
-        self.turns(&middle, right, depth + 1)
+        self.find_turns(left, &middle, depth + 1)?;
+        self.find_turns(&middle, right, depth + 1)
     }
 
     /// Puts points on straight pieces, so near to each other that a line through them shows the bend of A and B.
@@ -266,7 +266,7 @@ impl Search<'_> {
 
     /// Puts points where the path bends or arms come and go, where that is needed most first.
     fn follow(&mut self) -> Result<()> {
-        while self.points.len() < self.pair.most() {
+        while self.points.len() < self.pair.max_points() {
             let need = |at: usize| {
                 let (left, right) = (&self.points[at], &self.points[at + 1]);
                 let (step, width) = (self.step(left, right), right.theta - left.theta);

@@ -1,7 +1,7 @@
 //! The best mixture of at most k arms, for every k. Which arms are in use makes it a search: arms are taken away one at a time
 //! and exchanged while that helps, and branch and bound proves that nothing better was missed, as far as it gets.
 
-use super::{Bounds, Solution, Solver, swept};
+use super::{Bounds, Solution, Solver, without_negligible};
 use crate::compute::Stop;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
             self.solver.start_from(&start);
         }
         let found = self.solver.solve(self.form, &bounds)?;
-        let weights = swept(found.weights, &bounds);
+        let weights = without_negligible(found.weights, &bounds);
         Ok(Some(Solution { value: self.form.value(&weights), weights, ..found }))
     }
 

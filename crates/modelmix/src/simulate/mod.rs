@@ -157,8 +157,8 @@ pub fn simulate_watched(
         .collect::<Result<Vec<_>>>()?;
     // Threads go to runs, not to the sums within one.
     let loss = loss.serial();
-    let wants_pool = !simulation.is_on_features() && simulation.wants_pool(arms);
-    let pool = wants_pool.then(|| Pool::new(arms, &loss, threads)).transpose()?;
+    let needs_kernel_pool = !simulation.is_on_features() && simulation.needs_kernel_pool(arms);
+    let pool = needs_kernel_pool.then(|| Pool::new(arms, &loss, threads)).transpose()?;
     let own = arms.iter().map(|arm| arm.features.view().iter().map(|row| loss.kappa_self(row)).collect()).collect();
     let recorded = Recorded { arms, loss: &loss, linear, own, pool };
     let jobs: Vec<(&PolicySpec, u64)> = simulation
@@ -231,7 +231,7 @@ impl Simulation {
     }
 
     /// Whether all pairs of recorded samples are fewer than the pairs that all runs will meet, and fit.
-    fn wants_pool(&self, arms: &RecordedArms) -> bool {
+    fn needs_kernel_pool(&self, arms: &RecordedArms) -> bool {
         let samples: f64 = arms.iter().map(|arm| arm.features.len() as f64).sum();
         let met_by_run = self.rounds as f64 * self.batch as f64 + self.known as f64 * arms.len() as f64;
         let met = (self.policies.len() * self.seeds) as f64 * met_by_run.powi(2) / 2.0;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::source::{Source, Tape};
+use super::source::{SampleOrder, Source};
 use super::{Recorded, SHARES_OF_GAIN, SimulatedFeatures, Simulation, Truth, stop};
 use crate::error::{Error, Result};
 use crate::loss::Scores;
@@ -13,7 +13,7 @@ use crate::session::{KnownAs, Selection, Session, SessionSettings, Values};
 type Drawn = Vec<(usize, Vec<f64>)>;
 
 /// What samples are given as.
-enum Giving {
+enum GivenAs {
     Known,
     Answer(u64),
 }
@@ -24,7 +24,7 @@ impl Recorded<'_> {
         arm: usize,
         samples: &Drawn,
         on_features: bool,
-        giving: Giving,
+        giving: GivenAs,
         session: &mut Session,
     ) -> Result<()> {
         if samples.is_empty() {
@@ -40,8 +40,8 @@ impl Recorded<'_> {
                 .collect();
             let features = of.features.select(rows)?;
             return match giving {
-                Giving::Known => session.known(arm, &features, &scores, KnownAs::Evidence),
-                Giving::Answer(pull) => session.tell_scored(pull, &features, &scores),
+                GivenAs::Known => session.known(arm, &features, &scores, KnownAs::Evidence),
+                GivenAs::Answer(pull) => session.tell_scored(pull, &features, &scores),
             };
         }
         let values: Vec<Values<'_>> = samples
@@ -49,8 +49,8 @@ impl Recorded<'_> {
             .map(|(row, kappa)| Values { kappa, own: self.own[arm][*row], linear: self.linear[arm][*row] })
             .collect();
         match giving {
-            Giving::Known => session.known_values(arm, &values, KnownAs::Evidence),
-            Giving::Answer(pull) => session.tell_values(pull, &values),
+            GivenAs::Known => session.known_values(arm, &values, KnownAs::Evidence),
+            GivenAs::Answer(pull) => session.tell_values(pull, &values),
         }
     }
 }
@@ -117,12 +117,12 @@ pub(super) fn run(
         Session::on_values_with_policy(recorded.arms.names(), policy, &settings)?
             .with_linear_range(recorded.loss.linear_spread())?
     };
-    let tape = |arm: usize| Tape::new(seed, arm, recorded.arms[arm].features.len(), simulation.replacement);
-    let mut source = Source::new(recorded.arms, recorded.loss, (0..arms).map(tape).collect(), recorded.pool.as_ref());
+    let order = |arm: usize| SampleOrder::new(seed, arm, recorded.arms[arm].features.len(), simulation.replacement);
+    let mut source = Source::new(recorded.arms, recorded.loss, (0..arms).map(order).collect(), recorded.pool.as_ref());
     for arm in 0..arms {
         let samples = draw(&mut source, on_features, arm, simulation.known)?
             .ok_or_else(|| ran_dry(recorded, arm, spec, 0, seed))?;
-        recorded.give(arm, &samples, on_features, Giving::Known, &mut session)?;
+        recorded.give(arm, &samples, on_features, GivenAs::Known, &mut session)?;
     }
     let checkpoints = simulation.checkpoint_rounds();
     let kept = KeptTrace { loss: Vec::new(), samples: Vec::new(), reached: Some(1) };
@@ -136,7 +136,7 @@ pub(super) fn run(
         kept: (simulation.select != Selection::All).then_some(kept),
     };
     // Known samples alone may be enough.
-    trace.stopped = stop::of(&session, truth, simulation.until).map(|is_wrong| (0, is_wrong));
+    trace.stopped = stop::is_verdict_wrong(&session, truth, simulation.until).map(|is_wrong| (0, is_wrong));
     let mut in_flight = VecDeque::new();
     for round in 1..=simulation.rounds {
         recorded.loss.engine().check()?;
@@ -146,10 +146,10 @@ pub(super) fn run(
         let pull = in_flight.pop_front().expect("a round always has a pull in flight");
         let samples = draw(&mut source, on_features, pull.index, pull.count)?
             .ok_or_else(|| ran_dry(recorded, pull.index, spec, round, seed))?;
-        recorded.give(pull.index, &samples, on_features, Giving::Answer(pull.id), &mut session)?;
-        trace.look(&session, truth, round, checkpoints.get(trace.loss.len()) == Some(&round));
+        recorded.give(pull.index, &samples, on_features, GivenAs::Answer(pull.id), &mut session)?;
+        trace.record(&session, truth, round, checkpoints.get(trace.loss.len()) == Some(&round));
         if !on_features && trace.stopped.is_none() {
-            trace.stopped = stop::of(&session, truth, simulation.until).map(|is_wrong| (round, is_wrong));
+            trace.stopped = stop::is_verdict_wrong(&session, truth, simulation.until).map(|is_wrong| (round, is_wrong));
         }
     }
     for reached in trace.reached.iter_mut().chain(trace.kept.as_mut().map(|kept| &mut kept.reached)) {
@@ -167,7 +167,7 @@ pub(super) fn run(
 }
 
 impl Trace {
-    fn look(&mut self, session: &Session, truth: &Truth, round: usize, keep: bool) {
+    fn record(&mut self, session: &Session, truth: &Truth, round: usize, keep: bool) {
         let shares = session.shares();
         let regret = truth.form.value(&shares) - truth.optimal;
         for (reached, share) in self.reached.iter_mut().zip(SHARES_OF_GAIN) {

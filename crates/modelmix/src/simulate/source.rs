@@ -11,28 +11,28 @@ use crate::loss::Loss;
 use crate::random::Random;
 
 /// The order in which an arm gives its recorded samples.
-pub(super) enum Tape {
+pub(super) enum SampleOrder {
     Drawn(Box<Random>, usize),
     Shuffled(Vec<usize>, usize),
 }
 
-impl Tape {
-    /// The tape of an arm: its n-th sample is the same whoever asks for it.
+impl SampleOrder {
+    /// The order of an arm: its n-th sample is the same whoever asks for it.
     pub(super) fn new(seed: u64, arm: usize, samples: usize, replacement: bool) -> Self {
         // Stream 0 of the seed is the policy's.
         let mut random = Random::stream(seed, arm as u64 + 1);
         if replacement {
-            Tape::Drawn(Box::new(random), samples)
+            SampleOrder::Drawn(Box::new(random), samples)
         } else {
-            Tape::Shuffled(random.sample(samples, samples), 0)
+            SampleOrder::Shuffled(random.sample(samples, samples), 0)
         }
     }
 
     /// `None` where the arm has run dry.
     fn next(&mut self) -> Option<usize> {
         match self {
-            Tape::Drawn(random, samples) => Some(random.below(*samples)),
-            Tape::Shuffled(order, next) => {
+            SampleOrder::Drawn(random, samples) => Some(random.below(*samples)),
+            SampleOrder::Shuffled(order, next) => {
                 *next += 1;
                 order.get(*next - 1).copied()
             }
@@ -87,7 +87,7 @@ impl Pool {
 pub(super) struct Source<'a> {
     arms: &'a RecordedArms,
     loss: &'a Loss,
-    tapes: Vec<Tape>,
+    orders: Vec<SampleOrder>,
     kind: Kind<'a>,
     kappa: Vec<f64>,
 }
@@ -95,18 +95,23 @@ pub(super) struct Source<'a> {
 enum Kind<'a> {
     /// Places in the pool of the samples given.
     Pool(&'a Pool, Vec<usize>),
-    Ahead(Ahead),
+    Lookahead(Lookahead),
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(arms: &'a RecordedArms, loss: &'a Loss, tapes: Vec<Tape>, pool: Option<&'a Pool>) -> Self {
-        let kind = pool.map_or_else(|| Kind::Ahead(Ahead::new(arms)), |pool| Kind::Pool(pool, Vec::new()));
-        Self { arms, loss, tapes, kind, kappa: Vec::new() }
+    pub(super) fn new(
+        arms: &'a RecordedArms,
+        loss: &'a Loss,
+        orders: Vec<SampleOrder>,
+        pool: Option<&'a Pool>,
+    ) -> Self {
+        let kind = pool.map_or_else(|| Kind::Lookahead(Lookahead::new(arms)), |pool| Kind::Pool(pool, Vec::new()));
+        Self { arms, loss, orders, kind, kappa: Vec::new() }
     }
 
     /// The row of the arm's next sample alone.
     pub(super) fn next_row(&mut self, arm: usize) -> Option<(usize, &[f64])> {
-        Some((self.tapes[arm].next()?, &[]))
+        Some((self.orders[arm].next()?, &[]))
     }
 
     /// The row of the arm's next sample, and κ; nothing where the arm has run dry.
@@ -116,7 +121,7 @@ impl<'a> Source<'a> {
     pub(super) fn next(&mut self, arm: usize) -> Result<Option<(usize, &[f64])>> {
         let row = match &mut self.kind {
             Kind::Pool(pool, given) => {
-                let Some(row) = self.tapes[arm].next() else { return Ok(None) };
+                let Some(row) = self.orders[arm].next() else { return Ok(None) };
                 let place = pool.starts[arm] + row;
                 let values = &pool.rows[place];
                 self.kappa.clear();
@@ -124,8 +129,8 @@ impl<'a> Source<'a> {
                 given.push(place);
                 row
             }
-            Kind::Ahead(ahead) => {
-                let next = ahead.next(arm, self.arms, self.loss, &mut self.tapes, &mut self.kappa)?;
+            Kind::Lookahead(ahead) => {
+                let next = ahead.next(arm, self.arms, self.loss, &mut self.orders, &mut self.kappa)?;
                 let Some(row) = next else { return Ok(None) };
                 row
             }
@@ -134,7 +139,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Coming samples that are looked at ahead of time, of all arms together; more where there are very many arms.
+/// Upcoming samples that are looked at ahead of time, of all arms together; more where there are very many arms.
 const SAMPLES_AHEAD: usize = 512;
 /// Of these, the least that every arm has after the window was filled.
 const MIN_SAMPLES_AHEAD_PER_ARM: usize = 8;
@@ -142,8 +147,8 @@ const MIN_SAMPLES_AHEAD_PER_ARM: usize = 8;
 /// A window of coming samples. When an arm has none left in it, all places that were used are filled again, most of them
 /// with samples of the arms that were asked most since, with two blocks of κ: the new ones against all samples given, and
 /// against the window. Both are tiles.
-struct Ahead {
-    places: Vec<Coming>,
+struct Lookahead {
+    places: Vec<Upcoming>,
     /// κ between places.
     among: Vec<f32>,
     /// Places used since the window was last filled, in that order.
@@ -155,7 +160,7 @@ struct Ahead {
 }
 
 #[derive(Clone)]
-struct Coming {
+struct Upcoming {
     arm: usize,
     /// The recorded row.
     row: usize,
@@ -164,10 +169,10 @@ struct Coming {
     kappa: Vec<f32>,
 }
 
-impl Ahead {
+impl Lookahead {
     fn new(arms: &RecordedArms) -> Self {
         let places = SAMPLES_AHEAD.max(2 * MIN_SAMPLES_AHEAD_PER_ARM * arms.len());
-        let empty = Coming { arm: 0, row: 0, is_used: true, kappa: Vec::new() };
+        let empty = Upcoming { arm: 0, row: 0, is_used: true, kappa: Vec::new() };
         Self {
             places: vec![empty; places],
             among: vec![0.0; places * places],
@@ -182,11 +187,11 @@ impl Ahead {
         arm: usize,
         arms: &RecordedArms,
         loss: &Loss,
-        tapes: &mut [Tape],
+        orders: &mut [SampleOrder],
         kappa: &mut Vec<f64>,
     ) -> Result<Option<usize>> {
         if self.coming[arm].is_empty() {
-            self.fill(arms, loss, tapes)?;
+            self.fill(arms, loss, orders)?;
         }
         let Some(place) = self.coming[arm].pop_front() else { return Ok(None) };
         let count = self.places.len();
@@ -220,9 +225,9 @@ impl Ahead {
         shares
     }
 
-    fn fill(&mut self, arms: &RecordedArms, loss: &Loss, tapes: &mut [Tape]) -> Result<()> {
+    fn fill(&mut self, arms: &RecordedArms, loss: &Loss, orders: &mut [SampleOrder]) -> Result<()> {
         let count = self.places.len();
-        let features = |coming: &Coming| arms[coming.arm].features.row(coming.row);
+        let features = |coming: &Upcoming| arms[coming.arm].features.row(coming.row);
         let free: Vec<usize> = (0..count).filter(|&place| self.places[place].is_used).collect();
         let shares = self.shares(free.len());
         for &place in &self.used {
@@ -234,7 +239,7 @@ impl Ahead {
         self.used.clear();
         let mut filled = Vec::new();
         for (place, arm) in free.into_iter().zip(shares) {
-            if let Some(row) = tapes[arm].next() {
+            if let Some(row) = orders[arm].next() {
                 let coming = &mut self.places[place];
                 (coming.arm, coming.row, coming.is_used) = (arm, row, false);
                 coming.kappa.clear();

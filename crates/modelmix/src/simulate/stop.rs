@@ -34,7 +34,7 @@ impl Stopped {
 }
 
 /// Whether the verdict of a session is wrong; nothing where there is none.
-pub(super) fn of(session: &Session, truth: &Truth, until: Option<Until>) -> Option<bool> {
+pub(super) fn is_verdict_wrong(session: &Session, truth: &Truth, until: Option<Until>) -> Option<bool> {
     let (verdict, until) = (session.verdict()?, until?);
     let allowed = match until.gap {
         Gap::Share(share) => share * truth.gain,

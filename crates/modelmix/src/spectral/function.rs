@@ -50,7 +50,7 @@ impl Function {
     }
 
     /// h″.
-    pub(crate) fn bend(self, x: f64) -> f64 {
+    pub(crate) fn curvature(self, x: f64) -> f64 {
         match self {
             Function::Root => 0.5 / (x * x.sqrt()),
             Function::Tsallis(order) => order * x.powf(order - 2.0),
@@ -58,7 +58,7 @@ impl Function {
     }
 
     /// Whether h′ is infinite at 0.
-    pub(crate) fn is_steep(self) -> bool {
+    pub(crate) fn has_infinite_slope_at_zero(self) -> bool {
         match self {
             Function::Root => true,
             Function::Tsallis(order) => order <= 1.0,

@@ -53,11 +53,11 @@ impl Spectral {
     /// # Errors
     /// Those of the engine.
     pub fn value(&self, weights: &[f64]) -> Result<f64> {
-        Ok(self.varying(weights)? + self.constant)
+        Ok(self.value_without_constant(weights)? + self.constant)
     }
 
     /// F(α) without its constant, which could swamp it.
-    pub(crate) fn varying(&self, weights: &[f64]) -> Result<f64> {
+    pub(crate) fn value_without_constant(&self, weights: &[f64]) -> Result<f64> {
         let linear: f64 = self.parts.iter().zip(weights).map(|(part, weight)| weight * part.linear).sum();
         Ok(linear + self.trace(weights)?)
     }
@@ -67,11 +67,11 @@ impl Spectral {
     /// # Errors
     /// Those of the engine.
     pub fn score(&self, weights: &[f64]) -> Result<f64> {
-        Ok(self.score_of(self.varying(weights)?))
+        Ok(self.score_of(self.value_without_constant(weights)?))
     }
 
-    pub(crate) fn score_of(&self, varying: f64) -> f64 {
-        self.function.vendi(varying).unwrap_or(varying + self.constant)
+    pub(crate) fn score_of(&self, value_without_constant: f64) -> f64 {
+        self.function.vendi(value_without_constant).unwrap_or(value_without_constant + self.constant)
     }
 
     pub(crate) fn constant(&self) -> f64 {
@@ -92,7 +92,7 @@ impl Spectral {
 
     /// M(α) as Σαᵢ(Cᵢ + (vᵢ − v)(vᵢ − v)ᵀ), where nothing cancels.
     fn matrix(&self, weights: &[f64]) -> Matrix {
-        let away = self.away(weights);
+        let away = self.deviations(weights);
         let mut sum = Matrix::zeros(self.size, self.size);
         for ((part, away), &weight) in self.parts.iter().zip(&away).zip(weights) {
             if weight != 0.0 {
@@ -104,7 +104,7 @@ impl Spectral {
     }
 
     /// vᵢ − v.
-    fn away(&self, weights: &[f64]) -> Vec<Vec<f64>> {
+    fn deviations(&self, weights: &[f64]) -> Vec<Vec<f64>> {
         let mut centre = vec![0.0; self.parts[0].vector.len()];
         for (part, weight) in self.parts.iter().zip(weights) {
             centre.iter_mut().zip(&part.vector).for_each(|(sum, value)| *sum += weight * value);

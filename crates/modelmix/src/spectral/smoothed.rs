@@ -34,7 +34,7 @@ impl Spectral {
     pub fn smoothed(&self, usable: &[usize], inside: &[f64]) -> Result<Smoothed> {
         let spectral = self.spanned(usable, inside)?;
         let mean = spectral.matrix(inside).trace() / spectral.size.max(1) as f64;
-        let epsilon = if spectral.function.is_steep() { SMOOTHING * mean } else { 0.0 };
+        let epsilon = if spectral.function.has_infinite_slope_at_zero() { SMOOTHING * mean } else { 0.0 };
         // h(λ + ε) − h(λ) ≤ ε·h′(λ + ε) by convexity, and h′ rises up to λ = 1, the trace. The root falls.
         let steepest = match spectral.function {
             Function::Root => 0.0,
@@ -69,7 +69,7 @@ impl Spectral {
         let part = |(arm, part): (usize, &Part)| {
             Ok(Part {
                 matrix: match usable.contains(&arm) {
-                    true => Arc::new(self.turned(&part.matrix, &basis)?),
+                    true => Arc::new(self.in_basis(&part.matrix, &basis)?),
                     false => part.matrix.clone(),
                 },
                 vector: if part.vector.is_empty() { Vec::new() } else { basis.apply_transposed(&part.vector) },
@@ -81,7 +81,7 @@ impl Spectral {
     }
 
     /// UᵀCU.
-    fn turned(&self, matrix: &Matrix, basis: &Matrix) -> Result<Matrix> {
+    fn in_basis(&self, matrix: &Matrix, basis: &Matrix) -> Result<Matrix> {
         self.engine.product(basis.transposed(), &self.engine.product(matrix, basis)?)
     }
 }
@@ -116,15 +116,15 @@ impl Smoothed {
         let values: Vec<f64> = values.iter().map(|value| value.max(0.0) + self.epsilon).collect();
         let slopes: Vec<f64> = values.iter().map(|&value| spectral.function.slope(value)).collect();
         local.value += values.iter().map(|&value| spectral.function.value(value)).sum::<f64>() - self.excess;
-        let bends = self.bends(&values);
-        let away = spectral.away(weights);
+        let bends = self.divided_differences(&values);
+        let away = spectral.deviations(weights);
         let turned_away: Vec<Vec<f64>> = usable
             .iter()
             .map(|&arm| if away[arm].is_empty() { Vec::new() } else { vectors.apply_transposed(&away[arm]) })
             .collect();
         let mut turned: Vec<Matrix> = Vec::with_capacity(usable.len());
         for (i, &arm) in usable.iter().enumerate() {
-            let mut matrix = spectral.turned(&spectral.parts[arm].matrix, &vectors)?;
+            let mut matrix = spectral.in_basis(&spectral.parts[arm].matrix, &vectors)?;
             matrix.add_outer(1.0, &turned_away[i], &turned_away[i]);
             let slope: f64 = slopes.iter().enumerate().map(|(k, slope)| slope * matrix.at(k, k)).sum();
             local.gradient[arm] += slope;
@@ -146,14 +146,14 @@ impl Smoothed {
     }
 
     /// h′\[λₖ, λₗ\].
-    fn bends(&self, values: &[f64]) -> Matrix {
+    fn divided_differences(&self, values: &[f64]) -> Matrix {
         let function = self.spectral.function;
         let values: Vec<f64> = values.iter().map(|value| value.max(self.least)).collect();
         let slopes: Vec<f64> = values.iter().map(|&value| function.slope(value)).collect();
         Matrix::from_fn(values.len(), values.len(), |k, l| {
             let (x, y) = (values[k], values[l]);
             if (x - y).abs() <= EQUAL_EIGENVALUES * x.max(y) {
-                function.bend(0.5 * (x + y))
+                function.curvature(0.5 * (x + y))
             } else {
                 (slopes[k] - slopes[l]) / (x - y)
             }

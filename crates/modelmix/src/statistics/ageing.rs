@@ -49,7 +49,7 @@ impl Ageing {
             && [&self.mass, &self.squares, &self.gone].iter().all(|list| list.len() == arms)
             && self.estimated.len() == arms * arms
             && self.weights.iter().chain(&self.mass).chain(&self.squares).chain(&self.gone).all(is_size)
-            && self.mass.iter().zip(counts).all(|(&mass, &count)| whole(mass) == count)
+            && self.mass.iter().zip(counts).all(|(&mass, &count)| whole_samples(mass) == count)
     }
 
     /// Values of κ that were estimated may leave K̂ a little short of positive semidefinite.
@@ -61,7 +61,7 @@ impl Ageing {
 }
 
 /// As many samples as a mass stands for.
-pub(crate) fn whole(mass: f64) -> usize {
+pub(crate) fn whole_samples(mass: f64) -> usize {
     mass.round() as usize
 }
 
@@ -132,14 +132,14 @@ impl Statistics {
         self.ageing.as_ref().map_or(0.0, |ageing| ageing.estimated[i * self.arms() + j] / self.pairs(i, j))
     }
 
-    pub(super) fn aged(&mut self) -> Box<Ageing> {
+    pub(super) fn take_ageing(&mut self) -> Box<Ageing> {
         self.ageing.take().unwrap_or_else(|| Box::new(Ageing::new(self)))
     }
 
     /// Puts the weights back; counts follow them.
     pub(super) fn set_ageing(&mut self, ageing: Box<Ageing>) {
         for (count, &mass) in self.counts.iter_mut().zip(&ageing.mass) {
-            *count = whole(mass);
+            *count = whole_samples(mass);
         }
         self.ageing = Some(ageing);
     }
@@ -149,10 +149,10 @@ impl Statistics {
     ///
     /// # Panics
     /// As [`Statistics::add`].
-    pub(crate) fn add_beside(&mut self, arm: usize, kappa: &[f64], beyond: &[f64], own: f64, linear: f64) {
+    pub(crate) fn add_with_evicted(&mut self, arm: usize, kappa: &[f64], beyond: &[f64], own: f64, linear: f64) {
         assert_eq!(kappa.len(), self.rows(), "κ is needed against every sample held");
         let arms = self.arms();
-        let mut ageing = self.aged();
+        let mut ageing = self.take_ageing();
         let mut sums = beyond.to_vec();
         for (row, &value) in kappa.iter().enumerate() {
             sums[self.arm_of[row]] += ageing.weights[row] * value;
@@ -181,7 +181,7 @@ impl Statistics {
 
     /// Lets a row go; all sums stay as they are. The last row takes its place.
     pub(crate) fn evict(&mut self, row: usize) {
-        let mut ageing = self.aged();
+        let mut ageing = self.take_ageing();
         let arm = self.drop_row(row);
         ageing.gone[arm] += ageing.weights.swap_remove(row);
         ageing.rows[arm] -= 1;
@@ -190,7 +190,7 @@ impl Statistics {
 
     /// Drops a row that counts next to nothing; all sums stay as they are, and fade on. The last row takes its place.
     pub(crate) fn drop_faded(&mut self, row: usize) {
-        let mut ageing = self.aged();
+        let mut ageing = self.take_ageing();
         let arm = self.drop_row(row);
         let weight = ageing.weights.swap_remove(row);
         ageing.mass[arm] = (ageing.mass[arm] - weight).max(0.0);

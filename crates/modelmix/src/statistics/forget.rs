@@ -8,7 +8,7 @@ impl Statistics {
         if self.rows() == 0 && self.ageing.is_none() {
             return;
         }
-        let mut ageing = self.aged();
+        let mut ageing = self.take_ageing();
         let square = factor * factor;
         let scale = |values: &mut Vec<f64>, factor: f64| values.iter_mut().for_each(|value| *value *= factor);
         for values in self.toward.iter_mut().chain([&mut self.totals, &mut self.linear_sums]) {
@@ -48,7 +48,7 @@ impl Statistics {
     /// grow.
     pub(crate) fn refresh(&mut self) {
         if self.ageing.is_none() {
-            self.add_up();
+            self.sum_by_arm();
         }
     }
 

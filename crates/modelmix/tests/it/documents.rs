@@ -38,13 +38,13 @@ fn there_and_back(document: Document, command: &str) -> Value {
 fn documents_come_back_as_they_were() {
     let arms = arms();
     let budget = Budget::by_arm(&arms.names(), [("left".to_string(), 2.0)], None, None, "5%".parse().unwrap()).unwrap();
-    let questions = Analyses::default()
+    let analyses = Analyses::default()
         .subsets(true)
         .budget(budget)
         .front(loss("mmd(bandwidth=1)"))
         .bandwidths(Bandwidths::Auto)
         .without_intervals(false);
-    let asked = solve_with_analyses(&arms, &loss("rke(bandwidth=2)"), &Bounds::simplex(3), &questions).unwrap();
+    let asked = solve_with_analyses(&arms, &loss("rke(bandwidth=2)"), &Bounds::simplex(3), &analyses).unwrap();
     let value = there_and_back(Document::Solve(asked.clone()), "solve");
     assert_eq!(value["quadratic"][1][2], asked.form.at(1, 2));
     assert_eq!(value["quadratic"].as_array().unwrap().len(), 3);

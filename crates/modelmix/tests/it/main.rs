@@ -3,6 +3,7 @@
 // A test that cannot go on should stop there and say so.
 #![allow(clippy::unwrap_used)]
 
+mod analyses;
 mod certainty;
 mod compute;
 #[path = "../conformance/mod.rs"]
@@ -34,7 +35,6 @@ mod stream;
 mod surface;
 mod theory;
 mod worlds;
-mod worth;
 
 use proptest::test_runner::{Config, RngSeed};
 

@@ -58,8 +58,8 @@ surface! {
     modelmix::mixture {
         Allowance, Bandwidths, Budget, CheapestDocument, FrontDocument, FrontPoint, Headline, Intervals, Mixture,
         MixtureArm, MixtureScore, Analyses, SensitivityDocument, SensitivityPoint, SingleArm, SolveSettings,
-        SubsetDocument, TermForm, TermValue, Worth,
-        forms, pairs, solve, solve_with_analyses, solve_with, solve_within, statistics, traded,
+        SubsetDocument, TermForm, TermValue, AnalysisResults,
+        forms, pairs, solve, solve_with_analyses, solve_with, solve_within, statistics, front_objective,
     }
     modelmix::objective {
         Bandwidth, Geometry, Measure, Objective, ScoreMeaning, Term,
@@ -77,7 +77,7 @@ surface! {
         SELECTION_NOTE,
     }
     modelmix::simplex {
-        Bargain, Bounds, Local, Prices, Solution, Solver, Subset, Waypoint,
+        CheapestMixture, Bounds, Local, Prices, Solution, Solver, Subset, Waypoint,
         cheapest, eliminate, minimize, minimize_smooth, path, subsets,
     }
     modelmix::simulate {

@@ -22,7 +22,7 @@ pub(super) fn check(args: &OutputArgs, has_manifest: bool) -> Result<()> {
 /// The names of the images' files by arm; none where they are arrays.
 pub(super) fn names(args: &OutputArgs, recorded: &Recorded) -> Result<BTreeMap<String, Vec<String>>> {
     let named = load::picture_names(&output::sources(&args.images)?)?;
-    output::check_strangers("images", &recorded.arms.names(), named.iter().map(|(name, _)| name))?;
+    output::check_unknown_arms("images", &recorded.arms.names(), named.iter().map(|(name, _)| name))?;
     Ok(named.into_iter().collect())
 }
 
@@ -59,7 +59,7 @@ fn shown<T: Clone>(
     arms: &[String],
     named: Vec<(String, Vec<T>)>,
 ) -> Result<Vec<GalleryRow<T>>> {
-    output::check_strangers(what, arms, named.iter().map(|(name, _)| name))?;
+    output::check_unknown_arms(what, arms, named.iter().map(|(name, _)| name))?;
     let row = |arm: &modelmix::curate::CuratedArm| {
         let (_, items) = named.iter().find(|(name, items)| *name == arm.name && !items.is_empty())?;
         Some(GalleryRow { name: arm.name.clone(), weight: arm.share, items: items.clone() })

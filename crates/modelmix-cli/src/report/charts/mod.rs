@@ -1,10 +1,10 @@
 //! The charts: kuva draws each once for wide pages, once for phones and once for files. Which numbers go into which kind of
-//! drawing is said in `arms`, `rounds`, `tradeoff` and `worth`.
+//! drawing is said in `arms`, `rounds`, `subsets` and `tradeoff`.
 
 mod arms;
 mod rounds;
+mod subsets;
 mod tradeoff;
-mod worth;
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use super::numbers;
 
 pub(super) use arms::{chosen, kernel_means, weights};
 pub(super) use rounds::{kept_loss, loss, loss_is_logarithmic, policies, regret, shares};
+pub(super) use subsets::gain_kept;
 pub(super) use tradeoff::{front, sensitivity};
-pub(super) use worth::gain_kept;
 
 /// Widths of drawings, in the pixels of the page.
 const WIDE_WIDTH: f64 = 720.0;

@@ -130,7 +130,7 @@ impl Policy for Turns {
     fn choose(&self, evidence: &Evidence, _: &mut Random) -> Result<Choice<Self>> {
         let next = Self { asked: self.asked + 1, ..*self };
         let arm = if next.asked == self.wrong_at { evidence.arms() } else { self.asked % evidence.arms() };
-        Ok(Choice::and(arm, next))
+        Ok(Choice::with_next(arm, next))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Charts of what was asked beside the best mixture: what few arms keep of the gain.
+//! The chart of the best few arms: what they keep of the gain.
 
 use kuva::prelude::{BarPlot, Plot};
 use modelmix::Mixture;

@@ -1,10 +1,10 @@
-//! What each model is worth: the best few arms, and the cheapest mixture that is nearly as good; one objective against another, and
+//! Analyses beside the best mixture: the best few arms, and the cheapest mixture that is nearly as good; one objective against another, and
 //! other bandwidths.
 
-mod asking;
 mod cheapest;
 mod front;
 mod sensitivity;
+mod solved;
 mod subsets;
 
 use modelmix::Quadratic;

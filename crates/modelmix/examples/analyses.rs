@@ -1,6 +1,6 @@
-//! What the questions beside the best mixture cost, and what sessions pay for knowing more, as Markdown.
+//! What analyses beside the best mixture cost, and what sessions pay for knowing more, as Markdown.
 //!
-//! `cargo run --release -p modelmix --example questions`
+//! `cargo run --release -p modelmix --example analyses`
 
 use std::error::Error;
 use std::time::Instant;
@@ -54,18 +54,18 @@ fn offline() -> Result<(), Box<dyn Error>> {
         let bounds = Bounds::simplex(count);
         let kernels = milliseconds(runs, || statistics(&arms, &loss))?;
         let all = milliseconds(runs, || solve(&arms, &loss))?;
-        let ask = |questions: Analyses| -> modelmix::Result<f64> {
-            Ok(milliseconds(runs, || solve_with_analyses(&arms, &loss, &bounds, &questions))? - all)
+        let extra = |analyses: Analyses| -> modelmix::Result<f64> {
+            Ok(milliseconds(runs, || solve_with_analyses(&arms, &loss, &bounds, &analyses))? - all)
         };
-        let subsets = ask(Analyses::default().subsets(true))?;
+        let subsets = extra(Analyses::default().subsets(true))?;
         let fees = arms.names().into_iter().enumerate().map(|(arm, name)| (name, 5.0 + (arm % 4) as f64));
         let budget = Some(Budget::by_arm(&arms.names(), fees, None, None, "5%".parse()?)?);
-        let cheapest = ask(Analyses::default().budget(budget))?;
+        let cheapest = extra(Analyses::default().budget(budget))?;
         let mut fronts = Vec::new();
         for second in ["-1*good", "mmd(bandwidth=8)"] {
-            fronts.push(ask(Analyses::default().front(prepare(second)?))?);
+            fronts.push(extra(Analyses::default().front(prepare(second)?))?);
         }
-        let bandwidths = ask(Analyses::default().bandwidths(Bandwidths::Auto))?;
+        let bandwidths = extra(Analyses::default().bandwidths(Bandwidths::Auto))?;
         // Without the certainty a solve is its kernels and a program of microseconds.
         println!(
             "| {count} × {rows} | {kernels:.1} | {all:.1} | {:.1} | {subsets:.1} | {cheapest:.1} | {:.1} | {:.1} | {bandwidths:.1} |",
@@ -74,7 +74,7 @@ fn offline() -> Result<(), Box<dyn Error>> {
             fronts[1]
         );
     }
-    println!("\nMilliseconds; questions beyond the solve that they come with.\n");
+    println!("\nMilliseconds; analyses beyond the solve that they come with.\n");
     println!("| curate | milliseconds |\n|---|---|");
     for (rows, chosen) in [(1500, 100), (1500, 1000), (10_000, 1000)] {
         let arms = arms(5, rows)?;

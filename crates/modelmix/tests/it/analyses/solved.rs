@@ -25,16 +25,16 @@ pub(super) fn reference(arms: &RecordedArms) -> Features {
     Features::from_rows(arms.iter().flat_map(|arm| (0..15).map(|row| arm.features.row(row).to_vec()))).unwrap()
 }
 
-fn ask(arms: &RecordedArms, objective: &str, questions: &Analyses) -> Result<Mixture> {
+fn analysed(arms: &RecordedArms, objective: &str, analyses: &Analyses) -> Result<Mixture> {
     let loss = Objective::parse(objective)?.prepare(Inputs::new().arms(arms).reference(reference(arms)))?;
-    solve_with_analyses(arms, &loss, &Bounds::simplex(arms.len()), questions)
+    solve_with_analyses(arms, &loss, &Bounds::simplex(arms.len()), analyses)
 }
 
 #[test]
 fn the_best_few_are_separate_solves() {
     let arms = arms(5, 60, 31);
     for objective in ["rke(bandwidth=2)", "fid", "vendi(kernel=gaussian, bandwidth=2)"] {
-        let best = ask(&arms, objective, &Analyses::default().subsets(true)).unwrap();
+        let best = analysed(&arms, objective, &Analyses::default().subsets(true)).unwrap();
         let subsets = best.worth.subsets.clone().unwrap();
         assert!(best.worth.cheapest.is_none());
         let last = subsets.last().unwrap();
@@ -75,8 +75,8 @@ fn the_cheapest_is_within_and_cheaper() {
     let budget = |within| Budget::by_arm(&names, fees.clone(), costs.clone(), Some(1000.0), within).unwrap();
     let mut last = f64::INFINITY;
     for share in [0.0, 0.05, 0.3, 1.0] {
-        let questions = Analyses::default().budget(budget(Allowance::Share(share)));
-        let best = ask(&arms, "rke(bandwidth=2)", &questions).unwrap();
+        let analyses = Analyses::default().budget(budget(Allowance::Share(share)));
+        let best = analysed(&arms, "rke(bandwidth=2)", &analyses).unwrap();
         let cheapest = best.worth.cheapest.clone().unwrap();
         assert!((cheapest.within - share * best.gain).abs() < 1e-15);
         assert!(cheapest.above_best <= cheapest.within + 1e-12);
@@ -89,13 +89,13 @@ fn the_cheapest_is_within_and_cheaper() {
         last = cheapest.total;
     }
     // A loss that lets everything through leaves the cheapest arm.
-    let questions = Analyses::default().budget(budget(Allowance::Loss(10.0)));
-    let cheapest = ask(&arms, "rke(bandwidth=2)", &questions).unwrap().worth.cheapest.unwrap();
+    let analyses = Analyses::default().budget(budget(Allowance::Loss(10.0)));
+    let cheapest = analysed(&arms, "rke(bandwidth=2)", &analyses).unwrap().worth.cheapest.unwrap();
     assert_eq!((cheapest.arms, cheapest.total), (vec!["arm4".to_string()], 10.0));
 }
 
 #[test]
-fn questions_that_do_not_fit_are_refused() {
+fn analyses_that_do_not_fit_are_refused() {
     let arms = arms(3, 20, 33);
     let names = arms.names();
     let says = |result: Result<Budget>, sentence: &str| assert_eq!(result.unwrap_err().to_string(), sentence);
@@ -114,9 +114,9 @@ fn questions_that_do_not_fit_are_refused() {
         "there is no arm up; the arms are arm0, arm1, arm2",
     );
     let budget = Budget::by_arm(&names, [("arm0".into(), 1.0)], None, None, within).unwrap();
-    let questions = Analyses::default().budget(budget);
+    let analyses = Analyses::default().budget(budget);
     assert_eq!(
-        ask(&arms, "fid", &questions).unwrap_err().to_string(),
+        analysed(&arms, "fid", &analyses).unwrap_err().to_string(),
         "the cheapest mixture needs an objective of means over samples and pairs of them, and fid is none; use kid or rke"
     );
     for bad in ["", "five", "-5%", "nan", "inf%", "-0.1"] {

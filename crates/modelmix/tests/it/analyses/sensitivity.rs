@@ -5,14 +5,14 @@ use modelmix::policy::Random;
 use modelmix::simplex::Bounds;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
 
-use super::asking::{arms, reference};
+use super::solved::{arms, reference};
 use crate::simplex::normal;
 
 fn ask(arms: &RecordedArms, objective: &str, bandwidths: Bandwidths) -> modelmix::Result<SensitivityDocument> {
     let inputs = Inputs::new().arms(arms).reference(reference(arms));
     let loss = Objective::parse(objective)?.prepare(inputs)?;
-    let questions = Analyses::default().bandwidths(bandwidths);
-    Ok(solve_with_analyses(arms, &loss, &Bounds::simplex(arms.len()), &questions)?.worth.sensitivity.unwrap())
+    let analyses = Analyses::default().bandwidths(bandwidths);
+    Ok(solve_with_analyses(arms, &loss, &Bounds::simplex(arms.len()), &analyses)?.worth.sensitivity.unwrap())
 }
 
 #[test]

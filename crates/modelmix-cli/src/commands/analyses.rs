@@ -1,10 +1,10 @@
-//! What `solve` is asked beside the best mixture, and how the answers are printed.
+//! Which analyses `solve` is asked for, and how their results are printed.
 
 use modelmix::Mixture;
 use modelmix::compute::Engine;
 use modelmix::internals::numbers::brief;
 use modelmix::mixture::{
-    Analyses, Budget, CheapestDocument, FrontDocument, SensitivityDocument, SubsetDocument, traded,
+    Analyses, Budget, CheapestDocument, FrontDocument, SensitivityDocument, SubsetDocument, front_objective,
 };
 
 use crate::args::SolveArgs;
@@ -15,9 +15,9 @@ use crate::terminal::{Columns, Terminal, bar, bold, dim, percent};
 /// How many points of a front the terminal shows.
 const MAX_SHOWN_POINTS: usize = 12;
 
-pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded, engine: &Engine) -> Result<Analyses> {
-    let front = args.worth.front.clone().map(|second| -> Result<_> {
-        let second = traded(second);
+pub(crate) fn read(args: &SolveArgs, recorded: &Recorded, engine: &Engine) -> Result<Analyses> {
+    let front = args.analyses.front.clone().map(|second| -> Result<_> {
+        let second = front_objective(second);
         let second = match args.objective.bandwidth {
             Some(bandwidth) => second.with_bandwidth(bandwidth),
             None => second,
@@ -25,27 +25,27 @@ pub(crate) fn questions(args: &SolveArgs, recorded: &Recorded, engine: &Engine) 
         inputs::loss(&second, &args.objective, recorded, engine)
     });
     Ok(Analyses::default()
-        .subsets(args.worth.subsets)
+        .subsets(args.analyses.subsets)
         .budget(budget(args, recorded)?)
         .front(front.transpose()?)
-        .bandwidths(args.worth.bandwidths.clone())
+        .bandwidths(args.analyses.bandwidths.clone())
         .without_intervals(args.no_intervals))
 }
 
 fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
-    let worth = &args.worth;
-    if worth.fees.is_empty() && worth.samples.is_none() && worth.within.is_none() {
+    let prices = &args.analyses;
+    if prices.fees.is_empty() && prices.samples.is_none() && prices.within.is_none() {
         return Ok(None);
     }
-    let within = worth.within.unwrap_or_default();
+    let within = prices.within.unwrap_or_default();
     let names = recorded.arms.names();
-    let fees = inputs::by_arm("fee", &worth.fees, &recorded.arms, Some(0.0))?;
+    let fees = inputs::by_arm("fee", &prices.fees, &recorded.arms, Some(0.0))?;
     let given = &args.objective.costs;
     let costs = (!given.is_empty()).then(|| inputs::by_arm("cost", given, &recorded.arms, None)).transpose()?;
-    Ok(Some(Budget::by_arm(&names, names.iter().cloned().zip(fees), costs, worth.samples, within)?))
+    Ok(Some(Budget::by_arm(&names, names.iter().cloned().zip(fees), costs, prices.samples, within)?))
 }
 
-/// The answers, below the table of the arms.
+/// The results, below the table of the arms.
 pub(crate) fn print(terminal: &Terminal, document: &Mixture) -> Result<()> {
     if let Some(subsets) = &document.worth.subsets {
         print_subsets(terminal, document, subsets)?;

@@ -1,5 +1,6 @@
 //! Analyses beyond the best mixture: which few arms do nearly as well, which mixture is the cheapest of those that are
-//! nearly as good; and, in files of their own, one objective against another and other bandwidths. The searches are `simplex`'s; here are the questions, and the answers with names, losses and scores.
+//! nearly as good; and, in files of their own, one objective against another and other bandwidths. The searches are
+//! `simplex`'s; here is what they are asked for, and their results with names, losses and scores.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +21,7 @@ use crate::simplex::{self, Bounds, NEGLIGIBLE_WEIGHT, Prices, Solution};
 /// With smooth terms every set of arms is a search of its own, so that there may not be many.
 const MAX_ARMS_WITH_SMOOTH_TERMS: usize = 12;
 
-/// What is asked beside the best mixture.
+/// Which analyses are made beside the best mixture.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Analyses {
@@ -28,7 +29,7 @@ pub struct Analyses {
     pub subsets: bool,
     /// The cheapest mixture that is nearly as good.
     pub budget: Option<Budget>,
-    /// What is traded for the objective; see [`super::traded`].
+    /// What is traded for the objective; see [`super::front_objective`].
     pub front: Option<Loss>,
     /// The best mixture with other bandwidths.
     pub bandwidths: Option<Bandwidths>,
@@ -149,10 +150,10 @@ impl fmt::Display for Allowance {
     }
 }
 
-/// The answers, as documents have them; none where nothing was asked.
+/// The results of analyses, as documents have them; `None` if one was not asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Worth {
+pub struct AnalysisResults {
     /// The best mixtures of at most 1, 2, … arms, up to as many as the best of all has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subsets: Option<Vec<SubsetDocument>>,
@@ -226,42 +227,42 @@ impl CheapestDocument {
         format!(
             "Nearly as good for the least money: {}, for {} a period instead of {} for the best mixture.",
             shares.join(", "),
-            money(self.total),
-            money(self.total_of_best)
+            format_amount(self.total),
+            format_amount(self.total_of_best)
         )
     }
 }
 
 /// An amount, with cents where they count.
-fn money(amount: f64) -> String {
+fn format_amount(amount: f64) -> String {
     if amount.abs() < 10_000.0 { format!("{amount:.2}") } else { format!("{amount:.0}") }
 }
 
-/// The best mixture, with the answers to questions about it.
+/// The best mixture, with the results of analyses.
 ///
 /// # Errors
-/// As [`super::solve_within`], and questions that the objective or the arms do not fit.
-pub fn solve_with_analyses(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, questions: &Analyses) -> Result<Mixture> {
+/// As [`super::solve_within`], and analyses that the objective or the arms do not fit.
+pub fn solve_with_analyses(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, analyses: &Analyses) -> Result<Mixture> {
     // Said before the work, which may be long.
-    if questions.budget.is_some() {
+    if analyses.budget.is_some() {
         loss.check_quadratic("the cheapest mixture")?;
     }
-    if questions.bandwidths.is_some() {
+    if analyses.bandwidths.is_some() {
         loss.bandwidth()?;
     }
     let held = HeldArms::new(arms, loss.engine())?;
-    let program = Program::of(&held, loss, !questions.without_intervals)?;
-    let mut best = if questions.without_intervals {
+    let program = Program::of(&held, loss, !analyses.without_intervals)?;
+    let mut best = if analyses.without_intervals {
         solve_program(arms, loss, bounds, &program)?
     } else {
         with_intervals(arms, loss, bounds, &program)?
     };
-    let answer = Answer { program: &program, best: &best, bounds };
-    best.worth = Worth {
-        subsets: questions.subsets.then(|| answer.subsets()).transpose()?,
-        cheapest: questions.budget.as_ref().map(|budget| answer.cheapest(budget)).transpose()?,
-        front: questions.front.as_ref().map(|second| answer.front(&held, second)).transpose()?,
-        sensitivity: match &questions.bandwidths {
+    let analysis = Analysis { program: &program, best: &best, bounds };
+    best.worth = AnalysisResults {
+        subsets: analyses.subsets.then(|| analysis.subsets()).transpose()?,
+        cheapest: analyses.budget.as_ref().map(|budget| analysis.cheapest(budget)).transpose()?,
+        front: analyses.front.as_ref().map(|second| analysis.front(&held, second)).transpose()?,
+        sensitivity: match &analyses.bandwidths {
             Some(bandwidths) => Some(sensitivity(&held, loss, bounds, &best, bandwidths)?),
             None => None,
         },
@@ -269,13 +270,13 @@ pub fn solve_with_analyses(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, qu
     Ok(best)
 }
 
-struct Answer<'a> {
+struct Analysis<'a> {
     program: &'a Program,
     best: &'a Mixture,
     bounds: &'a Bounds,
 }
 
-impl Answer<'_> {
+impl Analysis<'_> {
     /// Loss and score of a mixture.
     fn at(&self, weights: &[f64]) -> Result<(f64, f64)> {
         let (value, terms) = self.program.at(weights)?;
@@ -341,12 +342,12 @@ impl Answer<'_> {
             found.push((size, solution, false));
         }
         found.reverse();
-        self.mend_single(&mut found)?;
+        self.use_best_single(&mut found)?;
         Ok(found)
     }
 
     /// The best single arm is known, whatever elimination left.
-    fn mend_single(&self, found: &mut [(usize, Solution, bool)]) -> Result<()> {
+    fn use_best_single(&self, found: &mut [(usize, Solution, bool)]) -> Result<()> {
         let Some((1, solution, proved)) = found.first_mut() else { return Ok(()) };
         let mut only = vec![false; self.best.arms.len()];
         only[self.best.best_index()] = true;

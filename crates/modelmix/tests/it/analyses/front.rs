@@ -1,11 +1,11 @@
 //! One objective against another: every point is the best for its λ, nothing between is missed, and the ends are the optima.
 
-use modelmix::mixture::{Analyses, traded};
+use modelmix::mixture::{Analyses, front_objective};
 use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds, Waypoint};
 use modelmix::{Inputs, Objective, Quadratic};
 
-use super::asking::{arms, reference};
+use super::solved::{arms, reference};
 use super::{FAMILIES, problem};
 use crate::simplex::normal;
 
@@ -174,9 +174,9 @@ fn fronts_of_recorded_arms() {
         ("vendi", "fid", false),
     ] {
         let loss = Objective::parse(first).unwrap().prepare(inputs()).unwrap();
-        let other = traded(Objective::parse(second).unwrap()).prepare(inputs()).unwrap();
-        let questions = Analyses::default().front(other.clone());
-        let best = modelmix::mixture::solve_with_analyses(&arms, &loss, &Bounds::simplex(4), &questions).unwrap();
+        let other = front_objective(Objective::parse(second).unwrap()).prepare(inputs()).unwrap();
+        let analyses = Analyses::default().front(other.clone());
+        let best = modelmix::mixture::solve_with_analyses(&arms, &loss, &Bounds::simplex(4), &analyses).unwrap();
         let front = best.worth.front.clone().unwrap();
         assert_eq!(front.exact, exact, "{first} {second}");
         let (start, end) = (&front.points[0], &front.points[front.points.len() - 1]);
@@ -192,7 +192,7 @@ fn fronts_of_recorded_arms() {
         // a point between is what a solve of the sum finds
         let middle = &front.points[front.points.len() / 2];
         let multiplier = middle.multiplier.unwrap();
-        let both = Objective::parse(first).unwrap() + multiplier * traded(Objective::parse(second).unwrap());
+        let both = Objective::parse(first).unwrap() + multiplier * front_objective(Objective::parse(second).unwrap());
         let both = modelmix::solve(&arms, &both.prepare(inputs()).unwrap()).unwrap();
         let here = middle.loss + multiplier * middle.second_loss;
         assert!(
@@ -205,7 +205,7 @@ fn fronts_of_recorded_arms() {
 
 #[test]
 fn more_precision_is_better() {
-    let text = |text: &str| traded(Objective::parse(text).unwrap()).to_string();
+    let text = |text: &str| front_objective(Objective::parse(text).unwrap()).to_string();
     assert_eq!(text("precision"), "-precision");
     assert_eq!(text("-precision"), "-precision");
     assert_eq!(text("density + 2*precision"), "-density - 2*precision");

@@ -1,4 +1,4 @@
-//! What was asked beside the best mixture, as parts of the page: the best few arms, the cheapest mixture, the
+//! Analyses beside the best mixture, as parts of the page: the best few arms, the cheapest mixture, the
 //! objective against another, and other bandwidths.
 
 use modelmix::Mixture;
@@ -12,24 +12,24 @@ use super::page::{Block, FigureBlock, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
 
 pub(super) fn blocks(document: &Mixture, place: &Place) -> Vec<Block> {
-    let worth = &document.worth;
+    let results = &document.worth;
     let mut blocks = Vec::new();
-    if let Some(subsets) = &worth.subsets {
-        blocks.push(few(document, subsets, place));
+    if let Some(subsets) = &results.subsets {
+        blocks.push(subsets_block(document, subsets, place));
     }
-    if let Some(cheapest) = &worth.cheapest {
-        blocks.push(bargain(cheapest, place));
+    if let Some(cheapest) = &results.cheapest {
+        blocks.push(cheapest_block(cheapest, place));
     }
-    if let Some(front) = &worth.front {
-        blocks.push(traded(document, front, place));
+    if let Some(front) = &results.front {
+        blocks.push(front_block(document, front, place));
     }
-    if let Some(tried) = &worth.sensitivity {
-        blocks.push(bandwidths(document, tried, place));
+    if let Some(tried) = &results.sensitivity {
+        blocks.push(bandwidths_block(document, tried, place));
     }
     blocks
 }
 
-fn few(document: &Mixture, subsets: &[SubsetDocument], place: &Place) -> Block {
+fn subsets_block(document: &Mixture, subsets: &[SubsetDocument], place: &Place) -> Block {
     let at = &place.at;
     let none = std::iter::empty;
     let score_digits = Digits::of(subsets.iter().map(|subset| subset.score), none());
@@ -46,7 +46,7 @@ fn few(document: &Mixture, subsets: &[SubsetDocument], place: &Place) -> Block {
         let cells = vec![
             Cell::number(subset.score, score_digits, at("score")),
             Cell::number(subset.loss, loss_digits, at("loss")),
-            subset.gain_kept.map_or_else(Cell::nothing, |kept| Cell::percent(kept, at("gain_kept"))),
+            subset.gain_kept.map_or_else(Cell::missing, |kept| Cell::percent(kept, at("gain_kept"))),
             shares(&subset.arms, &subset.weights, &at("weights")),
         ];
         let name = format!("{}{}", subset.size, if subset.proved { "" } else { " (not proved)" });
@@ -75,7 +75,7 @@ fn shares(arms: &[String], weights: &[f64], at: &str) -> Cell {
         let name = Cell::text(format!("{} ", plain(&arms[index])));
         name.and("", Cell::percent(weights[index], format!("{at}/{index}")))
     });
-    let first = cells.next().unwrap_or_else(Cell::nothing);
+    let first = cells.next().unwrap_or_else(Cell::missing);
     cells.fold(first, |all, cell| all.and(", ", cell))
 }
 
@@ -89,7 +89,7 @@ fn arm_columns(document: &Mixture) -> impl Iterator<Item = Column> + '_ {
     document.arms.iter().map(|arm| Column::new(&arm.name))
 }
 
-fn traded(document: &Mixture, front: &FrontDocument, place: &Place) -> Block {
+fn front_block(document: &Mixture, front: &FrontDocument, place: &Place) -> Block {
     let at = &place.at;
     let none = std::iter::empty;
     let first = Digits::of(front.points.iter().map(|point| point.score), none());
@@ -129,7 +129,7 @@ fn traded(document: &Mixture, front: &FrontDocument, place: &Place) -> Block {
     }
 }
 
-fn bandwidths(document: &Mixture, tried: &SensitivityDocument, place: &Place) -> Block {
+fn bandwidths_block(document: &Mixture, tried: &SensitivityDocument, place: &Place) -> Block {
     let at = &place.at;
     let none = std::iter::empty;
     let scores = Digits::of(tried.points.iter().map(|point| point.score), none());
@@ -168,7 +168,7 @@ fn bandwidths(document: &Mixture, tried: &SensitivityDocument, place: &Place) ->
     }
 }
 
-fn bargain(cheapest: &CheapestDocument, place: &Place) -> Block {
+fn cheapest_block(cheapest: &CheapestDocument, place: &Place) -> Block {
     let at = |field: &str| format!("{}/cheapest/{field}", place.at);
     let digits = Digits::Decimals(2);
     let number = |value: f64, field: &str| Cell::number(value, digits, at(field));
@@ -186,8 +186,8 @@ fn bargain(cheapest: &CheapestDocument, place: &Place) -> Block {
         Row::apart(
             "best",
             vec![
-                Cell::nothing(),
-                Cell::nothing(),
+                Cell::missing(),
+                Cell::missing(),
                 number(cheapest.total_of_best, "total_of_best"),
                 Cell::text("as above"),
             ],
