@@ -97,7 +97,7 @@ impl StoppingRule {
         if self.verdict.is_some() || total < MIN_SAMPLES_PER_ARM * counts.len() {
             return None;
         }
-        // EvictedSums the least, every other pull is the policy's.
+        // Beyond the least, every other pull is the policy's.
         let wanted = |arm: usize| if pull.is_multiple_of(2) { self.wanted[arm] } else { MIN_SAMPLES_PER_ARM };
         candidates.iter().copied().filter(|&arm| counts[arm] < wanted(arm)).min_by_key(|&arm| counts[arm])
     }

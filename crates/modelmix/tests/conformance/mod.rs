@@ -1,4 +1,4 @@
-//! What every compute engine must do. `conforms` holds an engine to plain loops in double precision within the accuracy that it
+//! What every compute engine must do. `conforms` holds engines to plain loops in double precision within the accuracy that each
 //! states, for every kernel and shape, on data that breaks shortcuts, with borrowed and resident sets; `same_bits` holds several
 //! to the same bits, such as one engine on different numbers of threads.
 //!
@@ -17,21 +17,23 @@ use modelmix::compute::Engine;
 /// What a sum of values too small for single precision may be off by.
 const UNDERFLOW: f64 = 1e-34;
 
-/// All that is asked of one engine.
-pub(crate) fn conforms(engine: &Engine) {
-    assert!(!engine.describe().is_empty());
-    let accuracy = engine.accuracy();
-    assert!(accuracy.entry > 0.0 && accuracy.row_sum >= accuracy.entry, "{accuracy:?}");
-    sums::conform(engine);
-    sums::among_conform(engine);
-    sums::entries_conform(engine);
-    sums::extreme_scales_conform(engine);
-    sums::empty_sides_conform(engine);
-    neighbours::conform(engine);
-    neighbours::copies_conform(engine);
-    moments::conform(engine);
-    residence::conform(engine);
-    stops::conform(engine);
+/// All that is asked of engines; what is true is computed once for all of them.
+pub(crate) fn conforms(engines: &[Engine]) {
+    sums::conform(engines);
+    sums::among_conform(engines);
+    sums::entries_conform(engines);
+    sums::extreme_scales_conform(engines);
+    for engine in engines {
+        assert!(!engine.describe().is_empty());
+        let accuracy = engine.accuracy();
+        assert!(accuracy.entry > 0.0 && accuracy.row_sum >= accuracy.entry, "{accuracy:?}");
+        sums::empty_sides_conform(engine);
+        neighbours::conform(engine);
+        neighbours::copies_conform(engine);
+        moments::conform(engine);
+        residence::conform(engine);
+        stops::conform(engine);
+    }
 }
 
 /// The same for an engine that is too slow for all of it.
@@ -52,12 +54,13 @@ pub(crate) fn same_bits(engines: &[Engine]) {
 }
 
 /// Whether values are within a bound of the truth, each bound being `tolerance` of its magnitude.
-fn check(what: &str, tolerance: f64, found: &[f64], truth: &[f64], magnitudes: &[f64]) {
+fn check(engine: &Engine, what: &str, tolerance: f64, found: &[f64], truth: &[f64], magnitudes: &[f64]) {
     assert_eq!((found.len(), truth.len()), (magnitudes.len(), magnitudes.len()), "{what}");
     for (index, ((found, truth), magnitude)) in found.iter().zip(truth).zip(magnitudes).enumerate() {
         assert!(
             (found - truth).abs() <= tolerance * magnitude + UNDERFLOW,
-            "{what}: {index} is {found:e}, expected {truth:e}: off by {:e} of {magnitude:e}",
+            "{}: {what}: {index} is {found:e}, expected {truth:e}: off by {:e} of {magnitude:e}",
+            engine.describe(),
             (found - truth).abs() / magnitude
         );
     }

@@ -40,7 +40,7 @@ pub(super) fn conform(engine: &Engine) {
     let size = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from((a * b).abs())).sum::<f64>();
     let magnitudes: Vec<f64> =
         x.view().iter().flat_map(|a| y.view().iter().map(|b| size(a, b)).collect::<Vec<_>>()).collect();
-    check("products", engine.accuracy().row_sum, &engine.products(x.view(), &y).unwrap(), &truth, &magnitudes);
+    check(engine, "products", engine.accuracy().row_sum, &engine.products(x.view(), &y).unwrap(), &truth, &magnitudes);
 }
 
 /// Σ w (x − c)(x − c)ᵀ, where it is one piece, several, and of rows in parts; and the mean.
@@ -125,9 +125,23 @@ fn subsets_conform(engine: &Engine, x: &Features, y: &Features) {
     };
     let tolerance = engine.accuracy().row_sum;
     let (truth, sizes) = sums(x, &of_x);
-    check("subsets with themselves", tolerance, &engine.subset_sums(&kernel, own, None).unwrap(), &truth, &sizes);
+    check(
+        engine,
+        "subsets with themselves",
+        tolerance,
+        &engine.subset_sums(&kernel, own, None).unwrap(),
+        &truth,
+        &sizes,
+    );
     let (truth, sizes) = sums(y, &of_y);
-    check("subsets of two sets", tolerance, &engine.subset_sums(&kernel, own, Some(other)).unwrap(), &truth, &sizes);
+    check(
+        engine,
+        "subsets of two sets",
+        tolerance,
+        &engine.subset_sums(&kernel, own, Some(other)).unwrap(),
+        &truth,
+        &sizes,
+    );
 }
 
 /// What is compared between engines.

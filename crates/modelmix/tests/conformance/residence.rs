@@ -127,7 +127,7 @@ fn halves_conform(engine: &Engine) {
             let pairs = new.iter().flat_map(|a| held.view().iter().map(move |b| (a, b)));
             let magnitudes: Vec<f64> = pairs.map(|(a, b)| 0.25 + 1.5 * magnitude(kernel, a, b)).collect();
             let what = format!("{count} rows against {rows} halves of width {width}, {kernel}");
-            check(&what, engine.accuracy().row_sum, &found, &truth, &magnitudes);
+            check(engine, &what, engine.accuracy().row_sum, &found, &truth, &magnitudes);
         }
     }
 }

@@ -12,7 +12,7 @@ fn reference() -> Engine {
 }
 
 /// Every kind of data, shape and kernel.
-pub(super) fn conform(engine: &Engine) {
+pub(super) fn conform(engines: &[Engine]) {
     for data in ALL_DATA {
         for (shape, &(rows, columns, width)) in SHAPES.iter().enumerate() {
             let (x, y) = (data.rows(rows, width, 2 * shape as u64), data.rows(columns, width, 2 * shape as u64 + 1));
@@ -22,8 +22,8 @@ pub(super) fn conform(engine: &Engine) {
                 if large && index % 4 != shape % 4 {
                     continue;
                 }
-                pairs_conform(engine, data, kernel, x.view(), y.view());
-                within_conform(engine, data, kernel, if rows < columns { y.view() } else { x.view() });
+                pairs_conform(engines, data, kernel, x.view(), y.view());
+                within_conform(engines, data, kernel, if rows < columns { y.view() } else { x.view() });
             }
         }
     }
@@ -31,18 +31,17 @@ pub(super) fn conform(engine: &Engine) {
 
 /// One shape of data far from the origin.
 pub(super) fn little_conforms(engine: &Engine) {
+    let engines = std::slice::from_ref(engine);
     let x = Data::Offset.rows(7, 5, 1);
     for kernel in Data::Offset.kernels(5) {
-        pairs_conform(engine, Data::Offset, &kernel, x.view(), x.view());
-        within_conform(engine, Data::Offset, &kernel, x.view());
+        pairs_conform(engines, Data::Offset, &kernel, x.view(), x.view());
+        within_conform(engines, Data::Offset, &kernel, x.view());
     }
 }
 
-fn pairs_conform(engine: &Engine, data: Data, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) {
+fn pairs_conform(engines: &[Engine], data: Data, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) {
     let what = format!("{data:?} {} × {} of width {}, {kernel}", x.len(), y.len(), x.width());
-    let tolerance = engine.accuracy().row_sum;
     let truth = reference().kernel_sums(kernel, x, y).unwrap();
-    let found = engine.kernel_sums(kernel, x, y).unwrap();
     let mut magnitudes = PairSums { rows: vec![0.0; x.len()], columns: vec![0.0; y.len()] };
     for (i, a) in x.iter().enumerate() {
         for (j, b) in y.iter().enumerate() {
@@ -51,38 +50,48 @@ fn pairs_conform(engine: &Engine, data: Data, kernel: &Kernel, x: Rows<'_>, y: R
             magnitudes.columns[j] += magnitude;
         }
     }
-    check(&format!("rows of {what}"), tolerance, &found.rows, &truth.rows, &magnitudes.rows);
-    check(&format!("columns of {what}"), tolerance, &found.columns, &truth.columns, &magnitudes.columns);
+    for engine in engines {
+        let (tolerance, found) = (engine.accuracy().row_sum, engine.kernel_sums(kernel, x, y).unwrap());
+        check(engine, &format!("rows of {what}"), tolerance, &found.rows, &truth.rows, &magnitudes.rows);
+        check(engine, &format!("columns of {what}"), tolerance, &found.columns, &truth.columns, &magnitudes.columns);
+    }
 
     // Few rows against all, and many: both are added to what is there already.
     for count in [1, 3, 9].map(|count: usize| count.min(x.len())) {
         let (start, weight, new) = (0.25, -1.5, x.slice(0, count));
-        let (mut found, mut truth) = (vec![start; count * y.len()], vec![start; count * y.len()]);
-        engine.kernel_rows(kernel, weight, new, y, &mut found).unwrap();
+        let mut truth = vec![start; count * y.len()];
         reference().kernel_rows(kernel, weight, new, y, &mut truth).unwrap();
         let pairs = new.iter().flat_map(|a| y.iter().map(move |b| (a, b)));
         let magnitudes: Vec<f64> = pairs.map(|(a, b)| start + weight.abs() * magnitude(kernel, a, b)).collect();
-        check(&format!("{count} kernel_rows of {what}"), tolerance, &found, &truth, &magnitudes);
+        for engine in engines {
+            let mut found = vec![start; count * y.len()];
+            engine.kernel_rows(kernel, weight, new, y, &mut found).unwrap();
+            let what = format!("{count} kernel_rows of {what}");
+            check(engine, &what, engine.accuracy().row_sum, &found, &truth, &magnitudes);
+        }
     }
 }
 
-fn within_conform(engine: &Engine, data: Data, kernel: &Kernel, x: Rows<'_>) {
+fn within_conform(engines: &[Engine], data: Data, kernel: &Kernel, x: Rows<'_>) {
     let what = format!("within {data:?} {} of width {}, {kernel}", x.len(), x.width());
     let others = |i: usize| (0..x.len()).filter(move |&j| j != i);
     let magnitudes: Vec<f64> =
         (0..x.len()).map(|i| others(i).map(|j| magnitude(kernel, x.row(i), x.row(j))).sum()).collect();
     let truth = reference().kernel_sums_within(kernel, x).unwrap();
-    check(&what, engine.accuracy().row_sum, &engine.kernel_sums_within(kernel, x).unwrap(), &truth, &magnitudes);
+    for engine in engines {
+        let found = engine.kernel_sums_within(kernel, x).unwrap();
+        check(engine, &what, engine.accuracy().row_sum, &found, &truth, &magnitudes);
+    }
 }
 
 /// All pairs among several sets are those of each two of them, and those within each; many rows against all are their values.
-pub(super) fn among_conform(engine: &Engine) {
-    let tolerance = engine.accuracy().row_sum;
+pub(super) fn among_conform(engines: &[Engine]) {
     for width in [3, 40] {
         let sets = [70, 1, 300, 130].map(|rows| Data::Normal.rows(rows, width, rows as u64));
         let views = sets.each_ref().map(Features::view);
         for kernel in Data::Normal.kernels(width) {
-            let found = engine.kernel_sums_among(&kernel, &views.map(Set::from)).unwrap();
+            let sums = |engine: &Engine| engine.kernel_sums_among(&kernel, &views.map(Set::from)).unwrap();
+            let found: Vec<_> = engines.iter().map(sums).collect();
             for (i, x) in views.iter().enumerate() {
                 for (j, y) in views.iter().enumerate() {
                     let truth = if i == j {
@@ -93,23 +102,29 @@ pub(super) fn among_conform(engine: &Engine) {
                     let magnitudes: Vec<f64> =
                         x.iter().map(|a| y.iter().map(|b| magnitude(&kernel, a, b)).sum()).collect();
                     let what = format!("set {i} to set {j} of width {width}, {kernel}");
-                    check(&what, tolerance, &found[i][j], &truth, &magnitudes);
+                    for (engine, found) in engines.iter().zip(&found) {
+                        check(engine, &what, engine.accuracy().row_sum, &found[i][j], &truth, &magnitudes);
+                    }
                 }
             }
             let (x, y) = (views[2], views[0]);
-            let (mut found, mut truth) = (vec![0.0; x.len() * y.len()], vec![0.0; x.len() * y.len()]);
-            engine.kernel_rows(&kernel, 1.0, x, y, &mut found).unwrap();
+            let mut truth = vec![0.0; x.len() * y.len()];
             reference().kernel_rows(&kernel, 1.0, x, y, &mut truth).unwrap();
             let magnitudes: Vec<f64> =
                 x.iter().flat_map(|a| y.iter().map(|b| magnitude(&kernel, a, b)).collect::<Vec<_>>()).collect();
-            check(&format!("all values of width {width}, {kernel}"), tolerance, &found, &truth, &magnitudes);
+            for engine in engines {
+                let mut found = vec![0.0; x.len() * y.len()];
+                engine.kernel_rows(&kernel, 1.0, x, y, &mut found).unwrap();
+                let what = format!("all values of width {width}, {kernel}");
+                check(engine, &what, engine.accuracy().row_sum, &found, &truth, &magnitudes);
+            }
         }
     }
 }
 
 /// What users see are means over all pairs of two arms: each within the stated error of the truth, on data that breaks
 /// shortcuts, arms that repeat one sample among them.
-pub(super) fn entries_conform(engine: &Engine) {
+pub(super) fn entries_conform(engines: &[Engine]) {
     for data in [Data::Normal, Data::Offset, Data::Clusters, Data::Duplicated] {
         for width in [24, 700] {
             let mut sets: Vec<Features> = (0..2).map(|seed| data.rows(260, width, seed)).collect();
@@ -131,15 +146,18 @@ pub(super) fn entries_conform(engine: &Engine) {
                 }
                 let truth = truth_among(&kernel, &views);
                 let set: Vec<Set<'_>> = views.iter().map(|&rows| rows.into()).collect();
-                let found = engine.kernel_sums_among(&kernel, &set).unwrap();
-                for (i, j) in (0..3).flat_map(|i| (0..3).map(move |j| (i, j))) {
-                    let found = found[i][j].iter().sum::<f64>() / (views[i].len() * views[j].len()) as f64;
-                    let truth = truth[i][j];
-                    assert!(
-                        (found - truth).abs() <= engine.accuracy().entry * truth.abs() + UNDERFLOW,
-                        "{data:?}, width {width}, {kernel}: K[{i}][{j}] is {found:e}, expected {truth:e}, off by {:e}",
-                        (found - truth).abs() / truth.abs()
-                    );
+                for engine in engines {
+                    let found = engine.kernel_sums_among(&kernel, &set).unwrap();
+                    for (i, j) in (0..3).flat_map(|i| (0..3).map(move |j| (i, j))) {
+                        let found = found[i][j].iter().sum::<f64>() / (views[i].len() * views[j].len()) as f64;
+                        let truth = truth[i][j];
+                        assert!(
+                            (found - truth).abs() <= engine.accuracy().entry * truth.abs() + UNDERFLOW,
+                            "{}, {data:?}, width {width}, {kernel}: K[{i}][{j}] is {found:e}, expected {truth:e}, off by {:e}",
+                            engine.describe(),
+                            (found - truth).abs() / truth.abs()
+                        );
+                    }
                 }
             }
         }
@@ -170,11 +188,11 @@ fn truth_among(kernel: &Kernel, views: &[Rows<'_>]) -> Vec<Vec<f64>> {
 }
 
 /// Features are any finite 32-bit floats, but the square of one beyond 1e±18 is not a 32-bit float any more.
-pub(super) fn extreme_scales_conform(engine: &Engine) {
+pub(super) fn extreme_scales_conform(engines: &[Engine]) {
     for scale in [1e-24f32, 1e24] {
         let x = Features::from_rows([[scale], [2.0 * scale], [3.0 * scale]]).unwrap();
         for kernel in [Kernel::Gaussian { bandwidth: f64::from(scale) }, Kernel::Cosine { power: 1 }] {
-            pairs_conform(engine, Data::Normal, &kernel, x.view(), x.view());
+            pairs_conform(engines, Data::Normal, &kernel, x.view(), x.view());
         }
     }
 }

@@ -7,16 +7,12 @@ use crate::conformance::data::Data;
 use crate::conformance::{conforms, conforms_on_little, same_bits};
 
 #[test]
-fn every_instruction_set_conforms() {
-    for instructions in Instructions::available() {
-        conforms(&Engine::new(Cpu::with_threads(2).with_instructions(instructions).unwrap()));
-    }
-}
-
-#[test]
-fn double_precision_conforms() {
-    conforms(&Engine::new(Double::with_threads(2)));
-    assert!(Engine::new(Double::new()).accuracy().row_sum <= 1e-11);
+fn engines_conform() {
+    let cpu = |instructions| Engine::new(Cpu::with_threads(2).with_instructions(instructions).unwrap());
+    let double = Engine::new(Double::with_threads(2));
+    assert!(double.accuracy().row_sum <= 1e-11);
+    let engines: Vec<Engine> = Instructions::available().into_iter().map(cpu).chain([double]).collect();
+    conforms(&engines);
 }
 
 /// What the suite must never find fault with, on little data since it is slow: a check of the suite.
@@ -27,7 +23,7 @@ fn reference_conforms_to_itself() {
 
 #[test]
 fn threads_change_no_bit() {
-    let threads = [1, 2, 3, 5, 16];
+    let threads = [1, 2, 3, 16];
     same_bits(&threads.map(|threads| Engine::new(Cpu::with_threads(threads))));
     same_bits(&threads.map(|threads| Engine::new(Double::with_threads(threads))));
     same_bits(&[Engine::new(Cpu::with_threads(4)), Engine::new(Cpu::with_threads(4)).serial()]);

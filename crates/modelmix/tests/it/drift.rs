@@ -225,7 +225,7 @@ fn sessions_that_forget_are_restored_to_the_last_bit() {
         assert_eq!(serde_json::to_string(&one.snapshot()).unwrap(), serde_json::to_string(&two.snapshot()).unwrap());
         // Damaged.
         let mut value = serde_json::to_value(one.snapshot()).unwrap();
-        value["state"]["observers"]["alarm"]["watches"][0][0]["bins"] = serde_json::json!([1, 2]);
+        value["state"]["observers"]["drift"]["detectors"][0][0]["bins"] = serde_json::json!([1, 2]);
         assert!(Session::restore(serde_json::from_value::<Snapshot>(value).unwrap(), Some(rke())).is_err());
         let mut value = serde_json::to_value(one.snapshot()).unwrap();
         let keeper = value["state"]["samples"]["keeper"].as_object_mut().unwrap();

@@ -158,7 +158,7 @@ fn a_snapshot_keeps_what_is_kept() {
         damaged["state"]["observers"]["kept"][field] = value;
         assert!(restore(&damaged).is_err(), "{field}");
     }
-    // a session that keeps all has no book
+    // a session that keeps all has no kept set
     let (_, session) = told(Selection::All, &PolicySpec::Adaptive, 1);
     let snapshot = serde_json::to_value(session.snapshot()).unwrap();
     assert!(snapshot["state"]["observers"].get("kept").is_none());

@@ -4,6 +4,7 @@
 
 mod device;
 mod events;
+mod journal;
 mod known;
 mod report;
 mod snapshot;

@@ -160,7 +160,7 @@ fn damaged_lengths_and_places_are_refused() {
             &[("/state/samples/width", Value::Null)],
             &[("/state/samples/held/values/single", json!([0.5, 0.5]))],
             &[("/state/pulls/abandoned", json!([0, 0]))],
-            &[("/state/pulls/rests", json!([]))],
+            &[("/state/pulls/backoffs", json!([]))],
             &[("/state/pulls/pending/0/arm", json!(3))],
             &[("/state/pulls/pending/0/arm", json!(-1))],
             &[("/state/pulls/pending/0/id", json!(1_000_000))],
@@ -201,7 +201,7 @@ fn damage_that_would_show_later_is_refused() {
             &[("/state/pulls/asked", json!(u64::MAX))],
             &[("/state/pulls/answered", json!(u64::MAX))],
             &[("/state/pulls/abandoned/0", json!(u64::MAX))],
-            &[("/state/pulls/rests/0/failures", json!(u32::MAX))],
+            &[("/state/pulls/backoffs/0/failures", json!(u32::MAX))],
         ],
     );
     // half a row too many
