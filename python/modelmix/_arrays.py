@@ -127,9 +127,9 @@ def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt
             ) from None
         return stacked
     try:
-        # lists of whole numbers and of truth values are treated as arrays of them are; any other numbers are doubles
+        # lists of whole numbers and of truth values are treated as arrays of them are; floats are doubles
         array: npt.NDArray[Any] = np.asarray(values)
-        if array.dtype.kind in "iub" and array.size:
+        if array.dtype.kind in "iubf" and array.size:
             return array
         array = np.asarray(values, dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
