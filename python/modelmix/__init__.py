@@ -1,25 +1,28 @@
 """modelmix finds the mixture of generative models that beats every single one of them.
 
 >>> import modelmix as mm
->>> arms = mm.load("data/fashion/specialists.npz")       # or {"flux": array, "sdxl": tensor, …}
->>> reference = mm.load_array("data/fashion/reference.npy")
->>> best = mm.solve(arms, mm.Kid(reference, bandwidth=20))
+>>> reference = "data/fashion/reference.npy"                     # a file or an array
+>>> best = mm.solve("data/fashion/specialists.npz", mm.Kid(reference, bandwidth=20))     # or {"flux": array, "sdxl": tensor, …}
 >>> best.sentence
 'Mix tops_gan 37%, shoes_gan 31%, legs_bags_gan 31%: KID ×100 0.147 instead of 1.97 with the best single model, flow.'
 
-Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`load`, :mod:`modelmix.metrics`. Online: :class:`Session`, which says
-which model to ask next, and :func:`run`, which asks them; :class:`Until` says when they may stop, :class:`SessionSettings` all else. What is minimised is a sum of :class:`Rke`, :class:`Kid`, :class:`Mmd`,
-:class:`Fid`, :class:`Vendi`, :class:`Precision`, :class:`Density`, :class:`Cost` and any :class:`SampleScore` of your own.
+Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`load`, :func:`median_bandwidth`,
+:mod:`modelmix.metrics`. Online: :class:`Session` chooses which model to ask next, and :func:`run` asks them; :class:`Until` and
+:class:`SessionSettings` are their settings. The objective is a sum of :class:`Rke`, :class:`Kid`, :class:`Mmd`, :class:`Fid`,
+:class:`Vendi`, :class:`Precision`, :class:`Density`, :class:`Cost` and any :class:`SampleScore` of your own. Results are in
+:mod:`modelmix.results`.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from . import metrics
+from . import metrics, results
 from ._modelmix import __version__
+from .bandwidths import median_bandwidth
 from .curated import curate
 from .live import Failure, Run, run
+from .loading import load, load_array
 from .objectives import Cost, Density, Fid, Kid, Mmd, Objective, Precision, Rke, SampleScore, Vendi
-from .offline import load, load_array, score, simulate, solve
+from .offline import score, simulate, solve
 from .policies import (
     Adaptive,
     Cab,
@@ -97,15 +100,22 @@ __all__ = [
     "curate",
     "load",
     "load_array",
+    "median_bandwidth",
     "metrics",
+    "results",
     "run",
     "score",
     "simulate",
     "solve",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _TYPE_CHECKING:
-    # names that were, for those who look for them
+    # names of earlier releases
 
     def __getattr__(name: str) -> object:
         if name == "Score":

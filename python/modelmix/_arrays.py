@@ -1,12 +1,16 @@
-"""Arrays of any kind as NumPy's, without a copy where that can be."""
+"""Arrays of any kind as NumPy's, without a copy if possible; what cannot be read as numbers is refused here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+from ._lazy import Lazy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+else:
+    npt = Lazy("numpy.typing")
 
 
 @runtime_checkable
@@ -33,36 +37,57 @@ class SupportsDlpack(Protocol):
     def __dlpack_device__(self) -> tuple[Any, int]: ...
 
 
-#: Rows of floats: NumPy arrays, torch tensors, pandas and polars frames, lists of rows, and anything with ``__array__``,
+#: Rows of numbers: NumPy arrays, torch tensors, pandas and polars frames, lists of rows, and anything with ``__array__``,
 #: ``__array_interface__`` or DLPack.
-ArrayLike: TypeAlias = Union[
-    "npt.NDArray[Any]", SupportsArray, SupportsArrayInterface, SupportsDlpack, "list[Any]", "tuple[Any, ...]"
-]
+ArrayLike: TypeAlias = SupportsArray | SupportsArrayInterface | SupportsDlpack | list[Any] | tuple[Any, ...]
 
-#: Samples of several models: features by the model's name.
-Arms: TypeAlias = Mapping[str, ArrayLike]
+#: Whole numbers up to this size are all exact in single precision.
+_EXACT = 1 << 24
 
 
 def as_array(origin: str, values: ArrayLike) -> npt.NDArray[Any]:
-    """NumPy's view of ``values``, or its copy where there can be no view; ``origin`` names it in messages."""
+    """NumPy's view of ``values``, or a copy if there can be no view; ``origin`` names it in messages."""
     import numpy as np
 
     array = _read(np, origin, values)
+    if array.dtype.kind == "b":
+        raise ValueError(
+            f"{origin}: its values are bool, and features are numbers; "
+            'if 0 and 1 are meant, convert them, as in x.astype("float32")'
+        )
+    if array.dtype.kind in "iu":
+        return _exact(np, origin, array)
     if not array.dtype.isnative or not array.flags.aligned:
         array = np.require(array.astype(array.dtype.newbyteorder("=")), requirements="A")
     return array
 
 
 def as_rows(origin: str, values: ArrayLike) -> npt.NDArray[Any]:
-    """The same, a single row being rows too."""
+    """The same, with a single row as a matrix of one row."""
     array = as_array(origin, values)
     return array[None, :] if array.ndim == 1 else array
 
 
+def floats(origin: str, values: Iterable[float] | ArrayLike) -> list[float]:
+    """One number per sample, such as a score; true and false are 1 and 0."""
+    import numpy as np
+
+    whole: Any = values if hasattr(values, "__array__") or not isinstance(values, Iterable) else list(values)
+    array = _read(np, origin, whole)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{origin}: its shape is {array.shape}, and it must have one value per sample")
+    try:
+        found: list[float] = array.astype(np.float64).tolist()
+    except (TypeError, ValueError):
+        raise ValueError(f"{origin}: its values are {array.dtype}, and they must be numbers") from None
+    return found
+
+
 def _read(np: Any, origin: str, values: Any) -> npt.NDArray[Any]:
     if isinstance(values, np.ndarray):
-        array: npt.NDArray[Any] = values
-        return array
+        return _unfolded(np, origin, _unmasked(np, origin, values))
     if isinstance(values, (list, tuple)):
         return _from_list(np, origin, values)
     # torch: gradients and devices stand between a tensor and its numbers, and NumPy has no bfloat16
@@ -72,23 +97,26 @@ def _read(np: Any, origin: str, values: Any) -> npt.NDArray[Any]:
             values = values.resolve_neg()
         if "bfloat16" in str(getattr(values, "dtype", "")):
             values = values.float()
+    array: npt.NDArray[Any]
     if hasattr(values, "to_numpy"):  # pandas, polars
         array = np.asarray(values.to_numpy())
-        return array
+        return _unfolded(np, origin, array)
     if hasattr(values, "__array__") or hasattr(values, "__array_interface__"):
-        array = np.asarray(values)
-        return array
+        array = np.asanyarray(values)
+        return _unfolded(np, origin, _unmasked(np, origin, array))
     if hasattr(values, "__dlpack__"):
         array = np.from_dlpack(values)
         return array
     kind = type(values).__name__
     raise ValueError(
-        f"{origin}: a {kind} is not an array; give rows of floats, such as a NumPy array or a torch tensor"
+        f"{origin}: a {kind} is not an array; give rows of numbers, such as a NumPy array or a torch tensor"
     )
 
 
 def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt.NDArray[Any]:
-    if values and any(hasattr(values[0], door) for door in ("__array__", "__array_interface__", "__dlpack__")):
+    if any(value is np.ma.masked for row in values for value in (row if isinstance(row, (list, tuple)) else [row])):
+        raise ValueError(f"{origin}: some of its values are masked; leave their samples out, or fill them in")
+    if values and any(hasattr(values[0], way) for way in ("__array__", "__array_interface__", "__dlpack__")):
         rows = [_read(np, origin, row) for row in values]
         try:
             stacked: npt.NDArray[Any] = np.stack(rows)
@@ -99,30 +127,51 @@ def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt
             ) from None
         return stacked
     try:
-        # numbers written by hand have no type of their own: 1 is as good as 1.0
-        array: npt.NDArray[Any] = np.asarray(values, dtype=np.float64)
-    except (ValueError, TypeError):
+        # lists of whole numbers and of truth values are treated as arrays of them are; floats are doubles
+        array: npt.NDArray[Any] = np.asarray(values)
+        if array.dtype.kind in "iubf" and array.size:
+            return array
+        array = np.asarray(values, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
         raise ValueError(f"{origin}: its rows are not lists of numbers of one length; give rows of one width") from None
     return array
 
 
-def named(arms: Arms) -> list[tuple[str, npt.NDArray[Any]]]:
-    """Arms as the extension takes them."""
-    if not isinstance(arms, Mapping):
-        kind = type(arms).__name__
-        raise ValueError(f'arms are given by name, as in {{"flux": flux, "sdxl": sdxl}}, and a {kind} has no names')
-    pairs = []
-    for name, values in arms.items():
-        if not isinstance(name, str):
-            raise ValueError(f"the arm {name!r} has a {type(name).__name__} for a name; names are text")
-        pairs.append((name, as_array(f"arm {name}", values)))
-    return pairs
+def _unmasked(np: Any, origin: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The values of an array of which none is masked."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    masked = int(np.ma.count_masked(array))
+    if masked:
+        raise ValueError(
+            f"{origin}: {masked} of its {array.size} values are masked; leave out the rows that have one, as in "
+            "x[~x.mask.any(axis=1)].data, or fill them in with x.filled(…)"
+        )
+    values: npt.NDArray[Any] = array.data
+    return values
 
 
-def floats(origin: str, values: Iterable[float] | ArrayLike) -> list[float]:
-    """A value a sample."""
-    whole: Any = values if hasattr(values, "__array__") or not isinstance(values, Iterable) else list(values)
-    array = as_array(origin, whole)
-    if array.ndim != 1:
-        raise ValueError(f"{origin}: its shape is {array.shape}, and it has one value a sample")
-    return [float(value) for value in array]
+def _unfolded(np: Any, origin: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column whose cells are rows, as frames have embeddings, as a matrix."""
+    if array.dtype != object or array.ndim != 1 or not len(array) or isinstance(array[0], (str, bytes)):
+        return array
+    return _from_list(np, origin, list(array)) if hasattr(array[0], "__len__") else array
+
+
+def _exact(np: Any, origin: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Whole numbers in single precision, if that changes none of them."""
+    if array.size and (int(array.max()) > _EXACT or int(array.min()) < -_EXACT):
+        signed = array.dtype.kind == "i"
+        # the size of the least 64-bit number is one more than the greatest, which only the unsigned type can hold
+        size = np.abs(array.astype(np.int64)).view(np.uint64) if signed else array.astype(np.uint64)
+        odd = size // np.maximum(size & (~size + np.uint64(1)), np.uint64(1))
+        places = np.argwhere(odd >= _EXACT)
+        if len(places):
+            at = tuple(int(place) for place in places[0])
+            where = f"row {at[0]}, column {at[1]}" if len(at) == 2 else f"value {at}"
+            raise ValueError(
+                f"{origin}: {where} is {int(array[at])}, which is not exact as a 32-bit float; "
+                'if rounding is meant, convert the features, as in x.astype("float32")'
+            )
+    converted: npt.NDArray[Any] = array.astype(np.float32)
+    return converted

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _modelmix
 from ._loop import Failure, Flight
-from .session import Pull, Session, pull_of
+from ._pulls import Pull, pull_of
+from .session import Session
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,24 +13,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ._arrays import ArrayLike, as_rows
-from .session import Pull, Session, numbers
+from ._pulls import Pull, numbers
+from .session import Session
 
 if TYPE_CHECKING:
     from ._journal import Journal
 
 
 class Seeded(Protocol):
-    """Makes so many samples, from the seed that it is given."""
+    """Makes samples from a seed."""
 
     def __call__(self, count: int, /, *, seed: int) -> Any:
         """Samples, at least one and at most ``count``."""
 
 
-#: Makes so many samples: images, texts, whatever the encoder takes.
+#: Makes as many samples as asked for: images, texts, whatever the encoder takes.
 Generator: TypeAlias = Callable[[int], Any] | Seeded
 #: Turns samples into features, one row each.
 Embed: TypeAlias = Callable[[Any], ArrayLike]
-#: Gives the scores that the objective asks for: for each name a value a sample.
+#: Gives the scores that the objective asks for: for each name one value per sample.
 Rate: TypeAlias = Callable[[Any], Mapping[str, Any]]
 #: Puts samples away.
 Save: TypeAlias = Callable[[Pull, Any], object]
@@ -38,17 +39,42 @@ Save: TypeAlias = Callable[[Pull, Any], object]
 
 @dataclass(frozen=True)
 class Failure:
-    """A call that failed: the generator, the encoder, the scores, or features that do not fit."""
+    """A call that failed: the generator, the encoder, the scores, or features that do not fit.
+
+    Attributes
+    ----------
+    pull
+        The pull's ``id``.
+    arm
+        The arm's name.
+    attempt
+        Which try it was, counted from 1.
+    error
+        The exception's type and message.
+    trace
+        The exception as Python prints it.
+    exception
+        The exception itself; ``None`` for failures before the run was resumed, and after pickling.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> calls = []
+    >>> def flaky(count):
+    ...     calls.append(count)
+    ...     if len(calls) == 1:
+    ...         raise OSError("no answer")
+    ...     return [[float(len(calls))]]
+    >>> done = mm.run({"flux": flaky}, lambda rows: rows, mm.Rke(bandwidth=1.0), budget=3)
+    >>> done.failures["flux"][0].error
+    'OSError: no answer'
+    """
 
     pull: int
     arm: str
-    #: Which try it was, counted from 1.
     attempt: int
-    #: The exception's type and message.
     error: str
-    #: The exception as Python prints it.
     trace: str = field(repr=False)
-    #: The exception itself; none for failures before the run was resumed, and after pickling.
     exception: BaseException | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,29 +5,37 @@ Numbers are written as the command line writes them.
 
 from __future__ import annotations
 
-import math
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import zip_longest
 
-from ._modelmix import brief
-from ._names import plain, short, shorten, width
+from ._cells import EIGHTHS, NOTHING, Cell, bar, best_of, count, interval, number, percent, shares, spread, tiny
+from ._names import plain, short, width
 
-#: What a table has for nothing.
-NOTHING = "–"
+__all__ = [
+    "NOTHING",
+    "Cell",
+    "Table",
+    "bar",
+    "best_of",
+    "count",
+    "interval",
+    "number",
+    "percent",
+    "shares",
+    "spread",
+    "tiny",
+]
 
 #: At most so many characters of a name stand in a table of text.
 _LONGEST = 60
 
 #: Lists go over several lines where there is so much room or less for them.
 _NARROWEST = 28
-
-#: A cell of a bar, from nothing on.
-_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 
 #: Bars in notebooks: the accent of the reports, which is seen on light and on dark paper.
 _ACCENT = "#3b82c4"
@@ -69,7 +77,8 @@ class Table:
         below = filter(None, [_wrapped(plain(self.remark), columns), notes])
         return "\n\n".join([_wrapped(plain(self.title), columns), *blocks, *below])
 
-    def _is_left(self, at: int) -> bool:
+    def is_left(self, at: int) -> bool:
+        """Whether a column is aligned to the left."""
         return at == 0 or at in self.left | self.bars | self.lists
 
     def _lines(self, row: Sequence[str], shown: Sequence[int], widths: Sequence[int]) -> Iterator[str]:
@@ -77,7 +86,7 @@ class Table:
 
         def cell(text: str, at: int) -> str:
             blank = " " * (widths[at] - width(text))
-            return text + blank if self._is_left(at) else blank + text
+            return text + blank if self.is_left(at) else blank + text
 
         folded = [_folded(row[at], widths[at]) if at in self.lists else [row[at]] for at in shown]
         for texts in zip_longest(*folded, fillvalue=""):
@@ -115,7 +124,7 @@ class Table:
             for at, text in enumerate(row):
                 inner = self._inner(at, plain(text).strip(), gap)
                 stressed = place in self.strong or (place, at) in self.best
-                side = "left" if self._is_left(at) else "right"
+                side = "left" if self.is_left(at) else "right"
                 inner = f"<strong>{inner}</strong>" if stressed and inner else inner
                 cells.append(f'<{tag} style="text-align:{side}">{inner}</{tag}>')
             return f"<tr>{''.join(cells)}</tr>"
@@ -133,7 +142,7 @@ class Table:
     def _inner(self, at: int, text: str, gap: str) -> str:
         """What a cell has: a bar, or text that breaks only where it may."""
         if at in self.bars:
-            length = 8 * text.count("█") + (_EIGHTHS.index(text[-1:]) if text[-1:] in _EIGHTHS else 0)
+            length = 8 * text.count("█") + (EIGHTHS.index(text[-1:]) if text[-1:] in EIGHTHS else 0)
             shape = "display:inline-block;height:0.8em;vertical-align:middle"
             return f'<span style="{shape};width:{length / 16:.4g}em;background:{_ACCENT}"></span>'
         if at == 0 and len(text) > 40:
@@ -156,43 +165,3 @@ def _wrapped(text: str, columns: int | None) -> str:
 def _folded(text: str, wide: int) -> list[str]:
     """A cell in lines of at most so many letters."""
     return [text] if width(text) <= wide else textwrap.wrap(text, wide, break_on_hyphens=False)
-
-
-def number(value: float | None) -> str:
-    """A number with three digits that count."""
-    return NOTHING if value is None or not math.isfinite(value) else brief(value)
-
-
-def spread(value: float | None, error: float | None) -> str:
-    """A number and how far off it may be."""
-    return number(value) + ("" if error is None or not math.isfinite(error) else f" ± {brief(error)}")
-
-
-def percent(share: float) -> str:
-    """A share."""
-    return "<0.1%" if 0.0 < share < 0.0005 else f"{100 * share:.1f}%"
-
-
-def shares(weights: Mapping[str, float]) -> str:
-    """A mixture, the largest share first: ``flux 62.5%, sdxl 37.5%``."""
-    order = sorted(weights.items(), key=lambda pair: -pair[1])
-    return ", ".join(f"{shorten(arm, 30)} {percent(share)}" for arm, share in order if share > 0)
-
-
-def bar(share: float, cells: int = 20) -> str:
-    """A share as a bar of up to so many cells, in eighths."""
-    eighths = math.floor(min(max(share, 0.0), 1.0) * 8 * cells + 0.5)
-    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
-
-
-def count(value: float | None) -> str:
-    """A whole number with its thousands apart."""
-    return NOTHING if value is None else f"{math.floor(value + 0.5):,}"
-
-
-def tiny(value: float) -> str:
-    """A number of which the size is all that counts: 2e-17."""
-    if not value > 0:
-        return "0"
-    digits, power = f"{value:.0e}".split("e")
-    return f"{digits}e{int(power)}"

@@ -2,57 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from . import _modelmix
-from ._arrays import Arms, ArrayLike, named
+from ._arguments import checked
+from ._arms import Arms, Scores, arms_and_scores
+from ._files import Rows
 from ._numbers import by_arm, whole
+from ._problem import problem
 from ._progress import Bar
 from ._settings import CurateSettings
-from .objectives import Objective, ScoreValues, problem
+from .objectives import Objective
 from .results import Curated
 
 __all__ = ["curate"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
+@checked
 def curate(
     arms: Arms,
     objective: Objective | str | None = None,
     *,
     count: int,
+    arm: str | None = None,
+    features: str | Sequence[str] | None = None,
     proportions: Literal["best", "mixture", "free"] = "best",
     floor: Mapping[str, float] | None = None,
     cap: Mapping[str, float] | None = None,
     sweeps: int = 10,
     pool: int = 100_000,
-    reference: ArrayLike | None = None,
+    reference: Rows | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
-    scores: Mapping[str, ScoreValues] | None = None,
+    scores: Scores | None = None,
     seed: int = 0,
     threads: int | None = None,
     progress: bool = False,
 ) -> Curated:
-    """Choose ``count`` rows of the arms whose loss is the smallest found: a set to publish, or to train on.
+    """Select the best set of ``count`` rows (a coreset), to publish or to train on.
 
-    No row comes twice. ``proportions="mixture"`` keeps the optimal mixture's shares, ``"free"`` any that ``floor`` and ``cap``
-    allow; ``"best"`` tries both. Every chosen row is looked at for an exchange up to ``sweeps`` times. Of more than ``pool`` rows
-    a pool is drawn by ``seed``. The rest is as in :func:`solve`.
+    No row is selected twice. **A curated set is no longer an i.i.d. mixture**: its rows were chosen together to fit the
+    objective, so its score is optimistically biased; evaluate it on held-out data.
 
-    **A curated set is no longer an i.i.d. mixture**: its rows were chosen to fit the objective together, so its score flatters
-    it.
+    Parameters
+    ----------
+    arms
+        Features of every model, as in :func:`modelmix.solve`.
+    objective
+        What is minimised, as in :func:`modelmix.solve`.
+    count
+        The number of rows to select.
+    arm, features
+        Columns, if ``arms`` is a frame with one row per sample, as in :func:`modelmix.solve`.
+    proportions
+        ``"mixture"`` keeps the optimal mixture's shares, ``"free"`` allows any within ``floor`` and ``cap``, ``"best"`` tries
+        both.
+    floor, cap
+        The smallest and largest share that an arm may have, by arm.
+    sweeps
+        How often every selected row is considered for an exchange, at most.
+    pool
+        The most rows to consider; of more, a pool is drawn by ``seed``.
+    reference, bandwidth, costs, scores
+        What the objective needs, as in :func:`modelmix.solve`.
+    seed
+        The random seed.
+    threads
+        Threads to compute with; all cores if ``None``.
+    progress
+        Whether to show a progress bar (needs tqdm).
 
+    Returns
+    -------
+    Curated
+        The selected rows and their loss; a mapping of arms.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
     >>> import modelmix as mm
-    >>> arms = mm.load("data/fashion/truncated.npz")
-    >>> chosen = mm.curate(arms, mm.Rke(bandwidth=20), count=50)
+    >>> chosen = mm.curate("data/fashion/truncated.npz", mm.Rke(bandwidth=20), count=50)
     >>> chosen.loss < chosen.random.loss[0]
     True
     >>> sum(len(rows) for rows in chosen.indices.values())
     50
     """
+    recorded, values = arms_and_scores(arms, arm, features, scores)
     given = problem(
-        objective, reference=reference, costs=costs, scores=scores, bandwidth=bandwidth, seed=seed, threads=threads
+        objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
     )
     settings = CurateSettings(
         whole("count", count),
@@ -63,5 +111,5 @@ def curate(
         by_arm("cap", cap),
     )
     with Bar(progress, "choosing", "row") as shown:
-        found = _modelmix.curate(named(arms), given, settings, shown.started, shown.done if progress else None)
+        found = _modelmix.curate(recorded, given, settings, shown.started, shown.done if progress else None)
     return Curated._read(*found)

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import _modelmix
-from ._arrays import ArrayLike, as_rows
+from ._arguments import checked
+from ._files import Rows, load_arms, recorded
 from ._journal import Journal
+from ._lazy import Lazy
 from ._loop import Embed, Failure, Generator, Loop, Rate, Save, single
 from ._numbers import whole
 from ._progress import Bar
@@ -19,45 +21,79 @@ from ._table import Table, count
 from .objectives import Objective
 from .policies import Policy
 from .policies import text as policy_text
-from .results import SessionReport
-from .results._base import Result, frame, plain
+from .results import SessionArm, SessionReport
+from .results._base import Keyed, frame, plain
 from .session import Session
 from .settings import SessionSettings, Until
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    npt, pd, axes = Lazy("numpy.typing"), Lazy("pandas"), Lazy("matplotlib.axes")
 
 __all__ = ["Embed", "Failure", "Generator", "Rate", "Run", "Save", "run"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @dataclass(frozen=True, repr=False)
-class Run(Result):
-    """What came of :func:`run`."""
+class Run(Keyed[str, SessionArm]):
+    """The result of :func:`run`: a mapping of arms, those of its report.
+
+    Attributes
+    ----------
+    report
+        The best mixture so far, and the samples collected.
+    pulls
+        Pulls spent of the budget: answered and given up.
+    calls
+        Calls of generators by arm, failed ones included.
+    failures
+        The calls that failed, by arm.
+    resumed
+        How many pulls were read from the checkpoint.
+    samples
+        What generators made in this process, by arm, in the order told; empty with ``keep=False``. With ``select="better-half"``
+        only what is kept.
+    session
+        The session: its ``samples`` are the features of all that was told, and more may be asked of it.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> done = mm.run({"flux": lambda count: [[1.0]]}, lambda rows: rows, mm.Rke(bandwidth=1.0), budget=2)
+    >>> list(done), done["flux"].samples, done.pulls
+    (['flux'], 2, 2)
+    """
 
     report: SessionReport
-    #: Pulls spent of the budget: answered and given up.
     pulls: int
-    #: Calls of generators, those that failed included.
     calls: dict[str, int]
-    #: By arm, the calls that failed.
     failures: dict[str, list[Failure]]
-    #: How many pulls were read from the checkpoint.
     resumed: int
-    #: By arm, what its generator made in this process, in the order told; empty with ``keep=False``. With
-    #: ``select="better-half"`` only what is kept.
     samples: dict[str, list[Any]] = field(repr=False, compare=False)
-    #: The session: its ``samples`` are the features of all that was told, and it may be asked on.
     session: Session = field(repr=False, compare=False)
+
+    def _entries(self) -> dict[str, SessionArm]:
+        return self.report._entries()
 
     @property
     def weights(self) -> dict[str, float]:
-        """The best mixture as far as it is known."""
+        """The weights of the best mixture so far, by arm."""
         return self.report.weights
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the samples and the session, as plain data."""
+        """All of it but the samples and the session, as plain data.
+
+        Returns
+        -------
+        dict
+            Fields by name.
+        """
         failures = {
             arm: [
                 {name: getattr(kept, name) for name in ("pull", "arm", "attempt", "error", "trace")} for kept in failed
@@ -73,7 +109,18 @@ class Run(Result):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row an arm: the report's columns, calls and failures."""
+        """A frame with one row per arm: the report's columns, calls and failures.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         made = self.report.to_pandas()
         counts = frame(
             {
@@ -85,8 +132,19 @@ class Run(Result):
         joined: pd.DataFrame = made.join(counts)
         return joined
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the weights beside the proportions of the samples held."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw the weights beside the shares of the samples held.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         return self.report.plot(ax)
 
     def _table(self) -> Table:
@@ -101,6 +159,7 @@ class Run(Result):
         return table
 
 
+@checked
 def run(
     generators: Mapping[str, Generator],
     embed: Embed,
@@ -112,7 +171,7 @@ def run(
     batch: int = 1,
     until: Until | str | float | None = None,
     settings: SessionSettings | None = None,
-    known: Mapping[str, ArrayLike] | None = None,
+    known: Mapping[str, Rows] | str | os.PathLike[str] | None = None,
     retries: int = 2,
     workers: int = 1,
     ordered: bool = True,
@@ -122,7 +181,7 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     verify: bool = False,
     progress: bool = False,
-    reference: ArrayLike | None = None,
+    reference: Rows | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
     kappa_range: tuple[float, float] | None = None,
@@ -130,47 +189,70 @@ def run(
     width: int | None = None,
     threads: int | None = None,
 ) -> Run:
-    """Spend ``budget`` pulls on your generators, chosen so that the samples come near the best
-    mixture.
+    """Spend ``budget`` pulls on your generators, chosen so that the samples come near the best mixture.
 
-    A generator is called with the number of samples wanted (``batch``) and returns them, or fewer;
-    ``embed`` turns what it returned into features, a row a sample; ``rate`` gives the scores that
-    the objective asks for, ``{"aesthetic": values}``. ``policy``, ``seed``, ``batch``, ``until``,
-    ``settings`` and the last seven arguments are those of :class:`Session`.
+    A call that raises, or whose features do not fit, is tried again; then the pull is given up and its arm rests for a while.
+    If all arms have failed several times in a row, the last exception is raised as it is. Ctrl-C and ``SystemExit`` are never
+    caught.
 
-    A generator with a parameter ``seed`` that has no default gets a number of its own with every
-    call, made of the run's ``seed``, the pull and the try. Random numbers should come from it: a
-    generator that seeds itself when the program starts makes the same samples again after a crash.
+    Parameters
+    ----------
+    generators
+        Functions by arm. Each is called with the number of samples wanted and returns them, or fewer. One with a parameter
+        ``seed`` without a default gets a seed of its own with every call; it should draw its random numbers from it, or it makes
+        the same samples again after a crash.
+    embed
+        Turns what a generator returned into features, one row per sample.
+    objective
+        What is minimised, as in :func:`modelmix.solve`.
+    budget
+        The number of pulls to spend.
+    policy, seed, batch, settings
+        As in :class:`Session`.
+    until
+        When to stop before the budget is spent (:class:`Until`).
+    known
+        Features of samples recorded before, by arm, or files (:meth:`Session.known`). No pull is spent on them. If the
+        objective has a :class:`SampleScore`, its values are those of the known samples.
+    retries
+        How often a call that failed is tried again.
+    workers
+        Generators called at the same time, each with the encoder after it, on threads of their own. With one worker everything
+        happens on the caller's thread.
+    ordered
+        Whether answers are told in the order asked for, so that a run does not depend on timing. ``False`` is quicker if some
+        arms are slow.
+    rate
+        Gives the scores that the objective names, ``{"aesthetic": values}``.
+    save
+        Called as ``save(pull, samples)`` before a pull is written to the checkpoint. A crash between the two repeats the pull,
+        so name files by ``pull.id``. What it raises ends the run.
+    keep
+        Whether ``Run.samples`` has the samples.
+    checkpoint
+        A file to which every event is written before the next pull. The same call continues from it, after a crash, on another
+        machine, or with a larger budget.
+    verify
+        Whether to compute the checkpoint's decisions again and compare.
+    progress
+        Whether to show a progress bar (needs tqdm).
+    reference, bandwidth, costs, kappa_range, score_ranges, width, threads
+        What the objective needs, as in :class:`Session`.
 
-    A call that raises, or whose features do not fit, is tried again, ``retries`` times; then the
-    pull is given up and its arm rests for a while. Every exception is kept in ``Run.failures``.
-    When all arms have failed several times in a row, the last exception is raised as it is. Ctrl-C,
-    ``SystemExit`` and the like are never caught.
+    Returns
+    -------
+    Run
+        The report, the samples and the failures; a mapping of arms.
 
-    ``known`` are features of samples by arm that were recorded before (:meth:`Session.known`): they
-    count as evidence from the start, and no pull is spent on them. If the objective has a
-    :class:`SampleScore`, its values are those of the known samples.
+    Raises
+    ------
+    ValueError
+        If something does not fit, the checkpoint belongs to another run, or ``verify`` finds a difference.
+    OSError
+        If a file cannot be read or written.
 
-    With ``checkpoint`` every event of the session is written to that file before the next pull is
-    asked for; the same call with the same file goes on where the last one stopped, after a crash
-    too, on another machine too, and with a larger budget it goes on further. Decisions are taken
-    from the file; ``verify=True`` computes them again and raises a ValueError at the first
-    difference, as a check of the file, of this processor or of this release. ``save(pull, samples)`` is called before a pull is written, so
-    that what the checkpoint knows of has been saved; a crash between the two repeats the pull, so
-    name files by ``pull.id``. What ``save`` raises ends the run.
-
-    ``workers`` calls so many generators at the same time, with the encoder after them, on threads
-    of their own; with one worker everything happens on the caller's thread. Answers are told in the
-    order in which they were asked for, so that a run does not depend on which comes first;
-    ``ordered=False`` tells them as they come, which is quicker where some arms are slow. Ctrl-C
-    does not wait for calls that are under way on threads.
-
-    With ``until`` the run ends before the budget is spent, once the weights, or the shares of the
-    samples, are known to be near enough to the optimum (:class:`Until`).
-
-    With ``select="better-half"`` only the samples that the session keeps are in ``Run.samples``;
-    ``save`` is called with all.
-
+    Examples
+    --------
     >>> import modelmix as mm
     >>> def left(count): return [[0.0, number] for number in range(count)]
     >>> def right(count): return [[9.0, number] for number in range(count)]
@@ -202,17 +284,17 @@ def run(
         width=width,
         threads=threads,
     )
-    recorded = _recorded(session, known or {})
+    past = _recorded(session, {} if known is None else known)
     journal = None
     if checkpoint is not None:
-        described = _described(session, policy, seed, batch, budget, until, settings, recorded)
+        described = _described(session, policy, seed, batch, budget, until, settings, past)
         journal = Journal(checkpoint, described, session)
     selects = settings.select != "all"
     loop = Loop(session, generators, embed, rate, save, retries, seed, keep, selects, journal)
     try:
         with Bar(progress, "pulling", "pull") as bar:
             replayed = set() if journal is None else journal.replay(loop, verify)
-            for index, rows, scores in recorded:
+            for index, rows, scores in past:
                 if journal is None:
                     session.known(session.arms[index], rows, scores=scores)
                 elif index not in replayed:
@@ -256,15 +338,16 @@ def _callable(generators: Mapping[str, Generator], others: dict[str, Any]) -> di
 _Recorded = tuple[int, "npt.NDArray[Any]", dict[str, list[float]]]
 
 
-def _recorded(session: Session, known: Mapping[str, ArrayLike]) -> list[_Recorded]:
+def _recorded(session: Session, given: Mapping[str, Rows] | str | os.PathLike[str]) -> list[_Recorded]:
     """Known samples in the order of the arms, in single precision, which is what the session holds."""
+    known: Any = dict(load_arms([given])) if isinstance(given, (str, os.PathLike)) else given
     if not isinstance(known, Mapping):
         raise ValueError(f"known samples are given by arm, and a {type(known).__name__} has no arms")
     assert session._problem is not None
-    given = session._problem.scores
-    rows = {session._index(arm): single(as_rows(f"known samples of arm {arm}", known[arm])) for arm in known}
+    scores = session._problem.scores
+    rows = {session._index(arm): single(recorded(f"known samples of arm {arm}", known[arm])) for arm in known}
     return [
-        (index, rows[index], {name: values[arm] for name, values in given.items() if arm in values})
+        (index, rows[index], {name: values[arm] for name, values in scores.items() if arm in values})
         for index, arm in enumerate(session.arms)
         if index in rows
     ]
@@ -278,7 +361,7 @@ def _described(
     budget: int,
     until: Until | None,
     settings: SessionSettings,
-    recorded: list[_Recorded],
+    past: list[_Recorded],
 ) -> dict[str, Any]:
     """What a run must have in common with the one that it goes on with, as plain data."""
     problem = session._problem
@@ -301,7 +384,7 @@ def _described(
         "storage": settings.storage,
         "kappa_range": None if problem.kappa_range is None else [float(end) for end in problem.kappa_range],
         "score_ranges": {name: [float(end) for end in ends] for name, ends in sorted(problem.score_ranges.items())},
-        "known": {session.arms[index]: _digest(rows, scores) for index, rows, scores in recorded} or None,
+        "known": {session.arms[index]: _digest(rows, scores) for index, rows, scores in past} or None,
         "fingerprint": session._inner.fingerprint(),
     }
 

@@ -13,14 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from . import _modelmix
-from ._arrays import ArrayLike, as_array, floats
-from ._numbers import by_arm, real_or_none, whole, whole_or_none
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from ._arguments import checked
+from ._arms import ScoreValues
+from ._files import Rows
 
 __all__ = [
     "Cost",
@@ -38,8 +36,12 @@ __all__ = [
 #: The kernels' names.
 KernelName: TypeAlias = Literal["gaussian", "laplacian", "polynomial", "cosine", "kid"]
 
-#: A score's values: for every arm a value a sample.
-ScoreValues: TypeAlias = Mapping[str, Iterable[float]]
+#: A kernel's bandwidth, or the median rule.
+Bandwidth: TypeAlias = float | Literal["auto"]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class _Term:
 
     weight: float
     text: str
-    reference: ArrayLike | None = None
+    reference: Rows | None = None
     costs: Mapping[str, float] | None = None
     score: str | None = None
     values: ScoreValues | None = None
@@ -58,9 +60,21 @@ class _Term:
 class Objective:
     """A weighted sum of terms, to be minimised.
 
-    Made of :class:`Rke`, :class:`Kid` and the others with ``+``, ``-`` and ``*``, or of text, as the command line takes it.
-    What is better when there is more of it (precision, density) is subtracted.
+    Combine :class:`Rke`, :class:`Kid` and the other terms with ``+``, ``-``, ``*`` and ``/``, or write the sum as text. Subtract
+    a term of which more is better, such as precision or density.
 
+    Parameters
+    ----------
+    text
+        The terms as the command line takes them, such as ``"rke - 0.2*precision"``.
+
+    Raises
+    ------
+    ValueError
+        If the text cannot be read; the message says where.
+
+    Examples
+    --------
     >>> str(Objective("kid - 0.2*precision"))
     'kid - 0.2*precision'
     >>> Objective("rke - 0.2 precision")
@@ -72,8 +86,8 @@ class Objective:
     __slots__ = ("_terms",)
     _terms: tuple[_Term, ...]
 
+    @checked
     def __init__(self, text: str) -> None:
-        """Read ``text``, such as ``"rke - 0.2*precision"``."""
         self._terms = tuple(_Term(weight, term) for weight, term in _modelmix.objective(str(text)))
 
     @classmethod
@@ -89,27 +103,27 @@ class Objective:
         self._terms = (_Term(weight, term, **given),)
 
     def __add__(self, other: Objective) -> Objective:
-        """Both together."""
+        """The sum of both."""
         if not isinstance(other, Objective):
             return NotImplemented
         return Objective._of(self._terms + other._terms)
 
     def __sub__(self, other: Objective) -> Objective:
-        """This, and less of the other."""
+        """The difference of both."""
         if not isinstance(other, Objective):
             return NotImplemented
         return self + -other
 
     def __neg__(self) -> Objective:
-        """Its opposite."""
+        """Every term multiplied by -1."""
         return self * -1.0
 
     def __pos__(self) -> Objective:
-        """Itself."""
+        """The same objective."""
         return self * 1.0
 
     def __mul__(self, factor: float) -> Objective:
-        """So many times as much of every term."""
+        """Every term multiplied by ``factor``."""
         if isinstance(factor, Objective) or not hasattr(factor, "__float__"):
             return NotImplemented
         if not math.isfinite(factor):
@@ -119,7 +133,7 @@ class Objective:
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float) -> Objective:
-        """So many times less of every term."""
+        """Every term divided by ``divisor``."""
         if isinstance(divisor, Objective) or not hasattr(divisor, "__float__"):
             return NotImplemented
         if not math.isfinite(divisor) or float(divisor) == 0.0:
@@ -139,7 +153,7 @@ class Objective:
         if not isinstance(other, Objective):
             return NotImplemented
         mine, theirs = self._given(), other._given()
-        return str(self) == str(other) and len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs))
+        return str(self) == str(other) and len(mine) == len(theirs) and all(map(_same, mine, theirs))
 
     def __hash__(self) -> int:
         """By its text."""
@@ -152,6 +166,11 @@ class Objective:
         return [given for term in self._terms for given in (term.reference, term.costs, term.values)]
 
 
+def _same(one: object, other: object) -> bool:
+    """Whether two terms were given the same: one object, or one path."""
+    return one is other or (isinstance(one, str) and one == other)
+
+
 class _Quadratic(Objective):
     """A mean over pairs of samples, with a kernel."""
 
@@ -160,9 +179,9 @@ class _Quadratic(Objective):
 
     def __init__(
         self,
-        reference: ArrayLike | None,
+        reference: Rows | None,
         kernel: KernelName | None,
-        bandwidth: float | Literal["auto"] | None,
+        bandwidth: Bandwidth | None,
         scale: float | None,
         offset: float | None,
         degree: int | None,
@@ -172,10 +191,23 @@ class _Quadratic(Objective):
 
 
 class Rke(_Quadratic):
-    """Diversity alone: the mean of k² over pairs, whose inverse is the RKE mode count.
+    """Diversity without a reference: the mean of k² over pairs of samples, whose inverse is the RKE mode count.
 
-    ``kernel`` is gaussian unless another is named, ``bandwidth`` the median distance between samples unless it is given.
+    Parameters
+    ----------
+    kernel
+        ``"gaussian"`` (the default), ``"laplacian"`` or ``"cosine"``.
+    bandwidth
+        The kernel's bandwidth σ. ``None`` or ``"auto"``: the median distance between samples
+        (:func:`modelmix.median_bandwidth`).
 
+    Raises
+    ------
+    ValueError
+        If the kernel is unknown or the bandwidth is not a positive number.
+
+    Examples
+    --------
     >>> str(Rke(bandwidth=30))
     'rke(bandwidth=30)'
     >>> Rke(kernel="gausian")
@@ -187,19 +219,38 @@ class Rke(_Quadratic):
     __slots__ = ()
     _name = "rke"
 
+    @checked
     def __init__(
         self,
         *,
         kernel: Literal["gaussian", "laplacian", "cosine"] | None = None,
-        bandwidth: float | Literal["auto"] | None = None,
+        bandwidth: Bandwidth | None = None,
     ) -> None:
-        """Name a kernel or give its bandwidth σ."""
         super().__init__(None, kernel, bandwidth, None, None, None)
 
 
 class Mmd(_Quadratic):
-    """The squared maximum mean discrepancy to a reference: small when samples are like it.
+    """The squared maximum mean discrepancy (MMD²) to a reference: small if samples are like it.
 
+    Parameters
+    ----------
+    reference
+        Features of real samples, one row per sample, or a file. May be given to :func:`modelmix.solve` instead.
+    kernel
+        ``"gaussian"`` (the default), ``"laplacian"``, ``"polynomial"``, ``"cosine"`` or ``"kid"``.
+    bandwidth
+        σ of a Gaussian or Laplacian kernel. ``None`` or ``"auto"``: the median distance within the reference
+        (:func:`modelmix.median_bandwidth`).
+    scale, offset, degree
+        The polynomial kernel (scale·x·y + offset)^degree.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is unknown or has no such setting.
+
+    Examples
+    --------
     >>> str(Mmd(kernel="laplacian", bandwidth=5))
     'mmd(kernel=laplacian, bandwidth=5)'
     """
@@ -207,25 +258,40 @@ class Mmd(_Quadratic):
     __slots__ = ()
     _name = "mmd"
 
+    @checked
     def __init__(
         self,
-        reference: ArrayLike | None = None,
+        reference: Rows | None = None,
         *,
         kernel: KernelName | None = None,
-        bandwidth: float | Literal["auto"] | None = None,
+        bandwidth: Bandwidth | None = None,
         scale: float | None = None,
         offset: float | None = None,
         degree: int | None = None,
     ) -> None:
-        """Give the features of real samples, and name a kernel or give its numbers."""
         super().__init__(reference, kernel, bandwidth, scale, offset, degree)
 
 
 class Kid(Mmd):
     """The same as :class:`Mmd`, printed × 100. The kernel is Gaussian, as in the paper; ``kernel="kid"`` is (x·y/d + 1)³.
 
+    Parameters
+    ----------
+    reference, kernel, bandwidth, scale, offset, degree
+        As in :class:`Mmd`.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is unknown or has no such setting.
+
+    Examples
+    --------
     >>> str(Kid(kernel="kid"))
     'kid(kernel=kid)'
+    >>> Kid(sigma=3)
+    Traceback (most recent call last):
+    TypeError: Kid has no argument sigma (did you mean bandwidth?)
     """
 
     __slots__ = ()
@@ -233,85 +299,178 @@ class Kid(Mmd):
 
 
 class Fid(Objective):
-    """The Fréchet distance to a reference: small when samples have its mean and covariance. Offline only."""
+    """The Fréchet distance to a reference: small if samples have its mean and covariance. Offline only.
+
+    Parameters
+    ----------
+    reference
+        Features of real samples, one row per sample, or a file.
+
+    Raises
+    ------
+    TypeError
+        If there is any other argument.
+
+    Examples
+    --------
+    >>> str(Fid())
+    'fid'
+    """
 
     __slots__ = ()
 
-    def __init__(self, reference: ArrayLike | None = None) -> None:
-        """Give the features of real samples."""
+    @checked
+    def __init__(self, reference: Rows | None = None) -> None:
         self._one("fid", {}, reference=reference)
 
 
 class Vendi(Objective):
-    """Diversity by the Vendi score, to be added: more diverse is less loss. Offline only.
+    """Diversity by the Vendi score. Add it: more diversity is less loss. Offline only.
 
+    Parameters
+    ----------
+    order
+        The order of the entropy, more than 0.
+    kernel
+        ``"cosine"`` (the default), ``"gaussian"`` or ``"laplacian"``.
+    bandwidth
+        σ of a Gaussian or Laplacian kernel; ``None`` or ``"auto"`` for the median distance between samples.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is unknown, or the order or bandwidth is not positive.
+
+    Examples
+    --------
     >>> str(Vendi(order=2))
     'vendi(order=2)'
     """
 
     __slots__ = ()
 
+    @checked
     def __init__(
         self,
         *,
         order: float = 1.0,
         kernel: Literal["gaussian", "laplacian", "cosine"] | None = None,
-        bandwidth: float | Literal["auto"] | None = None,
+        bandwidth: Bandwidth | None = None,
     ) -> None:
-        """Choose an order above 0 and a kernel; cosine, unless another is named."""
         self._one("vendi", {"order": order, "kernel": kernel, "bandwidth": bandwidth})
 
 
 class Precision(Objective):
-    """The share of samples that lie near the reference. More is better, so subtract it.
+    """The share of samples within the reference's k-nearest-neighbour balls. More is better, so subtract it.
 
+    Parameters
+    ----------
+    reference
+        Features of real samples, one row per sample, or a file.
+    neighbours
+        k of the balls' radii; 5 if ``None``.
+
+    Raises
+    ------
+    ValueError
+        If ``neighbours`` is not a whole number, at least 1.
+
+    Examples
+    --------
     >>> str(Kid() - 0.2 * Precision())
     'kid - 0.2*precision'
     """
 
     __slots__ = ()
 
-    def __init__(self, reference: ArrayLike | None = None, *, neighbours: int | None = None) -> None:
-        """Give the features of real samples, and up to which neighbour (5) their balls reach."""
+    @checked
+    def __init__(self, reference: Rows | None = None, *, neighbours: int | None = None) -> None:
         self._one("precision", {"neighbours": neighbours}, reference=reference)
 
 
 class Density(Objective):
-    """How densely the reference surrounds the samples. More is better, so subtract it."""
+    """The mean number of the reference's k-nearest-neighbour balls that a sample is in, divided by k. Subtract it.
+
+    Parameters
+    ----------
+    reference
+        Features of real samples, one row per sample, or a file.
+    neighbours
+        k of the balls' radii; 5 if ``None``.
+
+    Raises
+    ------
+    ValueError
+        If ``neighbours`` is not a whole number, at least 1.
+
+    Examples
+    --------
+    >>> str(Rke(bandwidth=30) - 0.1 * Density(neighbours=3))
+    'rke(bandwidth=30) - 0.1*density(neighbours=3)'
+    """
 
     __slots__ = ()
 
-    def __init__(self, reference: ArrayLike | None = None, *, neighbours: int | None = None) -> None:
-        """Give the features of real samples, and up to which neighbour (5) their balls reach."""
+    @checked
+    def __init__(self, reference: Rows | None = None, *, neighbours: int | None = None) -> None:
         self._one("density", {"neighbours": neighbours}, reference=reference)
 
 
 class Cost(Objective):
-    """What a sample costs, arm by arm.
+    """The price of a sample, by arm.
 
+    Parameters
+    ----------
+    costs
+        The price of one sample of every arm. May be given to :func:`modelmix.solve` instead.
+
+    Raises
+    ------
+    TypeError
+        If there is any other argument.
+
+    Examples
+    --------
     >>> str(Rke(bandwidth=30) + 0.5 * Cost({"flux": 0.04, "sdxl": 0.01}))
     'rke(bandwidth=30) + 0.5*cost'
     """
 
     __slots__ = ()
 
+    @checked
     def __init__(self, costs: Mapping[str, float] | None = None) -> None:
-        """Give the price of a sample of every arm."""
         self._one("cost", {}, costs=costs)
 
 
 class SampleScore(Objective):
-    """A score of your own. Subtract it where more is better.
+    """A score of your own, one value per sample. Subtract it if more is better.
 
-    Offline it is given here, for every arm one value per sample; in a session it is told with the samples. In
-    :func:`modelmix.run`, values given here are those of the known samples.
+    In a session, scores are told with the samples instead; in :func:`modelmix.run`, values given here are those of the known
+    samples.
 
+    Parameters
+    ----------
+    name
+        The score's name.
+    values
+        One value per sample, by arm; or files: one by arm, or an ``.npz`` file with one array per arm.
+    range
+        The least and greatest value, for policies with constants.
+
+    Raises
+    ------
+    ValueError
+        If the name is that of a built-in term, or no name.
+
+    Examples
+    --------
     >>> str(Rke(bandwidth=30) - 0.1 * SampleScore("aesthetic"))
     'rke(bandwidth=30) - 0.1*aesthetic'
     """
 
     __slots__ = ()
 
+    @checked
     def __init__(
         self,
         name: str,
@@ -319,83 +478,4 @@ class SampleScore(Objective):
         *,
         range: tuple[float, float] | None = None,
     ) -> None:
-        """Name it, and give its values and, for policies with constants, its smallest and largest value."""
         self._one(name, {}, score=name, values=values, range=range)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """An objective with all it needs, as the extension takes it."""
-
-    objective: str | None
-    reference: npt.NDArray[Any] | None
-    costs: dict[str, float] | None
-    scores: dict[str, dict[str, list[float]]]
-    bandwidth: float | None
-    kappa_range: tuple[float, float] | None
-    score_ranges: dict[str, tuple[float, float]]
-    width: int | None
-    seed: int
-    threads: int | None
-
-
-def of(objective: Objective | str | None) -> Objective | None:
-    """The objective that was given or written, where there is one."""
-    if isinstance(objective, str):
-        return Objective(objective)
-    if objective is not None and not isinstance(objective, Objective):
-        kind = type(objective).__name__
-        raise ValueError(f"an objective is text or made of terms such as mm.Rke(), and a {kind} is neither")
-    return objective
-
-
-def problem(
-    objective: Objective | str | None,
-    *,
-    beside: Objective | None = None,
-    reference: ArrayLike | None = None,
-    costs: Mapping[str, float] | None = None,
-    scores: Mapping[str, ScoreValues] | None = None,
-    bandwidth: float | None = None,
-    kappa_range: tuple[float, float] | None = None,
-    score_ranges: Mapping[str, tuple[float, float]] | None = None,
-    width: int | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-) -> Problem:
-    """Gather what the terms of the objective, and of another beside it, and the call were given."""
-    objective = of(objective)
-    terms = tuple(term for part in (objective, beside) if part is not None for term in part._terms)
-    all_scores = {name: values for name, values in (scores or {}).items()}
-    ranges = dict(score_ranges or {})
-    for term in terms:
-        reference = _same("reference", term.reference, reference)
-        costs = _same("costs", term.costs, costs)
-        if term.score is not None and term.values is not None:
-            all_scores[term.score] = _same(f"values of {term.score}", term.values, all_scores.get(term.score)) or {}
-        if term.score is not None and term.range is not None:
-            ranges[term.score] = term.range
-    return Problem(
-        objective=None if objective is None else str(objective),
-        reference=None if reference is None else as_array("the reference", reference),
-        costs=None if costs is None else by_arm("cost", costs),
-        scores={
-            name: {arm: floats(f"score {name} of arm {arm}", given) for arm, given in by_arm.items()}
-            for name, by_arm in all_scores.items()
-        },
-        bandwidth=real_or_none("bandwidth", bandwidth),
-        kappa_range=kappa_range,
-        score_ranges=ranges,
-        width=width,
-        seed=whole("seed", seed),
-        threads=whole_or_none("threads", threads),
-    )
-
-
-def _same(what: str, one: Any, other: Any) -> Any:
-    """The one that was given, if not two different ones were."""
-    if one is not None and other is not None and one is not other:
-        raise ValueError(
-            f"the objective has two different {what}; give the same object to all terms, or give it once, as in mm.solve(…, {what.split()[0]}=…)"
-        )
-    return other if one is None else one

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from . import _modelmix
-from ._arrays import Arms, ArrayLike, named
-from ._numbers import by_arm, real_or_none, whole, whole_or_none
+from ._arguments import checked
+from ._arms import Arms, arms_and_scores
+from ._arms import Scores as ScoresGiven
+from ._files import Rows
+from ._numbers import by_arm, name_list, real_or_none, whole, whole_or_none
+from ._problem import of, problem
 from ._progress import Bar
 from ._settings import Analyses, ScoreSettings, SimulationArguments
-from .objectives import Objective, ScoreValues, of, problem
+from .objectives import Objective
 from .policies import Policy
-from .policies import text as policy_text
+from .policies import texts as policy_texts
 from .results import Mixture, Scores, Simulation
 from .settings import SessionSettings, Until
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+__all__ = ["score", "simulate", "solve"]
 
-__all__ = ["load", "load_array", "score", "simulate", "solve"]
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 #: The metrics' names.
 MetricName: TypeAlias = Literal[
@@ -43,38 +47,17 @@ MetricName: TypeAlias = Literal[
 PresetName: TypeAlias = Literal["torch-fidelity", "clean-fid", "prdc", "vendi-score"]
 
 
-def load(*sources: str | PathLike[str]) -> dict[str, npt.NDArray[np.float32]]:
-    """Read arms from files: ``.npy``, ``.npz``, ``.safetensors``, ``.csv``, ``.tsv``, ``.parquet``.
-
-    A source is ``[name=]path[:key]``, as on the command line: an ``.npz`` or ``.safetensors`` file holds an arm an array, any
-    other file is one arm named by its stem. The arrays cannot be written to; large files stay on disk and are mapped.
-
-    >>> arms = load("data/fashion/specialists.npz")
-    >>> list(arms)
-    ['tops_gan', 'shoes_gan', 'legs_bags_gan', 'vae', 'flow']
-    >>> load("a=data/fashion/specialists.npz:vae")["a"].shape
-    (1500, 64)
-    """
-    return dict(_modelmix.load([fspath(source) for source in sources]))
-
-
-def load_array(source: str | PathLike[str]) -> npt.NDArray[np.float32]:
-    """Read one array, ``path[:key]``, such as a reference.
-
-    >>> load_array("data/fashion/reference.npy").shape
-    (2000, 64)
-    """
-    return _modelmix.load_array(fspath(source))
-
-
+@checked
 def solve(
     arms: Arms,
     objective: Objective | str | None = None,
     *,
-    reference: ArrayLike | None = None,
+    arm: str | None = None,
+    features: str | Sequence[str] | None = None,
+    reference: Rows | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
-    scores: Mapping[str, ScoreValues] | None = None,
+    scores: ScoresGiven | None = None,
     floor: Mapping[str, float] | None = None,
     cap: Mapping[str, float] | None = None,
     subsets: bool = False,
@@ -90,32 +73,77 @@ def solve(
 ) -> Mixture:
     """Find the weights of the mixture that minimises the objective.
 
-    ``arms`` are features by name: NumPy arrays, torch tensors, frames, n rows of d floats each. ``objective`` is
-    ``mm.Kid(reference) - 0.2 * mm.Precision(reference)`` or text; without one it is ``kid`` where there is a reference, else
-    ``rke``. ``bandwidth`` is for terms that name no kernel; without one it is the median distance. ``floor`` and ``cap`` are the
-    smallest and largest shares that an arm may have.
+    Parameters
+    ----------
+    arms
+        Features of every model, one row per sample: arrays (NumPy, torch, frames, lists of rows) or files by name; one file or
+        a list of files, as in :func:`modelmix.load`; or, with ``arm``, a frame with one row per sample.
+    objective
+        What is minimised, such as ``mm.Kid(reference) - 0.2 * mm.Precision(reference)``, or text. ``None``: ``kid`` if there is
+        a reference, otherwise ``rke``.
+    arm, features
+        Columns, if ``arms`` is a frame or a ``.parquet`` file with one row per sample: the one that names the arm, and those
+        with numbers, or the one with lists of numbers (all other columns if ``None``).
+    reference
+        Features of real samples, or a file, unless the objective's terms have it.
+    bandwidth
+        The bandwidth of terms that name no kernel. ``None``: the median distance (:func:`modelmix.median_bandwidth`).
+    costs
+        The price of a sample, by arm, unless the objective has it.
+    scores
+        Scores that the objective names: by name and arm, one value per sample, or files; a JSON file of that form; or, with
+        ``arm``, names of columns.
+    floor, cap
+        The smallest and largest weight that an arm may have, by arm.
+    subsets
+        Whether to find the best mixture of at most 1, 2, … arms (``Mixture.subsets``).
+    fees
+        The price of using an arm at all for one period, by arm; asks for the cheapest mixture (``Mixture.cheapest``).
+    samples
+        Samples bought per period, for the cheapest mixture.
+    within
+        How much worse the cheapest mixture may be: ``"5%"`` of the gain, or a loss.
+    front
+        A second objective: the Pareto front between both (``Mixture.front``).
+    bandwidths
+        ``"auto"`` or a list: the best mixture for each bandwidth (``Mixture.sensitivity``).
+    intervals
+        Whether to compute confidence intervals and the p-value. ``False`` takes less time and memory with many arms.
+    seed
+        The random seed.
+    threads
+        Threads to compute with; all cores if ``None``.
+    progress
+        Whether to show a progress bar (needs tqdm).
 
-    More can be asked: with ``subsets`` the best mixture of at most 1, 2, … arms (``best.subsets``); with ``fees`` (by arm, for a
-    period in which it is used at all), or with ``costs`` and the number of ``samples`` bought in a period, the cheapest mixture
-    ``within`` "5%" of the gain, or within a loss, of the best (``best.cheapest``); with ``front``, another objective, all mixtures
-    between the best for the one and the best for the other (``best.front``); with ``bandwidths``, "auto" or a list, the best
-    mixture for each of them (``best.sensitivity``). ``intervals=False`` leaves confidence intervals and the p-value out, which
-    takes less time and memory with many arms.
+    Returns
+    -------
+    Mixture
+        The weights, with a table, a frame and a figure; a mapping of arms.
 
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
     >>> import modelmix as mm
-    >>> arms = mm.load("data/fashion/specialists.npz")
     >>> reference = mm.load_array("data/fashion/reference.npy")
-    >>> best = mm.solve(arms, mm.Kid(reference, bandwidth=20))
+    >>> best = mm.solve("data/fashion/specialists.npz", mm.Kid(reference, bandwidth=20))
     >>> {name: round(weight, 2) for name, weight in best.weights.items()}
     {'tops_gan': 0.37, 'shoes_gan': 0.31, 'legs_bags_gan': 0.31, 'vae': 0.0, 'flow': 0.0}
     """
     second = of(front)
+    recorded, values = arms_and_scores(arms, arm, features, scores)
     given = problem(
         objective,
         beside=second,
         reference=reference,
         costs=costs,
-        scores=scores,
+        scores=values,
         bandwidth=bandwidth,
         seed=seed,
         threads=threads,
@@ -133,7 +161,7 @@ def solve(
     )
     with Bar(progress, "solving", "pair", scaled=True) as bar:
         document, sentence, certainty = _modelmix.solve(
-            named(arms),
+            recorded,
             given,
             by_arm("floor", floor),
             by_arm("cap", cap),
@@ -151,10 +179,13 @@ def _list(bandwidths: Iterable[Any]) -> list[float]:
         raise ValueError(f"bandwidths is {bandwidths!r}, but it must be auto, or a list of positive numbers") from None
 
 
+@checked
 def score(
     arms: Arms,
-    reference: ArrayLike | None = None,
+    reference: Rows | None = None,
     *,
+    arm: str | None = None,
+    features: str | Sequence[str] | None = None,
     metrics: Sequence[MetricName] | None = None,
     preset: PresetName | None = None,
     weights: Mapping[str, float] | None = None,
@@ -162,7 +193,7 @@ def score(
     objective: Objective | str | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
-    scores: Mapping[str, ScoreValues] | None = None,
+    scores: ScoresGiven | None = None,
     order: float | None = None,
     neighbours: int | None = None,
     subsets: int | None = None,
@@ -174,23 +205,67 @@ def score(
 ) -> Scores:
     """Score every arm, and a mixture of them: RKE, Vendi, KID, FID, precision, recall, density, coverage.
 
-    The mixture has the given ``weights``, or those that are best for ``objective`` (as in :func:`solve`); there is none with
-    ``mixture=False``. ``preset`` gives the numbers of another tool. Without a reference there are RKE and Vendi.
+    Parameters
+    ----------
+    arms
+        Features of every model, as in :func:`solve`.
+    reference
+        Features of real samples, or a file. Without one there are RKE and Vendi only.
+    arm, features
+        Columns, if ``arms`` is a frame with one row per sample, as in :func:`solve`.
+    metrics
+        Names of the metrics, such as ``["fid", "precision"]``. ``None``: the usual ones.
+    preset
+        The definitions of another tool: ``"torch-fidelity"``, ``"clean-fid"``, ``"prdc"`` or ``"vendi-score"``.
+    weights
+        The mixture's weights, by arm; a :class:`Mixture` will do. ``None``: those that are best for ``objective``.
+    mixture
+        Whether to score a mixture at all.
+    objective, costs, scores
+        What the mixture minimises, as in :func:`solve`.
+    bandwidth
+        The bandwidth of RKE's and MMD's Gaussian kernel. ``None``: the median distance.
+    order
+        The order of the Vendi score.
+    neighbours
+        k of the k-nearest-neighbour radii.
+    subsets, subset_size, subset_seed
+        KID's random subsets: how many, how large, and their seed.
+    seed
+        The random seed.
+    threads
+        Threads to compute with; all cores if ``None``.
+    progress
+        Whether to show a progress bar (needs tqdm).
 
+    Returns
+    -------
+    Scores
+        A table with one row per arm and one for the mixture; a mapping of arms.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
     >>> import modelmix as mm
-    >>> arms = mm.load("data/fashion/specialists.npz")
-    >>> reference = mm.load_array("data/fashion/reference.npy")
+    >>> arms, reference = "data/fashion/specialists.npz", "data/fashion/reference.npy"
     >>> table = mm.score(arms, reference, metrics=["fid"], weights={"vae": 1, "flow": 1})
     >>> round(table["vae"]["fid"], 1) > round(table.mixture["fid"], 1)
     True
     """
     if mixture is False and weights is not None:
         raise ValueError("weights are given, and mixture=False says that there is no mixture; leave one of them out")
+    recorded, values = arms_and_scores(arms, arm, features, scores)
     given = problem(
-        objective, reference=reference, costs=costs, scores=scores, bandwidth=bandwidth, seed=seed, threads=threads
+        objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
     )
     settings = ScoreSettings(
-        metrics=None if metrics is None else [str(metric) for metric in metrics],
+        metrics=None if metrics is None else name_list("metrics", metrics),
         preset=preset,
         kernel=None if bandwidth is None else f"bandwidth={bandwidth}",
         order=order,
@@ -202,7 +277,7 @@ def score(
     )
     with Bar(progress, "scoring", "set") as bar:
         document = _modelmix.score(
-            named(arms),
+            recorded,
             given,
             settings,
             None if weights is None else by_arm("weight", weights),
@@ -213,10 +288,13 @@ def score(
     return Scores._read(document)
 
 
+@checked
 def simulate(
     arms: Arms,
     objective: Objective | str | None = None,
     *,
+    arm: str | None = None,
+    features: str | Sequence[str] | None = None,
     policies: Sequence[Policy | str] | None = None,
     rounds: int = 1000,
     seeds: int = 10,
@@ -229,33 +307,84 @@ def simulate(
     replacement: bool = True,
     checkpoints: int = 100,
     memory: int | None = None,
-    reference: ArrayLike | None = None,
+    reference: Rows | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
-    scores: Mapping[str, ScoreValues] | None = None,
+    scores: ScoresGiven | None = None,
     threads: int | None = None,
     progress: bool = False,
 ) -> Simulation:
-    """Run policies on recorded arms, as if every sample had to be asked for, and see how quickly they find the mixture.
+    """Run policies on recorded arms, as if every sample had to be asked for.
 
-    Every policy runs with the seeds ``seed``, ``seed + 1``, …; policies of the same seed are given the same samples. With ``until``
-    each run notes when it might have stopped (:class:`Until`), and whether that would have been wrong. ``settings`` are those of the
-    sessions: with ``select="better-half"`` the loss of the samples that a session would keep is reported too; ``alarm`` and ``storage``
-    change nothing here. ``known`` samples of every arm are drawn beforehand and known to the sessions (:meth:`Session.known`); they
-    are not counted as rounds.
+    Policies with the same seed are given the same samples.
 
+    Parameters
+    ----------
+    arms
+        Features of every model, as in :func:`solve`.
+    objective
+        What is minimised, as in :func:`solve`.
+    arm, features
+        Columns, if ``arms`` is a frame with one row per sample, as in :func:`solve`.
+    policies
+        Objects such as ``mm.Adaptive()``, or text. ``None``: the default policy, greedy and both oracles.
+    rounds
+        Pulls per run.
+    seeds
+        Runs per policy, with the consecutive seeds ``seed``, ``seed + 1``, ….
+    seed
+        The first random seed.
+    batch
+        Samples per pull.
+    in_flight
+        Pulls asked for before the first is answered.
+    until
+        When a run may stop (:class:`Until`). It notes when it would have stopped, and whether that would have been wrong.
+    settings
+        Settings of the sessions. With ``select="better-half"`` the loss of the kept samples is reported too; ``alarm`` and
+        ``storage`` change nothing here.
+    known
+        Samples per arm that are known before the first round (:meth:`Session.known`). They do not count as rounds.
+    replacement
+        Whether samples are drawn with replacement.
+    checkpoints
+        At how many rounds results are kept.
+    memory
+        The most memory for precomputed kernel values, in bytes.
+    reference, bandwidth, costs, scores
+        What the objective needs, as in :func:`solve`.
+    threads
+        Threads to compute with; all cores if ``None``.
+    progress
+        Whether to show a progress bar (needs tqdm).
+
+    Returns
+    -------
+    Simulation
+        How each policy did; a mapping of policies.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
     >>> import modelmix as mm
     >>> arms = mm.load("data/fashion/truncated.npz")
     >>> report = mm.simulate(arms, mm.Rke(bandwidth=20), policies=[mm.Adaptive(), "greedy"], rounds=200, seeds=2)
-    >>> list(report.policies)
+    >>> list(report)
     ['adaptive', 'greedy']
     """
+    recorded, values = arms_and_scores(arms, arm, features, scores)
     given = problem(
-        objective, reference=reference, costs=costs, scores=scores, bandwidth=bandwidth, seed=seed, threads=threads
+        objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
     )
     chosen = SessionSettings._read(settings)
     arguments = SimulationArguments(
-        policies=None if policies is None else [policy_text(policy) for policy in policies],
+        policies=None if policies is None else policy_texts(policies),
         rounds=whole("rounds", rounds),
         seeds=whole("seeds", seeds),
         replacement=replacement,
@@ -269,5 +398,5 @@ def simulate(
         known=whole("known", known),
     )
     with Bar(progress, "simulating", "run") as bar:
-        document = _modelmix.simulate(named(arms), given, arguments, bar.started, bar.done if progress else None)
+        document = _modelmix.simulate(recorded, given, arguments, bar.started, bar.done if progress else None)
     return Simulation._read(document)

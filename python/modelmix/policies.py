@@ -9,11 +9,13 @@ Cab(sensitivity=0.03)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from . import _modelmix
+from ._arguments import checked
+from ._numbers import real
 
 __all__ = [
     "Adaptive",
@@ -31,9 +33,27 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
+@checked
 @dataclass(frozen=True, repr=False)
 class Policy:
-    """A policy and its settings. Settings that are none are the library's."""
+    """What policies have in common; use one of its subclasses, such as :class:`Adaptive`.
+
+    ``str()`` of a policy is its text, as the command line takes it.
+
+    Raises
+    ------
+    TypeError
+        If it is made itself.
+
+    Examples
+    --------
+    >>> isinstance(Adaptive(), Policy), str(Adaptive())
+    (True, 'adaptive')
+    """
 
     _name: ClassVar[str] = ""
 
@@ -70,16 +90,44 @@ def _written(value: object) -> str:
     return str(value)
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Adaptive(Policy):
-    """The default: widths from the samples' own variance, so that there is no constant to choose."""
+    """The default: confidence widths from the samples' own variance, without a constant to choose.
+
+    Examples
+    --------
+    >>> str(Adaptive())
+    'adaptive'
+    """
 
     _name = "adaptive"
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Cab(Policy):
-    """Mixture-UCB-CAB of the paper. ``sensitivity`` (Δ_L) is what one tunes; without it theory's constants are used."""
+    """Mixture-UCB-CAB of the paper.
+
+    Parameters
+    ----------
+    beta
+        β of the confidence widths, more than 1; 4 if ``None``.
+    sensitivity
+        Δ_L, the constant to tune; theory's if ``None``.
+    kappa
+        Δ_κ, the range of κ; the kernel's if ``None``.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range.
+
+    Examples
+    --------
+    >>> str(Cab(sensitivity=0.03))
+    'cab(sensitivity=0.03)'
+    """
 
     _name = "cab"
     beta: float | None = None
@@ -87,9 +135,30 @@ class Cab(Policy):
     kappa: float | None = None
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Ogd(Policy):
-    """Mixture-UCB-OGD of the paper: a gradient step instead of a program a round."""
+    """Mixture-UCB-OGD of the paper: one gradient step per round instead of a quadratic program.
+
+    Parameters
+    ----------
+    beta
+        β of the confidence widths, more than 1; 4 if ``None``.
+    sensitivity
+        Δ_L, the constant to tune; theory's if ``None``.
+    kappa
+        Δ_κ, the range of κ; the kernel's if ``None``.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range.
+
+    Examples
+    --------
+    >>> str(Ogd(sensitivity=0.1))
+    'ogd(sensitivity=0.1)'
+    """
 
     _name = "ogd"
     beta: float | None = None
@@ -97,9 +166,30 @@ class Ogd(Policy):
     kappa: float | None = None
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Vanilla(Policy):
-    """UCB for a single best arm, which the paper compares with."""
+    """UCB for the best single arm, the baseline of the paper.
+
+    Parameters
+    ----------
+    beta
+        β of the confidence widths, more than 1; 4 if ``None``.
+    sensitivity
+        Δ_L, the constant to tune; theory's if ``None``.
+    kappa
+        Δ_κ, the range of κ; the kernel's if ``None``.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range.
+
+    Examples
+    --------
+    >>> str(Vanilla())
+    'vanilla'
+    """
 
     _name = "vanilla"
     beta: float | None = None
@@ -107,10 +197,29 @@ class Vanilla(Policy):
     kappa: float | None = None
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Sparse(Policy):
-    """Few arms: either a ``fee`` a round for every arm in use, or ``keep`` so many arms in the end.
+    """Mixture-UCB-Sparse of the paper: a mixture of few arms.
 
+    Parameters
+    ----------
+    fee
+        The price per round of every arm in use. Give either ``fee`` or ``keep``.
+    keep
+        The number of arms to end with.
+    step
+        With ``keep``, how fast the fee grows.
+    beta, sensitivity, kappa
+        As in :class:`Cab`.
+
+    Raises
+    ------
+    ValueError
+        If there is neither ``fee`` nor ``keep``, or a setting is out of its range.
+
+    Examples
+    --------
     >>> Sparse(keep=2)
     Sparse(keep=2)
     >>> Sparse()
@@ -128,32 +237,78 @@ class Sparse(Policy):
     kappa: float | None = None
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Greedy(Policy):
-    """The best mixture of what is known, without exploring."""
+    """The best mixture of the samples so far, without exploration.
+
+    Examples
+    --------
+    >>> str(Greedy())
+    'greedy'
+    """
 
     _name = "greedy"
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Halving(Policy):
-    """Successive Halving for a single best arm; ``rounds`` is the session's where it is left out."""
+    """Successive Halving, for the best single arm.
+
+    Parameters
+    ----------
+    rounds
+        How many pulls there will be; the session's ``rounds`` if ``None``.
+
+    Raises
+    ------
+    ValueError
+        If ``rounds`` is not a whole number.
+
+    Examples
+    --------
+    >>> str(Halving(rounds=500))
+    'halving(rounds=500)'
+    """
 
     _name = "halving"
     rounds: int | None = None
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Uniform(Policy):
-    """Every arm as often."""
+    """Every arm equally often.
+
+    Examples
+    --------
+    >>> str(Uniform())
+    'uniform'
+    """
 
     _name = "uniform"
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Fixed(Policy):
-    """Given weights: drawn by lot, or tracked as closely as can be.
+    """Given weights.
 
+    Parameters
+    ----------
+    weights
+        The arms' weights, in the order of the arms.
+    tracked
+        Whether the shares follow the weights as closely as possible; drawn at random if ``False``.
+
+    Raises
+    ------
+    ValueError
+        If the weights are not numbers of at least 0 with a positive sum.
+
+    Examples
+    --------
     >>> str(Fixed([0.5, 0.3, 0.2], tracked=True))
     'fixed(weights=0.5 0.3 0.2, tracked=true)'
     """
@@ -164,20 +319,36 @@ class Fixed(Policy):
 
     def __post_init__(self) -> None:
         """Keep the weights as they are now."""
-        object.__setattr__(self, "weights", tuple(float(weight) for weight in self.weights))
+        if isinstance(self.weights, (str, bytes)) or not isinstance(self.weights, Iterable):
+            raise ValueError(f"weights is {self.weights!r}, but it must be a list of numbers, such as [0.5, 0.5]")
+        object.__setattr__(self, "weights", tuple(real("a weight of Fixed", weight) for weight in self.weights))
         super().__post_init__()
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class MixtureOracle(Policy):
-    """The optimal mixture of the recorded arms; for :func:`modelmix.simulate` only."""
+    """The optimal mixture of the recorded arms; for :func:`modelmix.simulate` only.
+
+    Examples
+    --------
+    >>> str(MixtureOracle())
+    'mixture-oracle'
+    """
 
     _name = "mixture-oracle"
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class OneArmOracle(Policy):
-    """The best single recorded arm; for :func:`modelmix.simulate` only."""
+    """The best single recorded arm; for :func:`modelmix.simulate` only.
+
+    Examples
+    --------
+    >>> str(OneArmOracle())
+    'one-arm-oracle'
+    """
 
     _name = "one-arm-oracle"
 
@@ -187,3 +358,10 @@ def text(policy: Policy | str) -> str:
     if isinstance(policy, (Policy, str)):
         return str(policy)
     raise ValueError(f"a policy is text or an object such as mm.Adaptive(), and a {type(policy).__name__} is neither")
+
+
+def texts(policies: Sequence[Policy | str]) -> list[str]:
+    """Several policies as the extension takes them."""
+    if isinstance(policies, (str, Policy)):
+        raise ValueError(f'policies is {policies!r}, but it must be a list of policies; write policies=["{policies}"]')
+    return [text(policy) for policy in policies]

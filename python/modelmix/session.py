@@ -4,56 +4,92 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _modelmix
-from ._arrays import ArrayLike, as_rows, floats
-from ._numbers import whole, whole_or_none
-from ._settings import SessionArguments
-from .objectives import Objective, Problem, problem
+from ._arguments import checked
+from ._arrays import ArrayLike, as_rows
+from ._files import Rows, recorded
+from ._lazy import Lazy
+from ._numbers import name_list
+from ._problem import Problem, problem
+from ._pulls import Pull, arguments, number, numbers, pull_of, values
+from .objectives import Objective
 from .policies import Policy
-from .policies import text as policy_text
 from .results import SessionReport
 from .settings import SessionSettings, Until
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+else:
+    np, npt = Lazy("numpy"), Lazy("numpy.typing")
 
 __all__ = ["Pull", "Session"]
 
 
-@dataclass(frozen=True)
-class Pull:
-    """A request to an arm: give ``count`` samples."""
-
-    id: int
-    #: The arm's name.
-    arm: str
-    #: Its place among the arms.
-    index: int
-    count: int
+def __dir__() -> list[str]:
+    return __all__
 
 
 class Session:
-    """Chooses which arm to pull next, so that as few samples as possible are spent on finding the best mixture.
+    """Chooses which arm to pull next, so that few samples are spent on finding the best mixture.
 
+    Pulls may be asked for before earlier ones are answered, and answered in any order, in batches, or never (:meth:`abandon`).
+    Any thread may use a session. It pickles, with its objective. It copies what it is told, so arrays may be written to
+    afterwards.
+
+    Parameters
+    ----------
+    arms
+        The arms' names, as a list.
+    objective
+        What is minimised, as in :func:`modelmix.solve`.
+    policy
+        How arms are chosen: an object such as ``mm.Cab()``, or text.
+    seed
+        The random seed of every choice.
+    batch
+        Samples per pull.
+    rounds
+        How many pulls there will be, if that is known; Successive Halving needs it.
+    until
+        When the session may stop (:attr:`is_done`): an :class:`Until`, or ``"5%"`` of the gain, or a loss. Every arm then gets
+        enough samples to tell.
+    settings
+        Which samples count, drift alarms and the rest: :class:`SessionSettings`.
+    reference, bandwidth, costs
+        What the objective needs, unless its terms have it. An automatic bandwidth is the median distance within the
+        reference, whatever the ``seed``; without a reference, a bandwidth must be given.
+    kappa_range, score_ranges
+        The least and greatest value of κ, and of scores by name, for policies with constants, if a kernel or a score has no
+        range of its own.
+    width
+        The number of features, if a kernel needs it before the first sample.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
     >>> import modelmix as mm
     >>> session = mm.Session(["left", "right"], mm.Rke(bandwidth=1.0), seed=0)
     >>> for number in range(40):
     ...     pull = session.ask()
     ...     session.tell(pull, [0.0 if pull.arm == "left" else 9.0, float(number)])
     >>> report = session.report()
-    >>> report.samples, {arm.name: round(arm.weight, 1) for arm in report.arms}
+    >>> report.samples, {arm: round(weight, 1) for arm, weight in report.weights.items()}
     (40, {'left': 0.5, 'right': 0.5})
-
-    Pulls may be asked for before earlier ones are answered, may come back in any order, in batches, or never
-    (:meth:`abandon`). Any thread may use a session. It pickles, with its objective; what it was told is kept as it was, so that
-    arrays may be written to afterwards.
     """
 
+    @checked
     def __init__(
         self,
         arms: Iterable[str],
@@ -65,7 +101,7 @@ class Session:
         rounds: int | None = None,
         until: Until | str | float | None = None,
         settings: SessionSettings | None = None,
-        reference: ArrayLike | None = None,
+        reference: Rows | None = None,
         bandwidth: float | None = None,
         costs: Mapping[str, float] | None = None,
         kappa_range: tuple[float, float] | None = None,
@@ -73,38 +109,7 @@ class Session:
         width: int | None = None,
         threads: int | None = None,
     ) -> None:
-        """Start with the arms' names and what is to be minimised.
-
-        Parameters
-        ----------
-        arms
-            The arms' names.
-        objective
-            What is minimised, as in :func:`modelmix.solve`.
-        policy
-            How arms are chosen: an object such as ``mm.Cab()``, or text.
-        seed
-            The random seed of every choice.
-        batch
-            Samples per pull.
-        rounds
-            How many pulls there will be, if that is known; Successive Halving plans by it.
-        until
-            When the session may stop (:attr:`is_done`): an :class:`Until`, or ``"5%"`` of the gain, or a loss. It then sees to
-            it that every arm has enough samples to tell.
-        settings
-            Which samples count, drift alarms and the rest: :class:`SessionSettings`.
-        reference, bandwidth, costs
-            What the objective needs, unless its terms were given it. An automatic bandwidth is the median distance within the
-            reference, whatever the ``seed``; without a reference, a bandwidth must be given.
-        kappa_range, score_ranges
-            The least and greatest value of κ, and of scores by name, for policies with constants, if a kernel or a score has no
-            range of its own.
-        width
-            The number of features, if a kernel needs it before the first sample.
-        threads
-            Threads to compute with; all cores, unless it is given.
-        """
+        names = name_list("arms", arms)
         self._problem: Problem | None = problem(
             objective,
             reference=reference,
@@ -115,10 +120,11 @@ class Session:
             width=width,
             threads=threads,
         )
-        arguments = _arguments(policy, seed, batch, rounds, until, settings)
-        self._inner = _modelmix.Session.over_features([str(arm) for arm in arms], self._problem, arguments)
+        settled = arguments(policy, seed, batch, rounds, until, settings)
+        self._inner = _modelmix.Session.over_features(names, self._problem, settled)
 
     @classmethod
+    @checked
     def on_values(
         cls,
         arms: Iterable[str],
@@ -131,13 +137,36 @@ class Session:
         settings: SessionSettings | None = None,
         ranges: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> Session:
-        """Start a session without features: you give κ and f of every sample (:meth:`tell_values`).
+        """Start a session without features, to which κ and f of every sample are told (:meth:`tell_values`).
 
-        ``ranges`` are the smallest and largest values of κ and of f, for policies with constants. All else is as in
-        :class:`Session`; of the retentions, only :class:`HalfLife` can do without features.
+        Parameters
+        ----------
+        arms, policy, seed, batch, rounds, until, settings
+            As in :class:`Session`. Of the retentions, only :class:`HalfLife` works without features.
+        ranges
+            The least and greatest values of κ and of f, for policies with constants.
+
+        Returns
+        -------
+        Session
+            The session.
+
+        Raises
+        ------
+        ValueError
+            If something does not fit; the message names it and says what to do.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> session = mm.Session.on_values(["a", "b"])
+        >>> session.tell_values(session.ask(), [], own=1.0)
+        >>> session.tell_values(session.ask(), [0.25], own=1.0)
+        >>> session.report().samples
+        2
         """
-        arguments = _arguments(policy, seed, batch, rounds, until, settings)
-        return cls._around(_modelmix.Session.over_values([str(arm) for arm in arms], ranges, arguments), None)
+        settled = arguments(policy, seed, batch, rounds, until, settings)
+        return cls._around(_modelmix.Session.over_values(name_list("arms", arms), ranges, settled), None)
 
     @classmethod
     def _around(cls, inner: _modelmix.Session, given: Problem | None) -> Session:
@@ -152,22 +181,22 @@ class Session:
 
     @property
     def is_done(self) -> bool:
-        """Whether what ``until`` asks for is reached; once it is, it stays so."""
+        """Whether the condition of ``until`` has been met."""
         return self._inner.is_done()
 
     @property
     def in_flight(self) -> list[Pull]:
-        """The pulls that were neither told nor abandoned yet, oldest first."""
+        """The pulls neither told nor abandoned yet, oldest first."""
         return [pull_of(asked) for asked in self._inner.in_flight()]
 
     @property
     def samples(self) -> npt.NDArray[np.float32] | None:
-        """The features held, in the order told, known ones included; all, unless a retention lets some go. ``None`` if there are none."""
+        """The features held, in the order told, known ones included; ``None`` if there are none."""
         return self._inner.samples()
 
     @property
     def kept(self) -> list[bool]:
-        """Whether each sample is kept, in the order told: all are, without ``select``; known ones never are.
+        """Whether each sample is kept, in the order told; without ``select`` all are, and known ones never are.
 
         >>> import modelmix as mm
         >>> half = mm.SessionSettings(select="better-half")
@@ -179,10 +208,29 @@ class Session:
         """
         return self._inner.kept()
 
+    @checked
     def ask(self) -> Pull:
-        """Which arm to pull next."""
+        """Choose the arm to pull next.
+
+        Returns
+        -------
+        Pull
+            The request, to be answered by :meth:`tell` or given up by :meth:`abandon`.
+
+        Raises
+        ------
+        ValueError
+            If the policy cannot choose, such as Successive Halving after its last round.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> mm.Session(["flux", "sdxl"], mm.Rke(bandwidth=1.0)).ask().arm
+        'sdxl'
+        """
         return pull_of(self._inner.ask())
 
+    @checked
     def tell(
         self,
         pull: Pull | int,
@@ -190,13 +238,32 @@ class Session:
         *,
         scores: Mapping[str, float | Iterable[float]] | None = None,
     ) -> None:
-        """Tell what came back: features of the samples, one row each (or a single row), and any scores of your own.
+        """Tell what a pull returned.
 
-        What does not fit is a ValueError, and the session is as it was.
+        Parameters
+        ----------
+        pull
+            What :meth:`ask` returned, or its ``id``.
+        features
+            Features of the samples, one row per sample, or a single row.
+        scores
+            The scores that the objective names, one value per sample.
+
+        Raises
+        ------
+        ValueError
+            If something does not fit; the session is then unchanged.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> session = mm.Session(["flux"], mm.Rke(bandwidth=1.0) - 0.1 * mm.SampleScore("taste"))
+        >>> session.tell(session.ask(), [0.0, 1.0], scores={"taste": 0.5})
         """
-        number = _number(pull)
-        self._inner.tell(number, as_rows(f"pull {number}", features), numbers(scores or {}))
+        told = number(pull)
+        self._inner.tell(told, as_rows(f"pull {told}", features), numbers(scores or {}))
 
+    @checked
     def tell_values(
         self,
         pull: Pull | int,
@@ -204,41 +271,62 @@ class Session:
         own: float | Sequence[float],
         linear: float | Sequence[float] = 0.0,
     ) -> None:
-        """Tell a sample as numbers: κ against every earlier sample in the order told, κ against itself, and f.
+        """Tell samples of a session on values as numbers.
 
-        For a batch give lists of them; κ of a later sample of the batch counts the earlier ones.
+        Parameters
+        ----------
+        pull
+            What :meth:`ask` returned, or its ``id``.
+        kappa
+            κ against every earlier sample in the order told; for a batch, one list per sample, each of which counts the
+            earlier samples of the batch.
+        own
+            κ of the sample with itself; for a batch, a list.
+        linear
+            f of the sample; for a batch, a list, or one value for all.
+
+        Raises
+        ------
+        ValueError
+            If something does not fit; the session is then unchanged.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> session = mm.Session.on_values(["a", "b"], batch=2)
+        >>> session.tell_values(session.ask(), [[], [0.5]], own=[1.0, 1.0])
         """
-        self._inner.tell_values(_number(pull), _values(kappa, own, linear))
+        self._inner.tell_values(number(pull), values(kappa, own, linear))
 
+    @checked
     def known(
         self,
         arm: str,
-        features: ArrayLike,
+        features: Rows,
         *,
         scores: Mapping[str, float | Iterable[float]] | None = None,
         collected: bool = False,
     ) -> None:
-        """Give samples of an arm that were recorded before, and not asked for (a warm start).
+        """Give samples of an arm that were recorded before (a warm start).
 
-        They are evidence: they count in the weights, in the bounds and for ``until``, so that an arm with known samples needs no
-        first pull and a session may be sure before it has asked for anything. They must be draws of what the arm will give: no
-        selection, no earlier version of the model.
+        They are evidence: they count in the weights, in the bounds and for ``until``. An arm with known samples needs no first
+        pull. They must be drawn from the same model: no selection, no earlier version.
 
         Parameters
         ----------
         arm
             The arm's name.
         features
-            Features of the samples, one row per sample.
+            Features of the samples, one row per sample, or a file.
         scores
-            The scores that the objective asks for, by name, one value per sample.
+            The scores that the objective names, one value per sample.
         collected
             Whether the samples also belong to the pool that is collected: its shares, its loss and its number of samples.
 
         Raises
         ------
         ValueError
-            If something does not fit; the session is then as it was.
+            If something does not fit; the session is then unchanged.
 
         Examples
         --------
@@ -250,9 +338,10 @@ class Session:
         >>> report.samples, report.known, {arm.name: round(arm.weight, 1) for arm in report.arms}
         (0, 20, {'left': 0.5, 'right': 0.5})
         """
-        rows = as_rows(f"known samples of arm {arm}", features)
+        rows = recorded(f"known samples of arm {arm}", features)
         self._inner.known(self._index(arm), rows, numbers(scores or {}), bool(collected))
 
+    @checked
     def known_values(
         self,
         arm: str,
@@ -262,15 +351,79 @@ class Session:
         *,
         collected: bool = False,
     ) -> None:
-        """Give recorded samples as numbers, as in :meth:`tell_values`; earlier known samples count among the earlier ones."""
-        self._inner.known_values(self._index(arm), _values(kappa, own, linear), bool(collected))
+        """Give recorded samples of a session on values as numbers (a warm start).
 
+        Parameters
+        ----------
+        arm
+            The arm's name.
+        kappa, own, linear
+            As in :meth:`tell_values`; earlier known samples count among the earlier ones.
+        collected
+            As in :meth:`known`.
+
+        Raises
+        ------
+        ValueError
+            If something does not fit; the session is then unchanged.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> session = mm.Session.on_values(["a", "b"])
+        >>> session.known_values("a", [], own=1.0)
+        >>> session.report().known
+        1
+        """
+        self._inner.known_values(self._index(arm), values(kappa, own, linear), bool(collected))
+
+    @checked
     def abandon(self, pull: Pull | int) -> None:
-        """Give a pull up: nothing came back. An arm that fails is left alone for a while."""
-        self._inner.abandon(_number(pull))
+        """Give up a pull that returned nothing. Its arm is then left alone for a while.
 
+        Parameters
+        ----------
+        pull
+            What :meth:`ask` returned, or its ``id``.
+
+        Raises
+        ------
+        ValueError
+            If there is no such pull in flight.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> session = mm.Session(["flux", "sdxl"], mm.Rke(bandwidth=1.0))
+        >>> session.abandon(session.ask())
+        >>> session.report()["sdxl"].abandoned
+        1
+        """
+        self._inner.abandon(number(pull))
+
+    @checked
     def forget(self, arm: str) -> None:
-        """Forget all samples of an arm, so that it is learned anew, such as after its alarm."""
+        """Forget all samples of an arm and learn it anew, such as after drift was detected.
+
+        Parameters
+        ----------
+        arm
+            The arm's name.
+
+        Raises
+        ------
+        ValueError
+            If there is no such arm, or the session cannot forget.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> session = mm.Session(["flux"], mm.Rke(bandwidth=1.0), settings=mm.SessionSettings(retention=mm.Window(9)))
+        >>> session.tell(session.ask(), [1.0])
+        >>> session.forget("flux")
+        >>> session.report().samples
+        0
+        """
         self._inner.forget(self._index(arm))
 
     def _index(self, arm: str) -> int:
@@ -279,16 +432,58 @@ class Session:
             raise ValueError(f"there is no arm {arm!r}; there are {', '.join(arms)}")
         return arms.index(arm)
 
+    @checked
     def report(self, *, bounds: bool = True) -> SessionReport:
-        """The weights as far as they are known, and how the samples collected do.
+        """Report the best mixture so far and the loss of the samples collected.
 
-        With many arms the two bounds take most of the time; ``bounds=False`` leaves them out.
+        Parameters
+        ----------
+        bounds
+            Whether to compute ``bound_on_weights`` and ``bound_on_shares``, which take most of the time with many arms.
+
+        Returns
+        -------
+        SessionReport
+            Weights, shares, losses and bounds; a mapping of arms.
+
+        Raises
+        ------
+        ValueError
+            If the numbers cannot be computed.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> session = mm.Session(["flux", "sdxl"], mm.Rke(bandwidth=1.0))
+        >>> list(session.report(bounds=False))
+        ['flux', 'sdxl']
         """
         document = self._inner.report(bool(bounds))
         return SessionReport._read(document, None if self._problem is None else self._problem.objective)
 
+    @checked
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a snapshot; :meth:`restore` gives back the session to the last bit. The file is whole or as it was."""
+        """Write a snapshot, from which :meth:`restore` makes exactly the same session.
+
+        Parameters
+        ----------
+        path
+            The file. An existing one is replaced when the new one is complete.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import modelmix as mm, os, tempfile
+        >>> session = mm.Session(["flux", "sdxl"], mm.Rke(bandwidth=1.0))
+        >>> file = os.path.join(tempfile.mkdtemp(), "session.json")
+        >>> session.save(file)
+        >>> mm.Session.restore(file, mm.Rke(bandwidth=1.0)).arms
+        ['flux', 'sdxl']
+        """
         target = Path(path)
         partial = target.with_name(target.name + ".partial")
         with open(partial, "w", encoding="utf-8") as file:
@@ -298,12 +493,13 @@ class Session:
         os.replace(partial, target)
 
     @classmethod
+    @checked
     def restore(
         cls,
         path: str | os.PathLike[str],
         objective: Objective | str | None = None,
         *,
-        reference: ArrayLike | None = None,
+        reference: Rows | None = None,
         bandwidth: float | None = None,
         costs: Mapping[str, float] | None = None,
         kappa_range: tuple[float, float] | None = None,
@@ -312,7 +508,39 @@ class Session:
         threads: int | None = None,
         values: bool = False,
     ) -> Session:
-        """Read a snapshot; the objective is the one that the session was started with (none, with ``values=True``, for one on values)."""
+        """Read a snapshot of :meth:`save`.
+
+        Parameters
+        ----------
+        path
+            The file.
+        objective, reference, bandwidth, costs, kappa_range, score_ranges, width, threads
+            As given when the session was started.
+        values
+            Whether it is a session on values, which has no objective (:meth:`on_values`).
+
+        Returns
+        -------
+        Session
+            The session as it was saved.
+
+        Raises
+        ------
+        ValueError
+            If the file is no snapshot, or the objective is another.
+        OSError
+            If the file cannot be read.
+
+        Examples
+        --------
+        >>> import modelmix as mm, os, tempfile
+        >>> session = mm.Session(["flux"], mm.Rke(bandwidth=1.0))
+        >>> session.tell(session.ask(), [1.0])
+        >>> file = os.path.join(tempfile.mkdtemp(), "session.json")
+        >>> session.save(file)
+        >>> mm.Session.restore(file, "rke(bandwidth=1)").report().samples
+        1
+        """
         given = problem(
             objective,
             reference=reference,
@@ -338,76 +566,5 @@ class Session:
         return (_restored, (type(self), self._inner.snapshot(), self._problem))
 
 
-def numbers(scores: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Scores as the extension takes them: a value a sample, a single value being a list too."""
-    return {
-        str(name): [float(given)] if _is_one(given) else floats(f"score {name}", given)
-        for name, given in scores.items()
-    }
-
-
-def pull_of(asked: tuple[int, int, str, int]) -> Pull:
-    """A pull as the extension has it."""
-    id, index, arm, count = asked
-    return Pull(id, arm, index, count)
-
-
-def _arguments(
-    policy: Policy | str,
-    seed: int,
-    batch: int,
-    rounds: int | None,
-    until: Until | str | float | None,
-    settings: SessionSettings | None,
-) -> SessionArguments:
-    """How a session is run, as the extension takes it."""
-    chosen = SessionSettings._read(settings)
-    return SessionArguments(
-        policy=policy_text(policy),
-        seed=whole("seed", seed),
-        batch=whole("batch", batch),
-        rounds=whole_or_none("rounds", rounds),
-        until=Until._read(until),
-        retention=chosen._retention(),
-        alarm=chosen.alarm,
-        select=chosen.select,
-        storage=chosen.storage,
-    )
-
-
-def _values(
-    kappa: Iterable[float] | Sequence[Iterable[float]], own: float | Sequence[float], linear: float | Sequence[float]
-) -> list[tuple[list[float], float, float]]:
-    """Samples as the extension takes them: one, or a batch of them."""
-    samples: list[tuple[list[float], float, float]]
-    if isinstance(own, (int, float)):
-        one: Any = kappa
-        if not isinstance(linear, (int, float)):
-            raise ValueError("one sample is told, with several values of f; give one")
-        samples = [([float(value) for value in one], float(own), float(linear))]
-    else:
-        rows: list[Any] = list(kappa)
-        shares = [float(linear)] * len(own) if isinstance(linear, (int, float)) else [float(f) for f in linear]
-        if not len(rows) == len(own) == len(shares):
-            raise ValueError(
-                f"{len(rows)} rows of κ are told with {len(own)} values of κ(x, x) and {len(shares)} of f; give one a sample"
-            )
-        samples = [([float(value) for value in row], float(self_), f) for row, self_, f in zip(rows, own, shares)]
-    return samples
-
-
-def _is_one(values: Any) -> bool:
-    # NumPy's scalars and tensors without an axis are numbers as well
-    return isinstance(values, (int, float)) or getattr(values, "ndim", None) == 0
-
-
 def _restored(cls: type[Session], snapshot: str, given: Problem | None) -> Session:
     return cls._around(_modelmix.Session.restore(snapshot, given), given)
-
-
-def _number(pull: Pull | int) -> int:
-    if isinstance(pull, Pull):
-        return pull.id
-    if isinstance(pull, int) and pull >= 0:
-        return pull
-    raise ValueError(f"{pull!r} is no pull; tell or abandon what ask returned")

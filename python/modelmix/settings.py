@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from . import _modelmix
+from ._arguments import checked
 from ._numbers import choice, real, real_or_none, whole
 
 __all__ = ["Capped", "HalfLife", "Retention", "SessionSettings", "Until", "Window"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Until:
     """When a session may stop: as soon as it is sure to be near enough to the optimum (early stopping).
@@ -27,6 +33,11 @@ class Until:
         The probability that it is, over all times at which the session looks.
     of
         What is to be near the optimum: the ``"weights"`` that a report gives, or the ``"shares"`` of the samples collected.
+
+    Raises
+    ------
+    ValueError
+        If both or neither of ``gain`` and ``loss`` are given, or a number is out of its range.
 
     Examples
     --------
@@ -70,10 +81,23 @@ class Until:
         return cls(gain=gain, loss=loss)
 
 
+@checked
 @dataclass(frozen=True)
 class Window:
-    """The last ``samples`` samples count, of all arms together (a sliding window).
+    """A sliding window: the last samples count, of all arms together.
 
+    Parameters
+    ----------
+    samples
+        How many.
+
+    Raises
+    ------
+    ValueError
+        If ``samples`` is not a whole number, at least 1.
+
+    Examples
+    --------
     >>> Window(500)
     Window(samples=500)
     """
@@ -85,14 +109,28 @@ class Window:
         object.__setattr__(self, "samples", whole("the samples of Window", self.samples, 1))
 
 
+@checked
 @dataclass(frozen=True)
 class Capped:
-    """All samples count, and at most ``hold`` of them are held, so that memory stays bounded.
+    """All samples count, and memory stays bounded: at most ``hold`` samples are held.
 
-    From ``hold`` samples on, the oldest sample of the arm that holds most is evicted for each new one. κ between a new sample and
-    evicted ones is estimated by random Fourier features, of which there are so many that no entry of K̂ has a larger standard
-    error than ``error`` for it. The kernel must be Gaussian. ``SessionReport.feature_error`` says what that does to the score.
+    From then on, each new sample evicts the oldest sample of the arm that holds most. κ between a new sample and evicted ones is
+    estimated by random Fourier features; the kernel must be Gaussian. ``SessionReport.feature_error`` is the effect on the score.
 
+    Parameters
+    ----------
+    hold
+        The most samples to hold.
+    error
+        The largest standard error of an entry of K̂ due to random features; it determines how many features there are.
+
+    Raises
+    ------
+    ValueError
+        If ``hold`` is not a whole number, at least 1, or ``error`` is not a number.
+
+    Examples
+    --------
     >>> Capped(1000)
     Capped(hold=1000, error=0.02)
     """
@@ -106,12 +144,25 @@ class Capped:
         object.__setattr__(self, "error", real("the error of Capped", self.error))
 
 
+@checked
 @dataclass(frozen=True)
 class HalfLife:
-    """A sample counts half as much after ``samples`` later ones of any arm (exponential decay).
+    """Exponential decay: a sample counts half as much after ``samples`` later ones of any arm.
 
-    With a ``cap``, at most so many samples are held; without one, all that still count.
+    Parameters
+    ----------
+    samples
+        The half-life.
+    cap
+        Bounds the samples held, as in :class:`Capped`; ``None`` to hold all that still count.
 
+    Raises
+    ------
+    ValueError
+        If ``samples`` is not a number or ``cap`` is not a :class:`Capped`.
+
+    Examples
+    --------
     >>> HalfLife(500, cap=Capped(1000))
     HalfLife(samples=500.0, cap=Capped(hold=1000, error=0.02))
     """
@@ -132,10 +183,10 @@ class HalfLife:
 Retention: TypeAlias = Window | HalfLife | Capped
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class SessionSettings:
-    """What can be chosen for a session beside its policy, seed, batch and stop; for :class:`modelmix.Session`,
-    :func:`modelmix.run` and :func:`modelmix.simulate`.
+    """Settings that :class:`modelmix.Session`, :func:`modelmix.run` and :func:`modelmix.simulate` share.
 
     Parameters
     ----------
@@ -150,6 +201,11 @@ class SessionSettings:
         of the samples so far would. The policy learns from all; the kept ones are no longer an i.i.d. mixture.
     storage
         ``"half"`` holds features in half precision.
+
+    Raises
+    ------
+    ValueError
+        If a setting is not one of its choices or out of its range.
 
     Examples
     --------

@@ -36,7 +36,7 @@ mod _modelmix {
     #[pymodule_export]
     use super::policy::policy;
     #[pymodule_export]
-    use super::score::{metrics, score};
+    use super::score::{median_bandwidth, metrics, score};
     #[pymodule_export]
     use super::session::{Session, until};
     #[pymodule_export]

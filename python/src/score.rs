@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use modelmix::document::Document;
 use modelmix::internals::arms::by_arm;
 use modelmix::metrics::{Estimate, Metric, Pool, Preset, ScoreSettings, Scorer, score_watched};
+use modelmix::objective::median_distance;
 use modelmix::{Features, KernelSpec, Objective, solve};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -142,4 +144,23 @@ pub(crate) fn metrics<'py>(
         (metric.name(), value, standard_error, by)
     };
     Ok(order.iter().map(row).collect())
+}
+
+/// The bandwidth that the median rule gives these sets, as an automatic bandwidth does; nothing is computed on an engine.
+///
+/// # Errors
+/// No sets, sets of different widths, or samples that are all equal.
+#[pyfunction]
+pub(crate) fn median_bandwidth(sets: Vec<(String, Bound<'_, PyAny>)>, seed: u64) -> PyResult<f64> {
+    let sets = sets.iter().map(|(name, array)| features(name, array, Use::Call)).collect::<PyResult<Vec<_>>>()?;
+    let Some(width) = sets.first().map(Features::width) else {
+        return Err(PyValueError::new_err("the median rule needs samples; give at least one arm"));
+    };
+    if let Some(other) = sets.iter().find(|set| set.width() != width) {
+        return Err(PyValueError::new_err(format!(
+            "samples have {width} and {} columns; give features of one encoder",
+            other.width()
+        )));
+    }
+    median_distance(&sets.iter().collect::<Vec<_>>(), seed).map_err(raised)
 }

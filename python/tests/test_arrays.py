@@ -76,7 +76,7 @@ class LikeTorch:
         return self.array
 
 
-DOORS = {
+DOORS: dict[str, Any] = {
     "float16": lambda rows: rows.astype(np.float16),
     "float32": lambda rows: rows,
     "float64": lambda rows: rows.astype(np.float64),
@@ -97,6 +97,8 @@ DOORS = {
     "pandas, doubles": lambda rows: pd.DataFrame(rows.astype(np.float64)),
     "pandas, mixed floats": lambda rows: pd.DataFrame(rows).astype({0: "float64", 1: "float16"}),
     "polars": lambda rows: pl.DataFrame(rows, schema=[f"c{at}" for at in range(rows.shape[1])]),
+    "pandas, a column of rows": lambda rows: pd.Series(list(rows)),
+    "polars, a column of rows": lambda rows: pl.Series(rows.tolist(), dtype=pl.List(pl.Float32)),
     "lists": lambda rows: rows.tolist(),
     "lists of whole numbers": lambda rows: [[int(value) if value == int(value) else value for value in row] for row in rows.tolist()],
     "list of rows": list,
@@ -192,11 +194,20 @@ def test_a_session_keeps_what_it_was_given(rows: Array) -> None:
     assert session.report().loss == untouched.report().loss
 
 
-REFUSED = {
-    "arm one: its values are int64, and features are floats of 16, 32 or 64 bits; convert them, as in x.astype(\"float32\")":
-        lambda rows: rows.astype(np.int64),
+REFUSED: dict[str, Any] = {
+    'arm one: its values are bool, and features are numbers; if 0 and 1 are meant, convert them, as in x.astype("float32")':
+        lambda rows: rows > 0,
     "arm one: its values are complex64": lambda rows: rows.astype(np.complex64),
-    "arm one: its values are bool": lambda rows: rows > 0,
+    "arm one: its values are bool,": lambda rows: (rows > 0).tolist(),
+    'arm one: row 1, column 0 is 16777217, which is not exact as a 32-bit float; if rounding is meant, convert the features, as in x.astype("float32")':
+        lambda rows: np.array([[1, 2], [(1 << 24) + 1, 4]]),
+    "arm one: row 0, column 1 is -16777217,": lambda rows: [[1, -(1 << 24) - 1], [3, 4]],
+    "arm one: row 0, column 0 is 9223372036854775807,": lambda rows: np.array([[(1 << 63) - 1], [0]]),
+    "arm one: row 0, column 0 is 18446744073709551615,": lambda rows: np.array([[(1 << 64) - 1], [0]], np.uint64),
+    "arm one: 2 of its 180 values are masked; leave out the rows that have one, as in x[~x.mask.any(axis=1)].data":
+        lambda rows: np.ma.masked_array(rows, np.isin(np.arange(180).reshape(30, 6), [7, 50])),
+    "arm one: 1 of its 6 values are masked": lambda rows: [np.ma.masked_array(rows[0], [False] * 5 + [True]), rows[1]],
+    "arm one: some of its values are masked": lambda rows: [[1.0, np.ma.masked], [2.0, 3.0]],
     "arm one: its values are object": lambda rows: pd.DataFrame({"a": ["x", "y"], "b": [1.0, 2.0]}),
     "arm one: its shape is (30, 6, 1), and features are two-dimensional": lambda rows: rows[..., None],
     "arm one: its shape is (30), and features are two-dimensional": lambda rows: rows[:, 0],
@@ -205,7 +216,6 @@ REFUSED = {
     "arm one: there is 1 row": lambda rows: rows[:1],
     "arm one: row 4, column 2 is NaN": lambda rows: np.where(np.arange(180).reshape(30, 6) == 26, np.nan, rows),
     "arm one: row 0, column 0 is 1e300, and features must be finite 32-bit floats": lambda rows: np.full((3, 2), 1e300),
-    "arm one: a str is not an array": lambda rows: "features.npy",
     "arm one: a int is not an array": lambda rows: 7,
     "arm one: a dict is not an array": lambda rows: {"a": 1},
     "arm one: its rows are not lists of numbers of one length": lambda rows: [[1.0, 2.0], [3.0]],
@@ -220,9 +230,43 @@ def test_what_is_refused_says_why(sentence: str, rows: Array) -> None:
     assert sentence.lower() in str(raised.value).lower()
 
 
+WHOLE = [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64, ">i4"]
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_whole_numbers_are_read_exactly(kind: Any, rows: Array) -> None:
+    whole = np.abs(2 * rows)
+    assert solved(whole.astype(kind), whole + 1).quadratic == solved(whole, whole + 1).quadratic
+    assert solved(whole.astype(int).tolist(), whole + 1).quadratic == solved(whole, whole + 1).quadratic
+
+
+@pytest.mark.parametrize("value", [1 << 24, -(1 << 24), (1 << 24) + 2, 1 << 40, -(1 << 63), 3 << 61])
+def test_large_whole_numbers_are_read_if_they_are_exact(value: int) -> None:
+    session = mm.Session(["one"], mm.Mmd([[0.0], [1.0]], bandwidth=1))
+    session.tell(session.ask(), np.array([[value]], np.int64))
+    assert session.samples is not None and int(session.samples[0, 0]) == value
+
+
+def test_masked_scores_are_refused(rows: Array) -> None:
+    objective = mm.Rke(bandwidth=2.0) - 0.1 * mm.SampleScore("taste")
+    hidden = np.ma.masked_array(np.arange(30.0), np.arange(30) == 3)
+    shown = np.ma.masked_array(np.arange(30.0))
+    with pytest.raises(ValueError, match="score taste of arm one: 1 of its 30 values are masked"):
+        mm.solve({"one": rows}, objective, scores={"taste": {"one": hidden}})
+    with pytest.raises(ValueError, match="score taste of arm one: some of its values are masked"):
+        mm.solve({"one": rows}, objective, scores={"taste": {"one": [*np.arange(29.0), np.ma.masked]}})
+    plain = mm.solve({"one": rows}, objective, scores={"taste": {"one": range(30)}})
+    assert mm.solve({"one": rows}, objective, scores={"taste": {"one": shown}}) == plain
+    session = mm.Session(["one"], objective)
+    with pytest.raises(ValueError, match="score taste: .* masked"):
+        session.tell(session.ask(), rows[0], scores={"taste": hidden[3]})
+    with pytest.raises(ValueError, match="the reference: 1 of its 4 values are masked"):
+        mm.solve({"one": rows}, mm.Mmd(np.ma.masked_array([[0.0, 1.0], [2.0, 3.0]], [[False, False], [True, False]])))
+
+
 def test_arms_need_names(rows: Array) -> None:
     with pytest.raises(ValueError, match="arms are given by name"):
-        mm.solve([rows, rows])  # type: ignore[arg-type]
+        mm.solve([rows, rows])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="names are text"):
         mm.solve({1: rows})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="at least one arm"):

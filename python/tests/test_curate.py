@@ -31,7 +31,7 @@ def chosen() -> mm.Curated:
 def test_the_loss_is_that_of_the_rows(chosen: mm.Curated) -> None:
     arms = mm.load("data/fashion/truncated.npz")
     rows = np.concatenate([arms[arm][indices] for arm, indices in chosen.indices.items()])
-    assert rows.shape[0] == len(chosen) == len(set(chosen.ids)) == 40
+    assert rows.shape[0] == len(chosen.ids) == len(set(chosen.ids)) == 40
     assert rke_loss(rows, 20.0) == pytest.approx(chosen.loss, rel=1e-6)
     assert chosen.score == pytest.approx(1 / chosen.loss)
     # sets that NumPy draws in the same proportions

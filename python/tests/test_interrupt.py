@@ -90,9 +90,9 @@ def test_progress_is_shown(capsys: pytest.CaptureFixture[str], specialists: Any,
 
 
 def test_progress_counts_up_to_the_whole(specialists: Any, reference: Any) -> None:
-    from modelmix._arrays import named
+    from modelmix._arms import named
+    from modelmix._problem import problem
     from modelmix._settings import Analyses
-    from modelmix.objectives import problem
 
     totals: list[int] = []
     counts: list[int] = []
@@ -103,9 +103,9 @@ def test_progress_counts_up_to_the_whole(specialists: Any, reference: Any) -> No
 
 
 def test_an_exception_of_the_progress_function_stops_the_work() -> None:
-    from modelmix._arrays import named
+    from modelmix._arms import named
+    from modelmix._problem import problem
     from modelmix._settings import Analyses
-    from modelmix.objectives import problem
 
     rows = np.random.default_rng(0).normal(size=(30_000, 512)).astype(np.float32)
     error = LookupError("the bar is gone")

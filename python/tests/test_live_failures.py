@@ -51,7 +51,7 @@ def test_an_arm_that_always_fails_costs_some_pulls_and_the_others_go_on() -> Non
     assert done.report.samples == 60 - given_up["broken"]
 
 
-@pytest.mark.parametrize("where", ["embed", "rate", "nan", "width", "integers", "score", "names"])
+@pytest.mark.parametrize("where", ["embed", "rate", "nan", "width", "truth values", "score", "names"])
 def test_whatever_is_wrong_with_an_answer_is_a_failure_of_its_arm(where: str) -> None:
     def embed(rows: Any) -> Any:
         if rows[0, 0] > 50:
@@ -60,7 +60,7 @@ def test_whatever_is_wrong_with_an_answer_is_a_failure_of_its_arm(where: str) ->
             return {
                 "nan": [[0.0, float("nan")]],
                 "width": [[0.0, 0.0, 0.0]],
-                "integers": np.array([[1, 2]]),
+                "truth values": np.array([[True, False]]),
             }.get(where, rows)
         return rows
 
@@ -89,7 +89,7 @@ def test_whatever_is_wrong_with_an_answer_is_a_failure_of_its_arm(where: str) ->
         "rate": "Broken: rate",
         "nan": "ValueError: ",
         "width": "its features have 3 columns where 2 are expected",
-        "integers": "its values are int64",
+        "truth values": "its values are bool",
         "score": "looks",
         "names": "looks",
     }

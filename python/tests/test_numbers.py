@@ -49,4 +49,4 @@ def test_it_is_refused_in_a_sentence(call: str, argument: str, value: Any, sente
 
 def test_numbers_of_numpy_are_numbers() -> None:
     chosen = mm.curate(ROWS, mm.Rke(bandwidth=np.float32(2)), count=np.int64(3), seed=np.uint8(1))  # type: ignore[arg-type]
-    assert len(chosen) == 3
+    assert len(chosen.ids) == 3

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import ROOT
 
@@ -27,7 +28,7 @@ def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     def made(centre: float, count: int = 40) -> Any:
         return (random.normal(size=(count, 6)) * 10 + centre).astype(np.float32)
 
-    names = {
+    names: dict[str, Any] = {
         "flux": made(0), "kandinsky": made(5), "sdxl": made(-5), "reference": made(0, 80),
         "generate": lambda arm: arm, "embed": lambda samples: made(len(samples), 1),
         "ask_flux": lambda count: ["picture"] * count, "ask_sdxl": lambda count: ["drawing!"] * count,
@@ -35,6 +36,9 @@ def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     found = blocks(ROOT / name)
     assert found
     monkeypatch.chdir(tmp_path)
+    np.savez("features.npz", flux=names["flux"], sdxl=names["sdxl"])
+    np.save("reference.npy", names["reference"])
+    names["frame"] = pd.DataFrame({"model": ["flux", "sdxl"] * 20, "embedding": list(names["flux"])})
     namespace: dict[str, Any] = dict(names)
     for block in found:
         exec(compile(block, name, "exec"), namespace)

@@ -15,3 +15,7 @@ from ._simulation import simulation
 from ._worth import cheapest, subsets
 
 __all__ = ["cheapest", "curated", "front", "mixture", "scores", "sensitivity", "session", "simulation", "subsets"]
+
+
+def __dir__() -> list[str]:
+    return __all__

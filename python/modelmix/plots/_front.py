@@ -5,19 +5,49 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .._arguments import checked
+from .._lazy import Lazy
+from ..results import Front
 from ._canvas import Canvas, differ_much, label, logarithmic
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from ..results import Front
+    from matplotlib import axes
+else:
+    axes = Lazy("matplotlib.axes")
 
 #: A text, the place that it is about, and the other end of the line.
 _End: TypeAlias = tuple[str, tuple[float, float], tuple[float, float]]
 
 
-def front(traded: Front, ax: Axes | None = None) -> Axes:
-    """Draw the first score against the second, a dot a mixture, from λ = 0 to where only the second counts."""
+@checked
+def front(traded: Front, ax: axes.Axes | None = None) -> axes.Axes:
+    """Draw the first score against the second, one dot per mixture, from λ = 0 to only the second.
+
+    Parameters
+    ----------
+    traded
+        ``Mixture.front``.
+    ax
+        The axes to draw into; ``None`` for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import matplotlib, modelmix as mm, modelmix.plots
+    >>> matplotlib.use("Agg")
+    >>> result = mm.solve("data/fashion/truncated.npz", "rke(bandwidth=20)", front="vendi").front
+    >>> type(mm.plots.front(result)).__name__
+    'Axes'
+    """
     canvas = Canvas.of(ax, 6.0, 4.0)
     ax = canvas.ax
     canvas.tidy(ax, "both")

@@ -4,21 +4,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._arguments import checked
+from .._lazy import Lazy
 from .._names import shorten
 from .._table import number
+from ..results import Mixture
 from ._canvas import DARK, Canvas, aside, beside, differ_much, label, logarithmic, room_for_shares, rows_of, shares
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    axes = Lazy("matplotlib.axes")
 
-    from ..results import Mixture
 
-
-def mixture(best: Mixture, ax: Axes | None = None) -> Axes:
+@checked
+def mixture(best: Mixture, ax: axes.Axes | None = None) -> axes.Axes:
     """Draw the weights as bars with their intervals, and beside them the score of every arm.
 
     The scores have axes of their own, to the right, in the room of the axes given; a band spans
     what the mixture gains over the best single arm.
+
+    Parameters
+    ----------
+    best
+        What :func:`modelmix.solve` returned.
+    ax
+        The axes to draw into; ``None`` for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import matplotlib, modelmix as mm, modelmix.plots
+    >>> matplotlib.use("Agg")
+    >>> result = mm.solve("data/fashion/truncated.npz", mm.Rke(bandwidth=20))
+    >>> type(mm.plots.mixture(result)).__name__
+    'Axes'
     """
     rows = len(best.arms) + 1
     canvas = Canvas.of(ax, 8.0, 1.3 + 0.27 * rows)
@@ -50,7 +79,7 @@ def _weights(canvas: Canvas, best: Mixture) -> None:
     ax.set_xlabel("weight, with 95% intervals" if any(arm.interval for arm in arms) else "weight")
 
 
-def _scores_aside(canvas: Canvas, best: Mixture, ax: Axes) -> None:
+def _scores_aside(canvas: Canvas, best: Mixture, ax: axes.Axes) -> None:
     canvas.tidy(ax, "x")
     ax.tick_params(axis="y", length=0, labelleft=False)
     ax.spines["left"].set_visible(False)

@@ -6,18 +6,48 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from .._arguments import checked
+from .._lazy import Lazy
 from .._table import NOTHING, number
+from ..results import Scores
 from ..results.scores import LESS
 from ._canvas import Canvas, rows_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    axes = Lazy("matplotlib.axes")
 
-    from ..results import Scores
 
+@checked
+def scores(table: Scores, ax: axes.Axes | None = None) -> axes.Axes:
+    """Draw all scores as a table, each metric coloured up to its best, which is framed.
 
-def scores(table: Scores, ax: Axes | None = None) -> Axes:
-    """Draw all scores as a table, each metric coloured up to its best, which is framed."""
+    Parameters
+    ----------
+    table
+        What :func:`modelmix.score` returned.
+    ax
+        The axes to draw into; ``None`` for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import matplotlib, modelmix as mm, modelmix.plots
+    >>> matplotlib.use("Agg")
+    >>> result = mm.score("data/fashion/truncated.npz", metrics=["rke"], bandwidth=20)
+    >>> type(mm.plots.scores(result)).__name__
+    'Axes'
+    """
     sets = [scored for _, scored in table._sets()]
     metrics = table.metrics
     canvas = Canvas.of(ax, 2.0 + 0.95 * len(metrics), 0.7 + 0.46 * len(sets))
@@ -104,7 +134,7 @@ def _frame(canvas: Canvas, column: int, row: int) -> None:
     canvas.ax.add_patch(Rectangle(place, 0.92, 0.88, fill=False, edgecolor=canvas.colour(1), linewidth=1.8, zorder=3))
 
 
-def _cell(ax: Axes, columns: int, rows: int) -> tuple[float, float]:
+def _cell(ax: axes.Axes, columns: int, rows: int) -> tuple[float, float]:
     """About how many points wide and high a cell of a table is."""
     box = ax.get_window_extent()
     points = 72.0 / ax.figure.dpi

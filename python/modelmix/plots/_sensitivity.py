@@ -4,23 +4,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._arguments import checked
+from .._lazy import Lazy
 from .._names import short, shorten
+from ..results import Sensitivity
 from ._canvas import LONGEST, Canvas, logarithmic, percents
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from ..results import Sensitivity
+    from matplotlib import axes
+else:
+    axes = Lazy("matplotlib.axes")
 
 #: Arms without so much weight anywhere have no line.
 _LEAST = 0.0005
 
 
-def sensitivity(tried: Sensitivity, ax: Axes | None = None) -> Axes:
+@checked
+def sensitivity(tried: Sensitivity, ax: axes.Axes | None = None) -> axes.Axes:
     """Draw the weight of every arm that has any against the bandwidth.
 
     A broken line is the bandwidth in use, the band from half to twice it, between which the
     largest change is looked for.
+
+    Parameters
+    ----------
+    tried
+        ``Mixture.sensitivity``.
+    ax
+        The axes to draw into; ``None`` for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import matplotlib, modelmix as mm, modelmix.plots
+    >>> matplotlib.use("Agg")
+    >>> result = mm.solve("data/fashion/truncated.npz", "rke", bandwidths=[10, 20]).sensitivity
+    >>> type(mm.plots.sensitivity(result)).__name__
+    'Axes'
     """
     canvas = Canvas.of(ax, 8.0, 4.0)
     ax = canvas.ax

@@ -4,17 +4,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._arguments import checked
+from .._lazy import Lazy
 from .._table import count
+from ..results import SessionReport
 from ._canvas import Canvas, rows_of, shares_of, widened
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    axes = Lazy("matplotlib.axes")
 
-    from ..results import SessionReport
 
+@checked
+def session(report: SessionReport, ax: axes.Axes | None = None) -> axes.Axes:
+    """Draw the weight of every arm in the best mixture beside its share of the samples held, and of those kept.
 
-def session(report: SessionReport, ax: Axes | None = None) -> Axes:
-    """Draw the weight of every arm in the best mixture beside its share of the samples held, and of those kept."""
+    Parameters
+    ----------
+    report
+        What ``Session.report`` returned.
+    ax
+        The axes to draw into; ``None`` for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import matplotlib, modelmix as mm, modelmix.plots
+    >>> matplotlib.use("Agg")
+    >>> result = mm.Session(["flux", "sdxl"], mm.Rke(bandwidth=1.0)).report()
+    >>> type(mm.plots.session(result)).__name__
+    'Axes'
+    """
     arms = report.arms
     series = [
         ("weight in the best mixture", [arm.weight for arm in arms], 0),

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from .._arguments import checked
+from .._lazy import Lazy
 from .._names import shorten
 from .._table import count
+from ..results import SimulatedPolicy, Simulation
 from ._canvas import LONGEST, Canvas, logarithmic
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from ..results import SimulatedPolicy, Simulation
+    from matplotlib import axes
+else:
+    axes = Lazy("matplotlib.axes")
 
 #: Rounds before this share of all have no say in how high the view is: few samples, large losses.
 _EARLY = 0.1
@@ -21,7 +24,8 @@ _EARLY = 0.1
 _KEPT: dict[str, Any] = {"linewidth": 1.4, "linestyle": (0, (1.2, 1.2))}
 
 
-def simulation(report: Simulation, ax: Axes | None = None) -> Axes:
+@checked
+def simulation(report: Simulation, ax: axes.Axes | None = None) -> axes.Axes:
     """Draw the loss of the samples collected against the round, as the paper's figures do.
 
     A line is a policy, its band ± one standard deviation; a dotted line in its colour is the loss of
@@ -29,6 +33,31 @@ def simulation(report: Simulation, ax: Axes | None = None) -> Axes:
     lines in the colour of text are the optimal mixture and the best single arm on all recorded
     samples. The view leaves out how high losses are in the first tenth of the rounds, and is
     logarithmic where losses differ by more than five times.
+
+    Parameters
+    ----------
+    report
+        What :func:`modelmix.simulate` returned.
+    ax
+        The axes to draw into; ``None`` for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import matplotlib, modelmix as mm, modelmix.plots
+    >>> matplotlib.use("Agg")
+    >>> result = mm.simulate("data/fashion/truncated.npz", "rke(bandwidth=20)", rounds=20, seeds=2)
+    >>> type(mm.plots.simulation(result)).__name__
+    'Axes'
     """
     canvas = Canvas.of(ax, 8.0, 4.2)
     ax = canvas.ax

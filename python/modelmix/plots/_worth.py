@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._arguments import checked
+from .._lazy import Lazy
 from .._names import short
 from .._table import NOTHING, number, percent
+from ..results import Cheapest, Subsets
 from ..results.worth import money
 from ._canvas import Canvas, aside, beside, label, percents, room_for_shares, rows_of, shares, widened
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from ..results import Cheapest, Subsets
+    from matplotlib import axes
+else:
+    axes = Lazy("matplotlib.axes")
 
 #: Few arms do nearly as well where they keep so much of the gain.
 _NEARLY = 0.95
@@ -21,10 +24,36 @@ _NEARLY = 0.95
 _LONGEST = 20
 
 
-def subsets(few: Subsets, ax: Axes | None = None) -> Axes:
-    """Draw the share of the gain that so many arms keep as bars, and beside them which arms these are.
+@checked
+def subsets(few: Subsets, ax: axes.Axes | None = None) -> axes.Axes:
+    """Draw the share of the gain that each number of arms keeps as bars, and beside them which arms these are.
 
     Dots are as large as the shares; they have axes of their own, in the room of the axes given.
+
+    Parameters
+    ----------
+    few
+        ``Mixture.subsets``.
+    ax
+        The axes to draw into; ``None`` for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import matplotlib, modelmix as mm, modelmix.plots
+    >>> matplotlib.use("Agg")
+    >>> result = mm.solve("data/fashion/truncated.npz", mm.Rke(bandwidth=20), subsets=True).subsets
+    >>> type(mm.plots.subsets(result)).__name__
+    'Axes'
     """
     canvas = Canvas.of(ax, max(6.0, min(12.0, 3.6 + 0.45 * len(few.arms))), 1.9 + 0.3 * len(few))
     ax = canvas.ax
@@ -49,7 +78,7 @@ def subsets(few: Subsets, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _members(canvas: Canvas, few: Subsets, ax: Axes) -> None:
+def _members(canvas: Canvas, few: Subsets, ax: axes.Axes) -> None:
     """Who is in which mixture."""
     canvas.tidy(ax, "both")
     ax.spines[:].set_visible(False)
@@ -65,8 +94,36 @@ def _members(canvas: Canvas, few: Subsets, ax: Axes) -> None:
     ax.set_xlim(-0.6, len(places) - 0.4)
 
 
-def cheapest(bargain: Cheapest, ax: Axes | None = None) -> Axes:
-    """Draw the shares of the arms in use, the price of the mixture and that of the best one as title."""
+@checked
+def cheapest(bargain: Cheapest, ax: axes.Axes | None = None) -> axes.Axes:
+    """Draw the shares of the arms in use, the price of the mixture and that of the best one as title.
+
+    Parameters
+    ----------
+    bargain
+        ``Mixture.cheapest``.
+    ax
+        The axes to draw into; ``None`` for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import matplotlib, modelmix as mm, modelmix.plots
+    >>> matplotlib.use("Agg")
+    >>> arms = {"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}
+    >>> result = mm.solve(arms, mm.Rke(bandwidth=1), fees={"b": 9}, within="100%").cheapest
+    >>> type(mm.plots.cheapest(result)).__name__
+    'Axes'
+    """
     order = sorted(bargain.weights.items(), key=lambda pair: -pair[1])
     canvas = Canvas.of(ax, widened(6.5, bargain.arms), 1.3 + 0.27 * len(order))
     ax = canvas.ax

@@ -1,7 +1,9 @@
 """What comes back: plain data that prints as tables, shows in notebooks, converts and plots.
 
-Every result is a dataclass. ``to_dict()`` gives the document that the command line prints with ``--json``, ``to_pandas()`` a
-frame, ``plot()`` a figure by matplotlib.
+Every result is a dataclass and a mapping: of arms (:class:`Mixture`, :class:`Scores`, :class:`SessionReport`, :class:`Curated`,
+:class:`Cheapest`), of policies (:class:`Simulation`) or of sizes (:class:`Subsets`). :class:`Front` and :class:`Sensitivity` are
+sequences of points. ``to_dict()`` gives the document that the command line prints with ``--json``, ``to_pandas()`` a
+frame, ``plot()`` a figure by matplotlib; ``to_latex()``, ``to_markdown()`` and ``to_csv()`` give the table that is printed.
 """
 
 from ._base import TermValue
@@ -19,3 +21,7 @@ __all__ = [
     "RandomDraws", "ScoredMixture", "ScoredSet", "Scores", "Sensitivity", "SensitivityPoint", "SessionArm", "SessionReport",
     "SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped", "Subset", "Subsets", "TermValue", "Tried", "Verdict",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

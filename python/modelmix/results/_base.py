@@ -1,18 +1,29 @@
-"""What results have in common: their ways out, and how documents are read and written."""
+"""What results have in common: mappings and sequences, tables in several formats, and how documents are read and written."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
+from .. import _modelmix
+from .._arguments import checked
+from .._lazy import Lazy
 from .._table import Table
+from .._writers import csv_text, latex, markdown
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    pd, axes = Lazy("pandas"), Lazy("matplotlib.axes")
+
+_K = TypeVar("_K")
+_V = TypeVar("_V", covariant=True)
 
 
 class Result(ABC):
@@ -23,37 +34,258 @@ class Result(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any] | list[dict[str, Any]]:
-        """All of it as plain data, as the command line prints it with ``--json``."""
+        """All of it as plain data, as the command line prints it with ``--json``.
+
+        Returns
+        -------
+        dict or list
+            Fields by name.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1))
+        >>> best.to_dict()["best_single"]["name"]
+        'a'
+        """
 
     @abstractmethod
     def to_pandas(self) -> pd.DataFrame:
-        """A frame, by pandas."""
+        """A frame of pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1))
+        >>> list(best.to_pandas().index)
+        ['a', 'b']
+        """
 
     @abstractmethod
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw it with matplotlib: into ``ax``, or into a figure of its own."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw it with matplotlib.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Examples
+        --------
+        >>> import matplotlib, modelmix as mm
+        >>> matplotlib.use("Agg")
+        >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1))
+        >>> type(best.plot()).__name__
+        'Axes'
+        """
+
+    @checked
+    def to_latex(
+        self, path: str | PathLike[str] | None = None, *, caption: str | None = None, label: str | None = None
+    ) -> str:
+        r"""The table that it prints, as LaTeX for the package ``booktabs``.
+
+        Parameters
+        ----------
+        path
+            A file to write it to as well.
+        caption, label
+            Of a ``table`` environment around it; without either, it is a ``tabular`` alone.
+
+        Returns
+        -------
+        str
+            The text. Special characters are escaped; what the table stresses is bold.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> table = mm.score({"my_model": [[0.0], [100.0]]}, metrics=["rke"], bandwidth=1)
+        >>> print(table.to_latex())
+        \begin{tabular}{lr}
+        \toprule
+        arm & rke $\uparrow$ \\
+        \midrule
+        my\_model & \textbf{2.00 $\pm$ 0.0} \\
+        \bottomrule
+        \end{tabular}
+        """
+        return _written(path, latex(self._table(), caption, label))
+
+    @checked
+    def to_markdown(self, path: str | PathLike[str] | None = None) -> str:
+        r"""The table that it prints, as Markdown.
+
+        Parameters
+        ----------
+        path
+            A file to write it to as well.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> print(mm.score({"my_model": [[0.0], [100.0]]}, metrics=["rke"], bandwidth=1).to_markdown())
+        | arm | rke ↑ |
+        | :-- | --: |
+        | my\_model | **2.00 ± 0.0** |
+        """
+        return _written(path, markdown(self._table()))
+
+    @checked
+    def to_csv(self, path: str | PathLike[str] | None = None) -> str:
+        """The table that it prints, as CSV with all digits.
+
+        Errors, ends of intervals and weights of several arms have columns of their own; a share is a number from 0 to 1.
+
+        Parameters
+        ----------
+        path
+            A file to write it to as well.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import modelmix as mm
+        >>> print(mm.score({"my_model": [[0.0], [100.0]]}, metrics=["rke"], bandwidth=1).to_csv(), end="")
+        arm,rke,rke error
+        my_model,2.0,0.0
+        """
+        return _written(path, csv_text(self._table()))
 
     def __str__(self) -> str:
         """A table."""
         return self._table().here()
 
     def __repr__(self) -> str:
-        """The same, for whoever looks at it in an interactive session."""
+        """The same, for interactive sessions."""
         return str(self)
 
     def _repr_html_(self) -> str:
         return self._table().html()
 
 
+class Keyed(Result, Mapping[_K, _V]):
+    """A result that is a mapping: of arms, of policies, of sizes."""
+
+    @abstractmethod
+    def _entries(self) -> Mapping[Any, _V]: ...
+
+    def __getitem__(self, key: Any) -> _V:
+        """The entry of that name."""
+        return entry(self._entries(), key)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The names."""
+        return iter(self._entries())
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._entries())
+
+
+class Points(Result, Sequence[_V]):
+    """A result that is a sequence of points."""
+
+    points: tuple[_V, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> _V: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_V]: ...
+
+    def __getitem__(self, index: int | slice) -> _V | Sequence[_V]:
+        """A point, or several."""
+        return self.points[index]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.points)
+
+
+def entry(entries: Mapping[Any, _V], key: Any) -> _V:
+    """The entry of that name; the error names the nearest one."""
+    try:
+        return entries[key]
+    except (KeyError, TypeError):
+        pass
+    names = [str(name) for name in entries]
+    near = _modelmix.nearest(key, names) if isinstance(key, str) else None
+    meant = f" (did you mean {near}?)" if near else ""
+    raise KeyError(f"there is no {key!r} here{meant}; there are {', '.join(names)}")
+
+
+def _written(path: str | PathLike[str] | None, text: str) -> str:
+    if path is not None:
+        Path(path).write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8", newline="")
+    return text
+
+
 @dataclass(frozen=True)
 class TermValue:
-    """What a term of the objective comes to."""
+    """The value of one term of the objective.
+
+    Attributes
+    ----------
+    term
+        The term's text.
+    weight
+        Its weight in the objective.
+    value
+        Its part of the loss, before the weight.
+    score
+        The same as people read it: the RKE mode count, the unbiased KID × 100.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve("data/fashion/specialists.npz", "rke(bandwidth=20)", intervals=False)
+    >>> [(part.term, part.weight) for part in best.terms]
+    [('rke(bandwidth=20)', 1.0)]
+    """
 
     term: str
     weight: float
-    #: In the loss, before the weight.
     value: float
-    #: As people read it: the RKE mode count, the unbiased KID × 100.
     score: float
 
 
@@ -63,7 +295,7 @@ def terms(document: Iterable[dict[str, Any]]) -> tuple[TermValue, ...]:
 
 
 def pair(ends: Sequence[float] | None) -> tuple[float, float] | None:
-    """An interval, where there is one."""
+    """An interval; ``None`` if there is none."""
     return None if ends is None else (ends[0], ends[1])
 
 
@@ -90,12 +322,12 @@ def plain(value: Any) -> Any:
 
 
 def present(fields: dict[str, Any], *optional: str) -> dict[str, Any]:
-    """Fields less those of the optional ones that are none: documents have them only where they were asked for."""
+    """Fields less those optional ones that are ``None``: documents have them only if they were asked for."""
     return {name: value for name, value in fields.items() if value is not None or name not in optional}
 
 
 def frame(*args: Any, **kwargs: Any) -> pd.DataFrame:
-    """A frame by pandas, where it is installed."""
+    """A frame by pandas, if it is installed."""
     try:
         import pandas
     except ImportError:
@@ -106,7 +338,7 @@ def frame(*args: Any, **kwargs: Any) -> pd.DataFrame:
 
 
 def floating(value: float | None) -> float:
-    """A number, and not one where there is none: so that a column of frames is always of floats."""
+    """A number, NaN if there is none, so that a column of a frame is always of floats."""
     return math.nan if value is None else value
 
 
@@ -118,9 +350,6 @@ class _Named(Protocol):
 _Arm = TypeVar("_Arm", bound=_Named)
 
 
-def by_name(arms: Iterable[_Arm], name: str) -> _Arm:
-    """The arm of that name."""
-    for arm in arms:
-        if arm.name == name:
-            return arm
-    raise KeyError(name)
+def by_name(arms: Iterable[_Arm]) -> dict[str, _Arm]:
+    """Arms by their names."""
+    return {arm.name: arm for arm in arms}

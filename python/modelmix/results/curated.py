@@ -6,33 +6,79 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._lazy import Lazy
 from .._table import Table, bar, count, number, percent, spread
-from ._base import Result, TermValue, frame, plain, terms
+from ._base import Keyed, TermValue, by_name, frame, plain, terms
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    pd, axes = Lazy("pandas"), Lazy("matplotlib.axes")
 
 __all__ = ["Curated", "CuratedArm", "RandomDraws", "Tried"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @dataclass(frozen=True)
 class CuratedArm:
-    """An arm of a :class:`Curated` set."""
+    """An arm of a :class:`Curated` set. ``float()`` of it is its weight.
+
+    Attributes
+    ----------
+    name
+        The arm's name.
+    samples
+        Samples at hand.
+    weight
+        Its weight in the optimal mixture.
+    chosen
+        How many of its samples were selected.
+    share
+        Its share of the set.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> chosen = mm.curate({"a": [[0.0], [1.0]], "b": [[5.0], [5.0]]}, "rke", bandwidth=1, count=3)
+    >>> chosen["a"].chosen, chosen["b"].chosen
+    (2, 1)
+    """
 
     name: str
     samples: int
-    #: Its weight in the optimal mixture.
     weight: float
-    #: How many of its samples were chosen.
     chosen: int
-    #: Its share in the set.
     share: float
+
+    def __float__(self) -> float:
+        """Its weight."""
+        return self.weight
 
 
 @dataclass(frozen=True)
 class RandomDraws:
-    """How sets of the same size do that are drawn at random in the mixture's proportions: mean and standard deviation."""
+    """Sets of the same size, drawn at random in the mixture's proportions, for comparison.
+
+    Attributes
+    ----------
+    draws
+        How many sets were drawn.
+    loss
+        Mean and standard deviation of their losses.
+    score
+        Mean and standard deviation of their scores.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> chosen = mm.curate("data/fashion/truncated.npz", "rke", bandwidth=20, count=20)
+    >>> chosen.random.loss[0] > chosen.loss
+    True
+    """
 
     draws: int
     loss: tuple[float, float]
@@ -41,65 +87,124 @@ class RandomDraws:
 
 @dataclass(frozen=True)
 class Tried:
-    """A set that was found on the way."""
+    """A set that was found on the way.
 
-    #: ``mixture`` or ``free``.
+    Attributes
+    ----------
+    proportions
+        ``"mixture"`` or ``"free"``.
+    before
+        Its loss before any exchange: after herding, or that of the set it started from.
+    loss
+        Its loss.
+    exchanges
+        How many rows were exchanged.
+    settled
+        Whether no single exchange improves it any more.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> chosen = mm.curate({"a": [[0.0], [1.0]], "b": [[5.0], [5.0]]}, "rke", bandwidth=1, count=3)
+    >>> all(tried.loss >= chosen.loss for tried in chosen.tried)
+    True
+    """
+
     proportions: str
-    #: Its loss before any exchange: after herding, or that of the set that it started from.
     before: float
     loss: float
-    #: How many rows were exchanged.
     exchanges: int
-    #: Whether no single exchange makes it better any more.
     settled: bool
 
 
 @dataclass(frozen=True, repr=False)
-class Curated(Result):
-    """Chosen rows, and what they are worth. A curated set is no longer an i.i.d. mixture: see ``note``."""
+class Curated(Keyed[str, CuratedArm]):
+    """Selected rows and their loss: a mapping of arms. See ``note``: a curated set is no longer an i.i.d. mixture.
+
+    Attributes
+    ----------
+    version
+        The library's version.
+    objective
+        The objective's text.
+    kernels
+        Its kernels, with the bandwidths used.
+    score_name
+        The score's name, such as "RKE" or "KID ×100".
+    more_is_better
+        Whether a larger score is better.
+    note
+        What everyone who is handed the set must know.
+    ids
+        Arm and row of every selected sample, in the order selected.
+    arms
+        The arms.
+    proportions
+        How the set was found: ``"mixture"`` or ``"free"`` proportions.
+    tried
+        All sets that were found.
+    loss
+        The loss of the selected rows, each with the same weight (V-statistic).
+    unbiased_loss
+        The same without self-pairs. It is not unbiased, since the rows were selected.
+    score
+        The score of the only term; the loss if there are several.
+    terms
+        The terms' values.
+    mixture_loss
+        The loss of the optimal mixture of all samples.
+    mixture_score
+        Its score.
+    gap
+        Its duality gap.
+    random
+        Sets of the same size, drawn at random.
+    candidates
+        How many rows were considered: all, or a pool of them.
+    seed
+        The random seed.
+    sentence
+        The result in a sentence.
+    how
+        How the set was found, in a sentence.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> chosen = mm.curate({"a": [[0.0], [1.0]], "b": [[5.0], [5.0]]}, "rke", bandwidth=1, count=3)
+    >>> list(chosen), len(chosen.ids), sorted(chosen.indices["a"])
+    (['a', 'b'], 3, [0, 1])
+    """
 
     version: str
     objective: str
-    #: Its kernels, bandwidths found.
     kernels: tuple[dict[str, Any], ...]
-    #: What ``score`` is: "RKE", "KID ×100".
     score_name: str
     more_is_better: bool
-    #: What everyone who is handed the set must know.
     note: str
-    #: Arm and row of each, in the order chosen.
     ids: list[tuple[str, int]]
     arms: tuple[CuratedArm, ...]
-    #: How the set was found: in the ``mixture``'s proportions, or ``free`` ones.
     proportions: str
     tried: tuple[Tried, ...]
-    #: The loss of the rows themselves, each counting the same (V-statistic).
     loss: float
-    #: The same without self-pairs. It is not unbiased, since the rows were chosen.
     unbiased_loss: float
-    #: As people read it: that of the only term, or the loss of several.
     score: float
     terms: tuple[TermValue, ...]
-    #: The optimal mixture of all samples.
     mixture_loss: float
     mixture_score: float
     gap: float
-    #: Sets of the same size, drawn at random.
     random: RandomDraws
-    #: How many rows were looked at: all, or a pool of them.
     candidates: int
     seed: int
-    #: The answer in a sentence, and how it was found.
     sentence: str
     how: str
 
-    def __len__(self) -> int:
-        """How many rows were chosen."""
-        return len(self.ids)
+    def _entries(self) -> dict[str, CuratedArm]:
+        return by_name(self.arms)
 
     @property
     def indices(self) -> dict[str, list[int]]:
-        """By arm, its chosen rows in the order chosen: ``features[arm][set.indices[arm]]``."""
+        """The selected rows of every arm, in the order selected: ``features[arm][chosen.indices[arm]]``."""
         rows: dict[str, list[int]] = {arm.name: [] for arm in self.arms}
         for arm, row in self.ids:
             rows[arm].append(row)
@@ -143,7 +248,13 @@ class Curated(Result):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix curate --json``."""
+        """All of it as plain data: the document of ``modelmix curate --json``.
+
+        Returns
+        -------
+        dict
+            Fields by name.
+        """
         return {
             "command": "curate",
             "version": self.version,
@@ -169,11 +280,33 @@ class Curated(Result):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row a chosen row, in the order chosen: its arm, and its row there."""
+        """A frame with one row per selected row, in the order selected: its arm, and its row there.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         return frame({"arm": [arm for arm, _ in self.ids], "row": [row for _, row in self.ids]})
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the arms' shares in the set beside their weights in the mixture, and say what the set is worth."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw the arms' shares in the set beside their weights in the mixture.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         from .. import plots
 
         return plots.curated(self, ax)

@@ -7,14 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._table import Table, number, shares
-from ._base import Result, frame, mixed, plain
+from .._lazy import Lazy
+from .._table import Cell, Table, number, shares
+from ._base import Points, frame, mixed, plain
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    pd, axes = Lazy("pandas"), Lazy("matplotlib.axes")
 
 __all__ = ["Front", "FrontPoint"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 #: At most so many points stand in a table.
 _SHOWN = 12
@@ -22,43 +30,80 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A mixture that cannot be made better for one objective without being made worse for the other."""
+    """A mixture on the Pareto front.
 
-    #: A λ that it is best for in A + λB; none where only B counts.
+    Attributes
+    ----------
+    multiplier
+        A λ for which it minimises A + λB; ``None`` if only B counts.
+    weights
+        Its weights, by arm.
+    loss
+        Its loss by the first objective A.
+    score
+        Its score by A.
+    second_loss
+        Its loss by the second objective B.
+    second_score
+        Its score by B.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve("data/fashion/specialists.npz", "rke(bandwidth=20)", front="cost", costs={
+    ...     "tops_gan": 1, "shoes_gan": 2, "legs_bags_gan": 3, "vae": 4, "flow": 5})
+    >>> best.front[0].multiplier, best.front[-1].weights["tops_gan"]
+    (0.0, 1.0)
+    """
+
     multiplier: float | None
     weights: dict[str, float]
-    #: A of it, and A's score.
     loss: float
     score: float
-    #: The same of B.
     second_loss: float
     second_score: float
 
 
 @dataclass(frozen=True, repr=False)
-class Front(Result):
-    """One objective against another: from the best for the first to the best for the second."""
+class Front(Points[FrontPoint]):
+    """The Pareto front of two objectives: a sequence of points, from the best for the first to the best for the second.
 
-    #: The second objective, as it is minimised.
+    Attributes
+    ----------
+    objective
+        The second objective, as it is minimised.
+    points
+        The points.
+    exact
+        Whether weights between two points lie on a straight line.
+    first_objective
+        The first objective.
+    score_name
+        The first score's name.
+    more_is_better
+        Whether a larger first score is better.
+    second_score_name
+        The second score's name.
+    second_more_is_better
+        Whether a larger second score is better.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve("data/fashion/specialists.npz", "rke(bandwidth=20)", front="cost", costs={
+    ...     "tops_gan": 1, "shoes_gan": 2, "legs_bags_gan": 3, "vae": 4, "flow": 5})
+    >>> len(best.front) == len([point.loss for point in best.front])
+    True
+    """
+
     objective: str
     points: tuple[FrontPoint, ...]
-    #: Whether between points weights move in straight lines.
     exact: bool
-    #: The first objective.
     first_objective: str
-    #: What the first and the second score are ("RKE", "precision"), and whether more of them is better.
     score_name: str
     more_is_better: bool
     second_score_name: str
     second_more_is_better: bool
-
-    def __len__(self) -> int:
-        """How many points there are."""
-        return len(self.points)
-
-    def __getitem__(self, index: int) -> FrontPoint:
-        """A point."""
-        return self.points[index]
 
     @classmethod
     def _read(cls, document: dict[str, Any], solved: dict[str, Any]) -> Front:
@@ -75,7 +120,13 @@ class Front(Result):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: a part of the document of ``modelmix solve --json``."""
+        """All of it as plain data: a part of the document of ``modelmix solve --json``.
+
+        Returns
+        -------
+        dict
+            Fields by name.
+        """
         return {
             "objective": self.objective,
             "score": {"name": self.second_score_name, "more_is_better": self.second_more_is_better},
@@ -84,7 +135,18 @@ class Front(Result):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row a point: the multiplier, losses, scores, and a column an arm."""
+        """A frame with one row per point: the multiplier, losses, scores, and a column per arm.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         rows = [
             {
                 "multiplier": math.inf if point.multiplier is None else point.multiplier,
@@ -98,8 +160,19 @@ class Front(Result):
         ]
         return frame(rows)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the first score against the second."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw the first score against the second.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         from .. import plots
 
         return plots.front(self, ax)
@@ -108,7 +181,7 @@ class Front(Result):
         shown = [self.points[at] for at in _among(len(self.points))]
         rows: list[Sequence[str]] = [
             [
-                "∞" if point.multiplier is None else number(point.multiplier),
+                Cell("∞", {"": math.inf}) if point.multiplier is None else number(point.multiplier),
                 number(point.score),
                 number(point.second_score),
                 shares(point.weights),

@@ -7,17 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._table import Table, bar, count, number, percent, tiny
-from ._base import Result, TermValue, by_name, floating, frame, matrix, pair, plain, terms
+from .._lazy import Lazy
+from .._table import Table, bar, count, interval, number, percent, tiny
+from ._base import Keyed, Result, TermValue, by_name, floating, frame, matrix, pair, plain, terms
 from .front import Front
 from .sensitivity import Sensitivity
 from .worth import Cheapest, Subsets
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    pd, axes = Lazy("pandas"), Lazy("matplotlib.axes")
 
 __all__ = ["Mixture", "MixtureArm"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 #: What can be asked beside the best mixture: fields, and parts of the document.
 _ASKED = ("subsets", "cheapest", "front", "sensitivity")
@@ -25,72 +33,144 @@ _ASKED = ("subsets", "cheapest", "front", "sensitivity")
 
 @dataclass(frozen=True)
 class MixtureArm:
-    """An arm of a :class:`Mixture`."""
+    """An arm of a :class:`Mixture`. ``float()`` of it is its weight.
+
+    Attributes
+    ----------
+    name
+        The arm's name.
+    samples
+        Samples at hand.
+    weight
+        Its weight in the mixture.
+    interval
+        A 95% confidence interval for its weight in the best mixture of the models themselves; ``None`` with ``fid`` or
+        ``vendi``, or without intervals.
+    loss
+        Its loss alone.
+    score
+        Its score alone.
+    adds
+        The loss increase without this arm; ``None`` if it is the only one.
+    terms
+        The values of the objective's terms for this arm alone.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1))
+    >>> best["a"].name, best["a"].samples, round(float(best["a"]), 3)
+    ('a', 2, 0.5)
+    """
 
     name: str
     samples: int
-    #: Its share in the mixture.
     weight: float
-    #: A 95% interval for the share in the best mixture of the models themselves; none with ``fid`` or ``vendi``.
     interval: tuple[float, float] | None
-    #: Its loss alone.
     loss: float
-    #: Its score alone.
     score: float
-    #: How much worse the best mixture is without it; none where it is the only arm.
     adds: float | None
     terms: tuple[TermValue, ...]
 
+    def __float__(self) -> float:
+        """Its weight."""
+        return self.weight
+
 
 @dataclass(frozen=True, repr=False)
-class Mixture(Result):
-    """The best mixture of recorded arms."""
+class Mixture(Keyed[str, MixtureArm]):
+    """The best mixture of recorded arms: a mapping of arms.
+
+    Attributes
+    ----------
+    version
+        The library's version.
+    objective
+        The objective's text.
+    kernels
+        Its kernels, with the bandwidths used: ``{"name": "gaussian", "bandwidth": 20.0}``.
+    arms
+        The arms.
+    loss
+        The mixture's loss (V-statistic).
+    score
+        The score of the only term; the loss if there are several.
+    score_name
+        The score's name, such as "RKE" or "KID ×100".
+    more_is_better
+        Whether a larger score is better.
+    gap
+        The duality gap: no mixture of these samples has a loss less than ``loss - gap``.
+    terms
+        The terms' values for the mixture.
+    best_single
+        The name of the best single arm.
+    gain
+        The best single arm's loss less the mixture's.
+    gain_interval
+        A 95% confidence interval for the gain of the models themselves; ``None`` with ``fid`` or ``vendi``, with one
+        arm, or without intervals.
+    p_value
+        The p-value of the hypothesis that some single model is as good as any mixture; ``None`` as above.
+    intervals
+        Whether there are intervals and a p-value: ``"computed"``, ``"left_out"`` or ``"unavailable"``.
+    quadratic
+        K, the matrix of κ's means between arms (V-statistics).
+    linear
+        f, the arms' means of linear terms.
+    constant
+        What is added to αᵀKα + fᵀα to make a loss.
+    sentence
+        The result in a sentence.
+    certainty
+        Whether the mixture is significantly better, in a sentence.
+    subsets
+        The best mixtures of at most 1, 2, … arms, if asked for.
+    cheapest
+        The cheapest mixture that is nearly as good, if asked for.
+    front
+        The Pareto front with a second objective, if asked for.
+    sensitivity
+        The best mixture for several bandwidths, if asked for.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve("data/fashion/specialists.npz", mm.Rke(bandwidth=20))
+    >>> list(best)
+    ['tops_gan', 'shoes_gan', 'legs_bags_gan', 'vae', 'flow']
+    >>> "vae" in best, len(best), best["vae"].weight == best.weights["vae"]
+    (True, 5, True)
+    """
 
     version: str
     objective: str
-    #: Its kernels, bandwidths found: ``{"name": "gaussian", "bandwidth": 20.0}``.
     kernels: tuple[dict[str, Any], ...]
     arms: tuple[MixtureArm, ...]
-    #: The loss of the mixture, as V-statistic.
     loss: float
-    #: As people read it: that of the only term, or the loss of several.
     score: float
-    #: What ``score`` is: "RKE", "KID ×100".
     score_name: str
     more_is_better: bool
-    #: A proof: no mixture of these samples has a loss less than ``loss - gap``.
     gap: float
     terms: tuple[TermValue, ...]
-    #: The name of the best single arm.
     best_single: str
-    #: The best single arm's loss less the mixture's.
     gain: float
-    #: A 95% interval for the gain of the models themselves; none with ``fid`` or ``vendi``, or with one arm.
     gain_interval: tuple[float, float] | None
-    #: Of the test that some single model is as good as any mixture; none as above.
     p_value: float | None
-    #: Whether there are intervals and a p-value: ``"computed"``, ``"left_out"`` or ``"unavailable"``.
     intervals: str
-    #: K and f (V-statistics), and what is added to αᵀKα + fᵀα to make a loss.
     quadratic: tuple[tuple[float, ...], ...]
     linear: tuple[float, ...]
     constant: float
-    #: The answer in a sentence.
     sentence: str
-    #: How sure it is that the mixture is better, in a sentence.
     certainty: str | None = None
-    #: The best mixtures of at most 1, 2, … arms, where they were asked for.
     subsets: Subsets | None = None
-    #: The cheapest mixture that is nearly as good, where it was asked for.
     cheapest: Cheapest | None = None
-    #: The objective against another, where it was asked for.
     front: Front | None = None
-    #: The best mixture over a range of bandwidths, where it was asked for.
     sensitivity: Sensitivity | None = None
 
     @property
     def weights(self) -> dict[str, float]:
-        """The share of every arm."""
+        """The weight of every arm."""
         return {arm.name: arm.weight for arm in self.arms}
 
     @property
@@ -98,9 +178,8 @@ class Mixture(Result):
         """The best single arm."""
         return self[self.best_single]
 
-    def __getitem__(self, name: str) -> MixtureArm:
-        """The arm of that name."""
-        return by_name(self.arms, name)
+    def _entries(self) -> dict[str, MixtureArm]:
+        return by_name(self.arms)
 
     @classmethod
     def _read(cls, document: dict[str, Any], sentence: str, certainty: str | None = None) -> Mixture:
@@ -150,7 +229,13 @@ class Mixture(Result):
         return "".join([super()._repr_html_(), *(answer._repr_html_() for answer in self._answers().values())])
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix solve --json``."""
+        """All of it as plain data: the document of ``modelmix solve --json``.
+
+        Returns
+        -------
+        dict
+            Fields by name.
+        """
         best = self.best_arm
         return {
             "command": "solve",
@@ -173,7 +258,18 @@ class Mixture(Result):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row an arm."""
+        """A frame with one row per arm.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         return frame(
             {
                 "weight": [arm.weight for arm in self.arms],
@@ -187,8 +283,19 @@ class Mixture(Result):
             index=[arm.name for arm in self.arms],
         )
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the scores of all arms and of the mixture, and the weights with their intervals."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw the scores of all arms and of the mixture, and the weights with their intervals.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         from .. import plots
 
         return plots.mixture(self, ax)
@@ -201,7 +308,7 @@ class Mixture(Result):
         for arm in self.arms:
             row = [arm.name, percent(arm.weight), bar(arm.weight)]
             if known:
-                row.append("–".join(percent(end) for end in arm.interval or ()))
+                row.append(interval(arm.interval))
             rows.append([*row, number(arm.score), number(arm.adds), count(arm.samples)])
         total = count(sum(arm.samples for arm in self.arms))
         rows.append(["mixture", "", "", *("" for _ in intervals), number(self.score), "", total])

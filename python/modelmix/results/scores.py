@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._lazy import Lazy
 from .._modelmix import brief
 from .._table import Table, percent, spread
-from ._base import Result, by_name, floating, frame, plain
+from ._base import Keyed, by_name, entry, floating, frame, plain
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    pd, axes = Lazy("pandas"), Lazy("matplotlib.axes")
 
 __all__ = ["Estimate", "Prdc", "ScoredMixture", "ScoredSet", "Scores"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @dataclass(frozen=True)
 class Estimate:
-    """A metric's value, its standard error, and how that was found.
+    """A metric's value with its standard error.
 
+    Attributes
+    ----------
+    value
+        The value.
+    standard_error
+        One standard deviation; NaN if a set is too small to tell.
+    by
+        How it was found: ``"jackknife"``, ``"influence"``, ``"terms"``, ``"subsets"`` (the standard deviation between
+        subsets) or ``"regression"``.
+
+    Examples
+    --------
     >>> print(Estimate(12.345, 0.678, "jackknife"))
     12.35 ± 0.678
     >>> float(Estimate(12.345, 0.678, "jackknife"))
@@ -29,9 +48,7 @@ class Estimate:
     """
 
     value: float
-    #: One standard deviation; not a number where a set is too small to tell.
     standard_error: float
-    #: ``jackknife``, ``influence``, ``terms``, ``subsets`` (the spread of one subset, as tools print it) or ``regression``.
     by: str
 
     def __float__(self) -> float:
@@ -45,7 +62,25 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Prdc:
-    """Precision, recall, density and coverage."""
+    """Precision, recall, density and coverage.
+
+    Attributes
+    ----------
+    precision
+        The share of samples within the reference's balls.
+    recall
+        The share of reference samples within the samples' balls.
+    density
+        The mean number of the reference's balls that a sample is in, divided by k.
+    coverage
+        The share of the reference's balls that hold a sample.
+
+    Examples
+    --------
+    >>> one = Estimate(1.0, 0.0, "terms")
+    >>> print(Prdc(one, one, one, one))
+    precision 1.00 ± 0.0, recall 1.00 ± 0.0, density 1.00 ± 0.0, coverage 1.00 ± 0.0
+    """
 
     precision: Estimate
     recall: Estimate
@@ -58,43 +93,85 @@ class Prdc:
         return ", ".join(f"{name} {getattr(self, name)}" for name in names)
 
 
+class _ByMetric(Mapping[str, float]):
+    """Scores by metric, with their errors."""
+
+    scores: dict[str, float]
+    errors: dict[str, float | None]
+
+    def __getitem__(self, metric: str) -> float:
+        """The score by that metric."""
+        return entry(self.scores, metric)
+
+    def __iter__(self) -> Iterator[str]:
+        """The metrics' names."""
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.scores)
+
+    def _error(self, metric: str) -> float | None:
+        """What stands after ±: the standard deviation between subsets, or the standard error."""
+        return self.scores.get(f"{metric}_std", self.errors.get(metric))
+
+
 @dataclass(frozen=True)
-class ScoredSet:
-    """Scores of an arm, by metric."""
+class ScoredSet(_ByMetric):
+    """The scores of one arm: a mapping of metrics to values.
+
+    Attributes
+    ----------
+    name
+        The arm's name.
+    samples
+        Samples at hand.
+    scores
+        Values by metric, and ``kid_std``, the standard deviation between KID's subsets.
+    errors
+        Standard errors by metric; ``None`` if they are not defined.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> table = mm.score({"a": [[0.0], [100.0]]}, metrics=["rke"], bandwidth=1)
+    >>> dict(table["a"])
+    {'rke': 2.0}
+    """
 
     name: str
     samples: int
-    #: By metric, and ``kid_std``, the standard deviation between KID's subsets.
     scores: dict[str, float]
-    #: Standard errors by metric; none where they are not defined.
     errors: dict[str, float | None]
-
-    def __getitem__(self, metric: str) -> float:
-        """The score by that metric."""
-        return self.scores[metric]
-
-    def _error(self, metric: str) -> float | None:
-        """What stands after ±: the spread between subsets, or the standard error."""
-        return self.scores.get(f"{metric}_std", self.errors.get(metric))
 
 
 @dataclass(frozen=True)
-class ScoredMixture:
-    """Scores of a mixture, by metric."""
+class ScoredMixture(_ByMetric):
+    """The scores of a mixture: a mapping of metrics to values.
+
+    Attributes
+    ----------
+    weights
+        The mixture's weights, by arm.
+    effective_samples
+        The effective sample size.
+    scores
+        Values by metric, and ``kid_std``, the standard deviation between KID's subsets.
+    errors
+        Standard errors by metric; ``None`` if they are not defined.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> table = mm.score({"a": [[0.0], [9.0]], "b": [[90.0], [99.0]]}, metrics=["rke"], bandwidth=1, weights={"a": 1, "b": 1})
+    >>> table.mixture["rke"], table.mixture.effective_samples
+    (4.0, 4.0)
+    """
 
     weights: dict[str, float]
-    #: How many samples of equal weight say as much.
     effective_samples: float
     scores: dict[str, float]
     errors: dict[str, float | None]
-
-    def __getitem__(self, metric: str) -> float:
-        """The score by that metric."""
-        return self.scores[metric]
-
-    def _error(self, metric: str) -> float | None:
-        """What stands after ±: the spread between subsets, or the standard error."""
-        return self.scores.get(f"{metric}_std", self.errors.get(metric))
 
 
 #: Metrics of which less is better.
@@ -102,23 +179,41 @@ LESS = frozenset({"kid", "kid_full", "mmd", "cmmd", "fid", "fid_infinity"})
 
 
 @dataclass(frozen=True, repr=False)
-class Scores(Result):
-    """Scores of every arm and of a mixture."""
+class Scores(Keyed[str, ScoredSet]):
+    """The scores of every arm and of a mixture: a mapping of arms.
+
+    Attributes
+    ----------
+    version
+        The library's version.
+    arms
+        The arms.
+    mixture
+        The mixture; ``None`` if there is none.
+    settings
+        How the metrics are defined.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> table = mm.score("data/fashion/truncated.npz", metrics=["rke"], bandwidth=20, mixture=False)
+    >>> best = max(table, key=lambda arm: table[arm]["rke"])
+    >>> best in table
+    True
+    """
 
     version: str
     arms: tuple[ScoredSet, ...]
     mixture: ScoredMixture | None
-    #: How the metrics were defined.
     settings: dict[str, Any]
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics' names in the order asked for."""
+        """The metrics' names, in the order asked for."""
         return tuple(self.settings["metrics"])
 
-    def __getitem__(self, name: str) -> ScoredSet:
-        """The arm of that name."""
-        return by_name(self.arms, name)
+    def _entries(self) -> dict[str, ScoredSet]:
+        return by_name(self.arms)
 
     @classmethod
     def _read(cls, document: dict[str, Any]) -> Scores:
@@ -131,7 +226,13 @@ class Scores(Result):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix score --json``."""
+        """All of it as plain data: the document of ``modelmix score --json``.
+
+        Returns
+        -------
+        dict
+            Fields by name.
+        """
         return {"command": "score", **plain(self)}
 
     def _sets(self) -> Iterator[tuple[str, ScoredSet | ScoredMixture]]:
@@ -141,7 +242,18 @@ class Scores(Result):
             yield "mixture", self.mixture
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row an arm and one for the mixture, a column a score, and ``…_error`` for standard errors."""
+        """A frame with one row per arm and one for the mixture, a column per score, and ``…_error`` for standard errors.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         rows = [
             {
                 **{name: floating(score) for name, score in scored.scores.items()},
@@ -151,8 +263,19 @@ class Scores(Result):
         ]
         return frame(rows, index=[name for name, _ in self._sets()])
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw every metric of every arm and the mixture, each scaled to its best."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw every metric of every arm and the mixture, each scaled to its best.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         from .. import plots
 
         return plots.scores(self, ax)
@@ -164,8 +287,8 @@ class Scores(Result):
         for at, (name, scored) in enumerate(self._sets()):
             cells = [name]
             for column, metric in enumerate(self.metrics, 1):
-                mark = " *" if (at, column) in best else "  "
-                cells.append(spread(scored[metric], scored._error(metric)) + mark)
+                cell = spread(scored[metric], scored._error(metric), "std" if metric == "kid" else "error")
+                cells.append(cell.marked(" *" if (at, column) in best else "  "))
             rows.append(cells)
         note = "* best; ± is a standard error"
         if "kid" in self.metrics:

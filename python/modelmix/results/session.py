@@ -6,61 +6,122 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._lazy import Lazy
 from .._modelmix import brief
 from .._table import NOTHING, Table, bar, count, number, percent
-from ._base import Result, by_name, floating, frame, matrix, plain, present
+from ._base import Keyed, by_name, floating, frame, matrix, plain, present
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    pd, axes = Lazy("pandas"), Lazy("matplotlib.axes")
 
-__all__ = ["FeatureError", "SessionArm", "SessionReport"]
+__all__ = ["FeatureError", "SessionArm", "SessionReport", "Verdict"]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @dataclass(frozen=True)
 class SessionArm:
-    """An arm of a :class:`SessionReport`."""
+    """An arm of a :class:`SessionReport`. ``float()`` of it is its weight.
+
+    Attributes
+    ----------
+    name
+        The arm's name.
+    samples
+        Samples collected that count: those told, less those forgotten.
+    pending
+        Samples in flight.
+    abandoned
+        Pulls given up.
+    share
+        Its share of the samples held.
+    weight
+        Its weight in the best mixture of the samples held.
+    loss
+        Its loss alone; ``None`` before its first sample.
+    changed
+        The round in which drift was detected; ``None`` if it was not.
+    kept
+        How many of its samples are kept; ``None`` if all are.
+    known
+        Recorded samples known beside those collected.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> session = mm.Session(["left", "right"], mm.Rke(bandwidth=1.0))
+    >>> session.tell(session.ask(), [0.0])
+    >>> session.report()["right"].samples
+    1
+    """
 
     name: str
-    #: Samples collected that count: those told, less those forgotten.
     samples: int
-    #: Samples in flight.
     pending: int
-    #: Pulls given up.
     abandoned: int
-    #: Its share of the samples held.
     share: float
-    #: Its weight in the best mixture of the samples held.
     weight: float
-    #: Its loss alone; none before its first sample.
     loss: float | None
-    #: The round in which its alarm rang, since its samples are not like its first ones; none where it did not.
     changed: int | None = None
-    #: Of its samples, those kept; none where all are.
     kept: int | None = None
-    #: Recorded samples that are known beside those collected.
     known: int = 0
+
+    def __float__(self) -> float:
+        """Its weight."""
+        return self.weight
 
 
 @dataclass(frozen=True)
 class FeatureError:
-    """What random features do to a session's numbers, estimated from the samples held, between which κ is known."""
+    """The effect of random features on a session's numbers, estimated from the samples held, between which κ is known.
 
-    #: How many features a kernel has.
+    Attributes
+    ----------
+    features
+        Random features per kernel.
+    stated
+        The standard error of an entry of K that was asked for.
+    held
+        Samples held.
+    estimated
+        The share of all pairs of samples whose κ came from features.
+    entry
+        The error of the entry of K that is most in error; positive if it is too large.
+    entry_error
+        Its standard error.
+    loss_bias
+        By how much ``mixture_loss`` is too large.
+    loss_bias_error
+        Its standard error.
+    score_bias
+        By how much the score is too large; ``None`` unless the objective is one such term.
+    score_bias_error
+        Its standard error.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> settings = mm.SessionSettings(retention=mm.Capped(10))
+    >>> session = mm.Session(["a"], mm.Rke(bandwidth=1.0), settings=settings, batch=5)
+    >>> for _ in range(4):
+    ...     session.tell(session.ask(), [[float(number)] for number in range(5)])
+    >>> session.report().feature_error.held
+    10
+    """
+
     features: int
-    #: The standard error of an entry of K that was asked for.
     stated: float
-    #: Samples held one by one.
     held: int
-    #: The share of all pairs of samples whose κ came from features.
     estimated: float
-    #: By how much the entry of K that is most in error is too large or, negative, too small; and its standard error.
     entry: float
     entry_error: float
-    #: By how much ``mixture_loss`` is too large, and its standard error.
     loss_bias: float
     loss_bias_error: float
-    #: By how much the score (RKE mode count, MMD, KID × 100) is too large, where the objective is one such term.
     score_bias: float | None
     score_bias_error: float | None
 
@@ -74,69 +135,123 @@ class FeatureError:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a session may be stopped by."""
+    """Why a session may stop.
 
-    #: Samples held at that time.
+    Attributes
+    ----------
+    samples
+        Samples held at that time.
+    mixture
+        The mixture that is near the optimum, by arm.
+    within
+        An upper bound of its loss less the least loss, with the confidence asked for.
+
+    Examples
+    --------
+    >>> Verdict(samples=500, mixture={"flux": 0.6, "sdxl": 0.4}, within=0.001).within
+    0.001
+    """
+
     samples: int
-    #: The mixture that is near the optimum, by arm.
     mixture: dict[str, float]
-    #: By how much it misses the least loss at most, with the confidence asked for.
     within: float
 
 
 @dataclass(frozen=True, repr=False)
-class SessionReport(Result):
-    """Where a session stands."""
+class SessionReport(Keyed[str, SessionArm]):
+    """The state of a session: a mapping of arms.
+
+    Attributes
+    ----------
+    policy
+        The policy's text.
+    objective
+        The objective's text; ``None`` for a session on values.
+    kernels
+        Its kernels, with the bandwidths used.
+    rounds
+        Pulls that were answered.
+    samples
+        Samples collected that count: those told, less those forgotten.
+    arms
+        The arms.
+    loss
+        The loss of the samples held; ``None`` before the first.
+    mixture_loss
+        The loss of the best mixture of them.
+    gap
+        The duality gap of the weights.
+    best_single
+        The name of the best single arm so far.
+    quadratic
+        K (V-statistics); zeros for arms without samples.
+    linear
+        f; zeros for arms without samples.
+    bound_on_weights
+        An upper bound of the weights' loss less the least loss of any mixture of the models, at this moment, with the
+        confidence asked for (95% if none was); ``None`` while an arm has fewer than ten samples.
+    bound_on_shares
+        The same for the shares of the samples held.
+    is_done
+        Whether the session may stop.
+    verdict
+        Why it may stop.
+    feature_error
+        The effect of random features, once a session with :class:`~modelmix.Capped` has evicted samples.
+    kept
+        How many samples are kept; ``None`` if all are.
+    kept_loss
+        Their loss.
+    note
+        What everyone who is handed them must know.
+    known
+        Recorded samples known beside those collected (:meth:`modelmix.Session.known`). Weights, losses of arms and
+        bounds count them; ``samples``, ``loss`` and shares do not.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> session = mm.Session(["left", "right"], mm.Rke(bandwidth=1.0))
+    >>> session.tell(session.ask(), [0.0])
+    >>> report = session.report()
+    >>> list(report), report.samples, "right" in report
+    (['left', 'right'], 1, True)
+    """
 
     policy: str
     objective: str | None
     kernels: tuple[dict[str, Any], ...]
-    #: Pulls that were answered.
     rounds: int
-    #: Samples collected that count: those told, less those forgotten.
     samples: int
     arms: tuple[SessionArm, ...]
-    #: The loss of the samples held; none before the first.
     loss: float | None
-    #: The loss of the best mixture of them, by ``weights``.
     mixture_loss: float | None
-    #: How far from the optimum of what is known the weights can be.
     gap: float | None
-    #: The name of the best single arm so far.
     best_single: str | None
-    #: K and f (V-statistics); arms without samples have zeros.
     quadratic: tuple[tuple[float, ...], ...]
     linear: tuple[float, ...]
-    #: How far above the least loss of any mixture of the models the weights, and the shares, are at most, with the confidence
-    #: asked for (95% where none was), at this moment; none while an arm has fewer than ten samples.
     bound_on_weights: float | None = None
     bound_on_shares: float | None = None
-    #: Whether the session may stop, and what by.
     is_done: bool = False
     verdict: Verdict | None = None
-    #: What random features do to these numbers, once a session with ``hold`` has let samples go.
     feature_error: FeatureError | None = None
-    #: How many samples are kept, their loss, and what everyone who is handed them must know; none where all are kept.
     kept: int | None = None
     kept_loss: float | None = None
     note: str | None = None
-    #: Recorded samples that are known beside those collected (:meth:`modelmix.Session.known`); weights, losses of arms and bounds
-    #: count them, ``samples``, ``loss`` and shares do not.
     known: int = 0
 
     @property
     def weights(self) -> dict[str, float]:
-        """The best mixture as far as it is known."""
+        """The weights of the best mixture so far, by arm."""
         return {arm.name: arm.weight for arm in self.arms}
 
     @property
     def shares(self) -> dict[str, float]:
-        """The proportions of the samples held."""
+        """The arms' shares of the samples held."""
         return {arm.name: arm.share for arm in self.arms}
 
-    def __getitem__(self, name: str) -> SessionArm:
-        """The arm of that name."""
-        return by_name(self.arms, name)
+    def _entries(self) -> dict[str, SessionArm]:
+        return by_name(self.arms)
 
     @classmethod
     def _read(cls, document: dict[str, Any], objective: str | None) -> SessionReport:
@@ -171,12 +286,29 @@ class SessionReport(Result):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """All of it as plain data.
+
+        Returns
+        -------
+        dict
+            Fields by name.
+        """
         whole = _some_known(present(plain(self), "feature_error", "kept", "kept_loss", "note"))
         return {**whole, "arms": [_some_known(present(arm, "changed", "kept")) for arm in whole["arms"]]}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row an arm; samples ``known`` and ``kept`` and the round in which it ``changed`` if there are any."""
+        """A frame with one row per arm; samples ``known`` and ``kept`` and the round in which it ``changed`` if there are any.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         columns = ("weight", "share", "samples", "pending", "abandoned")
         data: dict[str, Any] = {name: [getattr(arm, name) for arm in self.arms] for name in columns}
         data["loss"] = [floating(arm.loss) for arm in self.arms]
@@ -188,8 +320,19 @@ class SessionReport(Result):
             data["changed"] = [floating(arm.changed) for arm in self.arms]
         return frame(data, index=[arm.name for arm in self.arms])
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the weights beside the proportions of the samples held."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw the weights beside the shares of the samples held.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         from .. import plots
 
         return plots.session(self, ax)

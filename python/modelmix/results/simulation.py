@@ -6,20 +6,41 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._names import shorten
-from .._table import NOTHING, Table, count, number, percent, spread
-from ._base import Result, frame, matrix, plain, present
+from .._lazy import Lazy
+from .._table import NOTHING, Table, best_of, count, number, percent, spread
+from ._base import Keyed, entry, frame, matrix, plain, present
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    pd, axes = Lazy("pandas"), Lazy("matplotlib.axes")
 
 __all__ = ["SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @dataclass(frozen=True)
 class Spread:
-    """A quantity over rounds: mean and standard deviation over seeds."""
+    """A quantity over rounds.
+
+    Attributes
+    ----------
+    mean
+        The mean over seeds, by round.
+    std
+        The standard deviation over seeds, by round.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> report = mm.simulate("data/fashion/truncated.npz", "rke(bandwidth=20)", policies=["uniform"], rounds=20, seeds=2)
+    >>> len(report["uniform"].loss.mean) == len(report["uniform"].rounds)
+    True
+    """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -27,92 +48,182 @@ class Spread:
 
 @dataclass(frozen=True)
 class Stopped:
-    """When the sessions of a policy were sure enough to stop."""
+    """When the sessions of a policy would have stopped.
 
-    #: The median round; none where half of the seeds were never sure.
+    Attributes
+    ----------
+    round
+        The median round; ``None`` if half of the seeds never would have.
+    share
+        The share of seeds that would have stopped before the last round.
+    wrong
+        The share of seeds that would have stopped wrongly, by all recorded samples.
+
+    Examples
+    --------
+    >>> Stopped(round=550.0, share=0.75, wrong=0.0).share
+    0.75
+    """
+
     round: float | None
-    #: The share of seeds that were sure before the last round.
     share: float
-    #: The share of seeds that were sure, and wrong by what all recorded samples say.
     wrong: float
 
 
 @dataclass(frozen=True)
 class SimulatedFeatures:
-    """What random features did to simulated sessions at their end, the mean over seeds."""
+    """The effect of random features on simulated sessions at their end; means over seeds.
 
-    #: How many features a kernel had.
+    Attributes
+    ----------
+    features
+        Random features per kernel.
+    estimated
+        The share of all pairs of samples whose κ came from features.
+    entry
+        The estimated error of the entry of K that is most in error.
+    loss_bias
+        By how much the loss at a session's weights is estimated to be too large.
+
+    Examples
+    --------
+    >>> SimulatedFeatures(features=512, estimated=0.8, entry=0.001, loss_bias=0.0).features
+    512
+    """
+
     features: int
-    #: The share of all pairs of samples whose κ came from features.
     estimated: float
-    #: How far the entry of K that is most in error is estimated to be off.
     entry: float
-    #: By how much the loss at a session's weights is estimated to be too large.
     loss_bias: float
 
 
 @dataclass(frozen=True)
 class SimulatedPolicy:
-    """How a policy did."""
+    """How a policy did.
 
-    #: The rounds at which results were kept.
+    Attributes
+    ----------
+    rounds
+        The rounds at which results were kept.
+    loss
+        The loss of the samples collected.
+    regret
+        Their loss less the optimum.
+    shares
+        The arms' shares at each of the rounds; means over seeds.
+    weights
+        The arms' shares at the end.
+    reached
+        The median round from which 90, 95 and 99 percent of the gain are kept; ``None`` if half of the seeds do not get
+        there.
+    stopped
+        When its sessions would have stopped; ``None`` without ``until``.
+    features
+        The effect of random features, if samples were evicted.
+    kept_loss
+        The loss of the kept samples; ``None`` if all were.
+    kept_samples
+        How many were kept.
+    kept_reached
+        The median round from which their loss is at most the optimum's; ``None`` if half of the seeds do not get there.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> report = mm.simulate("data/fashion/truncated.npz", "rke(bandwidth=20)", policies=["uniform"], rounds=20, seeds=2)
+    >>> report["uniform"].rounds[-1], sorted(report["uniform"].reached)
+    (20, ['90', '95', '99'])
+    """
+
     rounds: tuple[int, ...]
-    #: The loss of the samples collected.
     loss: Spread
-    #: How far the proportions are from the optimum.
     regret: Spread
-    #: The proportions at each of the rounds, by arm: the mean over seeds.
     shares: tuple[tuple[float, ...], ...]
-    #: The proportions at the end.
     weights: tuple[float, ...]
-    #: The median round from which on 90, 95 and 99 percent of the gain are kept; none where half of the seeds do not get there.
     reached: dict[str, float | None]
-    #: When its sessions were sure enough to stop; none where that was not asked for.
     stopped: Stopped | None = None
-    #: What random features did, the mean over seeds, where sessions held only so many samples.
     features: SimulatedFeatures | None = None
-    #: The loss of the samples that were kept, and how many they were; none where all were.
     kept_loss: Spread | None = None
     kept_samples: Spread | None = None
-    #: The median round from which on their loss is at most the optimum's; none where half of the seeds do not get there.
     kept_reached: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
-class Simulation(Result):
-    """How policies did on recorded arms."""
+class Simulation(Keyed[str, SimulatedPolicy]):
+    """How policies did on recorded arms: a mapping of policies.
+
+    Attributes
+    ----------
+    version
+        The library's version.
+    objective
+        The objective's text.
+    kernel
+        Its kernel, with the bandwidth used.
+    score_name
+        The score's name, such as "RKE" or "KID ×100".
+    more_is_better
+        Whether a larger score is better.
+    arms
+        The arms' names.
+    seeds
+        Runs per policy.
+    seed
+        The first seed.
+    optimum
+        The optimal weights on all recorded samples, by arm.
+    optimal_loss
+        Their loss.
+    best_single
+        The best single arm.
+    best_single_loss
+        Its loss.
+    gain
+        The difference of both losses.
+    policies
+        Results by policy, in the order given.
+    until
+        When sessions were to stop; ``None`` if that was not asked for.
+    select
+        Which samples were kept; ``None`` if all were.
+    note
+        What everyone who is handed them must know.
+    known
+        Samples per arm known before the first round; ``None`` if there were none.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> report = mm.simulate("data/fashion/truncated.npz", "rke(bandwidth=20)", policies=["uniform"], rounds=20, seeds=2)
+    >>> list(report), mm.Uniform() in report
+    (['uniform'], True)
+    """
 
     version: str
     objective: str
     kernel: dict[str, Any] | None
-    #: What the loss reads as: "RKE", "KID ×100".
     score_name: str
     more_is_better: bool
-    #: The arms' names.
     arms: tuple[str, ...]
-    #: How many seeds every policy ran with, and the first one.
     seeds: int
     seed: int
-    #: The optimal weights on all recorded samples, and their loss.
     optimum: dict[str, float]
     optimal_loss: float
-    #: The best single arm, and its loss.
     best_single: str
     best_single_loss: float
     gain: float
-    #: By policy, as the command line takes it, in the order given.
     policies: dict[str, SimulatedPolicy]
-    #: When sessions were to stop; none where that was not asked for.
     until: dict[str, Any] | None = None
-    #: Which samples were kept, and what everyone who is handed them must know; none where all were.
     select: str | None = None
     note: str | None = None
-    #: Recorded samples of every arm that were known before the first round; none if there were none.
     known: int | None = None
 
     def __getitem__(self, policy: object) -> SimulatedPolicy:
         """How a policy did: by its text or its object."""
-        return self.policies[str(policy)]
+        return entry(self.policies, str(policy))
+
+    def _entries(self) -> dict[str, SimulatedPolicy]:
+        return self.policies
 
     @classmethod
     def _read(cls, document: dict[str, Any]) -> Simulation:
@@ -156,7 +267,13 @@ class Simulation(Result):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix simulate --json``."""
+        """All of it as plain data: the document of ``modelmix simulate --json``.
+
+        Returns
+        -------
+        dict
+            Fields by name.
+        """
         optional = ("stopped", "features", "kept_loss", "kept_samples", "kept_reached")
         policies = {name: present(plain(done), *optional) for name, done in self.policies.items()}
         document = {
@@ -181,7 +298,18 @@ class Simulation(Result):
         return present(document, "until", "select", "note", "known")
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row a policy and kept round."""
+        """A frame with one row per policy and kept round.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         columns: tuple[str, ...] = ("policy", "round", "loss", "loss_std", "regret", "regret_std")
         if self.select is not None:
             columns = (*columns, "kept_loss", "kept_loss_std", "kept_samples")
@@ -193,8 +321,19 @@ class Simulation(Result):
             rows += [(name, *values) for values in zip(*series)]
         return frame(rows, columns=columns)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the loss of the samples collected against the round, as the paper's figures do."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw the loss of the samples collected against the round, as the paper's figures do.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         from .. import plots
 
         return plots.simulation(self, ax)
@@ -217,10 +356,10 @@ class Simulation(Result):
         share, most = max((share, arm) for arm, share in enumerate(done.weights))
         row = [
             name,
-            spread(done.loss.mean[-1], done.loss.std[-1]),
+            spread(done.loss.mean[-1], done.loss.std[-1], "std"),
             number(done.regret.mean[-1]),
             *(count(done.reached[part]) for part in ("90", "95", "99")),
-            f"{shorten(self.arms[most], 30)} {100 * share:.0f}%",
+            best_of(self.arms[most], f"{100 * share:.0f}%", share, "share"),
         ]
         if self.until:
             sure = done.stopped
@@ -228,7 +367,7 @@ class Simulation(Result):
         if self.select is not None:
             loss, kept = done.kept_loss, done.kept_samples
             row.append(NOTHING if kept is None else count(kept.mean[-1]))
-            row.append(NOTHING if loss is None else spread(loss.mean[-1], loss.std[-1]))
+            row.append(NOTHING if loss is None else spread(loss.mean[-1], loss.std[-1], "std"))
             row.append(count(done.kept_reached))
         return row
 

@@ -6,28 +6,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._table import NOTHING, Table, bar, count, number, percent, shares
-from ._base import Result, floating, frame, mixed, plain
+from .._lazy import Lazy
+from .._table import NOTHING, Cell, Table, bar, count, number, percent, shares
+from ._base import Keyed, floating, frame, mixed, plain
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib import axes
+else:
+    pd, axes = Lazy("pandas"), Lazy("matplotlib.axes")
 
 __all__ = ["Cheapest", "Subset", "Subsets"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @dataclass(frozen=True)
 class Subset:
-    """The best mixture of at most ``size`` arms."""
+    """The best mixture of at most ``size`` arms.
+
+    Attributes
+    ----------
+    size
+        The most arms.
+    weights
+        The weights of the arms in use.
+    loss
+        The loss.
+    score
+        The score.
+    gain_kept
+        The share of the best mixture's gain that it keeps; ``None`` if there is no gain.
+    proved
+        Whether it is proved that no other arms of that number do better.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1), subsets=True)
+    >>> best.subsets[2].arms, best.subsets[2].proved
+    (('a', 'b'), True)
+    """
 
     size: int
-    #: The arms in use and their shares.
     weights: dict[str, float]
     loss: float
     score: float
-    #: The share of the best mixture's gain over the best single arm that it keeps; none where there is no gain.
     gain_kept: float | None
-    #: Whether it is certain that no other arms of that number do better.
     proved: bool
 
     @property
@@ -41,23 +68,38 @@ class Subset:
 
 
 @dataclass(frozen=True, repr=False)
-class Subsets(Result):
-    """The best mixtures of at most 1, 2, … arms, up to as many as the best of all has: more do not help."""
+class Subsets(Keyed[int, Subset]):
+    """The best mixtures of at most 1, 2, … arms: a mapping of sizes.
+
+    Sizes beyond the largest give the largest: more arms do not help.
+
+    Attributes
+    ----------
+    sizes
+        The mixtures, up to as many arms as the best of all has.
+    score_name
+        The score's name, such as "RKE" or "KID ×100".
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1), subsets=True)
+    >>> list(best.subsets), best.subsets[9].size
+    ([1, 2], 2)
+    """
 
     sizes: tuple[Subset, ...]
-    #: What ``score`` is: "RKE", "KID ×100".
     score_name: str
 
     def __getitem__(self, size: int) -> Subset:
-        """The best mixture of at most so many arms."""
-        fitting = [subset for subset in self.sizes if subset.size <= size]
+        """The best mixture of at most ``size`` arms."""
+        fitting = [subset for subset in self.sizes if isinstance(size, int) and subset.size <= size]
         if not fitting:
-            raise KeyError(size)
+            raise KeyError(f"there is no mixture of at most {size!r} arms; sizes begin with 1")
         return fitting[-1]
 
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self.sizes)
+    def _entries(self) -> dict[int, Subset]:
+        return {subset.size: subset for subset in self.sizes}
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -69,11 +111,28 @@ class Subsets(Result):
         return cls(tuple(Subset(**mixed(given, given["arms"])) for given in document), score_name)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """All of it as plain data: a part of the document of ``modelmix solve --json``."""
+        """All of it as plain data: a part of the document of ``modelmix solve --json``.
+
+        Returns
+        -------
+        list
+            Fields by name.
+        """
         return [{**plain(subset), **_listed(subset.weights)} for subset in self.sizes]
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row a number of arms, and a column an arm for its share."""
+        """A frame with one row per number of arms, and a column per arm for its weight.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         rows = [
             {
                 "loss": subset.loss,
@@ -88,8 +147,19 @@ class Subsets(Result):
         made.index.name = "size"
         return made
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the share of the gain that so many arms keep, and which arms they are."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw the share of the gain that each number of arms keeps, and which arms they are.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         from .. import plots
 
         return plots.subsets(self, ax)
@@ -99,7 +169,9 @@ class Subsets(Result):
         for subset in self.sizes:
             kept = NOTHING if subset.gain_kept is None else percent(subset.gain_kept)
             length = bar(subset.gain_kept or 0.0, 10)
-            rows.append([subset._name, number(subset.score), kept, length, shares(subset.weights)])
+            rows.append(
+                [Cell(subset._name, {"": subset.size}), number(subset.score), kept, length, shares(subset.weights)]
+            )
         doubtful = ", ".join(str(subset.size) for subset in self.sizes if not subset.proved)
         note = f"for {doubtful} it is not proved that no other arms do better" if doubtful else ""
         header = ["at most", self.score_name, "gain kept", "", "mixture"]
@@ -107,27 +179,55 @@ class Subsets(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class Cheapest(Result):
-    """The cheapest mixture that is nearly as good as the best."""
+class Cheapest(Keyed[str, float]):
+    """The cheapest mixture that is nearly as good as the best: a mapping of the arms in use to their weights.
 
-    #: The arms in use and their shares.
+    Attributes
+    ----------
+    weights
+        The weights of the arms in use.
+    loss
+        The loss.
+    score
+        The score.
+    above_best
+        Its loss less the best mixture's.
+    within
+        How much that was allowed to be.
+    samples
+        Samples bought per period; 0 if samples cost nothing and no number was given.
+    fee
+        The price of using its arms.
+    cost
+        The price of its samples.
+    total
+        Both together.
+    total_of_best
+        The price of the best mixture.
+    gap
+        No mixture that is good enough costs less than ``total - gap``.
+    score_name
+        The score's name, such as "RKE" or "KID ×100".
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1), fees={"b": 9}, within="100%")
+    >>> dict(best.cheapest), best.cheapest.total
+    ({'a': 1.0}, 0.0)
+    """
+
     weights: dict[str, float]
     loss: float
     score: float
-    #: Its loss less the best mixture's, and how much that was allowed to be.
     above_best: float
     within: float
-    #: How many samples are bought a period; 0 where samples cost nothing and no number was given.
     samples: float
-    #: What its arms cost for being used, what its samples cost, and both.
     fee: float
     cost: float
     total: float
-    #: What the best mixture costs in all.
     total_of_best: float
-    #: No mixture that is good enough costs less than ``total - gap``.
     gap: float
-    #: What ``score`` is: "RKE", "KID ×100".
     score_name: str
 
     @property
@@ -135,9 +235,12 @@ class Cheapest(Result):
         """The arms in use."""
         return tuple(self.weights)
 
+    def _entries(self) -> dict[str, float]:
+        return self.weights
+
     @property
     def sentence(self) -> str:
-        """The answer in a sentence."""
+        """The result in a sentence."""
         return (
             f"Nearly as good for the least money: {shares(self.weights)}, for {money(self.total)} a period "
             f"instead of {money(self.total_of_best)} for the best mixture."
@@ -148,17 +251,45 @@ class Cheapest(Result):
         return cls(**mixed(document, document["arms"]), score_name=score_name)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: a part of the document of ``modelmix solve --json``."""
+        """All of it as plain data: a part of the document of ``modelmix solve --json``.
+
+        Returns
+        -------
+        dict
+            Fields by name.
+        """
         whole = {**plain(self), **_listed(self.weights)}
         return {name: value for name, value in whole.items() if name != "score_name"}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row an arm in use: its share, and how many samples of it are bought a period."""
+        """A frame with one row per arm in use: its weight, and its samples per period.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         bought = [share * self.samples for share in self.weights.values()]
         return frame({"weight": list(self.weights.values()), "samples": bought}, index=list(self.weights))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the shares of the arms in use, and say what they cost."""
+    def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
+        """Draw the shares of the arms in use, and say what they cost.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw into; ``None`` for a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         from .. import plots
 
         return plots.cheapest(self, ax)

@@ -63,9 +63,10 @@ def test_contiguous_tensors_are_not_copied(kind: str, rows: torch.Tensor) -> Non
     assert _modelmix.copied_bytes() == before
 
 
-def test_whole_numbers_are_refused(rows: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match="its values are int64"):
-        solved(rows.long(), rows)
+def test_whole_numbers_are_read_and_truth_values_refused(rows: torch.Tensor) -> None:
+    assert solved(rows.long(), rows).quadratic == solved(rows.long().float(), rows).quadratic
+    with pytest.raises(ValueError, match="its values are bool"):
+        solved(rows > 0, rows)
 
 
 def test_a_session_of_tensors(rows: torch.Tensor) -> None:

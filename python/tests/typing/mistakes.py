@@ -23,3 +23,7 @@ mm.Until(0.05)  # wrong
 mm.Until(gain=0.05, of="share")  # wrong
 mm.run({"a": lambda count: rows}, lambda rows: rows, budget=3, known=rows)  # wrong
 mm.solve({"a": 7})  # wrong
+mm.solve(7)  # wrong
+mm.Kid(sigma=3)  # wrong
+mm.solve({"a": rows}, arm=3)  # wrong
+mm.score({"a": rows})["a"] + 1  # wrong

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+import polars as pl
 
 import modelmix as mm
 
@@ -20,6 +24,22 @@ interval: tuple[float, float] | None = best.arms[0].interval
 gain: tuple[float, float] | None = best.gain_interval
 p_value: float | None = best.p_value
 print(best, weights, gap, gain, p_value, interval, best.to_dict()["gain"])
+
+names: list[str] = list(best)
+arm: mm.results.MixtureArm = best["bag"]
+by_arm: dict[str, mm.results.MixtureArm] = dict(best)
+latex, markdown, csv = best.to_latex(caption="Weights"), best.to_markdown(), best.to_csv()
+text: str = latex + markdown + csv
+sigma: float = mm.median_bandwidth(arms)
+from_file: mm.Mixture = mm.solve(
+    "data/fashion/categories.npz", mm.Mmd(Path("data/fashion/reference.npy"), bandwidth=20)
+)
+several: mm.Mixture = mm.solve(["bag=data/fashion/categories.npz:bag", "a=data/fashion/reference.npy"], "rke")
+frame = pd.DataFrame({"model": ["a", "b"] * 9, "x": range(18), "y": [0.5] * 18})
+long: mm.Mixture = mm.solve(frame, mm.Rke(bandwidth=2), arm="model", features=["x", "y"])
+polar: mm.Mixture = mm.solve(pl.DataFrame(frame.to_dict("list")), mm.Rke(bandwidth=2), arm="model")
+near: mm.Estimate = mm.metrics.precision(arms["bag"], "data/fashion/reference.npy")
+print(names, arm, by_arm, text, sigma, from_file, several, long, polar, near)
 
 asked: mm.Mixture = mm.solve(
     arms,

@@ -1,0 +1,159 @@
+"""Files, wherever arms, a reference or scores are taken. The extension reads features; this module decides what a path means."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from . import _modelmix
+from ._arrays import ArrayLike, as_array, as_rows, floats
+from ._lazy import Lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np, npt = Lazy("numpy"), Lazy("numpy.typing")
+
+#: A file, as ``path`` or, for one array of several, ``path:key``.
+Path: TypeAlias = str | PathLike[str]
+
+#: Rows of numbers, or a file that has them.
+Rows: TypeAlias = ArrayLike | Path
+
+#: One number per sample, or a file that has them.
+Values: TypeAlias = Iterable[float] | ArrayLike | Path
+
+_TORCH = re.compile(r"\.(pt|pth)(:[^/\\]*)?$", re.IGNORECASE)
+
+
+def is_path(given: object) -> bool:
+    """Whether this names a file."""
+    return isinstance(given, (str, PathLike))
+
+
+def load_arms(sources: Iterable[Path]) -> list[tuple[str, npt.NDArray[np.float32]]]:
+    """The arms of files, each ``[name=]path[:key]``."""
+    return _modelmix.load([_supported(source) for source in sources])
+
+
+def load_one(source: Path) -> npt.NDArray[np.float32]:
+    """One array, ``path[:key]``."""
+    return _modelmix.load_array(_supported(source))
+
+
+def rows(origin: str, given: Rows) -> npt.NDArray[Any]:
+    """Features, from a file or from memory."""
+    return load_one(given) if isinstance(given, (str, PathLike)) else as_array(origin, given)
+
+
+def recorded(origin: str, given: Rows) -> npt.NDArray[Any]:
+    """The same, with a single row as a matrix of one row."""
+    return load_one(given) if isinstance(given, (str, PathLike)) else as_rows(origin, given)
+
+
+def score_values(origin: str, given: Values) -> list[float]:
+    """One number per sample, from a file or from memory. A ``.npy`` may have one axis, and keeps its precision."""
+    if not isinstance(given, (str, PathLike)):
+        return floats(origin, given)
+    path = _supported(given)
+    if path.lower().endswith(".npy"):
+        import numpy
+
+        return floats(origin, numpy.load(path, allow_pickle=False))
+    return floats(origin, load_one(path))
+
+
+def score_arms(origin: str, given: Path) -> dict[str, Any]:
+    """The values of one score for all arms: an ``.npz`` file with one array per arm."""
+    path = _supported(given)
+    if not path.lower().endswith(".npz"):
+        raise ValueError(f"{origin}: {path} has no arms; give an .npz file with one array per arm, or one file per arm")
+    import numpy
+
+    with numpy.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def scores_file(given: Path) -> dict[str, dict[str, Any]]:
+    """Scores of all samples, as ``modelmix … --scores`` reads them: ``{"score": {"arm": [one number per sample]}}``."""
+    path = fspath(given)
+    form = 'scores are a JSON object, {"score": {"arm": [one number per sample]}}'
+    with open(path, encoding="utf-8") as file:
+        try:
+            read = json.load(file)
+        except ValueError as problem:
+            raise ValueError(f"{path}: {problem}; {form}") from None
+    if not isinstance(read, Mapping) or not all(isinstance(arms, Mapping) for arms in read.values()):
+        raise ValueError(f"{path}: {form}")
+    return {str(score): dict(arms) for score, arms in read.items()}
+
+
+def long_parquet(path: Path, columns: Sequence[str] | None) -> Any:
+    """A table of a Parquet file, by pyarrow or polars; only these columns, unless there are none."""
+    source = fspath(path)
+    if not source.lower().endswith((".parquet", ".pq")):
+        raise ValueError(
+            f"{source}: arm= is for frames and .parquet files; read other files yourself, "
+            'as in mm.solve(pandas.read_csv("samples.csv"), arm="model")'
+        )
+    wanted = None if columns is None else list(columns)
+    try:
+        parquet: Any = import_module("pyarrow.parquet")
+    except ImportError:
+        pass
+    else:
+        _exists(source)
+        present = parquet.read_schema(source).names
+        return parquet.read_table(source, columns=_known(source, wanted, present))
+    try:
+        polars: Any = import_module("polars")
+    except ImportError:
+        raise ImportError(
+            f"{source}: arm= needs pyarrow or polars to read a Parquet file with one row per sample of any arm; "
+            "install one, as in pip install pyarrow"
+        ) from None
+    _exists(source)
+    present = list(polars.read_parquet_schema(source))
+    return polars.read_parquet(source, columns=_known(source, wanted, present))
+
+
+def _known(source: str, wanted: list[str] | None, present: Sequence[str]) -> list[str] | None:
+    for column in wanted or ():
+        if column not in present:
+            raise ValueError(missing(source, column, present))
+    return wanted
+
+
+def missing(origin: str, column: str, present: Sequence[str]) -> str:
+    """The sentence for a column that is not there."""
+    near = _modelmix.nearest(column, [str(name) for name in present])
+    meant = f" (did you mean {near}?)" if near else ""
+    shown = ", ".join(str(name) for name in present[:10]) + (", …" if len(present) > 10 else "")
+    return f"{origin} has no column {column}{meant}; it has {shown}"
+
+
+def _exists(source: str) -> None:
+    with open(source, "rb"):  # the same exception whichever library reads it
+        pass
+
+
+def _supported(source: object) -> str:
+    """The path as text, unless nothing here can read such a file."""
+    if not isinstance(source, (str, PathLike)):
+        raise ValueError(f"a {type(source).__name__} is not a path; give text or a pathlib.Path")
+    text = fspath(source)
+    if not isinstance(text, str):
+        raise ValueError("a path is bytes; give text or a pathlib.Path")
+    if _TORCH.search(text):
+        file = text.split("=", 1)[-1] if "=" in text and "/" not in text.split("=", 1)[0] else text
+        file = _TORCH.sub(lambda found: f".{found[1]}", file)
+        raise ValueError(
+            f"{file} is a PyTorch file, which modelmix does not read; save it once as .npy or .safetensors, as in "
+            f'numpy.save("features.npy", torch.load({file!r}, weights_only=True).float().cpu().numpy())'
+        )
+    return text

@@ -1,0 +1,106 @@
+"""An objective with all it needs, as the extension takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ._arms import ScoreValues
+from ._files import Rows, is_path, rows, score_arms, score_values
+from ._lazy import Lazy
+from ._numbers import by_arm, real_or_none, whole, whole_or_none
+from .objectives import Objective
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+else:
+    npt = Lazy("numpy.typing")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective with all it needs, as the extension takes it."""
+
+    objective: str | None
+    reference: npt.NDArray[Any] | None
+    costs: dict[str, float] | None
+    scores: dict[str, dict[str, list[float]]]
+    bandwidth: float | None
+    kappa_range: tuple[float, float] | None
+    score_ranges: dict[str, tuple[float, float]]
+    width: int | None
+    seed: int
+    threads: int | None
+
+
+def of(objective: Objective | str | None) -> Objective | None:
+    """The objective that was given or written, if there is one."""
+    if isinstance(objective, str):
+        return Objective(objective)
+    if objective is not None and not isinstance(objective, Objective):
+        kind = type(objective).__name__
+        raise ValueError(f"an objective is text or made of terms such as mm.Rke(), and a {kind} is neither")
+    return objective
+
+
+def problem(
+    objective: Objective | str | None,
+    *,
+    beside: Objective | None = None,
+    reference: Rows | None = None,
+    costs: Mapping[str, float] | None = None,
+    scores: Mapping[str, ScoreValues] | None = None,
+    bandwidth: float | None = None,
+    kappa_range: tuple[float, float] | None = None,
+    score_ranges: Mapping[str, tuple[float, float]] | None = None,
+    width: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Problem:
+    """Gather what the terms of the objective, and of another beside it, and the call were given."""
+    objective = of(objective)
+    terms = tuple(term for part in (objective, beside) if part is not None for term in part._terms)
+    all_scores = {name: values for name, values in (scores or {}).items()}
+    ranges = dict(score_ranges or {})
+    for term in terms:
+        reference = _same("reference", term.reference, reference)
+        costs = _same("costs", term.costs, costs)
+        if term.score is not None and term.values is not None:
+            all_scores[term.score] = _same(f"values of {term.score}", term.values, all_scores.get(term.score)) or {}
+        if term.score is not None and term.range is not None:
+            ranges[term.score] = term.range
+    return Problem(
+        objective=None if objective is None else str(objective),
+        reference=None if reference is None else rows("the reference", reference),
+        costs=None if costs is None else by_arm("cost", costs),
+        scores={name: _score(name, values) for name, values in all_scores.items()},
+        bandwidth=real_or_none("bandwidth", bandwidth),
+        kappa_range=kappa_range,
+        score_ranges=ranges,
+        width=width,
+        seed=whole("seed", seed),
+        threads=whole_or_none("threads", threads),
+    )
+
+
+def _score(name: str, values: ScoreValues) -> dict[str, list[float]]:
+    """The values of a score, by arm."""
+    given: Any = values
+    arms = score_arms(f"score {name}", given) if is_path(given) else given
+    if not isinstance(arms, Mapping):
+        kind = type(arms).__name__
+        raise ValueError(
+            f'the values of score {name} are given by arm, as in {{"flux": [0.5, …]}}, and a {kind} has no arms'
+        )
+    return {str(arm): score_values(f"score {name} of arm {arm}", one) for arm, one in arms.items()}
+
+
+def _same(what: str, one: Any, other: Any) -> Any:
+    """The one that was given, if not two different ones were."""
+    same = one is other or (is_path(one) and one == other)
+    if one is not None and other is not None and not same:
+        raise ValueError(
+            f"the objective has two different {what}; give the same object to all terms, or give it once, as in mm.solve(…, {what.split()[0]}=…)"
+        )
+    return other if one is None else one

@@ -1,0 +1,74 @@
+"""The bandwidth of a kernel by the median rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import _modelmix
+from ._arguments import checked
+from ._arms import Arms, sets_of
+from ._files import Rows
+from ._files import rows as read
+from ._numbers import whole
+
+__all__ = ["median_bandwidth"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+@checked
+def median_bandwidth(
+    samples: Arms | Rows | None = None,
+    reference: Rows | None = None,
+    *,
+    arm: str | None = None,
+    features: str | Sequence[str] | None = None,
+    seed: int = 0,
+) -> float:
+    """The bandwidth that the median rule gives: the median distance between samples, the usual first choice.
+
+    The rule looks at all pairs of at most 500 rows, drawn evenly from the arms; pairs of equal rows are left out. It is what
+    :func:`modelmix.solve` uses if no bandwidth is given: with a reference, the median distance within the reference.
+
+    Parameters
+    ----------
+    samples
+        Features of several arms as in :func:`modelmix.solve`, or of one model. Not used if there is a ``reference``.
+    reference
+        Features of real samples, or a file.
+    arm, features
+        Columns, if ``samples`` is a frame with one row per sample, as in :func:`modelmix.load`.
+    seed
+        The random seed by which rows are drawn. Sessions use 0.
+
+    Returns
+    -------
+    float
+        The bandwidth σ.
+
+    Raises
+    ------
+    ValueError
+        If there are no samples, they have different widths, or all are equal.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> sigma = mm.median_bandwidth("data/fashion/specialists.npz")
+    >>> best = mm.solve("data/fashion/specialists.npz", mm.Rke())
+    >>> best.kernels[0]["bandwidth"] == sigma
+    True
+    >>> mm.median_bandwidth([[0.0], [3.0]])
+    3.0
+    """
+    if reference is not None:
+        sets = [("the reference", read("the reference", reference))]
+    elif samples is None:
+        raise ValueError("the median rule needs samples; give arms or a reference")
+    else:
+        sets = [(f"arm {name}" if name else "the samples", rows) for name, rows in sets_of(samples, arm, features)]
+    return _modelmix.median_bandwidth(sets, whole("seed", seed))

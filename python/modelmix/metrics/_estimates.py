@@ -1,0 +1,45 @@
+"""What metrics have in common: samples, weights and a reference in, estimates out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from .. import _modelmix
+from .._arms import Arms, sets_of
+from .._files import Rows, rows
+from .._numbers import by_arm, whole_or_none
+from .._settings import ScoreSettings
+from ..results import Estimate
+
+#: Features of one model, or of several by name; arrays or files.
+Samples: TypeAlias = Rows | Arms
+
+
+def kernel_text(**settings: object) -> str:
+    """A kernel, as a term of an objective names it."""
+    return ", ".join(f"{key}={value}" for key, value in settings.items() if value is not None)
+
+
+def estimates(
+    names: list[str],
+    samples: Samples,
+    weights: Mapping[str, float] | None,
+    reference: Rows | None,
+    threads: int | None,
+    **settings: Any,
+) -> list[Estimate]:
+    """The named metrics."""
+    sets = sets_of(samples)
+    if weights is not None and [name for name, _ in sets] == [""]:
+        raise ValueError(
+            'weights are given for one set of samples; give several by name, as in {"flux": flux, "sdxl": sdxl}'
+        )
+    found = _modelmix.metrics(
+        sets,
+        None if weights is None else by_arm("weight", weights),
+        None if reference is None else rows("the reference", reference),
+        ScoreSettings(metrics=names, **settings),
+        whole_or_none("threads", threads),
+    )
+    return [Estimate(value, error, by) for _, value, error, by in found]

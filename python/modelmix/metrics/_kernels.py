@@ -1,0 +1,270 @@
+"""Metrics with a kernel: RKE, Vendi, MMD², CMMD and KID."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from .._arguments import checked
+from .._files import Rows
+from .._numbers import whole
+from ..objectives import Bandwidth, KernelName
+from ..results import Estimate
+from ._estimates import Samples, estimates, kernel_text
+
+
+@checked
+def rke(
+    samples: Samples,
+    *,
+    weights: Mapping[str, float] | None = None,
+    kernel: Literal["gaussian", "laplacian", "cosine"] | None = None,
+    bandwidth: Bandwidth | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Estimate:
+    """The RKE mode count: the effective number of different samples.
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    kernel
+        ``"gaussian"`` (the default), ``"laplacian"`` or ``"cosine"``.
+    bandwidth
+        σ of the kernel; ``None`` or ``"auto"`` for the median distance (:func:`modelmix.median_bandwidth`).
+    seed
+        The random seed.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Estimate
+        The value and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> float(mm.metrics.rke([[0.0], [100.0]], bandwidth=1))
+    2.0
+    """
+    settings = kernel_text(kernel=kernel, bandwidth=bandwidth)
+    return estimates(["rke"], samples, weights, None, threads, kernel=settings, seed=whole("seed", seed))[0]
+
+
+@checked
+def vendi(
+    samples: Samples,
+    *,
+    weights: Mapping[str, float] | None = None,
+    order: float = 1.0,
+    kernel: Literal["gaussian", "laplacian", "cosine"] | None = None,
+    bandwidth: Bandwidth | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Estimate:
+    """The Vendi score: the effective number of different samples, by the entropy of the kernel matrix's eigenvalues.
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    order
+        The order of the entropy; ``float("inf")`` for the largest eigenvalue alone.
+    kernel
+        ``"cosine"`` (the default), ``"gaussian"`` or ``"laplacian"``.
+    bandwidth
+        σ of the kernel; ``None`` or ``"auto"`` for the median distance (:func:`modelmix.median_bandwidth`).
+    seed
+        The random seed.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Estimate
+        The value and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> round(float(mm.metrics.vendi([[1.0, 0.0], [0.0, 1.0]])), 6)
+    2.0
+    """
+    settings = kernel_text(kernel=kernel, bandwidth=bandwidth)
+    seed = whole("seed", seed)
+    return estimates(["vendi"], samples, weights, None, threads, vendi_kernel=settings, order=order, seed=seed)[0]
+
+
+@checked
+def mmd(
+    samples: Samples,
+    reference: Rows,
+    *,
+    weights: Mapping[str, float] | None = None,
+    kernel: KernelName | None = None,
+    bandwidth: Bandwidth | None = None,
+    scale: float | None = None,
+    offset: float | None = None,
+    degree: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Estimate:
+    """The unbiased squared maximum mean discrepancy (MMD²) of all samples to a reference.
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    reference
+        Features of real samples, or a file.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    kernel
+        ``"gaussian"`` (the default), ``"laplacian"``, ``"polynomial"``, ``"cosine"`` or ``"kid"``.
+    bandwidth
+        σ of the kernel; ``None`` or ``"auto"`` for the median distance (:func:`modelmix.median_bandwidth`).
+    scale, offset, degree
+        The polynomial kernel (scale·x·y + offset)^degree.
+    seed
+        The random seed.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Estimate
+        The value and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> near = mm.metrics.mmd("data/fashion/specialists.npz:flow", "data/fashion/reference.npy", bandwidth=20)
+    >>> bool(0 < near.value < 1)
+    True
+    """
+    settings = kernel_text(kernel=kernel, bandwidth=bandwidth, scale=scale, offset=offset, degree=degree)
+    return estimates(["mmd"], samples, weights, reference, threads, kernel=settings, seed=whole("seed", seed))[0]
+
+
+@checked
+def cmmd(
+    samples: Samples,
+    reference: Rows,
+    *,
+    weights: Mapping[str, float] | None = None,
+    threads: int | None = None,
+) -> Estimate:
+    """CMMD, for CLIP features: 1000 times the biased MMD² of rows scaled to length 1, with a Gaussian kernel of bandwidth 10.
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    reference
+        Features of real samples, or a file.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Estimate
+        The value and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> bool(mm.metrics.cmmd("data/fashion/specialists.npz:flow", "data/fashion/reference.npy").value > 0)
+    True
+    """
+    return estimates(["cmmd"], samples, weights, reference, threads)[0]
+
+
+@checked
+def kid(
+    samples: Samples,
+    reference: Rows,
+    *,
+    weights: Mapping[str, float] | None = None,
+    subsets: int = 100,
+    subset_size: int | None = None,
+    subset_seed: int = 2020,
+    threads: int | None = None,
+) -> Estimate:
+    """The kernel inception distance: the mean over random subsets of MMD² with the cubic kernel (x·y/d + 1)³.
+
+    Defined as in torch-fidelity: ``standard_error`` is the standard deviation between subsets. For all samples at once use
+    ``mmd(…, kernel="kid")``.
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    reference
+        Features of real samples, or a file.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    subsets
+        How many subsets are drawn.
+    subset_size
+        Samples per subset; at most 1000 if ``None``.
+    subset_seed
+        The subsets' random seed.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Estimate
+        The value and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> mm.metrics.kid("data/fashion/specialists.npz:flow", "data/fashion/reference.npy", subsets=10).by
+    'subsets'
+    """
+    settings = {"subsets": subsets, "subset_size": subset_size, "subset_seed": subset_seed}
+    return estimates(["kid"], samples, weights, reference, threads, **settings)[0]

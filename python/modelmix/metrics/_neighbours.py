@@ -1,0 +1,268 @@
+"""Metrics with k-nearest-neighbour balls: precision, recall, density and coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .._arguments import checked
+from .._files import Rows
+from .._numbers import whole
+from ..results import Estimate, Prdc
+from ._estimates import Samples, estimates
+
+
+def _ball(
+    metric: str,
+    samples: Samples,
+    reference: Rows,
+    weights: Mapping[str, float] | None,
+    neighbours: int,
+    closed: bool,
+    threads: int | None,
+) -> Estimate:
+    """One of the four metrics."""
+    settings = {"neighbours": whole("neighbours", neighbours, 1), "closed": bool(closed)}
+    return estimates([metric], samples, weights, reference, threads, **settings)[0]
+
+
+@checked
+def precision(
+    samples: Samples,
+    reference: Rows,
+    *,
+    weights: Mapping[str, float] | None = None,
+    neighbours: int = 5,
+    closed: bool = False,
+    threads: int | None = None,
+) -> Estimate:
+    """The share of samples within the reference's k-nearest-neighbour balls (fidelity).
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    reference
+        Features of real samples, or a file.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    neighbours
+        k of the k-nearest-neighbour radii.
+    closed
+        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Estimate
+        The value and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> float(mm.metrics.precision([[0.0], [1.0]], [[0.0], [1.0]], neighbours=1, closed=True))
+    1.0
+    """
+    return _ball("precision", samples, reference, weights, neighbours, closed, threads)
+
+
+@checked
+def recall(
+    samples: Samples,
+    reference: Rows,
+    *,
+    weights: Mapping[str, float] | None = None,
+    neighbours: int = 5,
+    closed: bool = False,
+    threads: int | None = None,
+) -> Estimate:
+    """The share of reference samples within the samples' k-nearest-neighbour balls (mode coverage).
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    reference
+        Features of real samples, or a file.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    neighbours
+        k of the k-nearest-neighbour radii.
+    closed
+        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Estimate
+        The value and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> float(mm.metrics.recall([[0.0], [1.0]], [[0.0], [1.0]], neighbours=1, closed=True))
+    1.0
+    """
+    return _ball("recall", samples, reference, weights, neighbours, closed, threads)
+
+
+@checked
+def density(
+    samples: Samples,
+    reference: Rows,
+    *,
+    weights: Mapping[str, float] | None = None,
+    neighbours: int = 5,
+    closed: bool = False,
+    threads: int | None = None,
+) -> Estimate:
+    """The mean number of the reference's k-nearest-neighbour balls that a sample is in, divided by k (fidelity).
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    reference
+        Features of real samples, or a file.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    neighbours
+        k of the k-nearest-neighbour radii.
+    closed
+        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Estimate
+        The value and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> float(mm.metrics.density([[0.0], [1.0]], [[0.0], [1.0]], neighbours=1, closed=True))
+    2.0
+    """
+    return _ball("density", samples, reference, weights, neighbours, closed, threads)
+
+
+@checked
+def coverage(
+    samples: Samples,
+    reference: Rows,
+    *,
+    weights: Mapping[str, float] | None = None,
+    neighbours: int = 5,
+    closed: bool = False,
+    threads: int | None = None,
+) -> Estimate:
+    """The share of the reference's k-nearest-neighbour balls that hold a sample (mode coverage).
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    reference
+        Features of real samples, or a file.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    neighbours
+        k of the k-nearest-neighbour radii.
+    closed
+        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Estimate
+        The value and its standard error.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> float(mm.metrics.coverage([[0.0], [1.0]], [[0.0], [1.0]], neighbours=1, closed=True))
+    1.0
+    """
+    return _ball("coverage", samples, reference, weights, neighbours, closed, threads)
+
+
+@checked
+def prdc(
+    samples: Samples,
+    reference: Rows,
+    *,
+    weights: Mapping[str, float] | None = None,
+    neighbours: int = 5,
+    closed: bool = False,
+    threads: int | None = None,
+) -> Prdc:
+    """Precision, recall, density and coverage together, which is quicker than one by one.
+
+    Parameters
+    ----------
+    samples
+        Features of one model, one row per sample, or of several by name; arrays or files.
+    reference
+        Features of real samples, or a file.
+    weights
+        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+    neighbours
+        k of the k-nearest-neighbour radii.
+    closed
+        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    Prdc
+        The four values with their standard errors.
+
+    Raises
+    ------
+    ValueError
+        If something does not fit; the message names it and says what to do.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> four = mm.metrics.prdc("data/fashion/specialists.npz:flow", "data/fashion/reference.npy")
+    >>> bool(0 < four.recall.value < four.precision.value < 1)
+    True
+    """
+    names = ["precision", "recall", "density", "coverage"]
+    settings = {"neighbours": whole("neighbours", neighbours, 1), "closed": bool(closed)}
+    return Prdc(*estimates(names, samples, weights, reference, threads, **settings))
