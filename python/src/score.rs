@@ -162,5 +162,5 @@ pub(crate) fn median_bandwidth(sets: Vec<(String, Bound<'_, PyAny>)>, seed: u64)
             other.width()
         )));
     }
-    median_distance(&sets.iter().collect::<Vec<_>>(), seed).map_err(raised)
+    median_distance(&sets.iter().collect::<Vec<_>>(), seed).map_err(to_exception)
 }
