@@ -284,7 +284,7 @@ fn told(event: &Event, session: &modelmix::Session) -> (&'static str, Option<Ask
     }
 }
 
-/// A run goes on only with the description that it was started with. The fingerprint is stop_check at last: it says the least.
+/// A run goes on only with the description that it was started with. The fingerprint is compared last: it says the least.
 fn same_run(found: &str, wanted: &str) -> Result<(), Failure> {
     let read = |text: &str| {
         serde_json::from_str::<Map<String, Value>>(text)
