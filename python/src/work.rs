@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{panic_exception, to_exception};
 
-/// How often signals and progress are stop_check at.
+/// How often signals and progress are looked at.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// How long work that was stopped is waited for; what cannot be stopped ends by itself later, and its answer is dropped.
 const STOP_GRACE_PERIOD: Duration = Duration::from_millis(500);

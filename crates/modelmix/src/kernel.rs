@@ -158,6 +158,7 @@ impl fmt::Display for Kernel {
 /// A bandwidth: a number, or found from the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Bandwidth {
     /// The median distance between samples; see [`median_distance`].
     #[default]

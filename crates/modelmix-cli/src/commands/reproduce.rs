@@ -30,6 +30,7 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
             Stage::Solving => "solving",
             Stage::Scoring { .. } => "scoring",
             Stage::Simulating { .. } => "simulating",
+            _ => "running",
         };
         progress.set_message(format!("{}: {stage}", at.name));
     });

@@ -2,21 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::curate::{
-    CURATION_NOTE, Curated, CuratedArm, CuratedMixture, CuratedRow, CuratedSet, Proportions, RandomDraws, Tried,
-};
-use modelmix::metrics::{Metric, ScoreDefinitions, ScoredArm, ScoredMixture, Scores};
-use modelmix::mixture::{
-    AnalysisResults, CheapestDocument, FrontDocument, FrontPoint, Intervals, Mixture, MixtureArm, MixtureScore,
-    SensitivityDocument, SensitivityPoint, SingleArm, SubsetDocument,
-};
-use modelmix::objective::ScoreMeaning;
+use modelmix::curate::{CURATION_NOTE, Curated, Proportions};
+use modelmix::metrics::{Metric, Scores};
+use modelmix::mixture::{AnalysisResults, Intervals, Mixture};
 use modelmix::session::{SELECTION_NOTE, Selection};
-use modelmix::simulate::{
-    KeptReport, Optimum, PolicyReport, Reached, SimulatedSingle, SimulationReport, Spread, Stopped,
-};
-use modelmix::{Gap, Kernel, Quadratic, Until};
+use modelmix::simulate::{KeptReport, SimulationReport, Spread};
+use modelmix::{Gap, Kernel, Until};
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Section};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// Names that would break out of a page that believed them.
 pub(crate) const HOSTILE: [&str; 4] = [
@@ -44,7 +38,7 @@ pub(crate) fn section(name: &str, arms: &[String], policies: &[&str]) -> Section
     Section {
         name: name.into(),
         note: Some("Made up by formulas, to see how a report looks.".into()),
-        solve: Some(Mixture { worth: analyses(arms), ..solve(arms) }),
+        solve: Some(analysed(arms)),
         score: Some(score(arms)),
         simulate: Some(simulate(arms, policies)),
         ..Section::default()
@@ -56,99 +50,105 @@ pub(crate) fn curated(name: &str, arms: &[String]) -> Section {
     Section { name: name.into(), curate: Some(curate(arms)), ..Section::default() }
 }
 
+/// The best mixture with all analyses beside it.
+fn analysed(arms: &[String]) -> Mixture {
+    let mut best = solve(arms);
+    best.worth = analyses(arms);
+    best
+}
+
+/// A document as it would be read from a file.
+fn document<T: DeserializeOwned>(fields: Value) -> T {
+    serde_json::from_value(fields).expect("the fields are those of the document")
+}
+
 pub(crate) fn curate(names: &[String]) -> Curated {
-    let arms: Vec<CuratedArm> = names
-        .iter()
-        .zip(weights(names.len()))
-        .enumerate()
-        .map(|(index, (name, weight))| CuratedArm {
-            name: name.clone(),
-            samples: 1500 + 137 * index,
-            weight,
-            chosen: 7 + index,
-            share: 0.0,
+    let chosen = |index: usize| 7 + index;
+    let count: usize = (0..names.len()).map(chosen).sum();
+    let arm = |(index, (name, weight)): (usize, (&String, f64))| {
+        let share = chosen(index) as f64 / count as f64;
+        json!({ "name": name, "samples": 1500 + 137 * index, "weight": weight, "chosen": chosen(index), "share": share })
+    };
+    let rows_of = |(index, name): (usize, &String)| -> Vec<Value> {
+        (0..chosen(index)).map(|row| json!({ "arm": name, "row": 37 * row })).collect()
+    };
+    let tried = |proportions: Proportions, loss: f64| {
+        json!({
+            "proportions": proportions, "before": 0.0019, "loss": loss, "exchanges": 31, "settled": true,
         })
-        .collect();
-    let count = arms.iter().map(|arm| arm.chosen).sum();
-    let arms: Vec<CuratedArm> =
-        arms.into_iter().map(|arm| CuratedArm { share: arm.chosen as f64 / count as f64, ..arm }).collect();
-    let rows =
-        arms.iter().flat_map(|arm| (0..arm.chosen).map(|row| CuratedRow { arm: arm.name.clone(), row: 37 * row }));
-    let tried = |proportions, loss| Tried { proportions, before: 0.0019, loss, exchanges: 31, settled: true };
-    Curated {
-        version: "0.2.0".into(),
-        objective: "kid".into(),
-        kernels: vec![Kernel::Gaussian { bandwidth: 20.0 }],
-        score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
-        note: CURATION_NOTE.into(),
-        count,
-        candidates: 1000,
-        seed: 0,
-        proportions: Proportions::Free,
-        set: CuratedSet { loss: 0.00117, unbiased_loss: -0.0013, score: -0.1312, terms: Vec::new() },
-        mixture: CuratedMixture { loss: 0.0021, score: 0.152, gap: 3.1e-17 },
-        random: RandomDraws { draws: 20, loss: [0.0071, 0.0004], score: [0.187, 0.041] },
-        tried: vec![tried(Proportions::Mixture, 0.00121), tried(Proportions::Free, 0.00117)],
-        rows: rows.collect(),
-        arms,
-    }
+    };
+    document(json!({
+        "version": "0.2.0",
+        "objective": "kid",
+        "kernels": [Kernel::Gaussian { bandwidth: 20.0 }],
+        "score": { "name": "KID ×100", "more_is_better": false },
+        "note": CURATION_NOTE,
+        "count": count,
+        "candidates": 1000,
+        "seed": 0,
+        "proportions": Proportions::Free,
+        "set": { "loss": 0.00117, "unbiased_loss": -0.0013, "score": -0.1312, "terms": [] },
+        "mixture": { "loss": 0.0021, "score": 0.152, "gap": 3.1e-17 },
+        "random": { "draws": 20, "loss": [0.0071, 0.0004], "score": [0.187, 0.041] },
+        "tried": vec![tried(Proportions::Mixture, 0.00121), tried(Proportions::Free, 0.00117)],
+        "rows": names.iter().enumerate().flat_map(rows_of).collect::<Vec<_>>(),
+        "arms": names.iter().zip(weights(names.len())).enumerate().map(arm).collect::<Vec<_>>(),
+    }))
 }
 
 pub(crate) fn solve(names: &[String]) -> Mixture {
     let weights = weights(names.len());
-    let arms: Vec<MixtureArm> = names
-        .iter()
-        .zip(&weights)
-        .enumerate()
-        .map(|(index, (name, &weight))| MixtureArm {
-            name: name.clone(),
-            samples: 1500 + 137 * index,
-            weight,
-            interval: Some([(weight - 0.021).max(0.0), weight + 0.034]),
-            loss: 0.0197 + 0.0011 * index as f64,
-            score: 1.971 + 0.113 * index as f64,
-            adds: Some(0.0123 * weight),
-            terms: Vec::new(),
+    let loss = |index: usize| 0.0197 + 0.0011 * index as f64;
+    let score = |index: usize| 1.971 + 0.113 * index as f64;
+    let arm = |(index, (name, &weight)): (usize, (&String, &f64))| {
+        json!({
+            "name": name,
+            "samples": 1500 + 137 * index,
+            "weight": weight,
+            "interval": [(weight - 0.021).max(0.0), weight + 0.034],
+            "loss": loss(index),
+            "score": score(index),
+            "adds": 0.0123 * weight,
+            "terms": [],
         })
-        .collect();
-    let quadratic = (0..names.len())
-        .map(|row| {
-            let value =
-                |column: usize| 0.41 + 0.32 * (-(row.abs_diff(column) as f64)).exp() + 0.002 * (row + column) as f64;
-            (0..names.len()).map(value).collect::<Vec<f64>>()
-        })
-        .collect::<Vec<_>>()
-        .concat();
-    Mixture {
-        version: "0.2.0".into(),
-        objective: "kid".into(),
-        kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
-        kernels: vec![Kernel::Gaussian { bandwidth: 20.0 }],
-        score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
-        best_single: SingleArm { name: arms[0].name.clone(), loss: arms[0].loss, score: arms[0].score },
-        mixture: MixtureScore { loss: 0.0021, score: 0.152, gap: 3.1e-17, terms: Vec::new() },
-        gain: 0.0176,
-        gain_interval: Some([0.0171, 0.0183]),
-        p_value: Some(0.0004),
-        intervals: Intervals::Computed,
-        form: Quadratic::new(quadratic, vec![-0.5; names.len()]).expect("it is symmetric"),
-        constant: 0.25,
-        arms,
-        worth: AnalysisResults::default(),
-    }
+    };
+    let row = |row: usize| -> Vec<f64> {
+        let value =
+            |column: usize| 0.41 + 0.32 * (-(row.abs_diff(column) as f64)).exp() + 0.002 * (row + column) as f64;
+        (0..names.len()).map(value).collect()
+    };
+    document(json!({
+        "version": "0.2.0",
+        "objective": "kid",
+        "kernel": Kernel::Gaussian { bandwidth: 20.0 },
+        "kernels": [Kernel::Gaussian { bandwidth: 20.0 }],
+        "score": { "name": "KID ×100", "more_is_better": false },
+        "best_single": { "name": names[0], "loss": loss(0), "score": score(0) },
+        "mixture": { "loss": 0.0021, "score": 0.152, "gap": 3.1e-17, "terms": [] },
+        "gain": 0.0176,
+        "gain_interval": [0.0171, 0.0183],
+        "p_value": 0.0004,
+        "intervals": Intervals::Computed,
+        "quadratic": (0..names.len()).map(row).collect::<Vec<_>>(),
+        "linear": vec![-0.5; names.len()],
+        "constant": 0.25,
+        "arms": names.iter().zip(&weights).enumerate().map(arm).collect::<Vec<_>>(),
+    }))
 }
 
 /// Answers to all that can be asked beside.
 fn analyses(names: &[String]) -> AnalysisResults {
     let share = |count: usize| vec![1.0 / count as f64; count];
-    let subset = |size: usize| SubsetDocument {
-        size,
-        arms: names[..size].to_vec(),
-        weights: share(size),
-        loss: 0.0021 + 0.0176 / size as f64 - 0.0176 / names.len() as f64,
-        score: 0.152 + 1.8 / size as f64,
-        gain_kept: (names.len() > 1).then(|| (1.0 - 1.0 / size as f64) / (1.0 - 1.0 / names.len() as f64)),
-        proved: size < 13,
+    let subset = |size: usize| {
+        json!({
+            "size": size,
+            "arms": names[..size].to_vec(),
+            "weights": share(size),
+            "loss": 0.0021 + 0.0176 / size as f64 - 0.0176 / names.len() as f64,
+            "score": 0.152 + 1.8 / size as f64,
+            "gain_kept": (names.len() > 1).then(|| (1.0 - 1.0 / size as f64) / (1.0 - 1.0 / names.len() as f64)),
+            "proved": size < 13,
+        })
     };
     let moved = |step: usize| {
         let mut weights = share(names.len());
@@ -160,58 +160,62 @@ fn analyses(names: &[String]) -> AnalysisResults {
         }
         weights
     };
-    let point = |step: usize| FrontPoint {
-        multiplier: (step < 10).then_some(0.037 * step as f64),
-        weights: moved(step),
-        loss: 0.0021 + 0.0002 * (step * step) as f64,
-        score: 0.152 + 0.021 * (step * step) as f64,
-        second_loss: -0.61 - 0.023 * step as f64,
-        second_score: 0.61 + 0.023 * step as f64,
+    let point = |step: usize| {
+        json!({
+            "multiplier": (step < 10).then_some(0.037 * step as f64),
+            "weights": moved(step),
+            "loss": 0.0021 + 0.0002 * (step * step) as f64,
+            "score": 0.152 + 0.021 * (step * step) as f64,
+            "second_loss": -0.61 - 0.023 * step as f64,
+            "second_score": 0.61 + 0.023 * step as f64,
+        })
     };
-    let tried = |step: usize| SensitivityPoint {
-        bandwidth: 20.0 * 2f64.powf(step as f64 / 2.0 - 2.0),
-        weights: moved(step),
-        loss: 0.0021 + 0.0003 * step as f64,
-        score: 0.152 + 0.03 * step as f64,
-        gain: 0.0176 - 0.001 * step as f64,
-        best_single: names[0].clone(),
-        best_single_score: 1.97 + 0.1 * step as f64,
+    let tried = |step: usize| {
+        json!({
+            "bandwidth": 20.0 * 2f64.powf(step as f64 / 2.0 - 2.0),
+            "weights": moved(step),
+            "loss": 0.0021 + 0.0003 * step as f64,
+            "score": 0.152 + 0.03 * step as f64,
+            "gain": 0.0176 - 0.001 * step as f64,
+            "best_single": names[0],
+            "best_single_score": 1.97 + 0.1 * step as f64,
+        })
     };
-    let front = FrontDocument {
-        objective: "-precision".into(),
-        score: ScoreMeaning { name: "precision".into(), more_is_better: true },
-        points: (0..=10).map(point).collect(),
-        exact: true,
-    };
-    AnalysisResults {
-        subsets: Some((1..=names.len()).map(subset).collect()),
-        cheapest: Some(CheapestDocument {
-            arms: names[..names.len().min(2)].to_vec(),
-            weights: share(names.len().min(2)),
-            loss: 0.0028,
-            score: 0.201,
-            above_best: 0.0007,
-            within: 0.00088,
-            samples: 1000.0,
-            fee: 20.0,
-            cost: 31.25,
-            total: 51.25,
-            total_of_best: 74.5,
-            gap: 1e-12,
-        }),
-        front: Some(front),
-        sensitivity: Some(SensitivityDocument {
-            in_use: 20.0,
-            points: (0..=8).map(tried).collect(),
-            largest_change: 0.067,
-            arm: names[0].clone(),
-            at: 40.0,
-            verdict: format!(
+    let front = json!({
+        "objective": "-precision",
+        "score": { "name": "precision", "more_is_better": true },
+        "points": (0..=10).map(point).collect::<Vec<_>>(),
+        "exact": true,
+    });
+    document(json!({
+        "subsets": (1..=names.len()).map(subset).collect::<Vec<_>>(),
+        "cheapest": {
+            "arms": names[..names.len().min(2)].to_vec(),
+            "weights": share(names.len().min(2)),
+            "loss": 0.0028,
+            "score": 0.201,
+            "above_best": 0.0007,
+            "within": 0.00088,
+            "samples": 1000.0,
+            "fee": 20.0,
+            "cost": 31.25,
+            "total": 51.25,
+            "total_of_best": 74.5,
+            "gap": 1e-12,
+        },
+        "front": front,
+        "sensitivity": {
+            "in_use": 20.0,
+            "points": (0..=8).map(tried).collect::<Vec<_>>(),
+            "largest_change": 0.067,
+            "arm": names[0],
+            "at": 40.0,
+            "verdict": format!(
                 "The largest change of a weight between half and twice the bandwidth in use is 6.7 percent points, of {} at 40: the answer depends on it somewhat.",
                 names[0]
             ),
-        }),
-    }
+        },
+    }))
 }
 
 fn scores(index: f64) -> (BTreeMap<String, f64>, BTreeMap<String, Option<f64>>) {
@@ -234,20 +238,21 @@ fn scores(index: f64) -> (BTreeMap<String, f64>, BTreeMap<String, Option<f64>>) 
 pub(crate) fn score(names: &[String]) -> Scores {
     let arms = names.iter().enumerate().map(|(index, name)| {
         let (scores, errors) = scores(index as f64);
-        ScoredArm { name: name.clone(), samples: 1500, scores, errors }
+        json!({ "name": name, "samples": 1500, "scores": scores, "errors": errors })
     });
     let (scores, errors) = scores(names.len() as f64 + 2.0);
-    let weights = names.iter().cloned().zip(weights(names.len())).collect();
-    let mixture = ScoredMixture { weights, effective_samples: 4012.0, scores, errors };
-    let settings = ScoreDefinitions {
-        metrics: Metric::OF_PAPER.to_vec(),
-        kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
-        vendi: None,
-        kid: None,
-        neighbours: Some(5),
-        closed_balls: Some(false),
-    };
-    Scores { version: "0.2.0".into(), arms: arms.collect(), mixture: Some(mixture), settings }
+    let weights: BTreeMap<String, f64> = names.iter().cloned().zip(weights(names.len())).collect();
+    let mixture = json!({ "weights": weights, "effective_samples": 4012.0, "scores": scores, "errors": errors });
+    let settings = json!({
+        "metrics": Metric::OF_PAPER.to_vec(),
+        "kernel": Kernel::Gaussian { bandwidth: 20.0 },
+        "vendi": Value::Null,
+        "kid": Value::Null,
+        "neighbours": 5,
+        "closed_balls": false,
+    });
+    let arms: Vec<Value> = arms.collect();
+    document(json!({ "version": "0.2.0", "arms": arms, "mixture": mixture, "settings": settings }))
 }
 
 pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulationReport {
@@ -259,46 +264,49 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulationReport 
         let slow = 60.0 * (1.0 + index as f64);
         let left = |round: usize| (-(round as f64) / slow).exp();
         let regret: Vec<f64> = rounds.iter().map(|&round| 0.03 * left(round) + 2e-5 * (1.0 + index as f64)).collect();
-        let loss = rounds.iter().zip(&regret).map(|(&round, regret)| optimum + regret + 0.4 / round as f64).collect();
-        let std = |scale: f64| rounds.iter().map(|&round| scale / (round as f64).sqrt()).collect();
+        let loss: Vec<f64> =
+            rounds.iter().zip(&regret).map(|(&round, regret)| optimum + regret + 0.4 / round as f64).collect();
+        let std = |scale: f64| -> Vec<f64> { rounds.iter().map(|&round| scale / (round as f64).sqrt()).collect() };
         let share = |&round: &usize| -> Vec<f64> {
             best.iter().map(|weight| left(round) / count + (1.0 - left(round)) * weight).collect()
         };
         let shares: Vec<Vec<f64>> = rounds.iter().map(share).collect();
-        PolicyReport {
-            weights: shares[shares.len() - 1].clone(),
-            loss: Spread { mean: loss, std: std(0.012) },
-            regret: Spread { mean: regret, std: std(0.002) },
-            rounds: rounds.clone(),
-            shares,
-            reached: Reached {
-                percent_90: Some(1.5 * slow),
-                percent_95: Some((2.5 * slow).round()),
-                percent_99: (index < 2).then_some(5.0 * slow),
+        json!({
+            "weights": shares[shares.len() - 1].clone(),
+            "loss": { "mean": loss, "std": std(0.012) },
+            "regret": { "mean": regret, "std": std(0.002) },
+            "rounds": rounds.clone(),
+            "shares": shares,
+            "reached": {
+                "percent_90": 1.5 * slow,
+                "percent_95": Some((2.5 * slow).round()),
+                "percent_99": (index < 2).then_some(5.0 * slow),
             },
-            stopped: Some(Stopped { round: (index < 2).then_some(7.5 * slow), share: 0.9, wrong: 0.0 }),
-            features: None,
-            kept: None,
-        }
+            "stopped": { "round": (index < 2).then_some(7.5 * slow), "share": 0.9, "wrong": 0.0 },
+            "features": Value::Null,
+            "kept": Value::Null,
+        })
     };
-    SimulationReport {
-        version: "0.2.0".into(),
-        objective: "kid".into(),
-        kernel: Some(Kernel::Gaussian { bandwidth: 20.0 }),
-        score: ScoreMeaning { name: "KID ×100".into(), more_is_better: false },
-        arms: names.to_vec(),
-        seeds: 10,
-        seed: 0,
-        optimum: Optimum { weights: best.clone(), loss: optimum },
-        best_single: SimulatedSingle { name: names[0].clone(), loss: single },
-        gain: single - optimum,
-        until: Some(Until::new(Gap::Share(0.05)).confidence(0.95)),
-        known: None,
-        select: None,
-        note: None,
-        order: policies.iter().map(|name| name.to_string()).collect(),
-        policies: policies.iter().enumerate().map(|(index, name)| (name.to_string(), policy(index))).collect(),
-    }
+    let by_policy: BTreeMap<&str, Value> =
+        policies.iter().enumerate().map(|(index, &name)| (name, policy(index))).collect();
+    document(json!({
+        "version": "0.2.0",
+        "objective": "kid",
+        "kernel": Kernel::Gaussian { bandwidth: 20.0 },
+        "score": { "name": "KID ×100", "more_is_better": false },
+        "arms": names,
+        "seeds": 10,
+        "seed": 0,
+        "optimum": { "weights": best.clone(), "loss": optimum },
+        "best_single": { "name": names[0], "loss": single },
+        "gain": single - optimum,
+        "until": Some(Until::new(Gap::Share(0.05)).confidence(0.95)),
+        "known": Value::Null,
+        "select": Value::Null,
+        "note": Value::Null,
+        "order": policies,
+        "policies": by_policy,
+    }))
 }
 
 /// The same of policies that kept the better half of their samples.

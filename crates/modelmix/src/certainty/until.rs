@@ -81,6 +81,7 @@ fn default_confidence() -> f64 {
 /// What a session was stopped by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Verdict {
     /// Samples held at that time.
     pub samples: usize,

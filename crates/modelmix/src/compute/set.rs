@@ -85,6 +85,7 @@ pub trait Resident: Debug + Send + Sync {
 
 /// Rows in host memory, in either precision.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum HostRows<'a> {
     /// In single precision.
     Single(Rows<'a>),
@@ -94,6 +95,7 @@ pub enum HostRows<'a> {
 
 /// A set of rows that is given to an engine: borrowed host memory, or a resident set.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Set<'a> {
     /// Rows in host memory. The processor reads them where they are; a GPU uploads them for the call.
     Host(Rows<'a>),

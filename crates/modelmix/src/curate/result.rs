@@ -11,6 +11,7 @@ use crate::objective::ScoreMeaning;
 /// The chosen rows, and what they are worth beside the mixture and sets drawn at random.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Curated {
     /// The version of modelmix that computed it.
     pub version: String,
@@ -47,6 +48,7 @@ pub struct Curated {
 /// An arm of a [`Curated`] set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct CuratedArm {
     /// Its name.
     pub name: String,

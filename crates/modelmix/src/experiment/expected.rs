@@ -21,6 +21,7 @@ use crate::text::nearest;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum Quantity {
     /// `best single`: the name of the best single arm.
     BestSingle,
@@ -48,6 +49,7 @@ pub enum Quantity {
 
 /// What is scored.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Subject {
     /// The best mixture.
     Mixture,
@@ -72,6 +74,7 @@ pub enum Percent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Requirement {
     /// `{ value = 0.37, tolerance = 0.01 }`.
     Near {

@@ -39,6 +39,7 @@ pub struct Plan {
 
 /// What a run is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stage {
     /// Reading features.
     Reading,
@@ -60,6 +61,7 @@ pub enum Stage {
 
 /// What came of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The experiment's name.
     pub name: String,

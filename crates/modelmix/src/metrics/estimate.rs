@@ -32,6 +32,7 @@ mod or_null {
 /// Ways to a standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ErrorBy {
     /// Every sample left out in turn, set by set; the sets' variances added.
     Jackknife,

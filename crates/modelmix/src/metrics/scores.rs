@@ -14,6 +14,7 @@ use crate::kernel::Kernel;
 /// Scores of every arm and of a mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Scores {
     /// The version of modelmix that computed them.
     pub version: String,

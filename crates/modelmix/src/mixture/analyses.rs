@@ -114,6 +114,7 @@ impl Budget {
 
 /// How much worse than the best a mixture may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Allowance {
     /// So much of the gain over the best single arm may be lost: 0.05 for "5%".
     Share(f64),
@@ -153,6 +154,7 @@ impl fmt::Display for Allowance {
 /// The results of analyses, as documents have them; `None` if one was not asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct AnalysisResults {
     /// The best mixtures of at most 1, 2, … arms, up to as many as the best of all has.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -40,6 +40,7 @@ pub struct FrontDocument {
 /// A mixture of a [`FrontDocument`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct FrontPoint {
     /// A λ that it is best for; none where only B counts.
     pub multiplier: Option<f64>,

@@ -30,6 +30,7 @@ pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
 /// The best mixture of recorded arms, with everything that a report needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Mixture {
     /// The version of modelmix that computed it.
     pub version: String,
@@ -127,6 +128,7 @@ impl Default for SolveSettings {
 /// One arm of a [`Mixture`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct MixtureArm {
     /// Its name.
     pub name: String,
@@ -152,6 +154,7 @@ pub struct MixtureArm {
 /// What the mixture of a [`Mixture`] comes to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct MixtureScore {
     /// Its loss, as V-statistic, constants included.
     pub loss: f64,

@@ -10,6 +10,7 @@ const LOSS_NAME: &str = "loss";
 /// How a score is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct ScoreMeaning {
     /// As people write it: "RKE", "KID ×100"; "loss" if the objective has several terms.
     pub name: String,

@@ -39,6 +39,7 @@ pub enum Event<P = AnyPolicy> {
 /// What was asked, and what it made of the policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Asked<P = AnyPolicy> {
     /// The pull's id: pulls are numbered from 0.
     pub pull: u64,
@@ -61,6 +62,7 @@ fn none<P>() -> Option<P> {
 /// What an arm answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Told {
     /// The pull's id.
     pub pull: u64,
@@ -74,6 +76,7 @@ pub struct Told {
 /// Recorded samples of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Known {
     /// The arm, as an index.
     pub arm: usize,
@@ -141,6 +144,7 @@ pub struct SampleValues {
 /// What a session decided on samples that came in. Each depends on floating-point numbers, so it is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Decisions {
     /// Whether each sample is kept, if the session keeps only some.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -30,6 +30,7 @@ pub struct Header {
 /// A later line: an event, and what its caller wants to remember with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, bound(serialize = "P: Serialize", deserialize = "P: DeserializeOwned"))]
+#[non_exhaustive]
 pub struct Entry<P = AnyPolicy> {
     /// What happened.
     pub event: Event<P>,

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 
 /// A request to an arm: give `count` samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Pull {
     /// What to tell or abandon.
     pub id: u64,

@@ -13,6 +13,7 @@ use crate::quadratic::Quadratic;
 
 /// Where a session stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SessionReport {
     /// The policy's name.
     pub policy: String,
@@ -71,6 +72,7 @@ fn is_zero(count: &usize) -> bool {
 /// [`Until`](crate::Until) (95% if there is none), at this moment. Known samples count, so that a session can be sure of its
 /// weights before it has asked for anything.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SuboptimalityBounds {
     /// Of the weights that a report gives; `None` while an arm has fewer than
     /// [`MIN_SAMPLES_PER_ARM`](certainty::MIN_SAMPLES_PER_ARM).
@@ -97,6 +99,7 @@ impl SuboptimalityBounds {
 
 /// One arm of a [`SessionReport`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SessionArm {
     /// Its name.
     pub name: String,

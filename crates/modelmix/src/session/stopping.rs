@@ -14,6 +14,7 @@ const GROWTH_BETWEEN_CHECKS: f64 = 1.4;
 /// What a check whether to stop found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct StopCheck {
     /// What the session may be stopped by.
     #[serde(default, skip_serializing_if = "Option::is_none")]

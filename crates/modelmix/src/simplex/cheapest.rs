@@ -58,6 +58,7 @@ impl Prices {
 
 /// The cheapest mixture that was found.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CheapestMixture {
     /// α.
     pub weights: Vec<f64>,

@@ -42,6 +42,7 @@ fn without_negligible(mut weights: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
 
 /// Weights with their proof.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Solution {
     /// α, which adds up to 1.
     pub weights: Vec<f64>,

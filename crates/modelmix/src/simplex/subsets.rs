@@ -17,6 +17,7 @@ const MOST_PROGRAMS: usize = 3000;
 
 /// The best mixture that was found of at most so many arms.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Subset {
     /// How many arms it may have.
     pub size: usize,

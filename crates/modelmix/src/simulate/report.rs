@@ -13,6 +13,7 @@ use crate::session::Selection;
 /// How policies did on recorded arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct SimulationReport {
     /// The version of modelmix that computed it.
     pub version: String,
@@ -83,6 +84,7 @@ pub struct SimulatedSingle {
 /// How one policy did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct PolicyReport {
     /// The rounds at which results were recorded.
     pub rounds: Vec<usize>,

@@ -9,6 +9,7 @@ use crate::session::Session;
 /// When the sessions of a policy were sure enough to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct Stopped {
     /// The median round over seeds; nothing where half of them were never sure.
     pub round: Option<f64>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modelmix::mixture::{Mixture, MixtureArm};
+use modelmix::mixture::Mixture;
 use modelmix::objective::ScoreMeaning;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
 
@@ -18,7 +18,7 @@ fn solved(arms: &RecordedArms, objective: &str) -> Mixture {
 }
 
 fn meaning(objective: &str) -> (String, bool) {
-    let ScoreMeaning { name, more_is_better } = ScoreMeaning::of(&Objective::parse(objective).unwrap());
+    let ScoreMeaning { name, more_is_better, .. } = ScoreMeaning::of(&Objective::parse(objective).unwrap());
     (name, more_is_better)
 }
 
@@ -89,10 +89,14 @@ fn an_arm_with_little_weight_is_named() {
 
 /// The same result with other arms.
 fn with_weights(weights: &[f64]) -> Mixture {
-    let best = solved(&halves(), "rke(bandwidth=0.1)");
-    let arm =
-        |(index, &weight): (usize, &f64)| MixtureArm { name: format!("m{index}"), weight, ..best.arms[0].clone() };
-    Mixture { arms: weights.iter().enumerate().map(arm).collect(), ..best }
+    let mut best = solved(&halves(), "rke(bandwidth=0.1)");
+    let arm = |(index, &weight): (usize, &f64)| {
+        let mut arm = best.arms[0].clone();
+        (arm.name, arm.weight) = (format!("m{index}"), weight);
+        arm
+    };
+    best.arms = weights.iter().enumerate().map(arm).collect();
+    best
 }
 
 #[test]
