@@ -65,6 +65,11 @@ pub fn subsets(form: &Quadratic, bounds: &Bounds, stop: &Stop) -> Result<Vec<Sub
         proof.visit(&mut search, &mut allowed, &mut forced, whole)?;
         found[size] = proof.best;
         certain[size] = left > 0;
+        if size == 1 && !certain[size] {
+            // Of single arms there are few enough to try them all.
+            found[size] = search.single()?;
+            certain[size] = true;
+        }
     }
     let found = found.into_iter().zip(certain).enumerate();
     Ok(found.filter_map(|(size, (found, proved))| found.map(|solution| Subset { size, solution, proved })).collect())
@@ -195,6 +200,17 @@ impl<'a> Search<'a> {
             }
         }
         Ok(found)
+    }
+
+    /// The best arm alone.
+    fn single(&mut self) -> Result<Option<Solution>> {
+        let arms = self.form.arms();
+        let mut best = None;
+        for arm in 0..arms {
+            let alone: Vec<bool> = (0..arms).map(|other| other == arm).collect();
+            self.try_set(&alone, &[], &mut best)?;
+        }
+        Ok(best)
     }
 
     fn try_set(&mut self, arms: &[bool], near: &[f64], best: &mut Option<Solution>) -> Result<()> {
