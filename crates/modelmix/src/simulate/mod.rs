@@ -241,6 +241,7 @@ impl Simulation {
         // Samples that come at once, each with κ against all before it, unless sessions evaluate features.
         let at_once = batch.max(known);
         let of_one = if self.is_on_features() { width.saturating_mul(4) } else { samples.saturating_mul(8) };
+        let of_one = of_one.saturating_add(64);
         // What every sample leaves behind: its sums by arm, its features, and κ against those that are computed ahead.
         let of_each = arms.saturating_mul(8).saturating_add(width.saturating_mul(4)).saturating_add(2048);
         let left = if self.is_on_features() { 0 } else { samples.saturating_mul(of_each) };
