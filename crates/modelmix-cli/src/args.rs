@@ -52,12 +52,12 @@ pub(crate) struct Common {
     #[arg(long, help_heading = "Everywhere")]
     pub(crate) json: bool,
     /// Threads to use; all cores where it is left out. Results do not depend on it
-    #[arg(long, value_name = "N", help_heading = "Everywhere")]
+    #[arg(long, value_name = "N", help_heading = "Everywhere", value_parser = values::count::<usize>(1))]
     pub(crate) threads: Option<usize>,
     /// No progress and no remarks
     #[arg(long, short, help_heading = "Everywhere")]
     pub(crate) quiet: bool,
-    /// A TOML file of options, named as here; command-line flags override it
+    /// TOML file of options, named as here; typed ones override it, as --json=false
     #[arg(long, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -81,7 +81,7 @@ pub(crate) struct ObjectiveArgs {
     #[arg(long, short, value_name = "TERMS", allow_hyphen_values = true)]
     pub(crate) objective: Option<Objective>,
     /// The kernel's bandwidth σ, for terms that name none; the median distance where it is left out
-    #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true)]
+    #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true, value_parser = values::number())]
     pub(crate) bandwidth: Option<f64>,
     /// What a sample of an arm costs, for `cost`
     #[arg(long, value_name = "ARM=COST", value_delimiter = ',', allow_hyphen_values = true)]
@@ -91,7 +91,7 @@ pub(crate) struct ObjectiveArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) scores: Option<PathBuf>,
     /// The seed of all that is drawn
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::count::<u64>(0))]
     pub(crate) seed: u64,
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct AnalysisArgs {
     #[arg(value_parser = values::arm_number("fee"))]
     pub(crate) fees: Vec<ArmNumber>,
     /// How many samples are bought a period, for --costs
-    #[arg(long, value_name = "N", help_heading = "Worth")]
+    #[arg(long, value_name = "N", help_heading = "Worth", value_parser = values::number())]
     pub(crate) samples: Option<f64>,
     /// How much worse than the best the cheapest mixture may be: a share of the gain or a loss [default: 5%]
     #[arg(long, value_name = "LOSS", help_heading = "Worth")]
@@ -201,19 +201,19 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "TOOL", value_parser = values::preset())]
     pub(crate) preset: Option<Preset>,
     /// The order of vendi; inf for the largest eigenvalue alone [default: 1]
-    #[arg(long, value_name = "Q")]
+    #[arg(long, value_name = "Q", value_parser = values::number())]
     pub(crate) order: Option<f64>,
     /// Up to which neighbour the balls of precision, recall, density and coverage reach [default: 5]
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = values::count::<usize>(1))]
     pub(crate) neighbours: Option<usize>,
     /// How many subsets KID has [default: 100]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count::<usize>(1))]
     pub(crate) subsets: Option<usize>,
     /// How many samples a subset of KID has [default: 1000, or fewer where there are fewer]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count::<usize>(2))]
     pub(crate) subset_size: Option<usize>,
     /// The seed of NumPy's generator that draws KID's subsets [default: 2020, or the preset's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count::<u32>(0))]
     pub(crate) subset_seed: Option<u32>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -237,16 +237,16 @@ pub(crate) struct SimulateArgs {
     #[arg(value_parser = values::policies(), hide_possible_values = true)]
     pub(crate) policy: Vec<Policies>,
     /// Pulls a run
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count::<usize>(1))]
     pub(crate) rounds: usize,
     /// Runs a policy, with seeds one after another
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count::<usize>(1))]
     pub(crate) seeds: usize,
     /// Samples a pull
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<usize>(1))]
     pub(crate) batch: usize,
     /// Pulls that are out at the same time
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<usize>(1))]
     pub(crate) in_flight: usize,
     /// Which samples are kept; better-half: those that lower the loss more than half of the samples so far would
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = values::selection())]
@@ -255,19 +255,19 @@ pub(crate) struct SimulateArgs {
     #[arg(long)]
     pub(crate) no_replacement: bool,
     /// Recorded samples per arm known before the first round (warm start), not counted as rounds
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = values::count::<usize>(0))]
     pub(crate) known: usize,
     /// Samples that a session holds; of those let go, sums of random features are kept [default: all, or 1000 with --feature-error]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count::<usize>(0))]
     pub(crate) hold: Option<usize>,
     /// The standard error of an entry of K that features may cause [default: 0.02, with --hold]
-    #[arg(long, value_name = "ERROR")]
+    #[arg(long, value_name = "ERROR", value_parser = values::number())]
     pub(crate) feature_error: Option<f64>,
     /// What sessions forget: window=N counts the last N samples only, half-life=N counts a sample half as much after N later ones
     #[arg(long, value_name = "HOW")]
     pub(crate) forget: Option<Retention>,
     /// At how many rounds, evenly spaced, results are kept
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = values::count::<usize>(1))]
     pub(crate) checkpoints: usize,
     /// When sessions may stop: as near the optimum as 5% of the gain, or 0.001 of the loss
     #[arg(long, value_name = "GAP")]
@@ -295,7 +295,7 @@ pub(crate) struct CurateArgs {
     #[command(flatten)]
     pub(crate) arms: ArmsArgs,
     /// How many rows to choose; none comes twice
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = values::count::<usize>(2))]
     pub(crate) count: usize,
     /// Where the ids of the chosen rows go: .json or .csv
     #[arg(long, value_name = "FILE")]
@@ -312,10 +312,10 @@ pub(crate) struct CurateArgs {
     #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
     pub(crate) cap: Vec<ArmNumber>,
     /// How often, at most, every chosen row is looked at for an exchange
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count::<usize>(0))]
     pub(crate) sweeps: usize,
     /// Rows that are looked at, at most; of more samples a pool of so many is drawn
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = values::count::<usize>(1))]
     pub(crate) pool: usize,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -408,20 +408,4 @@ pub(crate) struct ManArgs {
     /// The folder that the pages are written into
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) folder: PathBuf,
-}
-
-impl Command {
-    /// What every command knows, where this one does.
-    pub(crate) fn common(&self) -> Option<&Common> {
-        match self {
-            Command::Demo(args) => Some(&args.common),
-            Command::Solve(args) => Some(&args.common),
-            Command::Score(args) => Some(&args.common),
-            Command::Simulate(args) => Some(&args.common),
-            Command::Curate(args) => Some(&args.common),
-            Command::Reproduce(args) => Some(&args.common),
-            Command::Report(args) => Some(&args.common),
-            Command::Schema(_) | Command::Completions(_) | Command::Man(_) => None,
-        }
-    }
 }

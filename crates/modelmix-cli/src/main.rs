@@ -14,15 +14,14 @@ mod terminal;
 mod values;
 
 use std::error::Error;
-use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 
 use args::Cli;
+use config::Configured;
 use error::Failure;
-use values::BadValue;
 
 fn main() -> ExitCode {
     let interrupted = ctrlc::set_handler(|| {
@@ -51,30 +50,24 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Failure> {
-    let cli = parse(std::env::args_os().collect())?;
-    if let Some(common) = cli.command.common()
-        && common.threads == Some(0)
-    {
-        return Err(Failure::input("threads is 0, but it must be at least 1; leave it out for all cores"));
-    }
-    commands::run(cli.command)
+    let mut configured = config::configure(std::env::args_os().collect())?;
+    let (cli, matches) = parse(&mut configured)?;
+    commands::run(cli.command).map_err(|failure| configured.named(failure, &matches))
 }
 
 /// The arguments, checked. Help and version end the program here, and so does what the parser words itself.
-fn parse(words: Vec<OsString>) -> Result<Cli, Failure> {
-    let mut configured = config::configure(&words)?;
-    let parsed = configured
-        .command
-        .try_get_matches_from_mut(words)
-        .and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut configured.command)));
+fn parse(configured: &mut Configured) -> Result<(Cli, ArgMatches), Failure> {
+    let command = &mut configured.command;
+    let parsed = command
+        .try_get_matches_from_mut(&configured.words)
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches).map_err(|error| error.format(command))?, matches)));
     let error = match parsed {
-        Ok(cli) => return Ok(cli),
+        Ok(parsed) => return Ok(parsed),
         Err(error) => error,
     };
-    // Values that the library or `values` refuse have a sentence of their own.
-    if let Some(source) = error.source().filter(|source| source.is::<modelmix::Error>() || source.is::<BadValue>()) {
-        let file = configured.source_of(&error).map_or(String::new(), |file| format!("{}: ", file.display()));
-        return Err(Failure::input(format!("{file}{source}")));
+    // Values that the library or `values` refuse have a sentence of their own, and so has what a file gives.
+    if let Some(failure) = configured.refusal(&error, error.source()) {
+        return Err(failure);
     }
     error.print().map_err(Failure::output)?;
     // Help and version are what was asked for; anything else is bad input.

@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
@@ -13,11 +14,30 @@ use modelmix::{Certified, PolicySpec, Selection};
 
 /// A value that the command line itself refuses, in a sentence.
 #[derive(Debug)]
-pub(crate) struct BadValue(String);
+pub(crate) struct BadValue {
+    /// The option, without dashes, where the sentence begins with it.
+    option: Option<String>,
+    problem: String,
+}
+
+impl BadValue {
+    /// Of an option: "is 0, but it must be …".
+    pub(crate) fn of(option: &str, problem: String) -> Self {
+        Self { option: Some(option.into()), problem }
+    }
+
+    /// The sentence, for a value that was typed or that a file gives.
+    pub(crate) fn sentence(&self, file: Option<&Path>) -> String {
+        let dashes = if file.is_some() { "" } else { "--" };
+        let option = self.option.as_ref().map_or(String::new(), |option| format!("{dashes}{option} "));
+        let file = file.map_or(String::new(), |file| format!("{}: ", file.display()));
+        format!("{file}{option}{}", self.problem)
+    }
+}
 
 impl fmt::Display for BadValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.sentence(None))
     }
 }
 
@@ -71,6 +91,56 @@ pub(crate) fn certified() -> Named<Certified> {
     named(["weights", "shares"])
 }
 
+/// A parser of numbers that refuses others in a sentence with the option's name.
+#[derive(Clone)]
+pub(crate) struct Number<T> {
+    /// The number, or what it must be.
+    parse: fn(&str, u64) -> Result<T, String>,
+    least: u64,
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Number<T> {
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<T, clap::Error> {
+        let option = argument.and_then(clap::Arg::get_long).unwrap_or_default().to_string();
+        let Number { parse, least } = *self;
+        let read = move |text: &str| {
+            let shown = if text.parse::<f64>().is_ok() { text.to_string() } else { format!("\"{text}\"") };
+            parse(text, least).map_err(|must| BadValue::of(&option, format!("is {shown}, but it must be {must}")))
+        };
+        read.parse_ref(command, argument, value)
+    }
+}
+
+/// A whole number, at least so many and at most as many as its type holds.
+pub(crate) fn count<T: TryFrom<u64>>(least: u64) -> Number<T> {
+    let parse = |text: &str, least: u64| {
+        let most = if size_of::<T>() < size_of::<u64>() { u64::from(u32::MAX) } else { u64::MAX };
+        let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        // Digits that are no number of 64 bits are one that is too large.
+        let found = is_whole.then(|| text.parse::<u64>().unwrap_or(u64::MAX));
+        let read =
+            text.parse::<u64>().ok().filter(|number| *number >= least).and_then(|number| T::try_from(number).ok());
+        read.ok_or_else(|| match found {
+            Some(number) if number >= least => format!("a whole number, at most {most}"),
+            _ if least == 0 => "a whole number, 0 or more".into(),
+            _ => format!("a whole number, at least {least}"),
+        })
+    };
+    Number { parse, least }
+}
+
+/// Any number; what it may be is left to the library.
+pub(crate) fn number() -> Number<f64> {
+    Number { parse: |text, _| text.parse().map_err(|_| "a number".into()), least: 0 }
+}
+
 /// Policies with commas between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Policies(pub(crate) Vec<PolicySpec>);
@@ -108,14 +178,16 @@ pub(crate) struct ArmNumber {
 
 /// A parser of numbers by arm; `what` they are is for the refusals.
 pub(crate) fn arm_number(what: &'static str) -> impl TypedValueParser<Value = ArmNumber> {
+    let bad = |problem: String| BadValue { option: None, problem };
     move |text: &str| {
         let (arm, value) = text
             .rsplit_once('=')
-            .ok_or_else(|| BadValue(format!("\"{text}\" is no {what}; write ARM=NUMBER, as in flux=1")))?;
-        let number =
-            value.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| {
-                BadValue(format!("the {what} of {arm} is \"{value}\", but it must be a finite number"))
-            })?;
+            .ok_or_else(|| bad(format!("\"{text}\" is no {what}; write ARM=NUMBER, as in flux=1")))?;
+        let number = value
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
+            .ok_or_else(|| bad(format!("the {what} of {arm} is \"{value}\", but it must be a finite number")))?;
         Ok::<_, BadValue>(ArmNumber { arm: arm.into(), number })
     }
 }

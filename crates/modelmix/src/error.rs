@@ -245,6 +245,9 @@ pub enum Input {
     Scores,
 }
 
+/// Numbers of more characters are shown with an exponent; all whole numbers of 64 bits have fewer.
+const MAX_PLAIN_DIGITS: usize = 20;
+
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -262,7 +265,12 @@ impl Error {
     }
 
     pub(crate) fn setting(what: &str, value: impl ToString, must: impl Into<String>) -> Self {
-        Error::Setting { what: what.into(), value: value.to_string(), must: must.into() }
+        let mut value = value.to_string();
+        // 1e-300 has 300 zeros without an exponent, and is as easily read as it was written with one.
+        if value.len() > MAX_PLAIN_DIGITS && value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-')) {
+            value = value.parse::<f64>().map_or(value, |number| format!("{number:e}"));
+        }
+        Error::Setting { what: what.into(), value, must: must.into() }
     }
 
     pub(crate) fn missing(what: impl Into<String>, needs: impl Into<String>) -> Self {

@@ -155,6 +155,9 @@ impl fmt::Display for Kernel {
     }
 }
 
+/// The smallest bandwidth: 1/σ² of a smaller one is no number in single precision, which kernels are evaluated in.
+const MIN_BANDWIDTH: f64 = 1e-18;
+
 /// A bandwidth: a number, or found from the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -249,9 +252,16 @@ impl KernelSpec {
                 )
             })
         };
-        let mut bandwidth = |bandwidth: Bandwidth| match bandwidth {
-            Bandwidth::Fixed(value) => positive("bandwidth", value),
-            Bandwidth::Auto => median(),
+        let mut bandwidth = |bandwidth: Bandwidth| {
+            let value = match bandwidth {
+                Bandwidth::Fixed(value) => positive("bandwidth", value)?,
+                Bandwidth::Auto => median()?,
+            };
+            if value < MIN_BANDWIDTH {
+                let must = format!("at least {MIN_BANDWIDTH:e}; multiply features and bandwidth by the same number");
+                return Err(Error::setting("bandwidth", value, must));
+            }
+            Ok(value)
         };
         Ok(match *self {
             KernelSpec::Gaussian { bandwidth: value } => Kernel::Gaussian { bandwidth: bandwidth(value)? },

@@ -85,7 +85,7 @@ impl Statistics {
                 && toward.iter().all(|sums| sums[sample].is_finite())
         };
         if let Some(sample) = (0..samples).find(|&sample| !is_finite(sample)) {
-            return Err(totals::not_finite(arm_of[sample]));
+            return Err(totals::not_finite(&arm_of[sample].to_string()));
         }
         let mut statistics = Self { arm_of, self_terms, linear, toward, ..Self::new(arms) };
         statistics.sum_by_arm();

@@ -8,7 +8,7 @@ use modelmix::mixture::{
 };
 
 use crate::args::SolveArgs;
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bar, bold, dim, percent};
 
@@ -36,6 +36,10 @@ fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
     let prices = &args.analyses;
     if prices.fees.is_empty() && prices.samples.is_none() && prices.within.is_none() {
         return Ok(None);
+    }
+    if prices.fees.is_empty() && args.objective.costs.is_empty() {
+        let remedy = "give --fees ARM=FEE, or --costs ARM=COST with --samples N";
+        return Err(Failure::input(format!("the cheapest mixture needs prices; {remedy}")));
     }
     let within = prices.within.unwrap_or_default();
     let names = recorded.arms.names();

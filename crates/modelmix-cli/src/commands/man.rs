@@ -1,4 +1,6 @@
-//! `modelmix man`: one page per command, and one for all.
+//! `modelmix man`: one page per command, and one for all; prints the files that it wrote.
+
+use std::io::Write;
 
 use clap::CommandFactory;
 
@@ -23,6 +25,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<()> {
             .render(&mut page)
             .map_err(|error| Failure::Write(path.clone(), error))?;
         files::write(&path, &page)?;
+        writeln!(std::io::stdout(), "{}", path.display()).map_err(Failure::output)?;
     }
     Ok(())
 }

@@ -4,7 +4,8 @@ use std::io::Read;
 use std::path::Path;
 
 use modelmix::document::Document;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::curate::gallery;
 use super::output::{self, Section};
@@ -14,13 +15,13 @@ use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
+    let documents = args.documents.iter().map(|path| Ok((path, read(path)?))).collect::<Result<Vec<_>>>()?;
     if !args.output.is_wanted() {
         return Err(Failure::input("nothing is to be written; give --html FILE, --svg FOLDER or --png FOLDER"));
     }
     output::check(&args.output)?;
     let mut sections: Vec<Section> = Vec::new();
-    for path in &args.documents {
-        let document = read(path)?;
+    for (path, document) in documents {
         let name = match path.file_stem() {
             Some(stem) if stem != "-" => stem.to_string_lossy().into_owned(),
             _ => "report".into(),
@@ -71,9 +72,42 @@ fn read(path: &Path) -> Result<Document> {
     } else {
         std::fs::read_to_string(path).map_err(unread)?
     };
-    serde_json::from_str(&text).map_err(|error| {
-        Failure::input(format!(
-            "{name}: {error}; a document is what solve, score, simulate or curate print with --json"
-        ))
+    parse(&text).map_err(|problem| Failure::input(format!("{name}: {problem}")))
+}
+
+/// A document, or what is wrong with it and where.
+fn parse(text: &str) -> Result<Document, String> {
+    const IS: &str = "a document is what solve, score, simulate or curate print with --json";
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("{error}; {IS}"))?;
+    let field = |name: &str| value.get(name).and_then(Value::as_str).map(String::from);
+    let Some(command) = field("command") else { return Err(format!("there is no field command; {IS}")) };
+    if let Some(version) = field("version").as_deref()
+        && release(version).is_none_or(|found| Some(found) > release(env!("CARGO_PKG_VERSION")))
+    {
+        let own = env!("CARGO_PKG_VERSION");
+        return Err(format!(
+            "version is {version}, and this is modelmix {own}; update modelmix, or make the document again with `modelmix {command} --json`"
+        ));
+    }
+    match command.as_str() {
+        "solve" => of(value).map(Document::Solve),
+        "score" => of(value).map(Document::Score),
+        "simulate" => of(value).map(Document::Simulate),
+        "curate" => of(value).map(Document::Curate),
+        _ => Err(format!("command is {command}; {IS}")),
+    }
+}
+
+/// What documents are compatible by: the major and the minor version.
+fn release(version: &str) -> Option<(u64, u64)> {
+    let mut parts = version.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
+}
+
+/// A document by its type; what does not fit is named by its place.
+fn of<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+    serde_path_to_error::deserialize(value).map_err(|error| match error.path().to_string().as_str() {
+        "." => format!("{}; make the document again", error.inner()),
+        place => format!("{place}: {}; make the document again", error.inner()),
     })
 }

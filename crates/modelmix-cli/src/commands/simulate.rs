@@ -37,6 +37,13 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         .known(args.known);
     let section = output::section("simulate", &args.output, &recorded)?;
     let document = run_policies(&recorded, &loss, &simulation, &terminal)?;
+    let few = recorded.arms.iter().find(|arm| arm.features.len() < args.known);
+    if let Some(arm) = few.filter(|_| simulation.replacement) {
+        let (name, known, samples) = (&arm.name, count(args.known), count(arm.features.len()));
+        terminal.remark(format!(
+            "Of arm {name} {known} samples are known and {samples} recorded: some are known twice, drawn with replacement"
+        ));
+    }
     terminal.document(&Document::Simulate(document.clone()))?;
     print(&terminal, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "Policies".into());
@@ -64,7 +71,8 @@ pub(crate) fn run_policies(
     simulation: &Simulation,
     terminal: &Terminal,
 ) -> Result<SimulationReport> {
-    let progress = terminal.progress("simulating", (simulation.policies.len() * simulation.seeds) as u64);
+    let progress =
+        terminal.progress("simulating", (simulation.policies.len() as u64).saturating_mul(simulation.seeds as u64));
     let report = simulate_watched(&recorded.arms, loss, simulation, &|| progress.inc(1));
     progress.finish_and_clear();
     Ok(report?)

@@ -3,6 +3,7 @@
 use modelmix::mixture::AnalysisResults;
 use modelmix::simulate::PolicyReport;
 use modelmix::{Curated, Error, Mixture, Result, SimulationReport};
+use serde_json::Value;
 
 use super::{Report, Section};
 
@@ -10,7 +11,23 @@ pub(super) fn report(report: &Report) -> Result<()> {
     report.sections.iter().try_for_each(section)
 }
 
+/// Numbers are drawn and added up; larger ones would overflow on the way.
+const MAX_NUMBER: f64 = 1e100;
+/// How far outside of 0 to 1 a share may be by rounding.
+const SHARE_TOLERANCE: f64 = 1e-6;
+
 fn section(section: &Section) -> Result<()> {
+    let document = |value: serde_json::Result<Value>| value.unwrap_or_default();
+    for (command, value) in [
+        ("solve", document(serde_json::to_value(&section.solve))),
+        ("score", document(serde_json::to_value(&section.score))),
+        ("simulate", document(serde_json::to_value(&section.simulate))),
+        ("curate", document(serde_json::to_value(&section.curate))),
+    ] {
+        if let Some(problem) = out_of_range(&value, String::new(), false) {
+            return Err(refuse(&section.name, problem, command));
+        }
+    }
     if let Some(document) = &section.solve {
         solve(&section.name, document)?;
     }
@@ -21,6 +38,33 @@ fn section(section: &Section) -> Result<()> {
         curate(&section.name, document)?;
     }
     Ok(())
+}
+
+/// The first number that nothing computes: beyond all size, or a share that is none.
+fn out_of_range(value: &Value, place: String, is_share: bool) -> Option<String> {
+    match value {
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            // The weight of a term may be any number; in a list of weights fields are the names of arms.
+            let is_term = fields.contains_key("term");
+            let is_share = is_share || !is_term && ["weight", "weights", "share", "shares"].contains(&name.as_str());
+            out_of_range(value, format!("{place}/{name}"), is_share)
+        }),
+        Value::Array(values) => values
+            .iter()
+            .enumerate()
+            .find_map(|(index, value)| out_of_range(value, format!("{place}/{index}"), is_share)),
+        Value::Number(number) => {
+            let found = number.as_f64().unwrap_or(f64::INFINITY);
+            if is_share && !(-SHARE_TOLERANCE..=1.0 + SHARE_TOLERANCE).contains(&found) {
+                Some(format!("{place} is {found}, but a share lies between 0 and 1"))
+            } else if found.abs() > MAX_NUMBER {
+                Some(format!("{place} is {found:e}, but numbers of a report are at most {MAX_NUMBER:e}"))
+            } else {
+                None
+            }
+        }
+        _ => None,
+    }
 }
 
 fn refuse(section: &str, problem: String, command: &str) -> Error {

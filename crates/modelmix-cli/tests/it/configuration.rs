@@ -95,3 +95,99 @@ fn values_are_typed() {
     let all = world.json(&format!("{simulate} --config until.toml --select all"));
     assert!(all.get("select").is_none() && all["until"]["confidence"] == 0.9);
 }
+
+/// What is typed clears what the file gives and excludes it; flags of the file can be turned off.
+#[test]
+fn typed_options_override_those_that_exclude_them() {
+    let world = World::new();
+    let score = "score made/a.npy made/b.npy --metrics rke --json";
+    world.write("none.toml", "no-mixture = true\n");
+    world.write("weights.toml", "weights = { a = 1 }\n");
+    let (with, without) = (world.json(&format!("{score} --weights a=1")), world.json(&format!("{score} --no-mixture")));
+    assert_eq!(world.json(&format!("{score} --config none.toml --weights a=1")), with);
+    assert_eq!(world.json(&format!("{score} --config weights.toml --no-mixture")), without);
+    assert_eq!(world.json(&format!("{score} --config weights.toml --no-mixture=false")), with);
+    assert_eq!(world.json(&format!("{score} --config none.toml --no-mixture=false")), world.json(score));
+    // A flag that is off excludes nothing.
+    world.write("off.toml", "no-mixture = false\nweights = { a = 1 }\n");
+    assert_eq!(world.json(&format!("{score} --config off.toml")), with);
+    world.write("subsets.toml", "subsets = true\n");
+    let solve = "solve made/a.npy made/b.npy --no-intervals --json";
+    let (plain, subsets) = (world.json(solve), world.json(&format!("{solve} --subsets=true")));
+    assert_ne!(plain, subsets);
+    assert_eq!(world.json(&format!("{solve} --config subsets.toml")), subsets);
+    assert_eq!(world.json(&format!("{solve} --config subsets.toml --subsets=false")), plain);
+}
+
+/// What an option needs may be typed or stand in the file.
+#[test]
+fn companions_may_come_from_either_side() {
+    let world = World::new();
+    world.write("until.toml", "until = '5%'\n");
+    world.write("confidence.toml", "confidence = '90%'\n");
+    let simulate = "simulate made/a.npy made/b.npy --rounds 5 --seeds 2 --json";
+    let typed = world.json(&format!("{simulate} --until 5% --confidence 90%"));
+    assert_eq!(world.json(&format!("{simulate} --config until.toml --confidence 90%")), typed);
+    assert_eq!(world.json(&format!("{simulate} --config confidence.toml --until 5%")), typed);
+}
+
+/// A number of 64 bits, infinity as help has it, and numbers as TOML writes them.
+#[test]
+fn numbers_are_those_of_the_command_line() {
+    let world = World::new();
+    world.write("seed.toml", "seed = 18446744073709551615\n");
+    let solve = "solve made/a.npy made/b.npy --json";
+    let typed = world.json(&format!("{solve} --seed 18446744073709551615"));
+    assert_eq!(world.json(&format!("{solve} --config seed.toml")), typed);
+    let score = "score made/a.npy made/b.npy --metrics vendi --no-mixture --json";
+    let typed = world.json(&format!("{score} --order inf"));
+    for order in ["'inf'", "inf", "+inf"] {
+        world.write("order.toml", format!("order = {order}\n"));
+        assert_eq!(world.json(&format!("{score} --config order.toml")), typed, "{order}");
+    }
+    world.write("seed.toml", "seed = 0xff\nbandwidth = 1_0.0\n");
+    let typed = world.json(&format!("{solve} --seed 255 --bandwidth 10"));
+    assert_eq!(world.json(&format!("{solve} --config seed.toml")), typed);
+}
+
+#[test]
+fn files_are_refused_in_a_sentence_that_names_them() {
+    let huge = "9".repeat(60);
+    let deep = "[".repeat(200);
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("score", "no-mixture = true\nweights = { a = 1 }", &["c.toml: ", "weights cannot be used with no-mixture"]),
+        ("simulate", "confidence = '90%'", &["c.toml: confidence needs until; add until, or leave confidence out"]),
+        ("simulate", "certify = 'shares'", &["c.toml: certify needs until"]),
+        ("solve", "seed = -1", &["c.toml: seed is -1, but it must be a whole number, 0 or more"]),
+        ("solve", &format!("seed = {huge}"), &["c.toml: seed is 999", "a whole number, at most 18446744073709551615"]),
+        ("simulate", "known = 18446744073709551616", &["c.toml: known is 18446744073709551616", "at most"]),
+        ("simulate", "batch = 99999999999", &["c.toml: batch is 99999999999, but it must be less"]),
+        ("solve", "bandwidth = 1e999", &["c.toml: bandwidth is 1e999", "positive number"]),
+        ("solve", "seed = 1\nseed = 2", &["c.toml: line 2: duplicate key", "each once"]),
+        ("solve", &format!("seed = {deep}"), &["c.toml: line 1: ", "each once"]),
+        ("solve", "html = ''", &["c.toml: html is '', but it must be a path that is not empty"]),
+        ("curate -n 4", "out = ''", &["c.toml: out is ''"]),
+        ("solve", "html = 1", &["c.toml: html is 1, but it must be a text in quotes"]),
+        ("solve", "title = 2026", &["c.toml: title is 2026, but it must be a text in quotes"]),
+        ("score", "subset-seed = 4294967296", &["c.toml: subset-seed is 4294967296", "at most 4294967295"]),
+        ("solve", "threads = 0", &["c.toml: threads is 0, but it must be a whole number, at least 1"]),
+        ("simulate", "in-flight = 0", &["c.toml: in-flight is 0", "at least 1"]),
+        ("simulate", "hold = 3", &["c.toml: hold is 3", "at least 8"]),
+        ("score", "metrics = ['rke', 'rke']", &["metric rke is listed twice"]),
+        ("score", "metrics = []", &["c.toml: metrics is [], but it must be a list of at least one value"]),
+        ("score", "neighbours = 0", &["c.toml: neighbours is 0", "at least 1"]),
+        ("score", "subset-size = 0", &["c.toml: subset-size is 0", "at least 2"]),
+        ("score", "subsets = 0", &["c.toml: subsets is 0", "at least 1"]),
+        ("solve", "[solve]\nseed = 1", &["c.toml: [solve] is a table", "key = value at the top"]),
+        ("solve", "seed = 'one'", &["c.toml: seed is \"one\", but it must be a whole number, 0 or more"]),
+    ];
+    for (command, file, words) in cases {
+        let world = World::new();
+        world.write("c.toml", file);
+        let run = world.run(&format!("{command} made/a.npy made/b.npy --config c.toml"));
+        assert_eq!((run.code, run.stderr.lines().count()), (2, 1), "{file}: {}", run.stderr);
+        for word in *words {
+            assert!(run.stderr.contains(word), "{file}: {} does not say {word}", run.stderr);
+        }
+    }
+}

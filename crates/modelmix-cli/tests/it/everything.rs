@@ -107,10 +107,23 @@ fn completions_know_the_values_of_options() {
     }
 }
 
+/// More known samples than there are recorded ones come again, and that is said.
+#[test]
+fn known_samples_that_come_again_are_remarked_on() {
+    let world = World::new();
+    let simulate = |known: usize| {
+        let run = world.run(&format!("simulate made/a.npy made/b.npy --rounds 3 --seeds 1 --known {known}"));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stderr
+    };
+    assert!(simulate(21).contains("Of arm a 21 samples are known and 20 recorded"));
+    assert_eq!(simulate(20), "");
+}
+
 #[test]
 fn there_is_a_man_page_for_every_command() {
     let world = World::new();
-    world.answer("man --folder pages/man1");
+    let written = world.answer("man --folder pages/man1");
     for page in [
         "modelmix",
         "modelmix-solve",
@@ -123,6 +136,7 @@ fn there_is_a_man_page_for_every_command() {
         "modelmix-man",
     ] {
         let text = fs::read_to_string(world.path(&format!("pages/man1/{page}.1"))).unwrap();
+        assert!(written.lines().any(|line| line == format!("pages/man1/{page}.1")), "{written}");
         assert!(text.contains(&format!(".TH {page}")) && text.contains(".SH SYNOPSIS"), "{page}");
     }
 }

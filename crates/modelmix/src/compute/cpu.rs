@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::dispatch::Instructions;
 use super::lanes::{Map, is_centred};
 use super::leaves::Sums;
+use super::parallel::MAX_THREADS;
 use super::row::{ColumnSums, SquaredNorms};
 use super::tiles::{Leaf, Scratch, Side, Sweep, Task, block_rows};
 use super::{Run, available_threads, parallel};
@@ -48,10 +49,10 @@ impl Cpu {
         Self::with_threads(available_threads())
     }
 
-    /// A given number of threads (0 counts as 1). The results are the same to the last bit.
+    /// A given number of threads (0 counts as 1, and more than 1,024 as 1,024). The results are the same to the last bit.
     pub fn with_threads(threads: usize) -> Self {
         let instructions = Instructions::available().last().copied().unwrap_or(Instructions::Portable);
-        Self { threads: threads.max(1), instructions }
+        Self { threads: threads.clamp(1, MAX_THREADS), instructions }
     }
 
     /// The same with other instructions than the best; nothing where the processor does not have them.

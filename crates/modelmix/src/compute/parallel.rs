@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::Stop;
 use crate::error::{Error, Result};
 
+/// The most threads that work is shared among; systems refuse to start many more, and no machine has as many cores.
+pub(super) const MAX_THREADS: usize = 1024;
+
 /// How many threads the machine offers.
 pub fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
@@ -35,7 +38,7 @@ pub(crate) fn parallel<R: Send>(
     count: usize,
     work: impl Fn(usize) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    let threads = threads.min(count);
+    let threads = threads.min(MAX_THREADS).min(count);
     let work = |index: usize| stop.check().and_then(|()| work(index));
     if threads <= 1 {
         return (0..count).map(work).collect();

@@ -240,7 +240,8 @@ impl Curation {
             Proportions::Best => (2, 3),
             Proportions::Mixture | Proportions::Free => (1, 1),
         };
-        self.count as u64 * (ways.0 + ways.1 * self.sweeps as u64)
+        let looks = (self.sweeps as u64).saturating_mul(ways.1).saturating_add(ways.0);
+        (self.count as u64).saturating_mul(looks)
     }
 }
 

@@ -193,7 +193,7 @@ impl Experiment {
     fn checked_metrics(&self) -> Result<Vec<Metric>> {
         for (index, metric) in self.metrics.iter().enumerate() {
             if self.metrics[..index].contains(metric) {
-                return Err(Error::setting("metrics", metric, "listed once each"));
+                return Err(Error::setting(&format!("metric {metric}"), "listed twice", "listed once"));
             }
             if metric.needs_reference() && self.reference.is_none() {
                 return Err(Error::missing(metric.name(), "a reference set, as in reference = \"reference.npy\""));

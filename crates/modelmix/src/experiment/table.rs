@@ -111,7 +111,7 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn number(&self, key: &str) -> Result<Option<f64>> {
-        self.read(key, "a number", number)
+        self.read(key, "a finite number", number)
     }
 
     pub(super) fn count(&self, key: &str) -> Result<Option<usize>> {
@@ -139,7 +139,7 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>> {
-        self.read(key, "a list of numbers, as in [0.5, 2],", |value| list(value, number))
+        self.read(key, "a list of finite numbers, as in [0.5, 2],", |value| list(value, number))
     }
 
     /// A table within. Without `known`, any keys are allowed.
@@ -166,6 +166,7 @@ fn text(value: &DeValue<'_>) -> Option<String> {
 fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
         DeValue::Float(float) => float.as_str().parse().ok(),
+        DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str().parse().ok(),
         DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(|n| n as f64),
         _ => None,
     }

@@ -11,6 +11,10 @@ use crate::kernel::Kernel;
 use crate::random::Random;
 use crate::settings::setters;
 
+/// The most rows of one side that all subsets may have together. Their numbers then take 1.6 GB, and the spread between subsets
+/// has long been known to more digits than anyone prints.
+const MAX_DRAWN_ROWS: usize = 100_000_000;
+
 /// How KID's subsets are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -69,7 +73,7 @@ pub fn kid(
     let size = settings.size.unwrap_or(most.min(1000));
     if size < 2 || size > most {
         return Err(Error::setting(
-            "the subset size of kid",
+            "subset_size",
             size,
             format!(
                 "at least 2 and at most {most}, since {drawn} samples can be drawn and the reference has {}; record more or choose smaller subsets",
@@ -77,8 +81,10 @@ pub fn kid(
             ),
         ));
     }
-    if settings.subsets == 0 {
-        return Err(Error::setting("the number of subsets of kid", 0, "at least 1"));
+    let most = MAX_DRAWN_ROWS / size;
+    if !(1..=most).contains(&settings.subsets) {
+        let must = format!("at least 1, and at most {most} for subsets of {size} samples");
+        return Err(Error::setting("subsets", settings.subsets, must));
     }
     let subsets = draw(pool, reference.len(), size, settings, engine)?;
     let values = unbiased(pool.rows().view(), reference.view(), &subsets, kernel, engine)?;

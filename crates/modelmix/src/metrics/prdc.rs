@@ -42,16 +42,17 @@ setters! {
 }
 
 impl Neighbourhoods {
-    fn check(&self, what: &str, rows: usize) -> Result<()> {
-        let k = self.neighbours;
-        if k >= 1 && k < rows {
-            return Ok(());
-        }
-        let must = format!(
-            "at least 1 and less than the number of {what}, {rows}; record at least {} or take fewer neighbours",
-            k + 1
-        );
-        Err(Error::setting("the number of neighbours", k, must))
+    /// Whether every row of so many has such a neighbour.
+    pub(super) fn check(&self, what: &str, rows: usize) -> Result<()> {
+        let must = match self.neighbours {
+            0 => "at least 1".into(),
+            k if k < rows => return Ok(()),
+            k => {
+                let needed = k.saturating_add(1);
+                format!("less than the number of {what}, {rows}; record at least {needed} or take fewer neighbours")
+            }
+        };
+        Err(Error::setting("neighbours", self.neighbours, must))
     }
 
     /// An open ball that holds what the ball of this squared radius does.
@@ -169,7 +170,7 @@ fn weighted_radii(rows: Rows<'_>, counts: &[f64], k: usize, engine: &Engine) -> 
     let most = counts.iter().fold(0.0f64, |most, &count| most.max(count));
     if total - most < needed {
         return Err(Error::setting(
-            "the number of neighbours",
+            "neighbours",
             k,
             format!("less than the effective number of samples of the mixture, {total:.1}; record more or take fewer"),
         ));

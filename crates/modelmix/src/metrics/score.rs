@@ -253,6 +253,12 @@ setters! {
 }
 
 impl ScoreSettings {
+    /// Whether a metric is wanted that counts neighbours.
+    pub(super) fn has_neighbourhoods(&self) -> bool {
+        let counts = [Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage];
+        self.metrics.iter().any(|metric| counts.contains(metric))
+    }
+
     /// The same with the metrics that can be had without a reference: rke and vendi.
     #[must_use]
     pub fn without_reference(self) -> Self {
@@ -290,6 +296,10 @@ impl<'a> Scorer<'a> {
         engine: &Engine,
     ) -> Result<Self> {
         let has = |metrics: &[Metric]| metrics.iter().any(|metric| settings.metrics.contains(metric));
+        let is_repeated = |(index, metric): &(usize, &Metric)| settings.metrics[..*index].contains(metric);
+        if let Some((_, metric)) = settings.metrics.iter().enumerate().find(is_repeated) {
+            return Err(Error::setting(&format!("metric {metric}"), "listed twice", "listed once"));
+        }
         if let Some(metric) = settings.metrics.iter().find(|metric| metric.needs_reference() && reference.is_none()) {
             return Err(Error::missing_input(
                 Input::Reference,
@@ -306,7 +316,6 @@ impl<'a> Scorer<'a> {
             })
         };
         let moments = [Metric::Fid, Metric::FidInfinity];
-        let counts = [Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage];
         // A bandwidth is looked for only where it is used: equal samples have none.
         let kernel = if has(&[Metric::Rke, Metric::Mmd]) {
             find(&settings.kernel)?
@@ -321,7 +330,8 @@ impl<'a> Scorer<'a> {
             vendi_kernel,
             reference,
             fid: prepared(&moments).map(|reference| FidReference::new(reference, &exact)).transpose()?,
-            balls: prepared(&counts)
+            balls: reference
+                .filter(|_| settings.has_neighbourhoods())
                 .map(|reference| ReferenceBalls::new(reference, &settings.neighbourhoods, &exact))
                 .transpose()?,
             exact,

@@ -179,6 +179,11 @@ pub fn score_watched(
     let pool = weights.map(|weights| Pool::arms(arms, weights)).transpose()?;
     let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
     let scorer = Scorer::new(settings.clone(), &sets, reference, engine)?;
+    if settings.has_neighbourhoods() {
+        for arm in arms {
+            settings.neighbourhoods.check(&format!("samples of arm {}", arm.name), arm.features.len())?;
+        }
+    }
     done();
     let columns = |name: String, pool: &Pool<'_>| {
         let table = scorer.score(pool).map_err(|error| error.of(name))?;

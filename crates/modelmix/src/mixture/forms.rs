@@ -184,7 +184,7 @@ impl Sums {
             rows.resize(rows.len().max(more.len()), 0.0);
             add_to(rows, &more);
         }
-        totals.check()?;
+        totals.check(|arm| arms[arm].name.clone())?;
         Ok(TermForm::new(term, &totals))
     }
 

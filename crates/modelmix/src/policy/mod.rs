@@ -81,6 +81,14 @@ impl<P> Choice<P> {
     }
 }
 
+/// The largest that β, Δ_L, Δκ and fees may be: ε and sums of fees then stay finite, and are squared without overflow.
+const MAX_CONSTANT: f64 = 1e50;
+
+/// Whether a number is zero or a positive one that constants of policies may be.
+fn is_size(value: f64) -> bool {
+    (0.0..=MAX_CONSTANT).contains(&value)
+}
+
 /// The paper's ε with its constants settled.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,8 +102,7 @@ pub struct Widths {
 impl Widths {
     /// What the constants must be for ε to be a number.
     fn are_valid(&self) -> bool {
-        let is_size = |value: f64| value.is_finite() && value >= 0.0;
-        self.beta.is_finite() && self.beta > 1.0 && is_size(self.sensitivity.loss) && is_size(self.sensitivity.kappa)
+        self.beta > 1.0 && is_size(self.beta) && is_size(self.sensitivity.loss) && is_size(self.sensitivity.kappa)
     }
 
     /// ε_i at the present counts, pulls in flight included.

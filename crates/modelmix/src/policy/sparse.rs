@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Choice, Evidence, Policy, Widths, WorkingSet, draw, is_subset};
+use super::{Choice, Evidence, Policy, Widths, WorkingSet, draw, is_size, is_subset};
 use crate::error::Result;
 use crate::quadratic::Quadratic;
 use crate::random::Random;
@@ -119,7 +119,8 @@ impl Policy for Sparse {
     }
 
     fn fits(&self, arms: usize) -> bool {
-        let fees = self.fee.is_finite() && self.fee >= 0.0 && self.fee_step.is_finite() && self.fee_step >= 0.0;
+        // The fee has grown from round to round.
+        let fees = self.fee.is_finite() && self.fee >= 0.0 && is_size(self.fee_step);
         self.widths.are_valid() && fees && self.keep > 0 && is_subset(&self.subscribed, arms) && self.start.fits(arms)
     }
 }

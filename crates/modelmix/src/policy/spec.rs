@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::fixed::FixedName;
-use super::{Adaptive, AnyPolicy, Cab, Fixed, Greedy, Halving, Ogd, Sparse, Vanilla, Widths};
+use super::{Adaptive, AnyPolicy, Cab, Fixed, Greedy, Halving, Ogd, Sparse, Vanilla, Widths, is_size};
 use crate::confidence::Sensitivity;
 use crate::error::{Error, Result};
 use crate::loss::Ranges;
@@ -36,16 +36,14 @@ impl WidthSpec {
     }
 
     fn resolve(&self, ranges: &Result<Ranges>) -> Result<Widths> {
-        let check = |what: &str, value: f64, least: f64, must: &str| {
-            if value.is_finite() && value >= least { Ok(value) } else { Err(Error::setting(what, value, must)) }
-        };
-        if !(self.beta.is_finite() && self.beta > 1.0) {
+        if self.beta.is_nan() || self.beta <= 1.0 {
             return Err(Error::setting(
                 "beta",
                 self.beta,
                 "more than 1 (4 for the proven bound); for narrower widths give a smaller sensitivity",
             ));
         }
+        constant("beta", self.beta)?;
         let known = ranges.as_ref().map(|ranges| Sensitivity::from(*ranges));
         let (loss, kappa) = match (self.sensitivity, self.kappa, known) {
             (Some(loss), Some(kappa), _) => (loss, kappa),
@@ -57,12 +55,14 @@ impl WidthSpec {
         };
         Ok(Widths {
             beta: self.beta,
-            sensitivity: Sensitivity {
-                loss: check("sensitivity", loss, 0.0, "zero or a positive number")?,
-                kappa: check("kappa", kappa, 0.0, "zero or a positive number")?,
-            },
+            sensitivity: Sensitivity { loss: constant("sensitivity", loss)?, kappa: constant("kappa", kappa)? },
         })
     }
+}
+
+/// A constant that is neither negative nor so large that widths overflow.
+fn constant(what: &str, value: f64) -> Result<f64> {
+    if is_size(value) { Ok(value) } else { Err(Error::setting(what, value, "zero or a positive number up to 1e50")) }
 }
 
 /// A policy and its settings.
@@ -159,10 +159,8 @@ impl PolicySpec {
             PolicySpec::Ogd(width) => AnyPolicy::Ogd(Ogd::new(width.resolve(ranges)?)),
             PolicySpec::Vanilla(width) => AnyPolicy::Vanilla(Vanilla::new(width.resolve(ranges)?)),
             PolicySpec::SparseFee(width, fee) => {
-                if !(fee.is_finite() && *fee >= 0.0) {
-                    return Err(Error::setting("fee", fee, "zero or a positive number"));
-                }
-                AnyPolicy::Sparse(Sparse::with_fee(arms, width.resolve(ranges)?, *fee))
+                let fee = constant("fee", *fee)?;
+                AnyPolicy::Sparse(Sparse::with_fee(arms, width.resolve(ranges)?, fee))
             }
             PolicySpec::SparseKeep(width, keep, step) => {
                 let width = width.resolve(ranges)?;
@@ -170,9 +168,10 @@ impl PolicySpec {
                     return Err(Error::setting("keep", keep, format!("between 1 and the number of arms, {arms}")));
                 }
                 let step = step.unwrap_or(width.sensitivity.loss / 200.0);
-                if !(step.is_finite() && step > 0.0) {
+                if step <= 0.0 {
                     return Err(Error::setting("step", step, "a positive number, or the fee never grows"));
                 }
+                let step = constant("step", step)?;
                 AnyPolicy::Sparse(Sparse::with_arms(arms, width, *keep, step))
             }
             PolicySpec::Greedy => AnyPolicy::Greedy(Greedy::default()),

@@ -116,6 +116,8 @@ impl Bounds {
         }
         let (least, most): (f64, f64) = (self.floors.iter().sum(), self.caps.iter().sum());
         if least > 1.0 + 1e-12 || most < 1.0 - 1e-12 {
+            // Without the roundings of the sums.
+            let [least, most] = [least, most].map(|sum| (sum * 1e12).round() / 1e12);
             return Err(Error::Program {
                 problem: format!(
                     "the floors add up to {least} and the caps to {most}; no weights that add up to 1 lie between"

@@ -151,6 +151,10 @@ impl Solver {
             self.shifted.extend(row.iter().zip(first).map(|(value, above)| value - above - base));
             size = row.iter().fold(size, |size, value| size.max(value.abs()));
         }
+        // A form is made of finite numbers, but what callers add to its f may not be.
+        if !self.shifted_linear.iter().all(|value| value.is_finite()) {
+            return Err(Error::Program { problem: "f has a value that is not finite".into() });
+        }
         let noise = 8.0 * f64::EPSILON * size;
         if (0..m).any(|i| self.shifted[i * m + i] < -MAX_NEGATIVE_CURVATURE * size) {
             return Err(not_convex());

@@ -15,6 +15,10 @@ pub(super) const MAX_ARMS_OF_COMPLETE_SEARCH: usize = 12;
 /// How many programs the proof of one k may take beyond that.
 const MOST_PROGRAMS: usize = 3000;
 
+/// Multiplications that a whole search takes at most, about, beyond what every size needs: some ten seconds. Up to 40 arms or
+/// so the search ends before.
+const MAX_WORK: u64 = 12_000_000_000;
+
 /// The best mixture that was found of at most so many arms.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -30,7 +34,8 @@ pub struct Subset {
 /// The best mixtures of at most 1, 2, … arms, up to as many as the best of all mixtures has: more do not help. Sizes that the
 /// bounds leave no mixture for are left out.
 ///
-/// With up to 12 arms the answer is certain; beyond, each says whether it is.
+/// With up to 12 arms the answer is certain; beyond, each says whether it is. The work is limited: with hundreds of arms fewer
+/// alternatives are tried at each size, and hardly any size is proved.
 ///
 /// ```
 /// use modelmix::{Quadratic, compute::Stop, simplex::{self, Bounds}};
@@ -56,10 +61,16 @@ pub fn subsets(form: &Quadratic, bounds: &Bounds, stop: &Stop) -> Result<Vec<Sub
         let (mut allowed, mut forced) = (vec![true; form.arms()], forced.clone());
         let whole = found[most].clone();
         let known = found[size].take();
+        search.allow(most);
         let mut proof = Proof { size, best: known, left: &mut left };
         proof.visit(&mut search, &mut allowed, &mut forced, whole)?;
         found[size] = proof.best;
         certain[size] = left > 0;
+        if size == 1 && !certain[size] {
+            // Of single arms there are few enough to try them all.
+            found[size] = search.single()?;
+            certain[size] = true;
+        }
     }
     let found = found.into_iter().zip(certain).enumerate();
     Ok(found.filter_map(|(size, (found, proved))| found.map(|solution| Subset { size, solution, proved })).collect())
@@ -88,12 +99,32 @@ struct Search<'a> {
     stop: &'a Stop,
     solver: Solver,
     tolerance: f64,
+    /// Multiplications so far, about, and where the search of the present size ends.
+    work: u64,
+    limit: u64,
 }
 
 impl<'a> Search<'a> {
     fn new(form: &'a Quadratic, bounds: &'a Bounds, stop: &'a Stop) -> Self {
         let size = form.quadratic().iter().chain(form.linear()).fold(0.0f64, |size, value| size.max(value.abs()));
-        Self { form, bounds, stop, solver: Solver::default(), tolerance: VALUE_TOLERANCE * size }
+        let (solver, tolerance) = (Solver::default(), VALUE_TOLERANCE * size);
+        Self { form, bounds, stop, solver, tolerance, work: 0, limit: u64::MAX }
+    }
+
+    /// Gives the search of one of so many sizes its share of the work: every size is searched down, up, and for a proof.
+    fn allow(&mut self, sizes: usize) {
+        let is_complete = self.form.arms() <= MAX_ARMS_OF_COMPLETE_SEARCH;
+        self.limit = if is_complete { u64::MAX } else { self.work + MAX_WORK / (3 * sizes as u64) };
+    }
+
+    fn is_spent(&self) -> bool {
+        self.work >= self.limit
+    }
+
+    /// What a program costs that starts from so many arms: the form relative to one arm, and a Cholesky factor.
+    fn cost(&self, used: usize) -> u64 {
+        let (arms, used) = (self.form.arms() as u64, used as u64);
+        arms * arms + used * used * used / 3
     }
 
     /// The best mixture of these arms, searched from that of others; nothing where the bounds leave none.
@@ -108,6 +139,7 @@ impl<'a> Search<'a> {
                 near.iter().zip(allowed).map(|(weight, allowed)| if *allowed { weight / total } else { 0.0 }).collect();
             self.solver.start_from(&start);
         }
+        self.work += self.cost(kept().filter(|weight| **weight > 0.0).count());
         let found = self.solver.solve(self.form, &bounds)?;
         let weights = without_negligible(found.weights, &bounds);
         Ok(Some(Solution { value: self.form.value(&weights), weights, ..found }))
@@ -133,22 +165,35 @@ impl<'a> Search<'a> {
                 found[size] = Some(larger);
                 continue;
             }
+            self.allow(most);
             let mut best = None;
-            for arm in (0..arms).filter(|&arm| used[arm]) {
+            let mut going: Vec<usize> = (0..arms).filter(|&arm| used[arm]).collect();
+            if self.work.saturating_add(going.len() as u64 * self.cost(going.len())) > self.limit {
+                // Not all can be tried: those first that have least.
+                going.sort_by(|&a, &b| larger.weights[a].total_cmp(&larger.weights[b]));
+            }
+            for arm in going {
                 let mut fewer = used.clone();
                 fewer[arm] = false;
                 self.try_set(&fewer, &larger.weights, &mut best)?;
+                if self.is_spent() && best.is_some() {
+                    break;
+                }
             }
             found[size] = self.exchange(best, size)?;
         }
         for size in 2..most {
             let Some(smaller) = found[size - 1].clone() else { continue };
+            self.allow(most);
             let mut best = None;
             let used = support(&smaller.weights);
             for arm in self.steepest(&smaller, &used) {
                 let mut more = used.clone();
                 more[arm] = true;
                 self.try_set(&more, &smaller.weights, &mut best)?;
+                if self.is_spent() {
+                    break;
+                }
             }
             let best = self.exchange(best, size)?;
             if let Some(best) = best.filter(|best| self.is_less(best, &found[size])) {
@@ -156,6 +201,17 @@ impl<'a> Search<'a> {
             }
         }
         Ok(found)
+    }
+
+    /// The best arm alone.
+    fn single(&mut self) -> Result<Option<Solution>> {
+        let arms = self.form.arms();
+        let mut best = None;
+        for arm in 0..arms {
+            let alone: Vec<bool> = (0..arms).map(|other| other == arm).collect();
+            self.try_set(&alone, &[], &mut best)?;
+        }
+        Ok(best)
     }
 
     fn try_set(&mut self, arms: &[bool], near: &[f64], best: &mut Option<Solution>) -> Result<()> {
@@ -178,13 +234,16 @@ impl<'a> Search<'a> {
         others
     }
 
-    /// Exchanges an arm for another as long as that helps.
+    /// Exchanges an arm for another as long as that helps and there is work left.
     fn exchange(&mut self, start: Option<Solution>, size: usize) -> Result<Option<Solution>> {
         let Some(mut here) = start else { return Ok(None) };
         loop {
             let used = support(&here.weights);
             let mut best = None;
             for out in (0..used.len()).filter(|&arm| used[arm]) {
+                if self.is_spent() {
+                    break;
+                }
                 let mut without = used.clone();
                 without[out] = false;
                 let without_it = self.solve(&without, &here.weights)?;
@@ -236,6 +295,9 @@ impl Proof<'_> {
         // Of the arms in use and so many more than there is room for, one has to go: the first, or not it but the second, …
         open.truncate((self.size + 1).saturating_sub(kept));
         for &arm in &open {
+            if search.is_spent() {
+                *self.left = 0;
+            }
             if *self.left == 0 {
                 break;
             }

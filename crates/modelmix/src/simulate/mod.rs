@@ -124,6 +124,11 @@ setters! {
     }
 }
 
+/// The most samples that a run may be given, known ones included: counts of samples and rounds fit 32 bits.
+const MAX_RUN_SAMPLES: u128 = u32::MAX as u128;
+/// The most bytes that one run may hold, and that the results of all runs may take: what a large workstation has.
+const MAX_HELD_BYTES: u128 = 32 << 30;
+
 /// The shares of the gain of which a report says in which round they are reached.
 const SHARES_OF_GAIN: [f64; 3] = [0.90, 0.95, 0.99];
 
@@ -147,6 +152,7 @@ pub fn simulate_watched(
     done: &(dyn Fn() + Sync),
 ) -> Result<SimulationReport> {
     simulation.check()?;
+    simulation.check_size(arms.len(), arms.width())?;
     loss.check_direction()?;
     let truth = Truth::new(arms, loss)?;
     let threads = simulation.threads.unwrap_or_else(available_threads);
@@ -220,9 +226,60 @@ impl Simulation {
         if let Some((_, policy)) =
             self.policies.iter().enumerate().find(|(index, policy)| self.policies[..*index].contains(policy))
         {
-            return Err(Error::setting("policies", policy, "listed once each"));
+            return Err(Error::setting(&format!("policy {policy}"), "listed twice", "listed once"));
         }
+        // Of any arms at all; with those of the run once they are known.
+        self.check_size(1, 1)?;
         self.until.as_ref().map_or(Ok(()), Until::check)
+    }
+
+    /// Whether a run, and the results of all of them, fit into memory; what is refused is the setting that asks for most.
+    fn check_size(&self, arms: usize, width: usize) -> Result<()> {
+        let [rounds, batch, known, arms, width] = [self.rounds, self.batch, self.known, arms, width].map(|n| n as u128);
+        let (asked, given) = (rounds.saturating_mul(batch), known.saturating_mul(arms));
+        let samples = asked.saturating_add(given);
+        // Samples that come at once, each with κ against all before it, unless sessions evaluate features.
+        let at_once = batch.max(known);
+        let of_one = if self.is_on_features() { width.saturating_mul(4) } else { samples.saturating_mul(8) };
+        let of_one = of_one.saturating_add(64);
+        // What every sample leaves behind: its sums by arm, its features, and κ against those that are computed ahead.
+        let of_each = arms.saturating_mul(8).saturating_add(width.saturating_mul(4)).saturating_add(2048);
+        let left = if self.is_on_features() { 0 } else { samples.saturating_mul(of_each) };
+        let bytes = at_once.saturating_mul(of_one).saturating_add(left);
+        if samples > MAX_RUN_SAMPLES || bytes > MAX_HELD_BYTES {
+            let (what, value) = if given > asked {
+                ("known", self.known)
+            } else if batch > rounds {
+                ("batch", self.batch)
+            } else {
+                ("rounds", self.rounds)
+            };
+            let must = match samples > MAX_RUN_SAMPLES {
+                true => format!("less: a run is given at most {MAX_RUN_SAMPLES} samples in all"),
+                false => format!(
+                    "less: a run of {samples} samples would hold {} GiB, and {} are the most; give each run fewer",
+                    gibibytes(bytes),
+                    gibibytes(MAX_HELD_BYTES)
+                ),
+            };
+            return Err(Error::setting(what, value, must));
+        }
+        let runs = (self.policies.len() as u128).saturating_mul(self.seeds as u128);
+        let checkpoints = self.checkpoints.min(self.rounds) as u128;
+        // Of each run, its losses and shares at the checkpoints, and what is held of a run without any.
+        let of_run = arms.saturating_add(4).saturating_mul(checkpoints).saturating_mul(8).saturating_add(256);
+        let bytes = runs.saturating_mul(of_run);
+        if bytes > MAX_HELD_BYTES {
+            let must = format!(
+                "less: the results of {runs} runs at {checkpoints} checkpoints would take {} GiB, and {} are the most",
+                gibibytes(bytes),
+                gibibytes(MAX_HELD_BYTES)
+            );
+            let seeds_matter = self.seeds as u128 >= checkpoints;
+            let (what, value) = if seeds_matter { ("seeds", self.seeds) } else { ("checkpoints", self.checkpoints) };
+            return Err(Error::setting(what, value, must));
+        }
+        Ok(())
     }
 
     /// Whether sessions evaluate features themselves, since samples leave them.
@@ -234,15 +291,20 @@ impl Simulation {
     fn needs_kernel_pool(&self, arms: &RecordedArms) -> bool {
         let samples: f64 = arms.iter().map(|arm| arm.features.len() as f64).sum();
         let met_by_run = self.rounds as f64 * self.batch as f64 + self.known as f64 * arms.len() as f64;
-        let met = (self.policies.len() * self.seeds) as f64 * met_by_run.powi(2) / 2.0;
+        let met = self.policies.len() as f64 * self.seeds as f64 * met_by_run.powi(2) / 2.0;
         samples * samples <= met && Pool::bytes(arms) <= self.memory
     }
 
     /// Evenly spaced rounds, the last one included.
     fn checkpoint_rounds(&self) -> Vec<usize> {
         let count = self.checkpoints.min(self.rounds);
-        (1..=count).map(|step| step * self.rounds / count).collect()
+        // Rounds and their number fit 32 bits.
+        (1..=count as u64).map(|step| (step * self.rounds as u64 / count as u64) as usize).collect()
     }
+}
+
+fn gibibytes(bytes: u128) -> u128 {
+    bytes.div_ceil(1 << 30)
 }
 
 /// K and f of all recorded samples, which the simulated policies do not see.

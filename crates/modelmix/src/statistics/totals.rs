@@ -36,14 +36,14 @@ impl Totals {
     }
 
     /// # Errors
-    /// A sum that is not finite.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// A sum that is not finite, with the name of its arm.
+    pub(crate) fn check(&self, name: impl Fn(usize) -> String) -> Result<()> {
         let arms = self.counts.len();
         let is_finite = |arm: &usize| {
             let pairs = &self.pair_sums[arm * arms..(arm + 1) * arms];
             pairs.iter().chain([&self.self_sums[*arm], &self.linear_sums[*arm]]).all(|value| value.is_finite())
         };
-        (0..arms).find(|arm| !is_finite(arm)).map_or(Ok(()), |arm| Err(not_finite(arm)))
+        (0..arms).find(|arm| !is_finite(arm)).map_or(Ok(()), |arm| Err(not_finite(&name(arm))))
     }
 
     /// K̂ and f̂ with self-pairs (V-statistics) and without (U-statistics).
@@ -78,9 +78,9 @@ pub(super) fn make_symmetric(pair_sums: &mut [f64], arms: usize) {
 }
 
 /// What is said of values of an arm that are not finite.
-pub(super) fn not_finite(arm: usize) -> Error {
+pub(super) fn not_finite(arm: &str) -> Error {
     let problem = format!(
-        "κ or f of a sample of arm {arm} is not finite; features are too large for this kernel, so scale them down"
+        "κ or f of a sample of arm {arm} is not finite; its features are too large for this kernel, or the bandwidth too small; scale the features down, or give a larger bandwidth"
     );
     Error::Program { problem }
 }

@@ -126,11 +126,11 @@ pub(super) fn among_conform(engines: &[Engine]) {
 /// shortcuts, arms that repeat one sample among them.
 pub(super) fn entries_conform(engines: &[Engine]) {
     for data in [Data::Normal, Data::Offset, Data::Clusters, Data::Duplicated] {
-        for width in [24, 700] {
+        for width in [24, 520] {
             let mut sets: Vec<Features> = (0..2).map(|seed| data.rows(260, width, seed)).collect();
             // an arm that always gives the same, long enough for many tiles of equal values
             let one = data.rows(1, width, 9);
-            sets.push(Features::from_rows((0..1500).map(|_| one.row(0))).unwrap());
+            sets.push(Features::from_rows((0..600).map(|_| one.row(0))).unwrap());
             let views: Vec<Rows<'_>> = sets.iter().map(Features::view).collect();
             let bandwidth = data.spread(width);
             let kernels = [

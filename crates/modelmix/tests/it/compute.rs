@@ -21,6 +21,19 @@ fn reference_conforms_to_itself() {
     conforms_on_little(&Engine::new(Reference));
 }
 
+/// More threads than any system starts are no more than it can.
+#[test]
+fn threads_have_a_limit() {
+    let (one, all) = (Engine::new(Cpu::with_threads(1)), Cpu::with_threads(usize::MAX));
+    assert_eq!((all.threads(), Cpu::with_threads(0).threads()), (1024, 1));
+    let rows = Features::from_rows((0..50).map(|row| [row as f32, 1.0])).unwrap();
+    let kernel = Kernel::Gaussian { bandwidth: 3.0 };
+    let sums = |engine: &Engine| engine.kernel_sums(&kernel, &rows, &rows).unwrap();
+    assert_eq!(sums(&Engine::new(all)), sums(&one));
+    let double = Engine::new(Double::with_threads(usize::MAX));
+    assert_eq!(sums(&double), sums(&Engine::new(Double::with_threads(1))));
+}
+
 #[test]
 fn threads_change_no_bit() {
     let threads = [1, 2, 3, 16];

@@ -309,5 +309,11 @@ fn what_cannot_be_curated_is_refused() {
     assert!(refused("rke", settings(1)).contains("count is 1, but it must be at least 2 and at most 8"));
     assert!(refused("rke", settings(9)).contains("count is 9"));
     assert!(refused("rke", settings(4).pool(5)).contains("pool is 5, but it must be at least 8"));
+    let huge = Curation::default().count(usize::MAX / 2).sweeps(usize::MAX);
+    assert_eq!(huge.steps(), u64::MAX);
+    assert!(refused("rke", huge).contains("at most 8"));
+    let loss = Objective::rke().prepare(Inputs::new().arms(&arms)).unwrap();
+    let patient = settings(4).sweeps(usize::MAX);
+    assert!(patient.steps() == u64::MAX && curate(&arms, &loss, &patient).is_ok());
     assert!("fre".parse::<Proportions>().unwrap_err().to_string().contains("did you mean free?"));
 }

@@ -3,7 +3,7 @@
 mod silence;
 mod ties;
 
-use modelmix::policy::Random;
+use modelmix::policy::{AnyPolicy, Policy, Random};
 use modelmix::{PolicySpec, Ranges, Session, SessionSettings, Values};
 
 use crate::worlds::{Play, World};
@@ -42,6 +42,39 @@ fn with_weights(arms: usize, weights: &str) -> Vec<PolicySpec> {
     .iter()
     .map(|text: &String| text.parse().unwrap())
     .collect()
+}
+
+/// Constants whose widths overflow are refused, given or restored, and so are widths that callers made of such.
+#[test]
+fn constants_of_widths_have_a_range() {
+    let session = |policy: &str| {
+        let settings = SessionSettings::default().policy(policy.parse().unwrap());
+        let ranges = Ranges { kappa: (0.0, 1.0), linear: (0.0, 0.0) };
+        Session::on_values(["a", "b"], Some(ranges), &settings)
+    };
+    for name in ["cab", "ogd", "vanilla", "sparse"] {
+        let keep = if name == "sparse" { "keep=1, " } else { "" };
+        for constant in ["beta", "sensitivity", "kappa"] {
+            let refused = session(&format!("{name}({keep}{constant}=1e308)")).unwrap_err().to_string();
+            let expected = format!("{constant} is 1e308, but it must be zero or a positive number up to 1e50");
+            assert_eq!(refused, expected);
+            // At the end of the range arms are still chosen.
+            let mut largest = session(&format!("{name}({keep}{constant}=1e50)")).unwrap();
+            for _ in 0..12 {
+                let pull = largest.ask().unwrap();
+                let kappa = vec![0.5; largest.statistics().len()];
+                largest.tell_values(pull.id, &[Values { kappa: &kappa, own: 1.0, linear: 0.0 }]).unwrap();
+            }
+        }
+    }
+    assert!(session("sparse(fee=1e308)").unwrap_err().to_string().starts_with("fee is 1e308"));
+    assert!(session("sparse(keep=1, step=1e308)").unwrap_err().to_string().starts_with("step is 1e308"));
+    let restored = |beta: f64| {
+        let widths = serde_json::json!({"beta": beta, "sensitivity": {"loss": 1.0, "kappa": 0.5}});
+        let policy = serde_json::json!({"policy": "cab", "widths": widths, "start": []});
+        serde_json::from_value::<AnyPolicy>(policy).unwrap().fits(2)
+    };
+    assert!(restored(4.0) && !restored(1e308));
 }
 
 /// Whether a policy goes for one or a few arms, so that it need not know the others well enough to mix them.

@@ -253,6 +253,37 @@ fn settings_that_make_no_sense_are_refused() {
     assert!(report.policies.values().all(|policy| policy.loss.std.iter().all(|&std| std == 0.0)));
 }
 
+/// No count makes a run overflow or allocate without end; what is refused is the setting that asks for most.
+#[test]
+fn counts_beyond_memory_are_refused_before_anything_is_allocated() {
+    let (arms, loss) = small();
+    let window = modelmix::Retention::Window(100);
+    for huge in [99_999_999_999, usize::MAX / 2, usize::MAX / 2 + 1, usize::MAX] {
+        let usual = || Simulation::default().seeds(2);
+        for (what, simulation) in [
+            ("rounds", usual().rounds(huge)),
+            ("rounds", usual().rounds(huge).retention(window)),
+            ("batch", usual().batch(huge)),
+            ("batch", usual().batch(huge).retention(window)),
+            ("known", usual().known(huge)),
+            ("known", usual().known(huge).replacement(false)),
+            ("seeds", usual().seeds(huge)),
+            ("rounds", usual().seeds(huge).rounds(huge).checkpoints(huge)),
+        ] {
+            let sentence = simulate(&arms, &loss, &simulation).unwrap_err().to_string();
+            assert!(sentence.starts_with(&format!("{what} is {huge}, but it must be less: ")), "{sentence}");
+        }
+    }
+    // Each is fine, and their product is not.
+    let many = Simulation::default().rounds(100_000).batch(100_000);
+    assert!(simulate(&arms, &loss, &many).unwrap_err().to_string().contains("4294967295 samples"));
+    let many = Simulation::default().rounds(1_000_000).checkpoints(1_000_000).seeds(10_000);
+    assert!(simulate(&arms, &loss, &many).unwrap_err().to_string().contains("40000 runs at 1000000 checkpoints"));
+    // More checkpoints, pulls in flight or seeds than there is use for are no harm.
+    let modest = Simulation::default().rounds(5).seeds(2).checkpoints(usize::MAX).in_flight(usize::MAX).seed(u64::MAX);
+    assert!(simulate(&arms, &loss, &modest).is_ok());
+}
+
 /// The study of policies (`experiments/policies`) found that ten known samples of every arm leave 0.2 to 0.5 of the rounds. On
 /// real generators that no rule was chosen by, the policy itself gains as much; the control is the same run without.
 #[test]

@@ -143,6 +143,25 @@ fn bounds_hold_and_sizes_that_they_rule_out_are_left_out() {
     }
 }
 
+/// Hundreds of arms end too: this took minutes before the work was limited, and takes seconds now.
+#[test]
+fn hundreds_of_arms_end() {
+    let mut random = Random::seeded(15);
+    // Nearly orthogonal arms: the best mixture has them all, so that every size is searched.
+    let arms = 250;
+    let linear: Vec<f64> = (0..arms).map(|_| 1e-4 * random.unit()).collect();
+    let entry = |at: usize| if at / arms == at % arms { 1.0 } else { 0.01 };
+    let form = Quadratic::new((0..arms * arms).map(entry).collect(), linear).unwrap();
+    let started = std::time::Instant::now();
+    let found = simplex::subsets(&form, &Bounds::simplex(arms), &Stop::new()).unwrap();
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    assert_eq!(found.len(), arms);
+    assert!(found.windows(2).all(|pair| pair[0].solution.value >= pair[1].solution.value - 1e-13));
+    assert!(found[0].proved && found.iter().any(|subset| !subset.proved));
+    let single = (0..arms).map(|arm| form.single(arm)).fold(f64::INFINITY, f64::min);
+    assert_eq!(found[0].solution.value, single);
+}
+
 #[test]
 fn many_arms_say_what_is_proved() {
     let mut random = Random::seeded(14);

@@ -102,6 +102,11 @@ fn as_few_samples_as_neighbours() {
         }
     }
     let (few, many, engine) = (some(4, 2, 1), some(40, 2, 2), Engine::new(Double::new()));
+    for k in [usize::MAX, usize::MAX - 1] {
+        says(prdc(&Pool::of(&few), &many, &neighbourhoods(k), &engine), &[&format!("neighbours is {k}"), "fewer"]);
+    }
+    let none = prdc(&Pool::of(&few), &many, &neighbourhoods(0), &engine).unwrap_err().to_string();
+    assert_eq!(none, "neighbours is 0, but it must be at least 1");
     says(prdc(&Pool::of(&many), &few, &neighbourhoods(4), &engine), &["is 4", "rows in the reference, 4"]);
     says(prdc(&Pool::of(&many), &few, &neighbourhoods(0), &engine), &["is 0", "at least 1"]);
     // 44 samples that say as much as 4.
@@ -196,9 +201,10 @@ fn settings_outside_of_what_they_may_be() {
         let settings = KidSettings::default().subsets(subsets).size(size).seed(0);
         kid(&pool, &reference, &kid_kernel(3), &settings, &engine)
     };
-    says(ask(10, Some(26)), &["subset size of kid is 26", "at most 25", "record more", "smaller"]);
+    says(ask(usize::MAX, Some(25)), &["subsets is 18446744073709551615", "at most 4000000", "25 samples"]);
+    says(ask(10, Some(26)), &["subset_size is 26", "at most 25", "record more", "smaller"]);
     says(ask(10, Some(1)), &["at least 2", "at least 2"]);
-    says(ask(0, None), &["subsets of kid is 0", "at least 1"]);
+    says(ask(0, None), &["subsets is 0", "at least 1"]);
     assert!(ask(1, Some(25)).is_ok() && ask(1, None).is_ok());
     for (order, text) in [(0.0, "is 0"), (-1.5, "is -1.5"), (f64::NAN, "is NaN"), (f64::NEG_INFINITY, "is -inf")] {
         says(vendi(&pool, &GAUSSIAN, order, &engine), &["order", text, "positive"]);

@@ -185,6 +185,25 @@ fn scores_that_are_not_given() {
     }
 }
 
+/// A bandwidth whose 1/σ² is infinite in single precision is refused as such, and a sum that overflows names its arm.
+#[test]
+fn bandwidths_that_are_too_small() {
+    let arms = arms();
+    for bandwidth in [1e-19, 1e-200, f64::MIN_POSITIVE] {
+        for kernel in ["gaussian", "laplacian"] {
+            let text = format!("rke(kernel={kernel}, bandwidth={bandwidth:e})");
+            let must = format!("bandwidth is {bandwidth:e}, but it must be at least 1e-18");
+            refused(objective(&text).prepare(Inputs::new().arms(&arms)), &[&must]);
+        }
+    }
+    let least = objective("rke(bandwidth=1e-18)").prepare(Inputs::new().arms(&arms)).unwrap();
+    assert!(solve(&arms, &least).is_ok());
+    let huge = Features::from_rows([[1e30, 0.0], [0.0, 1e30]]).unwrap();
+    let huge = RecordedArms::new(vec![RecordedArm::new("huge", huge)]).unwrap();
+    let loss = objective("mmd(kernel=polynomial, degree=64)").prepare(Inputs::new().reference(circle())).unwrap();
+    refused(solve(&huge, &loss), &["of a sample of arm huge is not finite", "scale the features down"]);
+}
+
 #[test]
 fn costs_for_another_number_of_arms() {
     let arms = arms();
