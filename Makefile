@@ -2,7 +2,8 @@
 .PHONY: test check python wheel package test-peers demo docs bench browser golden golden-peers expected fixtures clean
 
 test: check
-	cargo test --workspace
+	cargo test --workspace --lib --bins --tests
+	cargo test --workspace --doc
 	$(MAKE) browser
 	$(MAKE) python
 	$(MAKE) package
@@ -42,7 +43,7 @@ browser:
 # words for pytest. Its tests compare with the programs that `cargo build` made, and build nothing themselves.
 PYTHON := target/python/bin/python
 python: wheel
-	cargo build --quiet --workspace --bins --examples
+	cargo build --quiet --workspace --bins --example documents
 	target/python/bin/ruff check --quiet python
 	target/python/bin/ruff format --quiet --check python
 	$(PYTHON) -m pytest --quiet -c python/pyproject.toml --rootdir python python/tests $(PYTEST)
@@ -56,7 +57,7 @@ $(WHEEL): target/python/ready Cargo.toml Cargo.lock tools/build_wheel.py $(shell
 
 # What would be published: every crate is packed, unpacked and compiled on its own. (`make python` does the same for Python.)
 package:
-	CARGO_PROFILE_DEV_DEBUG=none cargo publish --workspace --dry-run --allow-dirty --quiet
+	cargo publish --workspace --dry-run --allow-dirty --quiet --config profile.dev.opt-level=0 --config profile.dev.package.modelmix.opt-level=0
 
 target/python/ready: python/tests/requirements.txt python/pyproject.toml
 	rm -rf target/python

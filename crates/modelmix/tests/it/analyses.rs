@@ -15,14 +15,8 @@ use super::simplex::normal;
 /// The kinds of arms that people have.
 const FAMILIES: [&str; 6] = ["apart", "near duplicates", "duplicates", "dominated", "flat", "nested"];
 
-/// K = AAᵀ + common and f, with A, whose rows are the arms' means in some feature space.
-struct Problem {
-    points: Vec<Vec<f64>>,
-    common: f64,
-    form: Quadratic,
-}
-
-fn problem(family: &str, arms: usize, random: &mut Random) -> Problem {
+/// K = AAᵀ + common and f: the rows of A are the arms' means in some feature space.
+fn problem(family: &str, arms: usize, random: &mut Random) -> Quadratic {
     let rank = if family == "flat" { 2 } else { arms + 1 };
     let mut points: Vec<Vec<f64>> =
         (0..arms).map(|_| (0..rank).map(|_| normal(random) / (rank as f64).sqrt()).collect()).collect();
@@ -49,8 +43,7 @@ fn problem(family: &str, arms: usize, random: &mut Random) -> Problem {
     let common = 0.4 * random.unit();
     let product = |i: usize, j: usize| common + points[i].iter().zip(&points[j]).map(|(a, b)| a * b).sum::<f64>();
     let quadratic = (0..arms * arms).map(|at| product(at / arms, at % arms)).collect();
-    let form = Quadratic::new(quadratic, linear).unwrap();
-    Problem { points, common, form }
+    Quadratic::new(quadratic, linear).unwrap()
 }
 
 /// K and f of all scenarios that ship, by NumPy.

@@ -88,7 +88,7 @@ fn quality_is_linear_and_the_path_is_exact() {
     for round in 0..120 {
         let family = FAMILIES[round % FAMILIES.len()];
         let arms = [2, 3, 5, 8, 20][random.below(5)];
-        let first = problem(family, arms, &mut random).form;
+        let first = problem(family, arms, &mut random);
         let second = linear((0..arms).map(|_| normal(&mut random)).collect());
         points += check(&format!("{family}, {arms} arms, round {round}"), &first, &second, true).len();
         check(&format!("turned: {family}, {arms} arms, round {round}"), &second, &first, true);
@@ -101,8 +101,8 @@ fn two_forms_that_both_bend() {
     let mut random = Random::seeded(42);
     for round in 0..40 {
         let (family, arms) = (FAMILIES[round % FAMILIES.len()], [2, 4, 8][random.below(3)]);
-        let first = problem(family, arms, &mut random).form;
-        let second = problem("apart", arms, &mut random).form;
+        let first = problem(family, arms, &mut random);
+        let second = problem("apart", arms, &mut random);
         check(&format!("{family}, {arms} arms, round {round}"), &first, &second, false);
     }
 }
@@ -145,7 +145,7 @@ fn ties_are_broken_by_the_other() {
 fn bounds_hold_along_the_path() {
     let mut random = Random::seeded(43);
     for round in 0..30 {
-        let first = problem(FAMILIES[round % FAMILIES.len()], 5, &mut random).form;
+        let first = problem(FAMILIES[round % FAMILIES.len()], 5, &mut random);
         let second = linear((0..5).map(|_| normal(&mut random)).collect());
         let bounds = Bounds::new(vec![0.0, 0.1, 0.0, 0.0, 0.0], vec![0.6, 0.5, 0.5, 0.5, 0.5]).unwrap();
         let path = simplex::path(&first, &second, &bounds).unwrap();
@@ -220,7 +220,7 @@ fn rounding_does_not_change_which_points_there_are() {
     let mut random = Random::seeded(17);
     for arms in [3, 5, 8] {
         for _ in 0..20 {
-            let first = problem(FAMILIES[0], arms, &mut random).form;
+            let first = problem(FAMILIES[0], arms, &mut random);
             let quality = linear((0..arms).map(|_| -random.unit()).collect());
             let bounds = Bounds::simplex(arms);
             let path = simplex::path(&first, &quality, &bounds).unwrap();

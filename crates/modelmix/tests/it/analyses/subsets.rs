@@ -76,11 +76,11 @@ fn proved_sets_are_the_best_of_all_and_elimination_is_near() {
     let mut tally = Tally { sizes: 0, missed: 0, worst: 0.0 };
     for round in 0..300 {
         let (family, arms) = (FAMILIES[round % FAMILIES.len()], [2, 3, 5, 8, 9][random.below(5)]);
-        let form = problem(family, arms, &mut random).form;
+        let form = problem(family, arms, &mut random);
         tally.compare(&format!("{family}, {arms} arms, round {round}"), &form);
     }
     for round in 0..12 {
-        let form = problem(FAMILIES[round % FAMILIES.len()], 12, &mut random).form;
+        let form = problem(FAMILIES[round % FAMILIES.len()], 12, &mut random);
         tally.compare(&format!("12 arms, round {round}"), &form);
     }
     for (name, form) in fashion() {
@@ -99,7 +99,7 @@ fn all_sets_of_many_problems() {
     let mut tally = Tally { sizes: 0, missed: 0, worst: 0.0 };
     for round in 0..3000 {
         let (family, arms) = (FAMILIES[round % FAMILIES.len()], 2 + random.below(11));
-        let form = problem(family, arms, &mut random).form;
+        let form = problem(family, arms, &mut random);
         tally.compare(&format!("{family}, {arms} arms, round {round}"), &form);
     }
     println!("elimination missed {} of {} sizes, by at most {:.1e}", tally.missed, tally.sizes, tally.worst);
@@ -119,7 +119,7 @@ fn taking_away_alone_misses() {
 fn bounds_hold_and_sizes_that_they_rule_out_are_left_out() {
     let mut random = Random::seeded(13);
     for round in 0..60 {
-        let form = problem(FAMILIES[round % FAMILIES.len()], 6, &mut random).form;
+        let form = problem(FAMILIES[round % FAMILIES.len()], 6, &mut random);
         let mut floors = vec![0.0; 6];
         floors[round % 6] = 0.1;
         let bounds = Bounds::new(floors.clone(), vec![0.4; 6]).unwrap();
@@ -165,7 +165,7 @@ fn hundreds_of_arms_end() {
 #[test]
 fn many_arms_say_what_is_proved() {
     let mut random = Random::seeded(14);
-    let form = problem("near duplicates", 40, &mut random).form;
+    let form = problem("near duplicates", 40, &mut random);
     let found = simplex::subsets(&form, &Bounds::simplex(40), &Stop::new()).unwrap();
     assert!(found[0].proved && found.last().unwrap().proved);
     assert!(found.windows(2).all(|pair| pair[0].solution.value >= pair[1].solution.value - 1e-13));
