@@ -59,7 +59,7 @@ def arguments(
     seed: int,
     batch: int,
     rounds: int | None,
-    until: Until | str | float | None,
+    until: Until | str | None,
     settings: SessionSettings | None,
 ) -> SessionArguments:
     """How a session is run, as the extension takes it."""

@@ -169,7 +169,7 @@ def run(
     policy: Policy | str = "adaptive",
     seed: int = 0,
     batch: int = 1,
-    until: Until | str | float | None = None,
+    until: Until | str | None = None,
     settings: SessionSettings | None = None,
     known: Mapping[str, Rows] | str | os.PathLike[str] | None = None,
     retries: int = 2,

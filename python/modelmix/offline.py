@@ -301,7 +301,7 @@ def simulate(
     seed: int = 0,
     batch: int = 1,
     in_flight: int = 1,
-    until: Until | str | float | None = None,
+    until: Until | str | None = None,
     settings: SessionSettings | None = None,
     known: int = 0,
     replacement: bool = True,

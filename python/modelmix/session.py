@@ -99,7 +99,7 @@ class Session:
         seed: int = 0,
         batch: int = 1,
         rounds: int | None = None,
-        until: Until | str | float | None = None,
+        until: Until | str | None = None,
         settings: SessionSettings | None = None,
         reference: Rows | None = None,
         bandwidth: float | None = None,
@@ -133,7 +133,7 @@ class Session:
         seed: int = 0,
         batch: int = 1,
         rounds: int | None = None,
-        until: Until | str | float | None = None,
+        until: Until | str | None = None,
         settings: SessionSettings | None = None,
         ranges: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> Session:

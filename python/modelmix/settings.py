@@ -73,8 +73,8 @@ class Until:
         object.__setattr__(self, "of", choice("of", self.of, "weights", "shares"))
 
     @classmethod
-    def _read(cls, given: Until | str | float | None) -> Until | None:
-        """What was given as an object, or as ``"5%"`` of the gain, or as a loss."""
+    def _read(cls, given: Until | str | None) -> Until | None:
+        """What was given as an object, or as text: ``"5%"`` of the gain, or ``"loss=0.001"``."""
         if given is None or isinstance(given, Until):
             return given
         gain, loss = _modelmix.until(str(given))

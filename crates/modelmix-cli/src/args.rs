@@ -269,7 +269,7 @@ pub(crate) struct SimulateArgs {
     /// At how many rounds, evenly spaced, results are kept
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = values::count::<usize>(1))]
     pub(crate) checkpoints: usize,
-    /// When sessions may stop: as near the optimum as 5% of the gain, or 0.001 of the loss
+    /// Early stopping: within a share of the gain (5%) or a difference of the loss (loss=0.001)
     #[arg(long, value_name = "GAP")]
     pub(crate) until: Option<Gap>,
     /// With what confidence they may
