@@ -197,8 +197,8 @@ impl Backend for Double {
         Arc::new(self.clone())
     }
 
-    fn serial(&self) -> Arc<dyn Backend> {
-        Arc::new(Self::with_threads(1))
+    fn for_concurrent_callers(&self) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Self::with_threads(1)))
     }
 
     fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
@@ -307,7 +307,7 @@ impl Backend for Double {
     }
 
     fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>> {
-        subsets::sums(&*self.serial(), self.cpu.threads(), run, kernel, x, y)
+        subsets::sums(&Self::with_threads(1), self.cpu.threads(), run, kernel, x, y)
     }
 
     fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Stop, Storage,
-    Subsets,
+    Accuracy, Backend, Balls, Cpu, Eigen, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Stop,
+    Storage, Subsets,
 };
 use crate::error::Result;
 use crate::features::{Features, Rows};
@@ -73,10 +73,11 @@ impl Engine {
         Self { backend: self.backend.precise(), run: self.run.clone() }
     }
 
-    /// The same device for callers with threads of their own.
+    /// The same device for callers that run many tasks at once, each on a thread of theirs.
     #[must_use]
-    pub fn serial(&self) -> Self {
-        Self { backend: self.backend.serial(), run: self.run.clone() }
+    pub fn for_concurrent_callers(&self) -> Self {
+        let backend = self.backend.for_concurrent_callers().unwrap_or_else(|| Arc::clone(&self.backend));
+        Self { backend, run: self.run.clone() }
     }
 
     /// The backend.
@@ -168,6 +169,30 @@ impl Engine {
     /// Those of the backend.
     pub fn products<'a>(&self, x: Rows<'_>, held: impl Into<Set<'a>>) -> Result<Vec<f64>> {
         self.backend.products(&self.run, x, held.into())
+    }
+
+    /// [`Backend::eigenvalues`].
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn eigenvalues(&self, matrix: &Matrix) -> Result<Vec<f64>> {
+        self.backend.eigenvalues(&self.run, matrix)
+    }
+
+    /// [`Backend::eigen`].
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn eigen(&self, matrix: &Matrix) -> Result<Eigen> {
+        self.backend.eigen(&self.run, matrix)
+    }
+
+    /// [`Backend::factor`].
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn factor(&self, matrix: &Matrix) -> Result<Matrix> {
+        self.backend.factor(&self.run, matrix)
     }
 
     /// [`Backend::distances`].

@@ -121,9 +121,10 @@ pub trait Backend: Debug + Send + Sync {
     /// The engine on the same device that computes in double precision, for published figures; itself if it does.
     fn precise(&self) -> Arc<dyn Backend>;
 
-    /// The engine for callers that run many tasks at once, one per thread: it starts no threads of its own. An engine that
-    /// uses no threads answers with itself.
-    fn serial(&self) -> Arc<dyn Backend>;
+    /// The engine for callers that run many tasks at once, each on a thread of theirs; `None` if it is this one.
+    fn for_concurrent_callers(&self) -> Option<Arc<dyn Backend>> {
+        None
+    }
 
     /// Makes features resident. On the processor the set shares their memory.
     fn hold(&self, features: &Features) -> Result<Box<dyn Resident>>;
@@ -187,6 +188,21 @@ pub trait Backend: Debug + Send + Sync {
 
     /// The product of two dense matrices, either of them transposed or not.
     fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix>;
+
+    /// [`Matrix::eigenvalues`]. Unless an engine does better, the processor computes it, and the stop token is checked before.
+    fn eigenvalues(&self, run: &Run, matrix: &Matrix) -> Result<Vec<f64>> {
+        run.check().map(|()| matrix.eigenvalues())
+    }
+
+    /// [`Matrix::eigen`], as [`Backend::eigenvalues`].
+    fn eigen(&self, run: &Run, matrix: &Matrix) -> Result<Eigen> {
+        run.check().map(|()| matrix.eigen())
+    }
+
+    /// [`Matrix::factor`], as [`Backend::eigenvalues`].
+    fn factor(&self, run: &Run, matrix: &Matrix) -> Result<Matrix> {
+        run.check().map(|()| matrix.factor())
+    }
 }
 
 impl Neighbour {

@@ -107,10 +107,6 @@ impl Backend for Reference {
         Arc::new(*self)
     }
 
-    fn serial(&self) -> Arc<dyn Backend> {
-        Arc::new(*self)
-    }
-
     fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
         Ok(Box::new(HostSet::shared(features)))
     }

@@ -140,8 +140,8 @@ impl Loss {
     }
 
     /// The same loss for callers with threads of their own.
-    pub(crate) fn serial(&self) -> Self {
-        Self { engine: self.engine.serial(), ..self.clone() }
+    pub(crate) fn for_concurrent_callers(&self) -> Self {
+        Self { engine: self.engine.for_concurrent_callers(), ..self.clone() }
     }
 
     /// Whether everything given by arm was given for so many.

@@ -23,8 +23,7 @@ impl Frechet {
     /// # Errors
     /// Those of the engine.
     pub fn to(moments: Moments, engine: &Engine) -> Result<Self> {
-        engine.check()?;
-        let factor = moments.covariance().factor();
+        let factor = engine.factor(moments.covariance())?;
         Ok(Self { moments, factor, engine: engine.clone() })
     }
 
@@ -42,7 +41,7 @@ impl Frechet {
     /// # Panics
     /// If the widths differ.
     pub fn distance(&self, other: &Moments) -> Result<f64> {
-        let eigenvalues = self.middle(other.covariance())?.eigenvalues();
+        let eigenvalues = self.engine.eigenvalues(&self.middle(other.covariance())?)?;
         let zero = negligible(&eigenvalues);
         let root: f64 = eigenvalues.iter().filter(|&&value| value > zero).map(|value| value.sqrt()).sum();
         let apart: f64 = self.moments.mean().iter().zip(other.mean()).map(|(a, b)| (a - b).powi(2)).sum();
@@ -52,7 +51,7 @@ impl Frechet {
 
     /// R with RRᵀ = L (LᵀΣ′L)^−½ Lᵀ, the derivative of 2 tr(ΣΣ′)^½ by Σ′, where it is defined.
     fn transport(&self, other: &Moments) -> Result<Matrix> {
-        let eigen = self.middle(other.covariance())?.eigen();
+        let eigen = self.engine.eigen(&self.middle(other.covariance())?)?;
         let zero = negligible(&eigen.values);
         let mut turned = self.engine.product(&self.factor, &eigen.vectors)?;
         for (column, &value) in eigen.values.iter().enumerate() {

@@ -28,8 +28,7 @@ pub fn vendi(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Engine) -> R
         return Ok(1.0 / mean_of_squares(pool, kernel, engine)?);
     }
     let matrix = if is_dual(pool, kernel) { dual(pool, engine)? } else { primal(pool, kernel, engine)? };
-    engine.check()?;
-    Ok(number(order, &matrix.eigenvalues()))
+    Ok(number(order, &engine.eigenvalues(&matrix)?))
 }
 
 /// [`vendi`] with a standard error from every sample's influence. It needs eigenvectors, which take about twice as long.
@@ -42,8 +41,7 @@ pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Eng
     // h(x) = φ(x)ᵀ f′(ρ) φ(x), f′ the slopes, where the score is a function of tr f(ρ).
     let (values, influences): (Vec<f64>, Vec<f64>) = if is_dual(pool, kernel) {
         let matrix = dual(pool, engine)?;
-        engine.check()?;
-        let Eigen { values, vectors } = matrix.eigen();
+        let Eigen { values, vectors } = engine.eigen(&matrix)?;
         let slopes = slopes(order, &values);
         let mut influences = Vec::with_capacity(pool.len());
         for part in pool.parts() {
@@ -53,8 +51,7 @@ pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Eng
         (values, influences)
     } else {
         let matrix = primal(pool, kernel, engine)?;
-        engine.check()?;
-        let Eigen { values, vectors } = matrix.eigen();
+        let Eigen { values, vectors } = engine.eigen(&matrix)?;
         let mut influences = vec![0.0; pool.len()];
         for (column, (&value, slope)) in values.iter().zip(slopes(order, &values)).enumerate() {
             let factor = slope * value.max(0.0);

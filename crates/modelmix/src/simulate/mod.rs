@@ -162,7 +162,7 @@ pub fn simulate_watched(
         .map(|(index, arm)| loss.linear(index, arm.features.view(), &arm.scores))
         .collect::<Result<Vec<_>>>()?;
     // Threads go to runs, not to the sums within one.
-    let loss = loss.serial();
+    let loss = loss.for_concurrent_callers();
     let needs_kernel_pool = !simulation.is_on_features() && simulation.needs_kernel_pool(arms);
     let pool = needs_kernel_pool.then(|| Pool::new(arms, &loss, threads)).transpose()?;
     let own = arms.iter().map(|arm| arm.features.view().iter().map(|row| loss.kappa_self(row)).collect()).collect();

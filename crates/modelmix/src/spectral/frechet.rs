@@ -20,8 +20,7 @@ impl Spectral {
     /// # Panics
     /// Where there are no sets, or sets of another width than the reference.
     pub fn frechet(reference: &Moments, sets: &[Set<'_>], engine: &Engine) -> Result<Self> {
-        engine.check()?;
-        let factor = reference.covariance().factor();
+        let factor = engine.factor(reference.covariance())?;
         let part = |rows: &Set<'_>| {
             let moments = Moments::of(*rows, engine)?;
             let mean: Vec<f64> =

@@ -86,7 +86,7 @@ impl Spectral {
             return Ok(0.0);
         }
         // What is beyond the rank is zero, and the root of its rounding would show.
-        let values = self.matrix(weights).eigenvalues();
+        let values = self.engine.eigenvalues(&self.matrix(weights))?;
         Ok(values.iter().rev().take(self.rank(&arms)).map(|&value| self.function.value(value)).sum())
     }
 

@@ -56,14 +56,13 @@ impl Spectral {
             return Ok(self.clone());
         }
         let matrix = self.matrix(inside);
-        let values = matrix.eigenvalues();
+        let values = self.engine.eigenvalues(&matrix)?;
         let rounding = 8.0 * f64::EPSILON * values[values.len() - 1].max(0.0);
         let kept = values.iter().filter(|&&value| value > rounding).count().min(self.rank(usable));
         if kept == self.size {
             return Ok(self.clone());
         }
-        self.engine.check()?;
-        let vectors = matrix.eigen().vectors;
+        let vectors = self.engine.eigen(&matrix)?.vectors;
         let first = self.size - kept;
         let basis = Matrix::from_fn(self.size, kept, |row, column| vectors.at(row, first + column));
         let part = |(arm, part): (usize, &Part)| {
@@ -112,7 +111,7 @@ impl Smoothed {
         if spectral.size == 0 {
             return Ok(local);
         }
-        let Eigen { values, vectors } = spectral.matrix(weights).eigen();
+        let Eigen { values, vectors } = spectral.engine.eigen(&spectral.matrix(weights))?;
         let values: Vec<f64> = values.iter().map(|value| value.max(0.0) + self.epsilon).collect();
         let slopes: Vec<f64> = values.iter().map(|&value| spectral.function.slope(value)).collect();
         local.value += values.iter().map(|&value| spectral.function.value(value)).sum::<f64>() - self.excess;

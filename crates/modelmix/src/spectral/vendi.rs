@@ -87,7 +87,7 @@ fn factored(kernel: &Kernel, sets: &[Set<'_>], engine: &Engine) -> Result<Vec<Ma
     let mut values = vec![0.0; samples * samples];
     // Single precision would leave eigenvalues of 1e-7, which small orders count as modes.
     engine.precise().kernel_rows(kernel, 1.0, pooled, pooled, &mut values)?;
-    let factor = Matrix::from_fn(samples, samples, |row, column| values[row * samples + column]).factor();
+    let factor = engine.factor(&Matrix::from_fn(samples, samples, |row, column| values[row * samples + column]))?;
     engine.check()?;
     let mut first = 0;
     sets.iter()

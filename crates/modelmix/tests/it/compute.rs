@@ -39,7 +39,7 @@ fn threads_change_no_bit() {
     let threads = [1, 2, 3, 16];
     same_bits(&threads.map(|threads| Engine::new(Cpu::with_threads(threads))));
     same_bits(&threads.map(|threads| Engine::new(Double::with_threads(threads))));
-    same_bits(&[Engine::new(Cpu::with_threads(4)), Engine::new(Cpu::with_threads(4)).serial()]);
+    same_bits(&[Engine::new(Cpu::with_threads(4)), Engine::new(Cpu::with_threads(4)).for_concurrent_callers()]);
 }
 
 /// What is asked of an engine is answered by the same device.
@@ -49,7 +49,7 @@ fn engines_say_what_they_are() {
     let portable = Cpu::with_threads(3).with_instructions(Instructions::Portable).unwrap();
     let engine = Engine::new(portable);
     assert_eq!(described(&engine), "cpu, single precision (portable, 3 threads)");
-    assert_eq!(described(&engine.serial()), "cpu, single precision (portable, 1 thread)");
+    assert_eq!(described(&engine.for_concurrent_callers()), "cpu, single precision (portable, 1 thread)");
     assert_eq!(described(&engine.precise()), "cpu, double precision (3 threads)");
     assert_eq!(described(&engine.precise().precise()), described(&engine.precise()));
     assert!(described(&Engine::new(Reference)).contains("reference"));

@@ -115,10 +115,6 @@ impl Backend for Faulty {
         self.inner.precise()
     }
 
-    fn serial(&self) -> Arc<dyn Backend> {
-        Arc::new(self.clone())
-    }
-
     fn hold(&self, features: &Features) -> modelmix::Result<Box<dyn Resident>> {
         self.inner.hold(features).map(|set| self.place(set))
     }

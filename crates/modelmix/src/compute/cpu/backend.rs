@@ -140,8 +140,8 @@ impl Backend for Cpu {
         Arc::new(Double::on(self.clone()))
     }
 
-    fn serial(&self) -> Arc<dyn Backend> {
-        Arc::new(Self { threads: 1, ..self.clone() })
+    fn for_concurrent_callers(&self) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Self { threads: 1, ..self.clone() }))
     }
 
     fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
@@ -302,7 +302,7 @@ impl Backend for Cpu {
     }
 
     fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>> {
-        subsets::sums(&*self.serial(), self.threads, run, kernel, x, y)
+        subsets::sums(&Self { threads: 1, ..self.clone() }, self.threads, run, kernel, x, y)
     }
 
     fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix> {
