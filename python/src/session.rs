@@ -115,18 +115,6 @@ fn refused(what: &str, value: &str, must: &str) -> PyErr {
     to_exception(Error::Setting { what: what.into(), value: value.into(), must: must.into() })
 }
 
-/// The library calls it `forget`, as the command line does, where a setting of the package's is meant.
-pub(crate) fn renamed(error: Error) -> Error {
-    match error {
-        Error::Setting { what, value, must } => Error::Setting {
-            what: if what == "forget" { "retention".into() } else { what },
-            value: value.replace("`forget`", "`retention`"),
-            must,
-        },
-        error => error,
-    }
-}
-
 /// id, index of the arm, its name, samples asked for.
 pub(crate) type Asked = (u64, usize, String, usize);
 
@@ -175,9 +163,7 @@ impl Session {
         let settings = settings.read()?;
         let progress = Progress::new(None);
         let engine = progress.engine(prepared.threads);
-        let inner = run(py, &progress, move || {
-            modelmix::Session::new(arms, prepared.loss(None, &engine)?, &settings).map_err(renamed)
-        })?;
+        let inner = run(py, &progress, move || modelmix::Session::new(arms, prepared.loss(None, &engine)?, &settings))?;
         Ok(Self::new(inner))
     }
 
@@ -185,9 +171,7 @@ impl Session {
     #[staticmethod]
     fn over_values(arms: Vec<String>, ranges: Option<((f64, f64), (f64, f64))>, settings: Settings) -> PyResult<Self> {
         let ranges = ranges.map(|(kappa, linear)| Ranges { kappa, linear });
-        Ok(Self::new(
-            modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(renamed).map_err(to_exception)?,
-        ))
+        Ok(Self::new(modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(to_exception)?))
     }
 
     /// The session that a snapshot was taken of; `problem` is none for one over values.
