@@ -294,11 +294,10 @@ def run(
     try:
         with Bar(progress, "pulling", "pull") as bar:
             replayed = set() if journal is None else journal.replay(loop, verify)
-            for index, rows, scores in past:
-                if journal is None:
-                    session.known(session.arms[index], rows, scores=scores)
-                elif index not in replayed:
-                    journal.known(index, rows, scores)
+            if journal is not None:
+                journal.known([samples for samples in past if samples[0] not in replayed])
+            for index, rows, scores in past if journal is None else ():
+                session.known(session.arms[index], rows, scores=scores)
             bar.started(budget)
             bar.done(loop.spent)
             loop.spend(budget, workers, ordered, bar.done)
