@@ -458,8 +458,7 @@ class Session:
         >>> list(session.report(bounds=False))
         ['flux', 'sdxl']
         """
-        document = self._inner.report(bool(bounds))
-        return SessionReport._read(document, None if self._problem is None else self._problem.objective)
+        return SessionReport._read(self._inner.report(bool(bounds)))
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:
