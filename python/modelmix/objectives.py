@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arguments import checked
 from ._arms import ScoreValues
 from ._files import Rows
@@ -88,7 +88,9 @@ class Objective:
 
     @checked
     def __init__(self, text: str) -> None:
-        self._terms = tuple(_Term(weight, term) for weight, term in _modelmix.objective(str(text)))
+        self._terms = tuple(
+            _Term(weight, term) for weight, term in _modelmix.objective(_check.text("an objective", text))
+        )
 
     @classmethod
     def _of(cls, terms: Iterable[_Term]) -> Objective:
@@ -98,7 +100,7 @@ class Objective:
 
     def _one(self, name: str, settings: Mapping[str, object], **given: Any) -> None:
         """Make this a single term; the library checks its settings."""
-        text = ", ".join(f"{key}={value}" for key, value in settings.items() if value is not None)
+        text = ", ".join(f"{key}={checked_setting(key, value)}" for key, value in settings.items() if value is not None)
         [(weight, term)] = _modelmix.objective(f"{name}({text})" if text else name)
         self._terms = (_Term(weight, term, **given),)
 
@@ -166,6 +168,20 @@ class Objective:
         return [given for term in self._terms for given in (term.reference, term.costs, term.values)]
 
 
+def checked_setting(name: str, value: object) -> object:
+    """A term's setting, if it has the type of its kind; the library checks its range."""
+    if name == "kernel":
+        return _check.text(name, value)
+    if name in ("degree", "neighbours"):
+        return _check.whole(name, value, 1)
+    if name == "bandwidth" and not _check.is_number(value):
+        if value is None or not isinstance(value, str) or value != "auto":
+            raise _check.wrong_type(name, value, "a positive number, or auto")
+        return value
+    _check.real(name, value)
+    return value
+
+
 def _same(one: object, other: object) -> bool:
     """Whether two terms were given the same: one object, or one path."""
     return one is other or (isinstance(one, str) and one == other)
@@ -203,6 +219,8 @@ class Rke(_Quadratic):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the kernel is unknown or the bandwidth is not a positive number.
 
@@ -246,6 +264,8 @@ class Mmd(_Quadratic):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the kernel is unknown or has no such setting.
 
@@ -282,6 +302,8 @@ class Kid(Mmd):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the kernel is unknown or has no such setting.
 
@@ -338,6 +360,8 @@ class Vendi(Objective):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the kernel is unknown, or the order or bandwidth is not positive.
 
@@ -372,6 +396,8 @@ class Precision(Objective):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If ``neighbours`` is not a whole number, at least 1.
 
@@ -400,6 +426,8 @@ class Density(Objective):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If ``neighbours`` is not a whole number, at least 1.
 
@@ -459,6 +487,8 @@ class SampleScore(Objective):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the name is that of a built-in term, or no name.
 
@@ -478,4 +508,5 @@ class SampleScore(Objective):
         *,
         range: tuple[float, float] | None = None,
     ) -> None:
-        self._one(name, {}, score=name, values=values, range=range)
+        ends = None if range is None else _check.interval("range", range)
+        self._one(_check.text("name", name), {}, score=name, values=values, range=ends)

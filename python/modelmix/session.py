@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arguments import checked
 from ._arrays import ArrayLike, as_rows
 from ._files import Rows, recorded
 from ._lazy import Lazy
-from ._numbers import name_list
 from ._problem import Problem, problem
 from ._pulls import Pull, arguments, number, numbers, pull_of, values
 from .objectives import Objective
@@ -31,6 +30,9 @@ __all__ = ["Pull", "Session"]
 
 def __dir__() -> list[str]:
     return __all__
+
+
+_RANGES = "two pairs, the least and greatest κ and those of f, such as ((0.0, 1.0), (-1.0, 1.0))"
 
 
 class Session:
@@ -55,7 +57,7 @@ class Session:
     rounds
         How many pulls there will be, if that is known; Successive Halving needs it.
     until
-        When the session may stop (:attr:`is_done`): an :class:`Until`, or ``"5%"`` of the gain, or a loss. Every arm then gets
+        When the session may stop (:attr:`is_done`): an :class:`Until`, or ``"5%"`` of the gain, or ``"loss=0.001"``. Every arm then gets
         enough samples to tell.
     settings
         Which samples count, drift alarms and the rest: :class:`SessionSettings`.
@@ -72,6 +74,8 @@ class Session:
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -99,7 +103,7 @@ class Session:
         seed: int = 0,
         batch: int = 1,
         rounds: int | None = None,
-        until: Until | str | float | None = None,
+        until: Until | str | None = None,
         settings: SessionSettings | None = None,
         reference: Rows | None = None,
         bandwidth: float | None = None,
@@ -109,7 +113,7 @@ class Session:
         width: int | None = None,
         threads: int | None = None,
     ) -> None:
-        names = name_list("arms", arms)
+        names = _check.arm_names("arms", arms)
         self._problem: Problem | None = problem(
             objective,
             reference=reference,
@@ -133,7 +137,7 @@ class Session:
         seed: int = 0,
         batch: int = 1,
         rounds: int | None = None,
-        until: Until | str | float | None = None,
+        until: Until | str | None = None,
         settings: SessionSettings | None = None,
         ranges: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> Session:
@@ -153,6 +157,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the message names it and says what to do.
 
@@ -166,7 +172,10 @@ class Session:
         2
         """
         settled = arguments(policy, seed, batch, rounds, until, settings)
-        return cls._around(_modelmix.Session.over_values(name_list("arms", arms), ranges, settled), None)
+        names = _check.arm_names("arms", arms)
+        both = None if ranges is None else _check.pair("ranges", ranges, _RANGES)
+        ends = None if both is None else (_check.interval("ranges[0]", both[0]), _check.interval("ranges[1]", both[1]))
+        return cls._around(_modelmix.Session.over_values(names, ends, settled), None)
 
     @classmethod
     def _around(cls, inner: _modelmix.Session, given: Problem | None) -> Session:
@@ -251,6 +260,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the session is then unchanged.
 
@@ -261,7 +272,7 @@ class Session:
         >>> session.tell(session.ask(), [0.0, 1.0], scores={"taste": 0.5})
         """
         told = number(pull)
-        self._inner.tell(told, as_rows(f"pull {told}", features), numbers(scores or {}))
+        self._inner.tell(told, as_rows(f"pull {told}", features), _scores(scores))
 
     @checked
     def tell_values(
@@ -287,6 +298,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the session is then unchanged.
 
@@ -325,6 +338,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the session is then unchanged.
 
@@ -339,7 +354,7 @@ class Session:
         (0, 20, {'left': 0.5, 'right': 0.5})
         """
         rows = recorded(f"known samples of arm {arm}", features)
-        self._inner.known(self._index(arm), rows, numbers(scores or {}), bool(collected))
+        self._inner.known(self._index(arm), rows, _scores(scores), _check.flag("collected", collected))
 
     @checked
     def known_values(
@@ -364,6 +379,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the session is then unchanged.
 
@@ -375,7 +392,7 @@ class Session:
         >>> session.report().known
         1
         """
-        self._inner.known_values(self._index(arm), values(kappa, own, linear), bool(collected))
+        self._inner.known_values(self._index(arm), values(kappa, own, linear), _check.flag("collected", collected))
 
     @checked
     def abandon(self, pull: Pull | int) -> None:
@@ -388,6 +405,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If there is no such pull in flight.
 
@@ -412,6 +431,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If there is no such arm, or the session cannot forget.
 
@@ -458,7 +479,7 @@ class Session:
         >>> list(session.report(bounds=False))
         ['flux', 'sdxl']
         """
-        return SessionReport._read(self._inner.report(bool(bounds)))
+        return SessionReport._read(self._inner.report(_check.flag("bounds", bounds)))
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -483,7 +504,7 @@ class Session:
         >>> mm.Session.restore(file, mm.Rke(bandwidth=1.0)).arms
         ['flux', 'sdxl']
         """
-        target = Path(path)
+        target = Path(_check.file("path", path))
         partial = target.with_name(target.name + ".partial")
         with open(partial, "w", encoding="utf-8") as file:
             file.write(self._inner.snapshot())
@@ -525,6 +546,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If the file is no snapshot, or the objective is another.
         OSError
@@ -550,8 +573,15 @@ class Session:
             width=width,
             threads=threads,
         )
-        text = Path(path).read_text(encoding="utf-8")
-        return cls._around(_modelmix.Session.restore(text, None if values else given), None if values else given)
+        origin, on_values = _check.file("path", path), _check.flag("values", values)
+        try:
+            text = Path(origin).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"{origin} cannot be restored: it is not text, as snapshots are; give a file that Session.save wrote"
+            ) from None
+        known = None if on_values else given
+        return cls._around(_modelmix.Session.restore(text, origin, known), known)
 
     def __repr__(self) -> str:
         """The session in a line."""
@@ -566,4 +596,8 @@ class Session:
 
 
 def _restored(cls: type[Session], snapshot: str, given: Problem | None) -> Session:
-    return cls._around(_modelmix.Session.restore(snapshot, given), given)
+    return cls._around(_modelmix.Session.restore(snapshot, "the pickled session", given), given)
+
+
+def _scores(given: Mapping[str, float | Iterable[float]] | None) -> dict[str, list[float]]:
+    return {} if given is None else numbers("scores", given)

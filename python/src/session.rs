@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use modelmix::session::{KnownAs, Retention, Scores, Snapshot, Storage};
 use modelmix::{Error, Gap, PolicySpec, Pull, Ranges, SessionSettings, Until, Values};
 use numpy::PyArray2;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -174,18 +175,22 @@ impl Session {
         Ok(Self::new(modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(to_exception)?))
     }
 
-    /// The session that a snapshot was taken of; `problem` is none for one over values.
+    /// The session that a snapshot was taken of, which `origin` names; `problem` is none for one over values.
     #[staticmethod]
-    fn restore(py: Python<'_>, snapshot: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
-        let snapshot: Snapshot = Snapshot::from_json(&snapshot).map_err(to_exception)?;
+    fn restore(py: Python<'_>, snapshot: String, origin: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
+        let of_origin = |error: Error| match error {
+            Error::Snapshot { problem } => PyValueError::new_err(format!("{origin} cannot be restored: {problem}")),
+            error => to_exception(error),
+        };
+        let snapshot: Snapshot = Snapshot::from_json(&snapshot).map_err(&of_origin)?;
         let prepared = problem.map(|problem| problem.prepared(snapshot.arms(), Use::Keep)).transpose()?;
         let progress = Progress::new(None);
         let engine = progress.engine(prepared.as_ref().and_then(|prepared| prepared.threads));
-        let inner = run(py, &progress, move || {
+        let restored = run(py, &progress, move || {
             let loss = prepared.map(|prepared| prepared.loss(None, &engine)).transpose()?;
-            modelmix::Session::restore(snapshot, loss)
+            Ok(modelmix::Session::restore(snapshot, loss))
         })?;
-        Ok(Self::new(inner))
+        Ok(Self::new(restored.map_err(of_origin)?))
     }
 
     /// All of the session but its objective.

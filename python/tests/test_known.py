@@ -179,7 +179,7 @@ def test_scores_of_known_samples_are_those_of_the_objective(tmp_path: Path) -> N
         go(mm.Rke(bandwidth=1.0) - 0.1 * mm.SampleScore("looks"))
     with pytest.raises(ValueError, match="there is no arm 'top'"):
         mm.run(generators(), same, RKE, budget=1, known={"top": [[0.0, 0.0]]})
-    with pytest.raises(ValueError, match="known samples are given by arm, and a list has no arms"):
+    with pytest.raises(TypeError, match="known is .*, but it must be features or files by arm"):
         mm.run(generators(), same, RKE, budget=1, known=[[0.0, 0.0]])  # type: ignore[arg-type]
 
 
