@@ -14,6 +14,7 @@ from ._files import Rows, recorded
 from ._lazy import Lazy
 from ._problem import Problem, problem
 from ._pulls import Pull, arguments, number, numbers, pull_of, values
+from ._writing import write_whole
 from .objectives import Objective
 from .policies import Policy
 from .results import SessionReport
@@ -488,7 +489,7 @@ class Session:
         Parameters
         ----------
         path
-            The file. An existing one is replaced when the new one is complete.
+            The file. An existing one is replaced when the new one is complete; several threads and processes may save to it.
 
         Raises
         ------
@@ -504,13 +505,7 @@ class Session:
         >>> mm.Session.restore(file, mm.Rke(bandwidth=1.0)).arms
         ['flux', 'sdxl']
         """
-        target = Path(_check.file("path", path))
-        partial = target.with_name(target.name + ".partial")
-        with open(partial, "w", encoding="utf-8") as file:
-            file.write(self._inner.snapshot())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
+        write_whole("path", path, self._inner.snapshot())
 
     @classmethod
     @checked
