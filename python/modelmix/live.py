@@ -310,7 +310,7 @@ def run(
         if journal is not None:
             journal.close()
     return Run(
-        report=session.report(),
+        report=session.report(bounds=True),
         pulls=loop.spent,
         calls=loop.calls,
         failures=loop.failures,

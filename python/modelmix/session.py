@@ -455,18 +455,18 @@ class Session:
         return arms.index(arm)
 
     @checked
-    def report(self, *, bounds: bool = True) -> SessionReport:
+    def report(self, *, bounds: bool = False) -> SessionReport:
         """Report the best mixture so far and the loss of the samples collected.
 
         Parameters
         ----------
         bounds
-            Whether to compute ``bound_on_weights`` and ``bound_on_shares``, which take most of the time with many arms.
+            Whether to compute ``bound_on_weights`` and ``bound_on_shares`` too, which take most of the time with many arms.
 
         Returns
         -------
         SessionReport
-            Weights, shares, losses and bounds; a mapping of arms.
+            Weights, shares, losses and, if asked for, bounds; a mapping of arms.
 
         Raises
         ------
@@ -477,7 +477,7 @@ class Session:
         --------
         >>> import modelmix as mm
         >>> session = mm.Session(["flux", "sdxl"], mm.Rke(bandwidth=1.0))
-        >>> list(session.report(bounds=False))
+        >>> list(session.report())
         ['flux', 'sdxl']
         """
         return SessionReport._read(self._inner.report(_check.flag("bounds", bounds)))

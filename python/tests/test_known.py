@@ -60,7 +60,7 @@ def test_they_may_be_collected_too(blobs: dict[str, Array]) -> None:
 
 def test_the_report_says_what_is_sure_before_a_round_is_paid(blobs: dict[str, Array]) -> None:
     session = warm(blobs, 60, until="90%")
-    report = session.report()
+    report = session.report(bounds=True)
     assert report.rounds == 0 and report.bound_on_weights is not None and report.bound_on_shares is None
     assert session.is_done and report.verdict is not None and report.verdict.samples == 180
     text = str(report)

@@ -18,14 +18,14 @@ Array = npt.NDArray[Any]
 
 def test_a_session_says_when_it_may_stop(specialists: dict[str, Array], reference: Array) -> None:
     session = mm.Session(specialists, mm.Kid(reference, bandwidth=20), until=mm.Until(gain=0.3, confidence=0.9))
-    assert not session.is_done and session.report().bound_on_weights is None
+    assert not session.is_done and session.report(bounds=True).bound_on_weights is None
     rounds = 0
     while not session.is_done:
         pull = session.ask()
         session.tell(pull, specialists[pull.arm][rounds % 1500])
         rounds += 1
         assert rounds < 1500
-    report = session.report()
+    report = session.report(bounds=True)
     best = mm.solve(specialists, mm.Kid(reference, bandwidth=20))
     assert report.is_done and report.verdict is not None and report.verdict.samples == rounds
     assert report.bound_on_weights is not None and report.bound_on_weights < 0.3 * best.gain
