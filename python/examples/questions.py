@@ -56,7 +56,7 @@ random = np.random.default_rng(0)
 while not session.is_done:
     pull = session.ask()
     session.tell(pull, arms[pull.arm][random.integers(len(arms[pull.arm]))])
-report = session.report()
+report = session.report(bounds=True)
 print(f"\n{report}")
 assert report.mixture_loss is not None and report.bound_on_weights is not None
 print(

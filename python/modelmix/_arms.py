@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
+from . import _check
 from ._files import Path, Rows, Values, is_path, load_arms, long_parquet, missing, rows, score_values, scores_file
 from ._lazy import Lazy
-from ._numbers import name_list
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,12 +49,13 @@ def arms_and_scores(
         return named(arms, arm, features), scores_file(scores)
     if scores is None or isinstance(scores, Mapping):
         return named(arms, arm, features), scores
-    columns = name_list("scores", scores)
+    _check.items("scores", scores, 'numbers by score and arm, such as {"taste": {"flux": [0.5, …]}}')
     if arm is None:
         raise ValueError(
             'scores are given by name and arm, as in scores={"taste": {"flux": [0.5, …]}}; '
             "a list names columns of a frame, and needs arm= as well"
         )
+    columns = _check.name_list("scores", scores)
     return named(arms, arm, features, columns), _by_arm(arms, arm, columns)
 
 
@@ -76,22 +77,13 @@ def named(
         return list(load_arms([given]))
     if isinstance(given, (list, tuple)) and given and all(is_path(source) for source in given):
         return list(load_arms(given))
-    if not isinstance(given, Mapping):
-        kind = type(given).__name__
-        remedy = (
-            '; name the column that says which arm a row is of, as in mm.solve(frame, arm="model")'
-            if _columns(given) is not None
-            else ""
+    if not isinstance(given, Mapping) and _columns(given) is not None:
+        raise TypeError(
+            f"arms is a {type(given).__name__}, whose columns are not arms; "
+            'name the column that says which arm a row is of, as in mm.solve(frame, arm="model")'
         )
-        raise ValueError(
-            f'arms are given by name, as in {{"flux": flux, "sdxl": sdxl}}, and a {kind} has no names{remedy}'
-        )
-    pairs = []
-    for name, values in given.items():
-        if not isinstance(name, str):
-            raise ValueError(f"the arm {name!r} has a {type(name).__name__} for a name; names are text")
-        pairs.append((name, rows(f"arm {name}", values)))
-    return pairs
+    by_name = _check.mapping("arms", given, 'features or files by name, such as {"flux": flux, "sdxl": sdxl}')
+    return [(_check.arm_name(name), rows(f"arm {name}", values)) for name, values in by_name.items()]
 
 
 def sets_of(samples: Arms | Rows, arm: str | None = None, features: str | Sequence[str] | None = None) -> Named:
@@ -101,7 +93,7 @@ def sets_of(samples: Arms | Rows, arm: str | None = None, features: str | Sequen
     if arm is not None or features is not None or files or isinstance(given, Mapping):
         sets = named(given, arm, features)
         return [("", sets[0][1])] if files and len(sets) == 1 else sets
-    return [("", rows("the samples", given))]
+    return [("", rows("samples", given))]
 
 
 def _columns(frame: Any) -> list[Any] | None:
@@ -117,7 +109,14 @@ def _long(given: Any, arm: str | None, features: str | Sequence[str] | None, apa
     """Arms from rows that say which arm they are of."""
     if arm is None:
         raise ValueError('features= names columns of a frame; name the column of the arms as well, as in arm="model"')
-    wanted = None if features is None else [features] if isinstance(features, str) else name_list("features", features)
+    wanted = (
+        None
+        if features is None
+        else [features]
+        if isinstance(features, str)
+        else _check.name_list("features", features)
+    )
+    arm = _check.text("arm", arm)
     frame = _frame(given, None if wanted is None else [arm, *wanted])
     names = _columns(frame) or []
     for column in [arm, *(wanted or ())]:
@@ -154,8 +153,7 @@ def _frame(given: Any, columns: Sequence[str] | None) -> Any:
     if hasattr(given, "collect_schema") and not hasattr(given, "to_numpy"):  # polars
         raise ValueError("a LazyFrame has no rows yet; give frame.collect()")
     if _columns(given) is None:
-        kind = type(given).__name__
-        raise ValueError(f"arm= names a column of a frame or a .parquet file, and a {kind} has no columns")
+        raise _check.wrong_type("arms", given, "a frame or a .parquet file, of which arm= names a column")
     return given
 
 
@@ -164,7 +162,7 @@ def _places(frame: Any, arm: str) -> dict[str, list[int]]:
     places: dict[str, list[int]] = {}
     for at, label in enumerate(_labels(frame, arm)):
         places.setdefault(label, []).append(at)
-    return places
+    return {_check.arm_name(label): found for label, found in places.items()}
 
 
 def _labels(frame: Any, arm: str) -> list[str]:

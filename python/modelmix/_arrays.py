@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
+from . import _check
 from ._lazy import Lazy
 
 if TYPE_CHECKING:
@@ -72,17 +74,26 @@ def floats(origin: str, values: Iterable[float] | ArrayLike) -> list[float]:
     """One number per sample, such as a score; true and false are 1 and 0."""
     import numpy as np
 
-    whole: Any = values if hasattr(values, "__array__") or not isinstance(values, Iterable) else list(values)
-    array = _read(np, origin, whole)
+    given: Any = values
+    is_array = _is_array(given) or hasattr(given, "to_numpy")
+    if isinstance(given, (str, bytes)) or not (is_array or isinstance(given, Iterable)):
+        raise _check.wrong_type(origin, given, "a list of numbers")
+    array = _read(np, origin, given if is_array else list(given))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"{origin}: its shape is {array.shape}, and it must have one value per sample")
+    if array.dtype.kind == "c":
+        raise ValueError(f"{origin}: its values are complex numbers, and they must be real numbers; convert them first")
     try:
         found: list[float] = array.astype(np.float64).tolist()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{origin}: its values are {array.dtype}, and they must be numbers") from None
     return found
+
+
+def _is_array(values: Any) -> bool:
+    return any(hasattr(values, way) for way in ("__array__", "__array_interface__", "__dlpack__"))
 
 
 def _read(np: Any, origin: str, values: Any) -> npt.NDArray[Any]:
@@ -107,16 +118,17 @@ def _read(np: Any, origin: str, values: Any) -> npt.NDArray[Any]:
     if hasattr(values, "__dlpack__"):
         array = np.from_dlpack(values)
         return array
-    kind = type(values).__name__
-    raise ValueError(
-        f"{origin}: a {kind} is not an array; give rows of numbers, such as a NumPy array or a torch tensor"
-    )
+    if not isinstance(values, (str, bytes, bytearray)):
+        with suppress(TypeError):  # such as an array.array
+            array = np.asarray(memoryview(values))
+            return array
+    raise _check.wrong_type(origin, values, "rows of numbers, such as a NumPy array or a torch tensor")
 
 
 def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt.NDArray[Any]:
     if any(value is np.ma.masked for row in values for value in (row if isinstance(row, (list, tuple)) else [row])):
         raise ValueError(f"{origin}: some of its values are masked; leave their samples out, or fill them in")
-    if values and any(hasattr(values[0], way) for way in ("__array__", "__array_interface__", "__dlpack__")):
+    if values and _is_array(values[0]):
         rows = [_read(np, origin, row) for row in values]
         try:
             stacked: npt.NDArray[Any] = np.stack(rows)
@@ -126,14 +138,27 @@ def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt
                 f"{origin}: its rows have different shapes ({', '.join(shapes[:5])}); give rows of one width"
             ) from None
         return stacked
+    ragged = ValueError(f"{origin}: its rows are not lists of numbers of one length; give rows of one width")
     try:
         # lists of whole numbers and of truth values are treated as arrays of them are; floats are doubles
         array: npt.NDArray[Any] = np.asarray(values)
-        if array.dtype.kind in "iubf" and array.size:
-            return array
-        array = np.asarray(values, dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
-        raise ValueError(f"{origin}: its rows are not lists of numbers of one length; give rows of one width") from None
+        raise ragged from None
+    if array.dtype.kind in "iubf" and array.size:
+        return array
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except OverflowError:
+        raise ValueError(
+            f"{origin}: a number is too large for a float; leave its sample out, or scale it down"
+        ) from None
+    except (ValueError, TypeError):
+        held = {"c": "complex numbers", "U": "text", "S": "bytes"}.get(array.dtype.kind)
+        if held is None:
+            raise ragged from None
+        raise ValueError(
+            f"{origin}: its values are {held}, and they must be real numbers; convert them first"
+        ) from None
     return array
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arrays import ArrayLike, as_array, as_rows, floats
 from ._lazy import Lazy
 
@@ -144,11 +144,7 @@ def _exists(source: str) -> None:
 
 def _supported(source: object) -> str:
     """The path as text, unless nothing here can read such a file."""
-    if not isinstance(source, (str, PathLike)):
-        raise ValueError(f"a {type(source).__name__} is not a path; give text or a pathlib.Path")
-    text = fspath(source)
-    if not isinstance(text, str):
-        raise ValueError("a path is bytes; give text or a pathlib.Path")
+    text = _check.file("the file", source)
     if _TORCH.search(text):
         file = text.split("=", 1)[-1] if "=" in text and "/" not in text.split("=", 1)[0] else text
         file = _TORCH.sub(lambda found: f".{found[1]}", file)

@@ -55,9 +55,15 @@ class Journal:
                 "cut it off before that line to go on from there, or name another file"
             ) from None
 
-    def known(self, arm: int, rows: npt.NDArray[Any], scores: dict[str, list[float]]) -> None:
-        """Give the session known samples of an arm, and write them."""
-        self._inner.known(arm, rows, scores)
+    def known(self, samples: list[tuple[int, npt.NDArray[Any], dict[str, list[float]]]]) -> None:
+        """Give the session known samples of arms, and write them. If any do not fit, nothing is written."""
+        if not samples:
+            return
+        try:
+            self._inner.known(samples)
+        except BaseException:
+            self._inner.discard()
+            raise
 
     def ask(self) -> Pull:
         """The next pull, which is written first. Lost, it would be asked for again."""

@@ -177,7 +177,7 @@ class Loop:
             if isinstance(samples, Iterator):
                 samples = list(samples)
             features = single(as_rows(f"arm {pull.arm}", self.embed(samples)))
-            scores = {} if self.rate is None else numbers(self.rate(samples))
+            scores = {} if self.rate is None else numbers("what rate returned", self.rate(samples))
         except BaseException as error:
             return Answer(pull, error=error)
         return Answer(pull, samples, features, scores)

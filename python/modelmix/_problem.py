@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from . import _check
 from ._arms import ScoreValues
 from ._files import Rows, is_path, rows, score_arms, score_values
 from ._lazy import Lazy
-from ._numbers import by_arm, real_or_none, whole, whole_or_none
 from .objectives import Objective
 
 if TYPE_CHECKING:
@@ -34,13 +34,12 @@ class Problem:
     threads: int | None
 
 
-def of(objective: Objective | str | None) -> Objective | None:
-    """The objective that was given or written, if there is one."""
+def of(objective: Objective | str | None, name: str = "objective") -> Objective | None:
+    """The objective that was given or written, if there is one; ``name`` is that of the argument."""
     if isinstance(objective, str):
         return Objective(objective)
     if objective is not None and not isinstance(objective, Objective):
-        kind = type(objective).__name__
-        raise ValueError(f"an objective is text or made of terms such as mm.Rke(), and a {kind} is neither")
+        raise _check.wrong_type(name, objective, "an objective: text, or terms such as mm.Rke()")
     return objective
 
 
@@ -61,26 +60,26 @@ def problem(
     """Gather what the terms of the objective, and of another beside it, and the call were given."""
     objective = of(objective)
     terms = tuple(term for part in (objective, beside) if part is not None for term in part._terms)
-    all_scores = {name: values for name, values in (scores or {}).items()}
-    ranges = dict(score_ranges or {})
+    all_scores = dict(scores or {})
+    ranges = _check.intervals("score_ranges", score_ranges)
     for term in terms:
         reference = _same("reference", term.reference, reference)
         costs = _same("costs", term.costs, costs)
         if term.score is not None and term.values is not None:
             all_scores[term.score] = _same(f"values of {term.score}", term.values, all_scores.get(term.score)) or {}
         if term.score is not None and term.range is not None:
-            ranges[term.score] = term.range
+            ranges[term.score] = _check.interval(f"the range of {term.score}", term.range)
     return Problem(
         objective=None if objective is None else str(objective),
         reference=None if reference is None else rows("the reference", reference),
-        costs=None if costs is None else by_arm("cost", costs),
+        costs=None if costs is None else _check.by_arm("costs", "cost", costs),
         scores={name: _score(name, values) for name, values in all_scores.items()},
-        bandwidth=real_or_none("bandwidth", bandwidth),
-        kappa_range=kappa_range,
+        bandwidth=_check.real_or_none("bandwidth", bandwidth),
+        kappa_range=None if kappa_range is None else _check.interval("kappa_range", kappa_range),
         score_ranges=ranges,
-        width=width,
-        seed=whole("seed", seed),
-        threads=whole_or_none("threads", threads),
+        width=_check.whole_or_none("width", width, 1),
+        seed=_check.seed(seed),
+        threads=_check.threads(threads),
     )
 
 
@@ -88,12 +87,8 @@ def _score(name: str, values: ScoreValues) -> dict[str, list[float]]:
     """The values of a score, by arm."""
     given: Any = values
     arms = score_arms(f"score {name}", given) if is_path(given) else given
-    if not isinstance(arms, Mapping):
-        kind = type(arms).__name__
-        raise ValueError(
-            f'the values of score {name} are given by arm, as in {{"flux": [0.5, …]}}, and a {kind} has no arms'
-        )
-    return {str(arm): score_values(f"score {name} of arm {arm}", one) for arm, one in arms.items()}
+    by_arm = _check.mapping(f"score {name}", arms, 'one list of numbers per arm, such as {"flux": [0.5, …]}')
+    return {_check.arm_name(arm): score_values(f"score {name} of arm {arm}", one) for arm, one in by_arm.items()}
 
 
 def _same(what: str, one: Any, other: Any) -> Any:

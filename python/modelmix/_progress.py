@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+from . import _check
+
 
 class Bar:
     """A bar that the extension starts and moves; nothing at all where none is wanted."""
@@ -14,7 +16,7 @@ class Bar:
         self._what, self._unit, self._scaled = what, unit, scaled
         self._bar: Any = None
         self._tqdm: Any = None
-        if wanted:
+        if _check.flag("progress", wanted):
             try:
                 from tqdm.auto import tqdm
             except ImportError:

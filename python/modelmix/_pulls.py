@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import _check
 from ._arrays import floats
-from ._numbers import whole, whole_or_none
 from ._settings import SessionArguments
 from .policies import Policy
 from .policies import text as policy_text
@@ -43,9 +43,14 @@ class Pull:
     count: int
 
 
-def numbers(scores: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Scores as the extension takes them: one value per sample, with a single value as a list of one."""
-    return {str(name): floats(f"score {name}", [given] if _is_one(given) else given) for name, given in scores.items()}
+def numbers(name: str, scores: Any) -> dict[str, list[float]]:
+    """Scores as the extension takes them: one value per sample, with a single value as a list of one; ``name`` says whose."""
+    found = _check.mapping(name, scores, 'numbers by score, such as {"taste": [0.5, …]}')
+    return {_check.text("the name of a score", key): _score(f"score {key}", given) for key, given in found.items()}
+
+
+def _score(origin: str, given: Any) -> list[float]:
+    return floats(origin, [given] if _check.is_number(given) else given)
 
 
 def pull_of(asked: tuple[int, int, str, int]) -> Pull:
@@ -66,9 +71,9 @@ def arguments(
     chosen = SessionSettings._read(settings)
     return SessionArguments(
         policy=policy_text(policy),
-        seed=whole("seed", seed),
-        batch=whole("batch", batch),
-        rounds=whole_or_none("rounds", rounds),
+        seed=_check.seed(seed),
+        batch=_check.whole("batch", batch, 1),
+        rounds=_check.whole_or_none("rounds", rounds, 1),
         until=Until._read(until),
         retention=chosen._retention(),
         alarm=chosen.alarm,
@@ -81,31 +86,33 @@ def values(
     kappa: Iterable[float] | Sequence[Iterable[float]], own: float | Sequence[float], linear: float | Sequence[float]
 ) -> list[tuple[list[float], float, float]]:
     """Samples as the extension takes them: one, or a batch of them."""
-    samples: list[tuple[list[float], float, float]]
-    if isinstance(own, (int, float)):
-        one: Any = kappa
-        if not isinstance(linear, (int, float)):
-            raise ValueError("one sample is told, with several values of f; give one")
-        samples = [([float(value) for value in one], float(own), float(linear))]
-    else:
-        rows: list[Any] = list(kappa)
-        shares = [float(linear)] * len(own) if isinstance(linear, (int, float)) else [float(f) for f in linear]
-        if not len(rows) == len(own) == len(shares):
-            raise ValueError(
-                f"{len(rows)} rows of κ are told with {len(own)} values of κ(x, x) and {len(shares)} of f; give one per sample"
-            )
-        samples = [([float(value) for value in row], float(self_), f) for row, self_, f in zip(rows, own, shares)]
-    return samples
-
-
-def _is_one(values: Any) -> bool:
-    # NumPy's scalars and tensors without an axis are numbers as well
-    return isinstance(values, (int, float)) or getattr(values, "ndim", None) == 0
+    given: Any = kappa
+    selves: Any = own
+    shares: Any = linear
+    if _check.is_number(selves):
+        if not _check.is_number(shares):
+            wrong = _check.wrong_value if isinstance(shares, Sequence) else _check.wrong_type
+            raise wrong("linear", shares, "one number, since own is one: κ and f of one sample are told")
+        return [(floats("kappa", given), _check.real("own", selves), _check.real("linear", shares))]
+    if isinstance(selves, str) or not isinstance(selves, Iterable):
+        raise _check.wrong_type("own", selves, "a number, or a list of them for a batch")
+    rows = _check.items("kappa", given, "one list of numbers per sample")
+    selves = floats("own", selves)
+    shares = [_check.real("linear", shares)] * len(selves) if _check.is_number(shares) else floats("linear", shares)
+    if not len(rows) == len(selves) == len(shares):
+        raise ValueError(
+            f"{len(rows)} rows of κ are told with {len(selves)} values of κ(x, x) and {len(shares)} of f; give one per sample"
+        )
+    return [(floats(f"kappa[{at}]", row), selves[at], shares[at]) for at, row in enumerate(rows)]
 
 
 def number(pull: Pull | int) -> int:
-    if isinstance(pull, Pull):
-        return pull.id
-    if isinstance(pull, int) and pull >= 0:
-        return pull
-    raise ValueError(f"{pull!r} is no pull; tell or abandon what ask returned")
+    """The id of a pull."""
+    given: Any = pull.id if isinstance(pull, Pull) else pull
+    must = "a pull that ask returned, or its id"
+    try:
+        return _check.whole("pull", given, 0, _check.MOST_SEED)
+    except TypeError:
+        raise _check.wrong_type("pull", pull, must) from None
+    except ValueError:
+        raise _check.wrong_value("pull", pull, must) from None

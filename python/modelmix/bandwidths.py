@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arguments import checked
 from ._arms import Arms, sets_of
 from ._files import Rows
 from ._files import rows as read
-from ._numbers import whole
 
 __all__ = ["median_bandwidth"]
 
@@ -50,6 +49,8 @@ def median_bandwidth(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If there are no samples, they have different widths, or all are equal.
     OSError
@@ -71,4 +72,4 @@ def median_bandwidth(
         raise ValueError("the median rule needs samples; give arms or a reference")
     else:
         sets = [(f"arm {name}" if name else "the samples", rows) for name, rows in sets_of(samples, arm, features)]
-    return _modelmix.median_bandwidth(sets, whole("seed", seed))
+    return _modelmix.median_bandwidth(sets, _check.seed(seed))

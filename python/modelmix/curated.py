@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arguments import checked
 from ._arms import Arms, Scores, arms_and_scores
 from ._files import Rows
-from ._numbers import by_arm, whole
 from ._problem import problem
 from ._progress import Bar
 from ._settings import CurateSettings
@@ -84,6 +83,8 @@ def curate(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -103,12 +104,12 @@ def curate(
         objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
     )
     settings = CurateSettings(
-        whole("count", count),
-        str(proportions),
-        whole("sweeps", sweeps),
-        whole("pool", pool),
-        by_arm("floor", floor),
-        by_arm("cap", cap),
+        _check.whole("count", count),
+        _check.choice("proportions", proportions, "best", "mixture", "free"),
+        _check.whole("sweeps", sweeps),
+        _check.whole("pool", pool),
+        _check.by_arm("floor", "floor", floor),
+        _check.by_arm("cap", "cap", cap),
     )
     with Bar(progress, "choosing", "row") as shown:
         found = _modelmix.curate(recorded, given, settings, shown.started, shown.done if progress else None)

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arguments import checked
 from ._files import Rows, load_arms, recorded
 from ._journal import Journal
 from ._lazy import Lazy
 from ._loop import Embed, Failure, Generator, Loop, Rate, Save, single
-from ._numbers import whole
 from ._progress import Bar
 from ._table import Table, count
 from .objectives import Objective
@@ -246,6 +245,8 @@ def run(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit, the checkpoint belongs to another run, or ``verify`` finds a difference.
     OSError
@@ -261,10 +262,14 @@ def run(
     >>> done.pulls, done.report.samples, done.failures
     (20, 20, {'left': [], 'right': []})
     """
-    budget, batch = whole("budget", budget, 1), whole("batch", batch, 1)
-    retries, workers = whole("retries", retries, 0), whole("workers", workers, 1)
-    seed = whole("seed", seed, 0)
+    budget, batch = _check.whole("budget", budget, 1), _check.whole("batch", batch, 1)
+    retries, workers = _check.whole("retries", retries), _check.whole("workers", workers, 1, _MOST_WORKERS)
+    seed = _check.seed(seed)
+    keep, ordered, verify = (
+        _check.flag(name, given) for name, given in (("keep", keep), ("ordered", ordered), ("verify", verify))
+    )
     generators = _callable(generators, {"embed": embed, "rate": rate, "save": save})
+    checkpoint = None if checkpoint is None else _check.file("checkpoint", checkpoint)
     settings = SessionSettings._read(settings)
     until = Until._read(until)
     session = Session(
@@ -294,11 +299,10 @@ def run(
     try:
         with Bar(progress, "pulling", "pull") as bar:
             replayed = set() if journal is None else journal.replay(loop, verify)
-            for index, rows, scores in past:
-                if journal is None:
-                    session.known(session.arms[index], rows, scores=scores)
-                elif index not in replayed:
-                    journal.known(index, rows, scores)
+            if journal is not None:
+                journal.known([samples for samples in past if samples[0] not in replayed])
+            for index, rows, scores in past if journal is None else ():
+                session.known(session.arms[index], rows, scores=scores)
             bar.started(budget)
             bar.done(loop.spent)
             loop.spend(budget, workers, ordered, bar.done)
@@ -306,7 +310,7 @@ def run(
         if journal is not None:
             journal.close()
     return Run(
-        report=session.report(),
+        report=session.report(bounds=True),
         pulls=loop.spent,
         calls=loop.calls,
         failures=loop.failures,
@@ -318,21 +322,15 @@ def run(
 
 def _callable(generators: Mapping[str, Generator], others: dict[str, Any]) -> dict[str, Generator]:
     """The generators, when they and the other functions are what can be called."""
-    if not isinstance(generators, Mapping):
-        kind = type(generators).__name__
-        raise ValueError(
-            f'generators are given by name, as in {{"flux": make_flux, "sdxl": make_sdxl}}, and a {kind} has no names'
-        )
-    for name, generator in generators.items():
-        if not isinstance(name, str):
-            raise ValueError(f"the arm {name!r} has a {type(name).__name__} for a name; names are text")
-        if not callable(generator):
-            raise ValueError(f"the generator of arm {name} is a {type(generator).__name__}; give a function")
+    found = _check.mapping("generators", generators, 'functions by arm, such as {"flux": make_flux}')
     for name, function in others.items():
-        if not callable(function) and (name == "embed" or function is not None):
-            raise ValueError(f"{name} is a {type(function).__name__}; give a function")
-    return dict(generators)
+        if name == "embed" or function is not None:
+            _check.function(name, function)
+    return {_check.arm_name(arm): _check.function(f"the generator of arm {arm}", one) for arm, one in found.items()}
 
+
+#: More generators than anybody calls at the same time; each has a thread of its own.
+_MOST_WORKERS = 10_000
 
 #: Known samples of an arm: its index, their features and their scores.
 _Recorded = tuple[int, "npt.NDArray[Any]", dict[str, list[float]]]
@@ -341,8 +339,7 @@ _Recorded = tuple[int, "npt.NDArray[Any]", dict[str, list[float]]]
 def _recorded(session: Session, given: Mapping[str, Rows] | str | os.PathLike[str]) -> list[_Recorded]:
     """Known samples in the order of the arms, in single precision, which is what the session holds."""
     known: Any = dict(load_arms([given])) if isinstance(given, (str, os.PathLike)) else given
-    if not isinstance(known, Mapping):
-        raise ValueError(f"known samples are given by arm, and a {type(known).__name__} has no arms")
+    _check.mapping("known", known, 'features or files by arm, such as {"flux": features}')
     assert session._problem is not None
     scores = session._problem.scores
     rows = {session._index(arm): single(recorded(f"known samples of arm {arm}", known[arm])) for arm in known}

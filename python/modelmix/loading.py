@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from . import _check
 from ._arguments import checked
 from ._arms import Arms, Frame, named
 from ._files import Path, is_path, load_arms, load_one
@@ -53,6 +54,8 @@ def load(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If a file or a column is not what is needed.
     OSError
@@ -80,6 +83,9 @@ def load(
     sources += more
     if arm is None and features is None and all(is_path(one) for one in sources):
         return dict(load_arms(sources))
+    for one in sources if arm is None and features is None else ():
+        if not isinstance(one, Frame):
+            _check.file("source", one)
     if len(sources) != 1:
         raise ValueError(f"arm= is for one frame or file, and {len(sources)} are given; load them one by one")
     given: Arms = sources[0]
@@ -105,6 +111,8 @@ def load_array(source: Path) -> npt.NDArray[np.float32]:
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the file is not what its name says, or has several arrays and none is named.
     OSError

@@ -10,15 +10,14 @@ True
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
-from . import _modelmix
+from . import _check
 from ._arguments import checked
 from ._arms import ScoreValues
 from ._files import Rows
+from ._objective import Objective
 
 __all__ = [
     "Cost",
@@ -42,133 +41,6 @@ Bandwidth: TypeAlias = float | Literal["auto"]
 
 def __dir__() -> list[str]:
     return __all__
-
-
-@dataclass(frozen=True)
-class _Term:
-    """A term: its weight, its text without the weight, and what it was given."""
-
-    weight: float
-    text: str
-    reference: Rows | None = None
-    costs: Mapping[str, float] | None = None
-    score: str | None = None
-    values: ScoreValues | None = None
-    range: tuple[float, float] | None = None
-
-
-class Objective:
-    """A weighted sum of terms, to be minimised.
-
-    Combine :class:`Rke`, :class:`Kid` and the other terms with ``+``, ``-``, ``*`` and ``/``, or write the sum as text. Subtract
-    a term of which more is better, such as precision or density.
-
-    Parameters
-    ----------
-    text
-        The terms as the command line takes them, such as ``"rke - 0.2*precision"``.
-
-    Raises
-    ------
-    ValueError
-        If the text cannot be read; the message says where.
-
-    Examples
-    --------
-    >>> str(Objective("kid - 0.2*precision"))
-    'kid - 0.2*precision'
-    >>> Objective("rke - 0.2 precision")
-    Traceback (most recent call last):
-    ...
-    ValueError: cannot read "rke - 0.2 precision" at character 11: "*" is expected after a number, as in 0.2*precision
-    """
-
-    __slots__ = ("_terms",)
-    _terms: tuple[_Term, ...]
-
-    @checked
-    def __init__(self, text: str) -> None:
-        self._terms = tuple(_Term(weight, term) for weight, term in _modelmix.objective(str(text)))
-
-    @classmethod
-    def _of(cls, terms: Iterable[_Term]) -> Objective:
-        made = Objective.__new__(Objective)
-        made._terms = tuple(terms)
-        return made
-
-    def _one(self, name: str, settings: Mapping[str, object], **given: Any) -> None:
-        """Make this a single term; the library checks its settings."""
-        text = ", ".join(f"{key}={value}" for key, value in settings.items() if value is not None)
-        [(weight, term)] = _modelmix.objective(f"{name}({text})" if text else name)
-        self._terms = (_Term(weight, term, **given),)
-
-    def __add__(self, other: Objective) -> Objective:
-        """The sum of both."""
-        if not isinstance(other, Objective):
-            return NotImplemented
-        return Objective._of(self._terms + other._terms)
-
-    def __sub__(self, other: Objective) -> Objective:
-        """The difference of both."""
-        if not isinstance(other, Objective):
-            return NotImplemented
-        return self + -other
-
-    def __neg__(self) -> Objective:
-        """Every term multiplied by -1."""
-        return self * -1.0
-
-    def __pos__(self) -> Objective:
-        """The same objective."""
-        return self * 1.0
-
-    def __mul__(self, factor: float) -> Objective:
-        """Every term multiplied by ``factor``."""
-        if isinstance(factor, Objective) or not hasattr(factor, "__float__"):
-            return NotImplemented
-        if not math.isfinite(factor):
-            raise ValueError(f"a term is multiplied by {factor}, but it must be by a finite number")
-        return Objective._of(replace(term, weight=term.weight * float(factor)) for term in self._terms)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, divisor: float) -> Objective:
-        """Every term divided by ``divisor``."""
-        if isinstance(divisor, Objective) or not hasattr(divisor, "__float__"):
-            return NotImplemented
-        if not math.isfinite(divisor) or float(divisor) == 0.0:
-            raise ValueError(f"a term is divided by {divisor}, but it must be by a finite number other than 0")
-        return Objective._of(replace(term, weight=term.weight / float(divisor)) for term in self._terms)
-
-    def __str__(self) -> str:
-        """Its text, as the command line takes it."""
-        return _modelmix.objective_text([(term.weight, term.text) for term in self._terms])
-
-    def __repr__(self) -> str:
-        """How to write it."""
-        return f"Objective({str(self)!r})"
-
-    def __eq__(self, other: object) -> bool:
-        """Whether it has the same text and was given the same objects."""
-        if not isinstance(other, Objective):
-            return NotImplemented
-        mine, theirs = self._given(), other._given()
-        return str(self) == str(other) and len(mine) == len(theirs) and all(map(_same, mine, theirs))
-
-    def __hash__(self) -> int:
-        """By its text."""
-        return hash(str(self))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Objective._of, (self._terms,))
-
-    def _given(self) -> list[object]:
-        return [given for term in self._terms for given in (term.reference, term.costs, term.values)]
-
-
-def _same(one: object, other: object) -> bool:
-    """Whether two terms were given the same: one object, or one path."""
-    return one is other or (isinstance(one, str) and one == other)
 
 
 class _Quadratic(Objective):
@@ -203,6 +75,8 @@ class Rke(_Quadratic):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the kernel is unknown or the bandwidth is not a positive number.
 
@@ -246,6 +120,8 @@ class Mmd(_Quadratic):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the kernel is unknown or has no such setting.
 
@@ -282,6 +158,8 @@ class Kid(Mmd):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the kernel is unknown or has no such setting.
 
@@ -338,6 +216,8 @@ class Vendi(Objective):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the kernel is unknown, or the order or bandwidth is not positive.
 
@@ -372,6 +252,8 @@ class Precision(Objective):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If ``neighbours`` is not a whole number, at least 1.
 
@@ -400,6 +282,8 @@ class Density(Objective):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If ``neighbours`` is not a whole number, at least 1.
 
@@ -459,6 +343,8 @@ class SampleScore(Objective):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the name is that of a built-in term, or no name.
 
@@ -478,4 +364,5 @@ class SampleScore(Objective):
         *,
         range: tuple[float, float] | None = None,
     ) -> None:
-        self._one(name, {}, score=name, values=values, range=range)
+        ends = None if range is None else _check.interval("range", range)
+        self._one(_check.text("name", name), {}, score=name, values=values, range=ends)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arguments import checked
 from ._arms import Arms, arms_and_scores
 from ._arms import Scores as ScoresGiven
 from ._files import Rows
-from ._numbers import by_arm, name_list, real_or_none, whole, whole_or_none
 from ._problem import of, problem
 from ._progress import Bar
 from ._settings import Analyses, ScoreSettings, SimulationArguments
@@ -18,7 +17,7 @@ from .objectives import Objective
 from .policies import Policy
 from .policies import texts as policy_texts
 from .results import Mixture, Scores, Simulation
-from .settings import SessionSettings, Until
+from .settings import SessionSettings, Until, share_or_loss
 
 __all__ = ["score", "simulate", "solve"]
 
@@ -123,6 +122,8 @@ def solve(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -136,7 +137,7 @@ def solve(
     >>> {name: round(weight, 2) for name, weight in best.weights.items()}
     {'tops_gan': 0.37, 'shoes_gan': 0.31, 'legs_bags_gan': 0.31, 'vae': 0.0, 'flow': 0.0}
     """
-    second = of(front)
+    second = of(front, "front")
     recorded, values = arms_and_scores(arms, arm, features, scores)
     given = problem(
         objective,
@@ -150,21 +151,21 @@ def solve(
     )
     auto = isinstance(bandwidths, str)
     questions = Analyses(
-        subsets=subsets,
-        fees=None if fees is None else by_arm("fee", fees),
-        samples=real_or_none("samples", samples),
-        within=None if within is None else str(within),
+        subsets=_check.flag("subsets", subsets),
+        fees=None if fees is None else _check.by_arm("fees", "fee", fees),
+        samples=_check.real_or_none("samples", samples),
+        within=None if within is None else share_or_loss("within", within),
         front=None if second is None else str(second),
         bandwidths=None if bandwidths is None or auto else _list(bandwidths),
         bandwidths_text=str(bandwidths) if auto else None,
-        intervals=bool(intervals),
+        intervals=_check.flag("intervals", intervals),
     )
     with Bar(progress, "solving", "pair", scaled=True) as bar:
         document, sentence, certainty = _modelmix.solve(
             recorded,
             given,
-            by_arm("floor", floor),
-            by_arm("cap", cap),
+            _check.by_arm("floor", "floor", floor),
+            _check.by_arm("cap", "cap", cap),
             questions,
             bar.started,
             bar.done if progress else None,
@@ -172,11 +173,9 @@ def solve(
     return Mixture._read(document, sentence, certainty)
 
 
-def _list(bandwidths: Iterable[Any]) -> list[float]:
-    try:
-        return [float(bandwidth) for bandwidth in bandwidths]
-    except (TypeError, ValueError):
-        raise ValueError(f"bandwidths is {bandwidths!r}, but it must be auto, or a list of positive numbers") from None
+def _list(bandwidths: Any) -> list[float]:
+    found = _check.items("bandwidths", bandwidths, "auto, or a list of positive numbers")
+    return [_check.positive("a bandwidth in bandwidths", bandwidth) for bandwidth in found]
 
 
 @checked
@@ -245,6 +244,8 @@ def score(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -258,29 +259,30 @@ def score(
     >>> round(table["vae"]["fid"], 1) > round(table.mixture["fid"], 1)
     True
     """
-    if mixture is False and weights is not None:
+    mixture = _check.flag("mixture", mixture)
+    if not mixture and weights is not None:
         raise ValueError("weights are given, and mixture=False says that there is no mixture; leave one of them out")
     recorded, values = arms_and_scores(arms, arm, features, scores)
     given = problem(
         objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
     )
     settings = ScoreSettings(
-        metrics=None if metrics is None else name_list("metrics", metrics),
-        preset=preset,
+        metrics=None if metrics is None else _check.name_list("metrics", metrics),
+        preset=_check.text_or_none("preset", preset),
         kernel=None if bandwidth is None else f"bandwidth={bandwidth}",
-        order=order,
-        neighbours=neighbours,
-        subsets=subsets,
-        subset_size=subset_size,
-        subset_seed=subset_seed,
-        seed=seed,
+        order=_check.real_or_none("order", order),
+        neighbours=_check.whole_or_none("neighbours", neighbours, 1),
+        subsets=_check.whole_or_none("subsets", subsets, 1),
+        subset_size=_check.whole_or_none("subset_size", subset_size, 1),
+        subset_seed=_check.whole_or_none("subset_seed", subset_seed, 0, _check.MOST_SHORT_SEED),
+        seed=given.seed,
     )
     with Bar(progress, "scoring", "set") as bar:
         document = _modelmix.score(
             recorded,
             given,
             settings,
-            None if weights is None else by_arm("weight", weights),
+            None if weights is None else _check.by_arm("weights", "weight", weights),
             mixture,
             bar.started,
             bar.done if progress else None,
@@ -365,6 +367,8 @@ def simulate(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -385,17 +389,17 @@ def simulate(
     chosen = SessionSettings._read(settings)
     arguments = SimulationArguments(
         policies=None if policies is None else policy_texts(policies),
-        rounds=whole("rounds", rounds),
-        seeds=whole("seeds", seeds),
-        replacement=replacement,
-        batch=whole("batch", batch),
-        in_flight=whole("in_flight", in_flight),
+        rounds=_check.whole("rounds", rounds),
+        seeds=_check.whole("seeds", seeds),
+        replacement=_check.flag("replacement", replacement),
+        batch=_check.whole("batch", batch),
+        in_flight=_check.whole("in_flight", in_flight),
         select=chosen.select,
-        checkpoints=whole("checkpoints", checkpoints),
-        memory=whole_or_none("memory", memory),
+        checkpoints=_check.whole("checkpoints", checkpoints),
+        memory=_check.whole_or_none("memory", memory),
         until=Until._read(until),
         retention=chosen._retention(),
-        known=whole("known", known),
+        known=_check.whole("known", known),
     )
     with Bar(progress, "simulating", "run") as bar:
         document = _modelmix.simulate(recorded, given, arguments, bar.started, bar.done if progress else None)

@@ -9,13 +9,12 @@ Cab(sensitivity=0.03)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arguments import checked
-from ._numbers import real
 
 __all__ = [
     "Adaptive",
@@ -61,6 +60,10 @@ class Policy:
         """Have the library check the settings."""
         if type(self) is Policy:
             raise TypeError("Policy is what policies have in common; use one of them, such as mm.Adaptive()")
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if value is not None and not isinstance(value, (bool, tuple)):
+                _check.real(f"the {setting.name} of {type(self).__name__}", value)
         _modelmix.policy(self._text())
 
     def _text(self) -> str:
@@ -120,6 +123,8 @@ class Cab(Policy):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If a setting is out of its range.
 
@@ -151,6 +156,8 @@ class Ogd(Policy):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If a setting is out of its range.
 
@@ -182,6 +189,8 @@ class Vanilla(Policy):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If a setting is out of its range.
 
@@ -215,6 +224,8 @@ class Sparse(Policy):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If there is neither ``fee`` nor ``keep``, or a setting is out of its range.
 
@@ -263,6 +274,8 @@ class Halving(Policy):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If ``rounds`` is not a whole number.
 
@@ -304,6 +317,8 @@ class Fixed(Policy):
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If the weights are not numbers of at least 0 with a positive sum.
 
@@ -319,9 +334,9 @@ class Fixed(Policy):
 
     def __post_init__(self) -> None:
         """Keep the weights as they are now."""
-        if isinstance(self.weights, (str, bytes)) or not isinstance(self.weights, Iterable):
-            raise ValueError(f"weights is {self.weights!r}, but it must be a list of numbers, such as [0.5, 0.5]")
-        object.__setattr__(self, "weights", tuple(real("a weight of Fixed", weight) for weight in self.weights))
+        weights = _check.items("weights", self.weights, "a list of numbers, such as [0.5, 0.5]")
+        object.__setattr__(self, "weights", tuple(_check.real("a weight of Fixed", weight) for weight in weights))
+        object.__setattr__(self, "tracked", _check.flag("tracked", self.tracked))
         super().__post_init__()
 
 
@@ -357,11 +372,11 @@ def text(policy: Policy | str) -> str:
     """A policy as the extension takes it."""
     if isinstance(policy, (Policy, str)):
         return str(policy)
-    raise ValueError(f"a policy is text or an object such as mm.Adaptive(), and a {type(policy).__name__} is neither")
+    raise _check.wrong_type("policy", policy, "a policy: text, or an object such as mm.Adaptive()")
 
 
 def texts(policies: Sequence[Policy | str]) -> list[str]:
     """Several policies as the extension takes them."""
     if isinstance(policies, (str, Policy)):
-        raise ValueError(f'policies is {policies!r}, but it must be a list of policies; write policies=["{policies}"]')
-    return [text(policy) for policy in policies]
+        raise _check.wrong_type("policies", policies, f'a list of policies; write policies=["{policies}"]')
+    return [text(policy) for policy in _check.items("policies", policies, "a list of policies, such as [mm.Cab()]")]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arguments import checked
 from ._arrays import ArrayLike, as_rows
 from ._files import Rows, recorded
 from ._lazy import Lazy
-from ._numbers import name_list
 from ._problem import Problem, problem
 from ._pulls import Pull, arguments, number, numbers, pull_of, values
+from ._stored import StoredSession
 from .objectives import Objective
 from .policies import Policy
 from .results import SessionReport
@@ -33,7 +31,10 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class Session:
+_RANGES = "two pairs, the least and greatest κ and those of f, such as ((0.0, 1.0), (-1.0, 1.0))"
+
+
+class Session(StoredSession):
     """Chooses which arm to pull next, so that few samples are spent on finding the best mixture.
 
     Pulls may be asked for before earlier ones are answered, and answered in any order, in batches, or never (:meth:`abandon`).
@@ -55,7 +56,7 @@ class Session:
     rounds
         How many pulls there will be, if that is known; Successive Halving needs it.
     until
-        When the session may stop (:attr:`is_done`): an :class:`Until`, or ``"5%"`` of the gain, or a loss. Every arm then gets
+        When the session may stop (:attr:`is_done`): an :class:`Until`, or ``"5%"`` of the gain, or ``"loss=0.001"``. Every arm then gets
         enough samples to tell.
     settings
         Which samples count, drift alarms and the rest: :class:`SessionSettings`.
@@ -72,6 +73,8 @@ class Session:
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -109,7 +112,7 @@ class Session:
         width: int | None = None,
         threads: int | None = None,
     ) -> None:
-        names = name_list("arms", arms)
+        names = _check.arm_names("arms", arms)
         self._problem: Problem | None = problem(
             objective,
             reference=reference,
@@ -153,6 +156,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the message names it and says what to do.
 
@@ -166,13 +171,10 @@ class Session:
         2
         """
         settled = arguments(policy, seed, batch, rounds, until, settings)
-        return cls._around(_modelmix.Session.over_values(name_list("arms", arms), ranges, settled), None)
-
-    @classmethod
-    def _around(cls, inner: _modelmix.Session, given: Problem | None) -> Session:
-        session = cls.__new__(cls)
-        session._inner, session._problem = inner, given
-        return session
+        names = _check.arm_names("arms", arms)
+        both = None if ranges is None else _check.pair("ranges", ranges, _RANGES)
+        ends = None if both is None else (_check.interval("ranges[0]", both[0]), _check.interval("ranges[1]", both[1]))
+        return cls._around(_modelmix.Session.over_values(names, ends, settled), None)
 
     @property
     def arms(self) -> list[str]:
@@ -251,6 +253,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the session is then unchanged.
 
@@ -261,7 +265,7 @@ class Session:
         >>> session.tell(session.ask(), [0.0, 1.0], scores={"taste": 0.5})
         """
         told = number(pull)
-        self._inner.tell(told, as_rows(f"pull {told}", features), numbers(scores or {}))
+        self._inner.tell(told, as_rows(f"pull {told}", features), _scores(scores))
 
     @checked
     def tell_values(
@@ -287,6 +291,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the session is then unchanged.
 
@@ -325,6 +331,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the session is then unchanged.
 
@@ -339,7 +347,7 @@ class Session:
         (0, 20, {'left': 0.5, 'right': 0.5})
         """
         rows = recorded(f"known samples of arm {arm}", features)
-        self._inner.known(self._index(arm), rows, numbers(scores or {}), bool(collected))
+        self._inner.known(self._index(arm), rows, _scores(scores), _check.flag("collected", collected))
 
     @checked
     def known_values(
@@ -364,6 +372,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If something does not fit; the session is then unchanged.
 
@@ -375,7 +385,7 @@ class Session:
         >>> session.report().known
         1
         """
-        self._inner.known_values(self._index(arm), values(kappa, own, linear), bool(collected))
+        self._inner.known_values(self._index(arm), values(kappa, own, linear), _check.flag("collected", collected))
 
     @checked
     def abandon(self, pull: Pull | int) -> None:
@@ -388,6 +398,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If there is no such pull in flight.
 
@@ -412,6 +424,8 @@ class Session:
 
         Raises
         ------
+        TypeError
+            If an argument has the wrong type.
         ValueError
             If there is no such arm, or the session cannot forget.
 
@@ -433,18 +447,18 @@ class Session:
         return arms.index(arm)
 
     @checked
-    def report(self, *, bounds: bool = True) -> SessionReport:
+    def report(self, *, bounds: bool = False) -> SessionReport:
         """Report the best mixture so far and the loss of the samples collected.
 
         Parameters
         ----------
         bounds
-            Whether to compute ``bound_on_weights`` and ``bound_on_shares``, which take most of the time with many arms.
+            Whether to compute ``bound_on_weights`` and ``bound_on_shares`` too, which take most of the time with many arms.
 
         Returns
         -------
         SessionReport
-            Weights, shares, losses and bounds; a mapping of arms.
+            Weights, shares, losses and, if asked for, bounds; a mapping of arms.
 
         Raises
         ------
@@ -455,104 +469,10 @@ class Session:
         --------
         >>> import modelmix as mm
         >>> session = mm.Session(["flux", "sdxl"], mm.Rke(bandwidth=1.0))
-        >>> list(session.report(bounds=False))
+        >>> list(session.report())
         ['flux', 'sdxl']
         """
-        document = self._inner.report(bool(bounds))
-        return SessionReport._read(document, None if self._problem is None else self._problem.objective)
-
-    @checked
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a snapshot, from which :meth:`restore` makes exactly the same session.
-
-        Parameters
-        ----------
-        path
-            The file. An existing one is replaced when the new one is complete.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> import modelmix as mm, os, tempfile
-        >>> session = mm.Session(["flux", "sdxl"], mm.Rke(bandwidth=1.0))
-        >>> file = os.path.join(tempfile.mkdtemp(), "session.json")
-        >>> session.save(file)
-        >>> mm.Session.restore(file, mm.Rke(bandwidth=1.0)).arms
-        ['flux', 'sdxl']
-        """
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        with open(partial, "w", encoding="utf-8") as file:
-            file.write(self._inner.snapshot())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-
-    @classmethod
-    @checked
-    def restore(
-        cls,
-        path: str | os.PathLike[str],
-        objective: Objective | str | None = None,
-        *,
-        reference: Rows | None = None,
-        bandwidth: float | None = None,
-        costs: Mapping[str, float] | None = None,
-        kappa_range: tuple[float, float] | None = None,
-        score_ranges: Mapping[str, tuple[float, float]] | None = None,
-        width: int | None = None,
-        threads: int | None = None,
-        values: bool = False,
-    ) -> Session:
-        """Read a snapshot of :meth:`save`.
-
-        Parameters
-        ----------
-        path
-            The file.
-        objective, reference, bandwidth, costs, kappa_range, score_ranges, width, threads
-            As given when the session was started.
-        values
-            Whether it is a session on values, which has no objective (:meth:`on_values`).
-
-        Returns
-        -------
-        Session
-            The session as it was saved.
-
-        Raises
-        ------
-        ValueError
-            If the file is no snapshot, or the objective is another.
-        OSError
-            If the file cannot be read.
-
-        Examples
-        --------
-        >>> import modelmix as mm, os, tempfile
-        >>> session = mm.Session(["flux"], mm.Rke(bandwidth=1.0))
-        >>> session.tell(session.ask(), [1.0])
-        >>> file = os.path.join(tempfile.mkdtemp(), "session.json")
-        >>> session.save(file)
-        >>> mm.Session.restore(file, "rke(bandwidth=1)").report().samples
-        1
-        """
-        given = problem(
-            objective,
-            reference=reference,
-            costs=costs,
-            bandwidth=bandwidth,
-            kappa_range=kappa_range,
-            score_ranges=score_ranges,
-            width=width,
-            threads=threads,
-        )
-        text = Path(path).read_text(encoding="utf-8")
-        return cls._around(_modelmix.Session.restore(text, None if values else given), None if values else given)
+        return SessionReport._read(self._inner.report(_check.flag("bounds", bounds)))
 
     def __repr__(self) -> str:
         """The session in a line."""
@@ -561,10 +481,6 @@ class Session:
         objective = "" if self._problem is None else f", {self._problem.objective}"
         return f"<modelmix.Session of {len(arms)} arms ({shown}){objective}, {self._inner.size()} samples>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the snapshot and what the objective needs."""
-        return (_restored, (type(self), self._inner.snapshot(), self._problem))
 
-
-def _restored(cls: type[Session], snapshot: str, given: Problem | None) -> Session:
-    return cls._around(_modelmix.Session.restore(snapshot, given), given)
+def _scores(given: Mapping[str, float | Iterable[float]] | None) -> dict[str, list[float]]:
+    return {} if given is None else numbers("scores", given)

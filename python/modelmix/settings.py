@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from . import _modelmix
+from . import _check, _modelmix
 from ._arguments import checked
-from ._numbers import choice, real, real_or_none, whole
 
 __all__ = ["Capped", "HalfLife", "Retention", "SessionSettings", "Until", "Window"]
 
@@ -36,6 +34,8 @@ class Until:
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If both or neither of ``gain`` and ``loss`` are given, or a number is out of its range.
 
@@ -62,23 +62,30 @@ class Until:
                 else f"Until has gain {self.gain} and loss {self.loss}; give one of them"
             )
         for name in ("gain", "loss"):
-            size = real_or_none(f"the {name} of Until", getattr(self, name))
-            if size is not None and not (size > 0 and math.isfinite(size)):
-                raise ValueError(f"the {name} of Until is {size}, but it must be more than 0")
-            object.__setattr__(self, name, size)
-        confidence = real("confidence", self.confidence)
+            size = getattr(self, name)
+            object.__setattr__(self, name, None if size is None else _check.positive(f"the {name} of Until", size))
+        confidence = _check.real("confidence", self.confidence)
         if not 0 < confidence < 1:
-            raise ValueError(f"confidence is {confidence}, but it must be between 0 and 1, such as 0.95")
+            raise _check.wrong_value("confidence", self.confidence, "between 0 and 1, such as 0.95")
         object.__setattr__(self, "confidence", confidence)
-        object.__setattr__(self, "of", choice("of", self.of, "weights", "shares"))
+        object.__setattr__(self, "of", _check.choice("of", self.of, "weights", "shares"))
 
     @classmethod
     def _read(cls, given: Until | str | None) -> Until | None:
         """What was given as an object, or as text: ``"5%"`` of the gain, or ``"loss=0.001"``."""
         if given is None or isinstance(given, Until):
             return given
-        gain, loss = _modelmix.until(str(given))
+        gain, loss = _modelmix.until(share_or_loss("until", given))
         return cls(gain=gain, loss=loss)
+
+
+def share_or_loss(name: str, given: Any) -> str:
+    """``"5%"`` of the gain, or a loss, as the extension takes it."""
+    if isinstance(given, str):
+        return given
+    if not _check.is_number(given):
+        raise _check.wrong_type(name, given, 'a share of the gain, such as "5%", or a loss, such as 0.001')
+    return repr(_check.real(name, given))
 
 
 @checked
@@ -93,6 +100,8 @@ class Window:
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If ``samples`` is not a whole number, at least 1.
 
@@ -106,7 +115,7 @@ class Window:
 
     def __post_init__(self) -> None:
         """Check the number."""
-        object.__setattr__(self, "samples", whole("the samples of Window", self.samples, 1))
+        object.__setattr__(self, "samples", _check.whole("the samples of Window", self.samples, 1))
 
 
 @checked
@@ -126,6 +135,8 @@ class Capped:
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If ``hold`` is not a whole number, at least 1, or ``error`` is not a number.
 
@@ -140,8 +151,8 @@ class Capped:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        object.__setattr__(self, "hold", whole("the hold of Capped", self.hold, 1))
-        object.__setattr__(self, "error", real("the error of Capped", self.error))
+        object.__setattr__(self, "hold", _check.whole("the hold of Capped", self.hold, 1))
+        object.__setattr__(self, "error", _check.positive("the error of Capped", self.error))
 
 
 @checked
@@ -158,6 +169,8 @@ class HalfLife:
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If ``samples`` is not a number or ``cap`` is not a :class:`Capped`.
 
@@ -172,11 +185,9 @@ class HalfLife:
 
     def __post_init__(self) -> None:
         """Check the number."""
-        object.__setattr__(self, "samples", real("the samples of HalfLife", self.samples))
+        object.__setattr__(self, "samples", _check.positive("the samples of HalfLife", self.samples))
         if self.cap is not None and not isinstance(self.cap, Capped):
-            raise ValueError(
-                f"the cap of HalfLife is {self.cap!r}, but it must be an mm.Capped, such as mm.Capped(1000)"
-            )
+            raise _check.wrong_type("the cap of HalfLife", self.cap, "an mm.Capped, such as mm.Capped(1000)")
 
 
 #: Which samples count, and how many are held.
@@ -204,6 +215,8 @@ class SessionSettings:
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If a setting is not one of its choices or out of its range.
 
@@ -213,7 +226,7 @@ class SessionSettings:
     SessionSettings(retention=Window(samples=500), alarm=0.01, select='all', storage='single')
     >>> SessionSettings(retention="window=500")
     Traceback (most recent call last):
-    ValueError: retention is 'window=500', but it must be an object; write mm.Window(500)
+    TypeError: retention is 'window=500', but it must be an object; write mm.Window(500)
     """
 
     retention: Retention | None = None
@@ -224,12 +237,10 @@ class SessionSettings:
     def __post_init__(self) -> None:
         """Check all that can be checked without arms."""
         if self.retention is not None and not isinstance(self.retention, (Window, HalfLife, Capped)):
-            raise ValueError(
-                f"retention is {self.retention!r}, but it must be an object; write {_spelled(self.retention)}"
-            )
-        object.__setattr__(self, "alarm", real_or_none("alarm", self.alarm))
-        object.__setattr__(self, "select", choice("select", self.select, "all", "better-half"))
-        object.__setattr__(self, "storage", choice("storage", self.storage, "single", "half"))
+            raise _check.wrong_type("retention", self.retention, f"an object; write {_spelled(self.retention)}")
+        object.__setattr__(self, "alarm", _check.real_or_none("alarm", self.alarm))
+        object.__setattr__(self, "select", _check.choice("select", self.select, "all", "better-half"))
+        object.__setattr__(self, "storage", _check.choice("storage", self.storage, "single", "half"))
 
     @classmethod
     def _read(cls, given: SessionSettings | None) -> SessionSettings:
@@ -238,9 +249,8 @@ class SessionSettings:
             return cls()
         if isinstance(given, cls):
             return given
-        kind = type(given).__name__
-        raise ValueError(
-            f"settings are an mm.SessionSettings, and a {kind} is none; as in settings=mm.SessionSettings(alarm=0.01)"
+        raise _check.wrong_type(
+            "settings", given, "an mm.SessionSettings, as in settings=mm.SessionSettings(alarm=0.01)"
         )
 
     def _retention(self) -> str | None:

@@ -4,9 +4,13 @@ use std::any::Any;
 
 use modelmix::Error;
 use pyo3::PyErr;
-use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{
+    PyFileNotFoundError, PyMemoryError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError,
+};
 
-/// What Python raises: what the system refused is an `OSError`, all else a `ValueError`, with the library's sentence.
+/// What Python raises, with the library's sentence: an `OSError` if the system refused a file, a `MemoryError` or a `RuntimeError`
+/// if the work could not be done, and a `ValueError` if what was given does not fit. Only the last is the caller's mistake, so
+/// that a live run answers it with another call of a generator.
 pub(crate) fn to_exception(error: Error) -> PyErr {
     let sentence = error.to_string();
     match error {
@@ -15,6 +19,8 @@ pub(crate) fn to_exception(error: Error) -> PyErr {
             std::io::ErrorKind::PermissionDenied => PyPermissionError::new_err(sentence),
             _ => PyOSError::new_err(sentence),
         },
+        Error::Memory { .. } => PyMemoryError::new_err(sentence),
+        Error::Device { .. } | Error::Stopped => PyRuntimeError::new_err(sentence),
         _ => PyValueError::new_err(sentence),
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{self, Arc, Mutex};
 
 use modelmix::policy::AnyPolicy;
-use modelmix::session::{Answer, Event, Header, JournalReader, JournalWriter, KnownAs};
+use modelmix::session::{Answer, Event, Header, JournalReader, JournalWriter, KnownAs, Scores};
 use modelmix::{Error, Features};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,6 +23,8 @@ use crate::work::run_detached;
 #[pyclass(frozen)]
 pub(crate) struct Journal {
     path: PathBuf,
+    /// Whether there was no such file before.
+    is_new: bool,
     session: Arc<Mutex<modelmix::Session>>,
     stage: Mutex<Stage>,
 }
@@ -30,13 +32,26 @@ pub(crate) struct Journal {
 enum Stage {
     /// Earlier events are being applied. `File` is the same file, to be written once all are.
     Reading(Box<JournalReader<BufReader<File>>>, File, Header),
+    /// All is read and nothing written yet: the first event writes the header too, so that what is refused before leaves none.
+    Ready(Disk, Header, Start),
     Writing(JournalWriter<Disk>, HashMap<u64, Event>),
     Closed,
+}
+
+/// Where a journal is written on.
+enum Start {
+    /// At its beginning.
+    Empty,
+    /// Behind earlier events, the last of which has this checksum.
+    After(u32),
 }
 
 /// What a line of the journal told: its number, the kind of event, the pull that it settled, the arm whose samples became
 /// known, and the note beside it.
 type Told = (usize, &'static str, Option<Asked>, Option<usize>, Option<String>);
+
+/// Recorded samples of an arm: its index, their features and their scores.
+type Recorded<'py> = (usize, Bound<'py, PyAny>, BTreeMap<String, Vec<f64>>);
 
 /// Why a call failed.
 enum Failure {
@@ -88,8 +103,8 @@ impl Journal {
     /// left as it is.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf, run: String, session: &Session) -> PyResult<Self> {
-        let stage = run_detached(py, || start(&path, run))?.map_err(|failure| exception(&path, failure))?;
-        Ok(Self { path, session: session.shared(), stage: Mutex::new(stage) })
+        let (stage, is_new) = run_detached(py, || start(&path, run))?.map_err(|failure| exception(&path, failure))?;
+        Ok(Self { path, is_new, session: session.shared(), stage: Mutex::new(stage) })
     }
 
     /// Applies the next event of an earlier run to the session; with `verify` its decisions are computed again and compared.
@@ -98,17 +113,17 @@ impl Journal {
         self.work(py, |stage, session| {
             let Stage::Reading(reader, ..) = stage else { return Ok(None) };
             let Some(entry) = reader.next() else {
-                *stage = begin(std::mem::replace(stage, Stage::Closed))?;
+                *stage = read_to_end(std::mem::replace(stage, Stage::Closed))?;
                 return Ok(None);
             };
             let entry = entry.map_err(unreadable)?;
             let line = reader.line();
             let mut session = lock(session);
             if verify {
-                session.verify(&entry.event).map_err(|error| differs(line, &error))?;
+                session.verify(&entry.event).map_err(|error| differs(line, error))?;
             }
             let told = told(&entry.event, &session);
-            session.apply(&entry.event).map_err(|error| damaged(line, &error))?;
+            session.apply(&entry.event).map_err(|error| damaged(line, error))?;
             let (kind, pull, arm) = told;
             Ok(Some((line, kind, pull, arm, entry.note)))
         })
@@ -159,21 +174,35 @@ impl Journal {
         })
     }
 
-    /// Gives the session recorded samples of an arm, and waits until they are on disk.
-    fn known(
-        &self,
-        py: Python<'_>,
-        arm: usize,
-        array: &Bound<'_, PyAny>,
-        scores: BTreeMap<String, Vec<f64>>,
-    ) -> PyResult<()> {
-        let features: Features = features("known samples", array, Use::Call)?;
-        self.write(py, |writer, _, session| {
-            let answer = Answer::scored(&features, &scores);
-            let event = lock(session).perform(Event::known(arm, answer, KnownAs::Evidence))?;
-            append(writer, &event, None)?;
+    /// Gives the session recorded samples of arms (index, features, scores), and waits until they are on disk. Nothing is written
+    /// unless all of them fit.
+    fn known(&self, py: Python<'_>, samples: Vec<Recorded<'_>>) -> PyResult<()> {
+        let name = |arm: usize| lock(&self.session).arms().get(arm).cloned().unwrap_or_default();
+        let read = |(arm, array, scores): Recorded<'_>| {
+            let features = features(&format!("known samples of arm {}", name(arm)), &array, Use::Call)?;
+            Ok((arm, features, scores))
+        };
+        let samples: Vec<(usize, Features, Scores)> = samples.into_iter().map(read).collect::<PyResult<_>>()?;
+        self.work(py, |stage, session| {
+            let mut session = lock(session);
+            let perform = |(arm, features, scores): &(usize, Features, Scores)| {
+                session.perform(Event::known(*arm, Answer::scored(features, scores), KnownAs::Evidence))
+            };
+            let events = samples.iter().map(perform).collect::<modelmix::Result<Vec<Event>>>()?;
+            let (writer, _) = writing(stage)?;
+            events.iter().try_for_each(|event| append(writer, event, None))?;
             Ok(writer.get_mut().file.sync_data()?)
         })
+    }
+
+    /// Closes the file, and removes it if it was made here and nothing was written.
+    fn discard(&self) -> PyResult<()> {
+        let mut stage = lock(&self.stage);
+        if self.is_new && matches!(*stage, Stage::Reading(..) | Stage::Ready(_, _, Start::Empty)) {
+            std::fs::remove_file(&self.path).map_err(|error| exception(&self.path, Failure::Disk(error)))?;
+        }
+        *stage = Stage::Closed;
+        Ok(())
     }
 
     /// Closes the file, and lets others have it. In a process that was forked this leaves the parent's lock alone.
@@ -207,18 +236,42 @@ impl Journal {
         ) -> Result<T, Failure>
         + Send,
     ) -> PyResult<T> {
-        self.work(py, |stage, session| match stage {
-            Stage::Writing(writer, held) => work(writer, held, session),
-            Stage::Reading(..) => Err(Failure::Refused("was not read to its end, and cannot be written".into())),
-            Stage::Closed => Err(Failure::Refused("is closed".into())),
+        self.work(py, |stage, session| {
+            let (writer, held) = writing(stage)?;
+            work(writer, held, session)
         })
     }
 }
 
-/// Opens and locks the file, and reads its first line.
-fn start(path: &PathBuf, run: String) -> Result<Stage, Failure> {
+/// The writer, with the header written before the first event.
+fn writing(stage: &mut Stage) -> Result<(&mut JournalWriter<Disk>, &mut HashMap<u64, Event>), Failure> {
+    if let Stage::Ready(..) = stage {
+        *stage = begin(std::mem::replace(stage, Stage::Closed))?;
+    }
+    match stage {
+        Stage::Writing(writer, held) => Ok((writer, held)),
+        Stage::Reading(..) | Stage::Ready(..) => {
+            Err(Failure::Refused("was not read to its end, and cannot be written".into()))
+        }
+        Stage::Closed => Err(Failure::Refused("is closed".into())),
+    }
+}
+
+/// Opens the file, and says whether it was made. Not for appending: Windows lets nobody cut off what was opened so.
+fn open(path: &PathBuf) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    match options.clone().create_new(true).open(path) {
+        Ok(file) => Ok((file, true)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok((options.create(true).open(path)?, false)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens and locks the file, and reads its first line; also, whether the file is new.
+fn start(path: &PathBuf, run: String) -> Result<(Stage, bool), Failure> {
     let refuse = |problem: &str| Err(Failure::Refused(problem.into()));
-    let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    let (file, is_new) = open(path)?;
     if !file.metadata()?.is_file() {
         return refuse("is no ordinary file; name another one");
     }
@@ -240,7 +293,7 @@ fn start(path: &PathBuf, run: String) -> Result<Stage, Failure> {
             }
         }
     }
-    Ok(Stage::Reading(Box::new(reader), file, header))
+    Ok((Stage::Reading(Box::new(reader), file, header), is_new))
 }
 
 fn first_line(header: &Header) -> Result<Vec<u8>, Failure> {
@@ -249,20 +302,31 @@ fn first_line(header: &Header) -> Result<Vec<u8>, Failure> {
     Ok(line)
 }
 
-/// Cuts a torn line off, and goes on behind the last whole one.
+/// Cuts a torn line off, and gets ready to go on behind the last whole one.
+fn read_to_end(stage: Stage) -> Result<Stage, Failure> {
+    let Stage::Reading(reader, mut file, header) = stage else { return Ok(stage) };
+    let whole = reader.whole_lines_len();
+    if file.metadata()?.len() > whole {
+        file.set_len(whole)?;
+    }
+    file.seek(SeekFrom::Start(whole))?;
+    let start = if reader.header().is_some() { Start::After(reader.checksum()) } else { Start::Empty };
+    Ok(Stage::Ready(Disk { file, failure: None }, header, start))
+}
+
+/// Writes the header, unless it is there.
 fn begin(stage: Stage) -> Result<Stage, Failure> {
-    let Stage::Reading(reader, file, header) = stage else { return Ok(stage) };
-    if file.metadata()?.len() > reader.whole_lines_len() {
-        file.set_len(reader.whole_lines_len())?;
-    }
-    let (mut file, mut checksum) = (file, reader.checksum());
-    if reader.header().is_none() {
-        let line = first_line(&header)?;
-        file.write_all(&line)?;
-        file.sync_data()?;
-        checksum = JournalReader::<_, AnyPolicy>::new(line.as_slice()).map_err(unreadable)?.checksum();
-    }
-    Ok(Stage::Writing(JournalWriter::resume(Disk { file, failure: None }, checksum), HashMap::new()))
+    let Stage::Ready(mut disk, header, start) = stage else { return Ok(stage) };
+    let checksum = match start {
+        Start::After(checksum) => checksum,
+        Start::Empty => {
+            let line = first_line(&header)?;
+            disk.file.write_all(&line)?;
+            disk.file.sync_data()?;
+            JournalReader::<_, AnyPolicy>::new(line.as_slice()).map_err(unreadable)?.checksum()
+        }
+    };
+    Ok(Stage::Writing(JournalWriter::resume(disk, checksum), HashMap::new()))
 }
 
 fn append(writer: &mut JournalWriter<Disk>, event: &Event, note: Option<&str>) -> Result<(), Failure> {
@@ -318,13 +382,33 @@ fn unreadable(error: Error) -> Failure {
     }
 }
 
-fn damaged(line: usize, error: &Error) -> Failure {
+/// Whether an event cannot have happened to this session. Any other error is of the work itself, such as memory that ran out,
+/// and says nothing against the file.
+fn contradicts(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Event { .. }
+            | Error::Answer { .. }
+            | Error::Known { .. }
+            | Error::UnknownPull { .. }
+            | Error::RepeatedPull { .. }
+            | Error::Setting { .. }
+    )
+}
+
+fn damaged(line: usize, error: Error) -> Failure {
+    if !contradicts(&error) {
+        return Failure::Session(error);
+    }
     Failure::Refused(format!(
         "is damaged at line {line} ({error}); cut it off before that line to go on from there, or name another file"
     ))
 }
 
-fn differs(line: usize, error: &Error) -> Failure {
+fn differs(line: usize, error: Error) -> Failure {
+    if !contradicts(&error) {
+        return Failure::Session(error);
+    }
     Failure::Refused(format!(
         "is not what is computed again at line {line}: {error}; go on without verify to take it as it is, or name another file"
     ))

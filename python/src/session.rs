@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use modelmix::session::{KnownAs, Retention, Scores, Snapshot, Storage};
 use modelmix::{Error, Gap, PolicySpec, Pull, Ranges, SessionSettings, Until, Values};
 use numpy::PyArray2;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -115,18 +116,6 @@ fn refused(what: &str, value: &str, must: &str) -> PyErr {
     to_exception(Error::Setting { what: what.into(), value: value.into(), must: must.into() })
 }
 
-/// The library calls it `forget`, as the command line does, where a setting of the package's is meant.
-pub(crate) fn renamed(error: Error) -> Error {
-    match error {
-        Error::Setting { what, value, must } => Error::Setting {
-            what: if what == "forget" { "retention".into() } else { what },
-            value: value.replace("`forget`", "`retention`"),
-            must,
-        },
-        error => error,
-    }
-}
-
 /// id, index of the arm, its name, samples asked for.
 pub(crate) type Asked = (u64, usize, String, usize);
 
@@ -175,9 +164,7 @@ impl Session {
         let settings = settings.read()?;
         let progress = Progress::new(None);
         let engine = progress.engine(prepared.threads);
-        let inner = run(py, &progress, move || {
-            modelmix::Session::new(arms, prepared.loss(None, &engine)?, &settings).map_err(renamed)
-        })?;
+        let inner = run(py, &progress, move || modelmix::Session::new(arms, prepared.loss(None, &engine)?, &settings))?;
         Ok(Self::new(inner))
     }
 
@@ -185,23 +172,25 @@ impl Session {
     #[staticmethod]
     fn over_values(arms: Vec<String>, ranges: Option<((f64, f64), (f64, f64))>, settings: Settings) -> PyResult<Self> {
         let ranges = ranges.map(|(kappa, linear)| Ranges { kappa, linear });
-        Ok(Self::new(
-            modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(renamed).map_err(to_exception)?,
-        ))
+        Ok(Self::new(modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(to_exception)?))
     }
 
-    /// The session that a snapshot was taken of; `problem` is none for one over values.
+    /// The session that a snapshot was taken of, which `origin` names; `problem` is none for one over values.
     #[staticmethod]
-    fn restore(py: Python<'_>, snapshot: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
-        let snapshot: Snapshot = Snapshot::from_json(&snapshot).map_err(to_exception)?;
+    fn restore(py: Python<'_>, snapshot: String, origin: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
+        let of_origin = |error: Error| match error {
+            Error::Snapshot { problem } => PyValueError::new_err(format!("{origin} cannot be restored: {problem}")),
+            error => to_exception(error),
+        };
+        let snapshot: Snapshot = Snapshot::from_json(&snapshot).map_err(&of_origin)?;
         let prepared = problem.map(|problem| problem.prepared(snapshot.arms(), Use::Keep)).transpose()?;
         let progress = Progress::new(None);
         let engine = progress.engine(prepared.as_ref().and_then(|prepared| prepared.threads));
-        let inner = run(py, &progress, move || {
+        let restored = run(py, &progress, move || {
             let loss = prepared.map(|prepared| prepared.loss(None, &engine)).transpose()?;
-            modelmix::Session::restore(snapshot, loss)
+            Ok(modelmix::Session::restore(snapshot, loss))
         })?;
-        Ok(Self::new(inner))
+        Ok(Self::new(restored.map_err(of_origin)?))
     }
 
     /// All of the session but its objective.

@@ -11,7 +11,7 @@ use crate::arrays::Use;
 use crate::documents::dictionary;
 use crate::errors::to_exception;
 use crate::objective::Problem;
-use crate::session::{Stop, renamed, retention};
+use crate::session::{Stop, retention};
 use crate::work::{Progress, run};
 
 /// What to simulate, as the package hands it over: an object with these attributes. What is none is as the library has it.
@@ -76,7 +76,7 @@ pub(crate) fn simulate<'py>(
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        simulate_watched(&arms, &loss, &simulation, &done).map_err(renamed)
+        simulate_watched(&arms, &loss, &simulation, &done)
     })?;
     dictionary(py, &Document::Simulate(document))
 }

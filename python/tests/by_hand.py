@@ -128,6 +128,7 @@ def session_document() -> dict[str, Any]:
 
     return {
         "policy": "adaptive",
+        "objective": "rke(bandwidth=30)",
         "kernels": [{"name": "gaussian", "bandwidth": 30.0}],
         "rounds": 40,
         "samples": 40,
@@ -258,7 +259,7 @@ def hand_simulation(**changes: Any) -> mm.Simulation:
 
 
 def hand_session(**changes: Any) -> mm.SessionReport:
-    return replace(mm.SessionReport._read(session_document(), "rke(bandwidth=30)"), **changes)
+    return replace(mm.SessionReport._read(session_document()), **changes)
 
 
 def hand_asked() -> mm.Mixture:
@@ -277,7 +278,7 @@ def hand_kept() -> mm.SessionReport:
         arm["kept"] = kept
     document["arms"][1]["changed"] = 31
     document |= {"kept": 20, "kept_loss": 0.25, "note": NOTE, "is_done": True, "bound_on_weights": 0.0125}
-    return mm.SessionReport._read(document, "rke(bandwidth=30)")
+    return mm.SessionReport._read(document)
 
 
 def hand_stopped() -> mm.Simulation:

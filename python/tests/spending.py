@@ -15,6 +15,6 @@ def spend(session: mm.Session, arms: dict[str, npt.NDArray[Any]], rounds: int) -
     for _ in range(rounds):
         pull = session.ask()
         pulled.append(pull.arm)
-        row = session.report(bounds=False).samples % len(arms[pull.arm])
+        row = session.report().samples % len(arms[pull.arm])
         session.tell(pull, arms[pull.arm][row])
     return pulled

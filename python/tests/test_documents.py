@@ -68,8 +68,8 @@ def test_documents_are_plain_data(real: Real) -> None:
     assert plainly["arms"][2] == session_document()["arms"][2]
     assert hand_kept().to_dict()["arms"][1] == {**session_document()["arms"][1], "kept": 8, "changed": 31}
     assert not {"kept", "kept_loss", "note", "feature_error"} & set(plainly)
-    assert plainly["best_single"] == "flux"
-    assert plainly["quadratic"] == [[1.0, 2.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.0]]
+    assert plainly["best_single"] == 0
+    assert plainly["form"]["quadratic"] == [[1.0, 2.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.0]]
     done = hand_run().to_dict()
     assert done["report"] == plainly
     assert done["failures"]["pixart"] == [

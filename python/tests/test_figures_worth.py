@@ -19,6 +19,7 @@ from matplotlib.text import Text
 from real_results import Real
 
 import modelmix as mm
+from modelmix._names import plain
 
 NEW = ("subsets", "cheapest", "front", "sensitivity", "curated", "kept", "stopped")
 
@@ -153,7 +154,7 @@ def test_nothing_is_cut(name: str) -> None:
 
 def test_nothing_is_cut_with_many_arms_of_long_names() -> None:
     random = np.random.default_rng(0)
-    names = [HOSTILE, *(f"{LONG}-{at}" for at in range(15))]
+    names = [plain(HOSTILE), *(f"{LONG}-{at}" for at in range(15))]
     arms = {name: random.normal(3 * random.normal(size=4), size=(40, 4)).astype(np.float32) for name in names}
     given: dict[str, Any] = {"fees": dict.fromkeys(names, 1.0), "bandwidths": "auto", "subsets": True}
     best = mm.solve(arms, mm.Rke(bandwidth=4), front="rke(bandwidth=9)", **given)

@@ -97,7 +97,7 @@ def test_known_samples_are_read_from_files(folder: Path, blobs: dict[str, Array]
 def test_what_is_told_is_no_path() -> None:
     """A generator of texts whose encoder was forgotten says so, and no file is looked for."""
     session = mm.Session(["a"], RKE)
-    with pytest.raises(ValueError, match="a str is not an array"):
+    with pytest.raises(TypeError, match="pull 0 is 'a photo of a cat', but it must be rows of numbers"):
         session.tell(session.ask(), "a photo of a cat")  # type: ignore[arg-type]
 
 
@@ -123,7 +123,7 @@ def test_scores_are_read_from_files(folder: Path, blobs: dict[str, Array]) -> No
     with pytest.raises(ValueError, match=r"bad\.json: Expecting value.*scores are a JSON object"):
         (folder / "bad.json").write_text("nothing")
         mm.solve(blobs, objective, scores=folder / "bad.json")
-    with pytest.raises(ValueError, match="the values of score taste are given by arm"):
+    with pytest.raises(TypeError, match=r"score taste is \[0.5\], but it must be one list of numbers per arm"):
         mm.solve(blobs, objective, scores={"taste": [0.5]})  # type: ignore[dict-item]
 
 
@@ -153,7 +153,7 @@ def test_files_that_are_not_there(tmp_path: Path, blobs: dict[str, Array]) -> No
     for call in calls:
         with pytest.raises(FileNotFoundError, match=r"nothing\."):
             call()
-    with pytest.raises(ValueError, match="a int is not a path"):
+    with pytest.raises(TypeError, match="the file is 3, but it must be a path"):
         mm.load_array(3)  # type: ignore[arg-type]
 
 
@@ -281,7 +281,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
         pd.DataFrame({"model": ["a", "b"], "e": [np.ones(2), np.ones(3)]}), {"arm": "model", "features": "e"}),
     "column e holds lists, and features are numbers": (
         pd.DataFrame({"model": ["a", "b"], "e": [[1.0], [2.0]], "x": [1.0, 2.0]}), {"arm": "model"}),
-    "arm= names a column of a frame or a .parquet file, and a dict has no columns": ({"a": [[1.0]]}, {"arm": "model"}),
+    "but it must be a frame or a .parquet file, of which arm= names a column": ({"a": [[1.0]]}, {"arm": "model"}),
     'name the column of the arms as well, as in arm="model"': (pd.DataFrame({"x": [1.0]}), {"features": ["x"]}),
     "a LazyFrame has no rows yet; give frame.collect()": (
         pl.DataFrame({"model": ["a"], "x": [1.0]}).lazy(), {"arm": "model"}),
@@ -293,7 +293,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
 @pytest.mark.parametrize("sentence", REFUSED)
 def test_frames_that_are_refused(sentence: str) -> None:
     given, settings = REFUSED[sentence]
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises((TypeError, ValueError)) as raised:
         mm.solve(given, **settings)
     assert sentence in str(raised.value)
 

@@ -60,7 +60,7 @@ def test_they_may_be_collected_too(blobs: dict[str, Array]) -> None:
 
 def test_the_report_says_what_is_sure_before_a_round_is_paid(blobs: dict[str, Array]) -> None:
     session = warm(blobs, 60, until="90%")
-    report = session.report()
+    report = session.report(bounds=True)
     assert report.rounds == 0 and report.bound_on_weights is not None and report.bound_on_shares is None
     assert session.is_done and report.verdict is not None and report.verdict.samples == 180
     text = str(report)
@@ -179,7 +179,7 @@ def test_scores_of_known_samples_are_those_of_the_objective(tmp_path: Path) -> N
         go(mm.Rke(bandwidth=1.0) - 0.1 * mm.SampleScore("looks"))
     with pytest.raises(ValueError, match="there is no arm 'top'"):
         mm.run(generators(), same, RKE, budget=1, known={"top": [[0.0, 0.0]]})
-    with pytest.raises(ValueError, match="known samples are given by arm, and a list has no arms"):
+    with pytest.raises(TypeError, match="known is .*, but it must be features or files by arm"):
         mm.run(generators(), same, RKE, budget=1, known=[[0.0, 0.0]])  # type: ignore[arg-type]
 
 

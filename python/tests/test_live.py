@@ -251,16 +251,16 @@ def test_scores_of_any_kind_are_told(score: Any) -> None:
 def test_functions_that_cannot_be_called_are_refused_before_anything_is_spent() -> None:
     anything: Any
     for anything in ([same], "flux", None):
-        with pytest.raises(ValueError, match="generators are given by name"):
+        with pytest.raises(TypeError, match="generators is .*, but it must be functions by arm"):
             mm.run(anything, same, RKE, budget=1)
-    with pytest.raises(ValueError, match="the generator of arm flux is a str; give a function"):
+    with pytest.raises(TypeError, match="the generator of arm flux is 'model', but it must be a function"):
         anything = {"flux": "model"}
         mm.run(anything, same, RKE, budget=1)
-    with pytest.raises(ValueError, match="the arm 3 has a int for a name"):
+    with pytest.raises(TypeError, match="the name of an arm is 3, but it must be text"):
         anything = {3: same}
         mm.run(anything, same, RKE, budget=1)
     for name in ("embed", "rate", "save"):
-        with pytest.raises(ValueError, match=f"{name} is a int; give a function"):
+        with pytest.raises(TypeError, match=f"{name} is 3, but it must be a function"):
             anything = {"embed": same, name: 3}
             mm.run(arms(), objective=RKE, budget=1, **anything)
     for name, value in {"budget": 0, "retries": -1, "workers": 0, "batch": 1.5, "seed": -1}.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -274,3 +276,83 @@ def test_what_was_known_is_read_from_the_file(tmp_path: Path) -> None:
     for other in (None, {"left": recorded["left"]}, {**recorded, "right": recorded["right"] + 0.01}):
         with pytest.raises(ValueError, match="the checkpoint .*run has known .*, and this run has "):
             go(other)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"left": [[np.nan, 1.0]]}, "known samples of arm left: row 0, column 0 is NaN"),
+        (
+            {"left": np.zeros((3, 2)), "right": np.zeros((3, 5))},
+            "known samples of arm right: its features have 5 columns",
+        ),
+        ({"left": np.zeros((3, 2)), "right": [[np.inf, 1.0]]}, "known samples of arm right: row 0, column 0 is inf"),
+    ],
+)
+def test_known_samples_that_do_not_fit_leave_no_checkpoint(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+    def call(known: dict[str, Any], path: Path) -> mm.Run:
+        return mm.run(arms(), same, RKE, budget=5, known=known, checkpoint=path)
+
+    path, empty = tmp_path / "run", tmp_path / "empty"
+    empty.touch()
+    for file in (path, empty):
+        with pytest.raises(ValueError, match=said):
+            call(wrong, file)
+    assert not path.exists() and empty.read_bytes() == b""
+    right = {"left": np.zeros((3, 2)), "right": np.ones((3, 2))}
+    for file in (path, empty):
+        done = call(right, file)
+        assert (done.report.known, done.pulls) == (6, 5)
+        assert state(call(right, file)) == state(done)
+
+
+def test_known_samples_that_do_not_fit_leave_an_earlier_checkpoint_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    mm.run(arms(), same, RKE, budget=5, checkpoint=path)
+    data = path.read_bytes()
+    with pytest.raises(ValueError, match="known"):
+        mm.run(arms(), same, RKE, budget=5, known={"left": [[np.nan, 1.0]]}, checkpoint=path)
+    assert path.read_bytes() == data
+
+
+def test_a_torn_line_is_cut_off_and_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    whole = mm.run(arms(), same, RKE, budget=9, checkpoint=path)
+    data = path.read_bytes()
+    for end in (3, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:end])
+        again = mm.run(arms(), same, RKE, budget=9, checkpoint=path)
+        assert state(again) == state(whole)
+        assert path.read_bytes() == data
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited by setrlimit")
+@pytest.mark.parametrize("verify", [False, True])
+def test_memory_that_runs_out_is_no_damage(verify: bool, tmp_path: Path) -> None:
+    """Nine rows do not fit into 100 MB beside the line they are read from."""
+    program = """
+import resource, sys
+import numpy as np
+import modelmix as mm
+row = np.zeros((1, 1_000_000), dtype=np.float32)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+if len(sys.argv) > 1:
+    resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20), used + (100 << 20)))
+arms, rke = {"a": lambda count: row}, mm.Rke(bandwidth=1.0)
+try:
+    run = dict(budget=10, checkpoint="run", threads=1, keep=False, verify=sys.argv[1:] == ["verify"])
+    print(mm.run(arms, lambda rows: rows, rke, **run).pulls)
+except MemoryError as error:
+    print(error)
+"""
+
+    def call(*words: str) -> str:
+        run = [sys.executable, "-c", program, *words]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert call() == "10\n"
+    data = (tmp_path / "run").read_bytes()
+    assert "bytes of host memory" in call("verify" if verify else "limit")
+    assert (tmp_path / "run").read_bytes() == data

@@ -310,3 +310,24 @@ def test_counts_add_up(fails: list[float], seed: int, retries: int, workers: int
         assert all(1 <= number <= retries + 1 for number in tries)
         assert sum(number == retries + 1 for number in tries) == report.abandoned
     assert sorted({pull.id for pull in saved}) == sorted(pull.id for pull in saved)
+
+
+@pytest.mark.parametrize("kind", [MemoryError, RuntimeError])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_session_that_cannot_work_is_no_failure_of_a_generator(
+    kind: type[Exception], checkpoint: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def costly(count: int) -> Any:
+        calls.append(count)
+        return [[1.0, 2.0]]
+
+    def broken(*_: object, **__: object) -> None:
+        raise kind("an array of 40 values needs 160 bytes of host memory")
+
+    monkeypatch.setattr("modelmix._journal.Journal.tell" if checkpoint else "modelmix.Session.tell", broken)
+    path = tmp_path / "run" if checkpoint else None
+    with pytest.raises(kind, match="bytes of host memory"):
+        mm.run({"flux": costly}, lambda rows: rows, mm.Rke(bandwidth=1.0), budget=5, checkpoint=path)
+    assert len(calls) == 1

@@ -83,7 +83,7 @@ def from_python(case: dict[str, Any]) -> Any:
     for _ in range(case["rounds"]):
         pull = session.ask()
         session.tell(pull, next(rows[pull.arm]))
-    return session._inner.report(True)
+    return session.report(bounds=True).to_dict()
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{number}-{CASES[number]['command']}")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
+import jsonschema
+import numpy as np
 import pytest
-from by_hand import hand_asked, hand_curated, hand_scores, hand_simulation, hand_stopped
+from by_hand import hand_asked, hand_curated, hand_kept, hand_scores, hand_session, hand_simulation, hand_stopped
 from conftest import ROOT
 
+import modelmix as mm
 from modelmix import results
 
 #: A dataclass, the schema and the definition in it that it is, fields that only the schema has, and fields that only Python has.
@@ -31,6 +35,10 @@ PAIRS: list[tuple[type, str, str, set[str], set[str]]] = [
     (results.CuratedArm, "curate", "CuratedArm", set(), set()),
     (results.RandomDraws, "curate", "RandomDraws", set(), set()),
     (results.Tried, "curate", "Tried", set(), set()),
+    # 0 in Python if it is absent
+    (results.SessionArm, "session", "SessionArm", {"known"}, {"known"}),
+    (results.FeatureError, "session", "FeatureError", set(), set()),
+    (results.Verdict, "session", "Verdict", set(), set()),
 ]
 
 
@@ -67,10 +75,60 @@ def test_dataclasses_have_the_fields_of_the_schema(pair: tuple[type, str, str, s
         ("score", [hand_scores]),
         ("simulate", [hand_simulation, hand_stopped]),
         ("curate", [hand_curated]),
+        ("session", [hand_session, hand_kept]),
     ],
 )
 def test_documents_have_every_field_of_the_schema(command: str, made: list[Any]) -> None:
     written = {name for make in made for name in make().to_dict()}
     properties = set(_schema(command)["properties"])
     assert written <= properties
-    assert properties - written <= {"select", "note", "known"}, "only what such results do not have"
+    assert properties - written <= {"select", "note", "known", "feature_error"}, "only what such results do not have"
+
+
+def _sessions() -> dict[str, Callable[[], mm.Session]]:
+    rows = np.random.default_rng(3).normal(size=(40, 3)).astype(np.float32)
+
+    def spent(rounds: int, **given: Any) -> mm.Session:
+        session = mm.Session(["a", "b"], mm.Rke(bandwidth=1.0), batch=2, **given)
+        for number in range(rounds):
+            pull = session.ask()
+            session.tell(pull, rows[number : number + 2] + pull.index)
+        return session
+
+    def warm() -> mm.Session:
+        session = spent(3, until="loss=0.5")
+        session.known("a", rows)
+        session.known("b", rows + 9)
+        session.abandon(session.ask())
+        return session
+
+    def on_values() -> mm.Session:
+        session = mm.Session.on_values(["a", "b"])
+        session.tell_values(session.ask(), [], 1.0)
+        return session
+
+    return {
+        "new": lambda: spent(0),
+        "in flight": lambda: spent(4),
+        "stopped": warm,
+        "capped": lambda: spent(19, settings=mm.SessionSettings(retention=mm.Capped(10), alarm=0.01)),
+        "kept": lambda: spent(9, settings=mm.SessionSettings(select="better-half")),
+        "on values": on_values,
+    }
+
+
+@pytest.mark.parametrize("kind", _sessions())
+def test_reports_of_sessions_follow_their_schema(kind: str) -> None:
+    report = _sessions()[kind]().report(bounds=True)
+    validator = jsonschema.Draft202012Validator(_schema("session"))
+    document = json.loads(json.dumps(report.to_dict()))
+    validator.validate(document)
+    assert mm.SessionReport._read(document) == report
+    for spoiled in ({**document, "more": 1}, {**document, "samples": -1}, {**document, "arms": [{"name": "a"}]}):
+        assert not validator.is_valid(spoiled)
+
+
+def test_sessions_of_the_schema_are_the_ones_meant() -> None:
+    made = {kind: make().report(bounds=True) for kind, make in _sessions().items()}
+    assert made["stopped"].verdict is not None and made["capped"].feature_error is not None
+    assert made["kept"].note is not None and made["on values"].objective is None

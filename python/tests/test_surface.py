@@ -233,13 +233,13 @@ STRINGS: dict[str, Callable[[], object]] = {
         lambda: mm.simulate({"a": [[0.0], [1.0]]}, policies=mm.Cab()),  # type: ignore[arg-type]
     "weights is '0.5', but it must be a list of numbers, such as [0.5, 0.5]":
         lambda: mm.Fixed("0.5"),  # type: ignore[arg-type]
-    "a cost is given by arm, as in {\"flux\": 0.5}, and a str has no arms":
+    "costs is 'a', but it must be numbers by arm, such as {\"flux\": 0.5}":
         lambda: mm.solve({"a": [[0.0], [1.0]]}, "rke + cost", costs="a"),  # type: ignore[arg-type]
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("sentence", STRINGS)
 def test_a_string_is_no_list(sentence: str) -> None:
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises(TypeError) as raised:
         STRINGS[sentence]()
     assert str(raised.value).startswith(sentence)

@@ -378,7 +378,7 @@ pub(crate) struct SchemaArgs {
     pub(crate) command: Documented,
 }
 
-/// A command whose document has a schema.
+/// A document that has a schema: those that commands print, and a session's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Documented {
     /// The best mixture
@@ -391,6 +391,8 @@ pub(crate) enum Documented {
     Curate,
     /// Experiments, expected against measured
     Reproduce,
+    /// The report of a session, which Rust and Python give
+    Session,
 }
 
 /// `modelmix completions`.

@@ -1,5 +1,6 @@
 //! JSON Schemas of documents, generated from the types that they are the JSON form of.
 
+use modelmix::session::SessionReport;
 use modelmix::{Curated, Mixture, Scores, SimulationReport};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -10,21 +11,28 @@ use crate::args::Documented;
 use crate::error::{Failure, Result};
 use crate::reproduction::Reproduction;
 
-/// The schema of what a command prints with `--json`, as text.
-pub(crate) fn schema(command: Documented) -> Result<String> {
-    let schema = match command {
-        Documented::Solve => document::<Mixture>("solve"),
-        Documented::Score => document::<Scores>("score"),
-        Documented::Simulate => document::<SimulationReport>("simulate"),
-        Documented::Curate => document::<Curated>("curate"),
-        Documented::Reproduce => document::<Reproduction>("reproduce"),
+/// The schema of what a command prints with `--json`, or of a session's report, as text.
+pub(crate) fn schema(document: Documented) -> Result<String> {
+    let schema = match document {
+        Documented::Solve => printed::<Mixture>("solve"),
+        Documented::Score => printed::<Scores>("score"),
+        Documented::Simulate => printed::<SimulationReport>("simulate"),
+        Documented::Curate => printed::<Curated>("curate"),
+        Documented::Reproduce => printed::<Reproduction>("reproduce"),
+        // Sessions live in Rust and Python, and no command prints their reports.
+        Documented::Session => described::<SessionReport>("session", "The report of a session", None),
     };
     serde_json::to_string_pretty(&schema)
         .map_err(|error| Failure::input(format!("the schema cannot be written as JSON: {error}")))
 }
 
-/// The schema of a result, with the field `command` that documents begin with.
-fn document<T: JsonSchema>(command: &str) -> Value {
+/// The schema of what a command prints.
+fn printed<T: JsonSchema>(command: &str) -> Value {
+    described::<T>(command, &format!("modelmix {command} --json"), Some(command))
+}
+
+/// The schema of a result, with the field `command` that a command's document begins with.
+fn described<T: JsonSchema>(name: &str, title: &str, command: Option<&str>) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     Closed.transform(&mut schema);
@@ -32,10 +40,12 @@ fn document<T: JsonSchema>(command: &str) -> Value {
     let mut whole = Map::new();
     let Some(rest) = rest.as_object_mut() else { return rest };
     whole.insert("$schema".into(), rest.remove("$schema").unwrap_or_default());
-    whole.insert("$id".into(), json!(format!("https://modelmix.invalid/schema/{command}.schema.json")));
-    whole.insert("title".into(), json!(format!("modelmix {command} --json")));
+    whole.insert("$id".into(), json!(format!("https://modelmix.invalid/schema/{name}.schema.json")));
+    whole.insert("title".into(), json!(title));
     rest.remove("title");
-    tag(rest, command);
+    if let Some(command) = command {
+        tag(rest, command);
+    }
     let mut definitions = rest.remove("$defs");
     // Documents inside a document have their field `command` too.
     for inner in ["solve", "score", "simulate"] {

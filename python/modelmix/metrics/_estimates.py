@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from .. import _modelmix
+from .. import _check, _modelmix
 from .._arms import Arms, sets_of
 from .._files import Rows, rows
-from .._numbers import by_arm, whole_or_none
+from .._objective import checked_setting
 from .._settings import ScoreSettings
 from ..results import Estimate
 
@@ -18,7 +18,7 @@ Samples: TypeAlias = Rows | Arms
 
 def kernel_text(**settings: object) -> str:
     """A kernel, as a term of an objective names it."""
-    return ", ".join(f"{key}={value}" for key, value in settings.items() if value is not None)
+    return ", ".join(f"{key}={checked_setting(key, value)}" for key, value in settings.items() if value is not None)
 
 
 def estimates(
@@ -37,9 +37,9 @@ def estimates(
         )
     found = _modelmix.metrics(
         sets,
-        None if weights is None else by_arm("weight", weights),
+        None if weights is None else _check.by_arm("weights", "weight", weights),
         None if reference is None else rows("the reference", reference),
         ScoreSettings(metrics=names, **settings),
-        whole_or_none("threads", threads),
+        _check.threads(threads),
     )
     return [Estimate(value, error, by) for _, value, error, by in found]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .. import _check
 from .._arguments import checked
 from .._files import Rows
-from .._numbers import whole
 from ..results import Estimate
 from ._estimates import Samples, estimates
 
@@ -39,6 +39,8 @@ def fid(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -85,6 +87,8 @@ def fid_infinity(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -96,4 +100,4 @@ def fid_infinity(
     >>> mm.metrics.fid_infinity("data/fashion/specialists.npz:flow", "data/fashion/reference.npy").by
     'regression'
     """
-    return estimates(["fid_infinity"], samples, weights, reference, threads, seed=whole("seed", seed))[0]
+    return estimates(["fid_infinity"], samples, weights, reference, threads, seed=_check.seed(seed))[0]

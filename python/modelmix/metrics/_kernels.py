@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from .. import _check
 from .._arguments import checked
 from .._files import Rows
-from .._numbers import whole
 from ..objectives import Bandwidth, KernelName
 from ..results import Estimate
 from ._estimates import Samples, estimates, kernel_text
@@ -47,6 +47,8 @@ def rke(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -59,7 +61,7 @@ def rke(
     2.0
     """
     settings = kernel_text(kernel=kernel, bandwidth=bandwidth)
-    return estimates(["rke"], samples, weights, None, threads, kernel=settings, seed=whole("seed", seed))[0]
+    return estimates(["rke"], samples, weights, None, threads, kernel=settings, seed=_check.seed(seed))[0]
 
 
 @checked
@@ -99,6 +101,8 @@ def vendi(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -111,8 +115,10 @@ def vendi(
     2.0
     """
     settings = kernel_text(kernel=kernel, bandwidth=bandwidth)
-    seed = whole("seed", seed)
-    return estimates(["vendi"], samples, weights, None, threads, vendi_kernel=settings, order=order, seed=seed)[0]
+    seed = _check.seed(seed)
+    return estimates(
+        ["vendi"], samples, weights, None, threads, vendi_kernel=settings, order=_check.real("order", order), seed=seed
+    )[0]
 
 
 @checked
@@ -157,6 +163,8 @@ def mmd(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -170,7 +178,7 @@ def mmd(
     True
     """
     settings = kernel_text(kernel=kernel, bandwidth=bandwidth, scale=scale, offset=offset, degree=degree)
-    return estimates(["mmd"], samples, weights, reference, threads, kernel=settings, seed=whole("seed", seed))[0]
+    return estimates(["mmd"], samples, weights, reference, threads, kernel=settings, seed=_check.seed(seed))[0]
 
 
 @checked
@@ -201,6 +209,8 @@ def cmmd(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -255,6 +265,8 @@ def kid(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -266,5 +278,9 @@ def kid(
     >>> mm.metrics.kid("data/fashion/specialists.npz:flow", "data/fashion/reference.npy", subsets=10).by
     'subsets'
     """
-    settings = {"subsets": subsets, "subset_size": subset_size, "subset_seed": subset_seed}
+    settings = {
+        "subsets": _check.whole_or_none("subsets", subsets, 1),
+        "subset_size": _check.whole_or_none("subset_size", subset_size, 1),
+        "subset_seed": _check.whole_or_none("subset_seed", subset_seed, 0, _check.MOST_SHORT_SEED),
+    }
     return estimates(["kid"], samples, weights, reference, threads, **settings)[0]

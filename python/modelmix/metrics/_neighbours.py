@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .. import _check
 from .._arguments import checked
 from .._files import Rows
-from .._numbers import whole
 from ..results import Estimate, Prdc
 from ._estimates import Samples, estimates
 
@@ -21,7 +21,7 @@ def _ball(
     threads: int | None,
 ) -> Estimate:
     """One of the four metrics."""
-    settings = {"neighbours": whole("neighbours", neighbours, 1), "closed": bool(closed)}
+    settings = {"neighbours": _check.whole("neighbours", neighbours, 1), "closed": _check.flag("closed", closed)}
     return estimates([metric], samples, weights, reference, threads, **settings)[0]
 
 
@@ -59,6 +59,8 @@ def precision(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -107,6 +109,8 @@ def recall(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -155,6 +159,8 @@ def density(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -203,6 +209,8 @@ def coverage(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -251,6 +259,8 @@ def prdc(
 
     Raises
     ------
+    TypeError
+        If an argument has the wrong type.
     ValueError
         If something does not fit; the message names it and says what to do.
     OSError
@@ -264,5 +274,5 @@ def prdc(
     True
     """
     names = ["precision", "recall", "density", "coverage"]
-    settings = {"neighbours": whole("neighbours", neighbours, 1), "closed": bool(closed)}
+    settings = {"neighbours": _check.whole("neighbours", neighbours, 1), "closed": _check.flag("closed", closed)}
     return Prdc(*estimates(names, samples, weights, reference, threads, **settings))

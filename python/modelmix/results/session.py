@@ -166,7 +166,7 @@ class SessionReport(Keyed[str, SessionArm]):
     policy
         The policy's text.
     objective
-        The objective's text; ``None`` for a session on values.
+        The objective's text, with the bandwidth given; ``None`` for a session on values.
     kernels
         Its kernels, with the bandwidths used.
     rounds
@@ -189,7 +189,8 @@ class SessionReport(Keyed[str, SessionArm]):
         f; zeros for arms without samples.
     bound_on_weights
         An upper bound of the weights' loss less the least loss of any mixture of the models, at this moment, with the
-        confidence asked for (95% if none was); ``None`` while an arm has fewer than ten samples.
+        confidence asked for (95% if none was); ``None`` unless the report was asked for with ``bounds=True``, and while an arm
+        has fewer than ten samples.
     bound_on_shares
         The same for the shares of the samples held.
     is_done
@@ -254,7 +255,7 @@ class SessionReport(Keyed[str, SessionArm]):
         return by_name(self.arms)
 
     @classmethod
-    def _read(cls, document: dict[str, Any], objective: str | None) -> SessionReport:
+    def _read(cls, document: dict[str, Any]) -> SessionReport:
         arms = tuple(SessionArm(**arm) for arm in document["arms"])
         best = document["best_single"]
         stopped = document["verdict"]
@@ -263,7 +264,7 @@ class SessionReport(Keyed[str, SessionArm]):
             stopped = Verdict(stopped["samples"], dict(shares), stopped["within"])
         return cls(
             policy=document["policy"],
-            objective=objective,
+            objective=document["objective"],
             kernels=tuple(document["kernels"]),
             rounds=document["rounds"],
             samples=document["samples"],
@@ -286,7 +287,9 @@ class SessionReport(Keyed[str, SessionArm]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data.
+        """All of it as plain data, as the library's ``SessionReport`` is written (``modelmix schema session``).
+
+        The best single arm is its place among the arms, and the mixture of a verdict is in their order.
 
         Returns
         -------
@@ -294,7 +297,13 @@ class SessionReport(Keyed[str, SessionArm]):
             Fields by name.
         """
         whole = _some_known(present(plain(self), "feature_error", "kept", "kept_loss", "note"))
-        return {**whole, "arms": [_some_known(present(arm, "changed", "kept")) for arm in whole["arms"]]}
+        names = [arm.name for arm in self.arms]
+        whole["form"] = {"quadratic": whole.pop("quadratic"), "linear": whole.pop("linear")}
+        whole["best_single"] = None if self.best_single is None else names.index(self.best_single)
+        if self.verdict is not None:
+            whole["verdict"]["mixture"] = [self.verdict.mixture[name] for name in names]
+        whole["arms"] = [_some_known(present(arm, "changed", "kept")) for arm in whole["arms"]]
+        return whole
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with one row per arm; samples ``known`` and ``kept`` and the round in which it ``changed`` if there are any.

@@ -80,12 +80,13 @@ fn default_confidence() -> f64 {
 
 /// What a session was stopped by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Verdict {
     /// Samples held at that time.
     pub samples: usize,
-    /// The mixture that is near the optimum.
+    /// The mixture that is near the optimum, in the order of the arms.
     pub mixture: Vec<f64>,
     /// By how much it misses it at most.
     pub within: f64,

@@ -11,6 +11,7 @@ use crate::objective::Measure;
 
 /// What random features do to a session's numbers, estimated from the samples held, between which κ is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FeatureError {
     /// D, how many features a kernel has.

@@ -386,6 +386,11 @@ impl<P: Policy> Session<P> {
             if !kappa.iter().chain([own, linear]).all(|value| value.is_finite()) {
                 return Err(format!("sample {index} has a value that is not finite; κ and f must be numbers"));
             }
+            if *own < 0.0 {
+                return Err(format!(
+                    "κ of sample {index} with itself is {own}, but it must be at least 0; κ is a kernel, so give κ(x, x)"
+                ));
+            }
         }
         Ok(Batch::of_values(origin.arm(), origin.is_collected(), samples))
     }

@@ -13,11 +13,15 @@ use crate::quadratic::Quadratic;
 
 /// Where a session stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SessionReport {
     /// The policy's name.
     pub policy: String,
-    /// The kernels, bandwidths found, one for every quadratic term; none where values are told.
+    /// The objective, as it was written, with the bandwidth given; `None` if values are told.
+    #[serde(default)]
+    pub objective: Option<String>,
+    /// The kernels, bandwidths found, one for every quadratic term; none if values are told.
     pub kernels: Vec<Kernel>,
     /// Pulls that were answered.
     pub rounds: u64,
@@ -43,13 +47,14 @@ pub struct SessionReport {
     pub note: Option<String>,
     /// How far from the optimum of K̂ and f̂ the weights can be.
     pub gap: Option<f64>,
-    /// [`SuboptimalityBounds::weights`]; `None` unless the report was asked for with bounds.
+    /// An upper bound of the weights' loss less the least loss of any mixture of the models, at this moment; `None` unless the
+    /// report was asked for with bounds ([`SuboptimalityBounds::weights`]).
     #[serde(default)]
     pub bound_on_weights: Option<f64>,
-    /// [`SuboptimalityBounds::shares`]; `None` unless the report was asked for with bounds.
+    /// The same for the shares of the samples collected ([`SuboptimalityBounds::shares`]).
     #[serde(default)]
     pub bound_on_shares: Option<f64>,
-    /// Whether the session may stop ([`Session::is_done`]).
+    /// Whether the session may stop.
     #[serde(default)]
     pub is_done: bool,
     /// What it may be stopped by.
@@ -72,6 +77,7 @@ fn is_zero(count: &usize) -> bool {
 /// [`Until`](crate::Until) (95% if there is none), at this moment. Known samples count, so that a session can be sure of its
 /// weights before it has asked for anything.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SuboptimalityBounds {
     /// Of the weights that a report gives; `None` while an arm has fewer than
@@ -99,6 +105,7 @@ impl SuboptimalityBounds {
 
 /// One arm of a [`SessionReport`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SessionArm {
     /// Its name.
@@ -115,9 +122,11 @@ pub struct SessionArm {
     pub pending: usize,
     /// Pulls given up.
     pub abandoned: u64,
-    /// n/t.
+    /// Its share of the samples collected, n/t.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub share: f64,
     /// Its weight in the best mixture of the samples held: the program on V-statistics, without a bonus.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub weight: f64,
     /// Its loss alone, the constant included; nothing before its first sample.
     pub loss: Option<f64>,
@@ -130,9 +139,9 @@ impl SessionReport {
     pub(super) fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
         let State { names, policy, pulls, samples, observers, .. } = &session.state;
         let (statistics, arms) = (&samples.statistics, names.len());
-        let (constant, kernels) = match &session.source {
-            Source::Features(loss) => (loss.constant(), loss.kernels()),
-            Source::Values => (0.0, Vec::new()),
+        let (constant, kernels, objective) = match &session.source {
+            Source::Features(loss) => (loss.constant(), loss.kernels(), Some(loss.objective().to_string())),
+            Source::Values => (0.0, Vec::new(), None),
         };
         let form = statistics.biased();
         let is_known = |arm: &usize| statistics.counts()[*arm] > 0;
@@ -163,6 +172,7 @@ impl SessionReport {
         };
         Ok(Self {
             policy: policy.name().into(),
+            objective,
             kernels,
             rounds: pulls.answered,
             samples: collected.iter().sum(),

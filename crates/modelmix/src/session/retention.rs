@@ -83,7 +83,7 @@ impl Retention {
             (Self::HalfLife { samples, .. }, cap) => Ok(Self::HalfLife { samples, cap }),
             (Self::Window(_), Some(_)) => {
                 let must = "left out beside `hold`: a window holds no more than itself; use half-life, or no `hold`";
-                Err(Error::setting("forget", self, must))
+                Err(Error::setting("retention", self, must))
             }
         }
     }
@@ -93,7 +93,7 @@ impl Retention {
         match self {
             Self::All => None,
             Self::Capped(_) | Self::HalfLife { cap: Some(_), .. } => Some("hold"),
-            Self::Window(_) | Self::HalfLife { .. } => Some("forget"),
+            Self::Window(_) | Self::HalfLife { .. } => Some("retention"),
         }
     }
 
@@ -101,12 +101,12 @@ impl Retention {
         let forgets = matches!(self, Self::Window(_) | Self::HalfLife { .. });
         if forgets && policy == "halving" {
             let must = "left out with halving, which plans by all samples; use another policy";
-            return Err(Error::setting("forget", self, must));
+            return Err(Error::setting("retention", self, must));
         }
         let least = (4 * arms).max(2 * settings.batch);
         let at_least = |what: &str| {
             let must = format!("a {what} of at least {least}: 4 samples for each of {arms} arms, and 2 pulls");
-            Err(Error::setting("forget", self, must))
+            Err(Error::setting("retention", self, must))
         };
         match self {
             Self::Window(_) if !on_features => {
@@ -123,29 +123,54 @@ impl Retention {
     }
 }
 
+/// As [`Retention::from_str`] reads it: `all`, `hold=1000`, `window=500` or `half-life=500, hold=1000, error=0.05`.
 impl fmt::Display for Retention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
-            Self::Capped(cap) => write!(f, "hold={}", cap.hold),
+            Self::Capped(cap) => write!(f, "{cap}"),
             Self::Window(samples) => write!(f, "window={samples}"),
-            Self::HalfLife { samples, .. } => write!(f, "half-life={samples}"),
+            Self::HalfLife { samples, cap: None } => write!(f, "half-life={samples}"),
+            Self::HalfLife { samples, cap: Some(cap) } => write!(f, "half-life={samples}, {cap}"),
         }
+    }
+}
+
+impl fmt::Display for Cap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hold={}", self.hold)?;
+        if self.error == Self::default().error { Ok(()) } else { write!(f, ", error={}", self.error) }
     }
 }
 
 impl FromStr for Retention {
     type Err = Error;
 
-    /// Reads what is forgotten: `window=N` or `half-life=N`.
+    /// Reads `all`, `window=N`, `half-life=N`, or `hold=N` with an `error` of its own; a half-life may have a `hold` too.
     fn from_str(text: &str) -> Result<Self> {
-        let refuse = || Err(Error::setting("forget", format!("\"{text}\""), "window=N or half-life=N, in samples"));
-        match text.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
-            Some(("window", value)) => value.parse().map_or_else(|_| refuse(), |samples| Ok(Self::Window(samples))),
-            Some(("half-life", value)) => {
-                value.parse().map_or_else(|_| refuse(), |samples| Ok(Self::half_life(samples)))
+        let must = "window=N or half-life=N, in samples, hold=N, or all";
+        let parts: Option<Vec<(&str, &str)>> =
+            text.split(',').map(|part| part.split_once('=').map(|(name, value)| (name.trim(), value.trim()))).collect();
+        let read = || match parts.as_deref() {
+            None if text.trim() == "all" => Some(Self::All),
+            Some([("window", samples)]) => Some(Self::Window(samples.parse().ok()?)),
+            Some([("half-life", samples), cap @ ..]) => {
+                let cap = if cap.is_empty() { None } else { Some(Cap::read(cap)?) };
+                Some(Self::HalfLife { samples: samples.parse().ok()?, cap })
             }
-            _ => refuse(),
+            Some(cap) => Some(Self::Capped(Cap::read(cap)?)),
+            None => None,
+        };
+        read().ok_or_else(|| Error::setting("retention", format!("\"{text}\""), must))
+    }
+}
+
+impl Cap {
+    fn read(parts: &[(&str, &str)]) -> Option<Self> {
+        match parts {
+            [("hold", hold)] => Some(Self::default().hold(hold.parse().ok()?)),
+            [("hold", hold), ("error", error)] => Some(Self { hold: hold.parse().ok()?, error: error.parse().ok()? }),
+            _ => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::error::Category;
 
 use super::state::State;
 use super::{Session, Source};
@@ -55,10 +56,22 @@ impl<P: DeserializeOwned> Snapshot<P> {
     /// A snapshot of another version, or one that is damaged.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|error| {
-            let text = error.to_string();
-            let problem = match text.split_once(" at line ") {
-                Some((problem, _)) if problem.starts_with("it ") => problem.into(),
-                _ => format!("it is damaged ({text}); start from an earlier one"),
+            let said = error.to_string();
+            let place = format!("line {}, column {}", error.line(), error.column());
+            let problem = match (said.split_once(" at line "), error.classify()) {
+                // What `Version` says.
+                (Some((problem, _)), Category::Data) if problem.starts_with("it ") => problem.into(),
+                (_, Category::Eof) => format!("it ends too early, at {place}; start from an earlier one"),
+                (_, Category::Syntax | Category::Io) => {
+                    format!(
+                        "it is damaged or no snapshot, since it is not JSON from {place} on; start from an earlier one"
+                    )
+                }
+                (_, Category::Data) => {
+                    format!(
+                        "it is damaged or no snapshot, since {place} does not belong there; start from an earlier one"
+                    )
+                }
             };
             Error::Snapshot { problem }
         })

@@ -242,21 +242,35 @@ fn what_cannot_be_forgotten_is_refused() {
         words.iter().for_each(|word| assert!(error.contains(word), "{error}"));
     };
     let error = Retention::Window(100).with_cap(Some(Cap::default())).unwrap_err().to_string();
-    ["forget is window=100", "hold", "half-life"].iter().for_each(|word| assert!(error.contains(word), "{error}"));
-    refuse(&settings(Retention::Window(11)), &["forget is window=11", "at least 12"]);
-    refuse(&settings(Retention::half_life(f64::NAN)), &["forget is half-life=NaN", "at least 12"]);
+    ["retention is window=100", "hold", "half-life"].iter().for_each(|word| assert!(error.contains(word), "{error}"));
+    refuse(&settings(Retention::Window(11)), &["retention is window=11", "at least 12"]);
+    refuse(&settings(Retention::half_life(f64::NAN)), &["retention is half-life=NaN", "at least 12"]);
     let halving = settings(Retention::Window(50)).policy("halving".parse().unwrap()).rounds(99);
     refuse(&halving, &["halving"]);
     refuse(&SessionSettings::default().alarm(1.5), &["alarm is 1.5", "between 0 and 1"]);
     let on_values = |settings: &SessionSettings| Session::on_values(NAMES, None, settings).unwrap_err().to_string();
     assert!(on_values(&settings(Retention::Window(50))).contains("half-life"));
     assert!(on_values(&SessionSettings::default().alarm(0.1)).contains("alarm"));
-    for (text, forget) in [("window=500", Retention::Window(500)), ("half-life=12.5", Retention::half_life(12.5))] {
-        assert_eq!(text.parse::<Retention>().unwrap(), forget);
-        assert_eq!(forget.to_string(), text);
-    }
-    for text in ["window", "window=-1", "half=3", "half-life=x"] {
+    for text in ["window", "window=-1", "half=3", "half-life=x", "", "hold", "hold=x", "window=5, hold=3", "error=1"] {
         let error = text.parse::<Retention>().unwrap_err().to_string();
         assert!(error.contains(text) && error.contains("window=N or half-life=N"), "{error}");
+    }
+}
+
+/// What a session says of its retention can be given to the next one.
+#[test]
+fn a_retention_is_read_as_it_is_written() {
+    let (cap, exact) = (Cap::default().hold(30), Cap::default().hold(30).error(0.05));
+    for (text, retention) in [
+        ("all", Retention::All),
+        ("window=500", Retention::Window(500)),
+        ("hold=30", Retention::Capped(cap)),
+        ("hold=30, error=0.05", Retention::Capped(exact)),
+        ("half-life=12.5", Retention::half_life(12.5)),
+        ("half-life=12.5, hold=30", Retention::HalfLife { samples: 12.5, cap: Some(cap) }),
+        ("half-life=12.5, hold=30, error=0.05", Retention::HalfLife { samples: 12.5, cap: Some(exact) }),
+    ] {
+        assert_eq!(text.parse::<Retention>().unwrap(), retention);
+        assert_eq!(retention.to_string(), text);
     }
 }
