@@ -79,7 +79,7 @@ impl<W: Write> JournalWriter<W> {
     }
 
     /// Goes on with a journal whose whole lines were read: the writer must stand behind the last of them
-    /// ([`JournalReader::whole`] bytes), and `checksum` is that of the reader.
+    /// ([`JournalReader::whole_lines_len`] bytes), and `checksum` is that of the reader.
     pub fn resume(writer: W, checksum: u32) -> Self {
         Self { writer, checksum, is_torn: false }
     }
