@@ -58,7 +58,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     }
     let title = args.output.title.clone().unwrap_or_else(|| "modelmix".into());
     let files = output::write(&terminal, title, sections, &args.output)?;
-    terminal.document(&json!({"command": "report", "version": env!("CARGO_PKG_VERSION"), "files": files}))
+    terminal.document(&json!({"command": "report", "version": env!("CARGO_PKG_VERSION"), "files": files}))?;
+    terminal.print_after(Ok(()))
 }
 
 fn read(path: &Path) -> Result<Document> {

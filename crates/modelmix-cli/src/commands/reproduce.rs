@@ -37,9 +37,10 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     progress.finish_and_clear();
     let all = all?;
     terminal.document(&Reproduction::new(&all))?;
-    terminal.say(reproduction::table(&all).trim_end())?;
+    terminal.say(reproduction::table(&all).trim_end());
     let passed = reproduction::passed(&all);
-    output::write(&terminal, "Experiments".into(), all.iter().filter_map(section).collect(), &output)?;
+    let written = output::write(&terminal, "Experiments".into(), all.iter().filter_map(section).collect(), &output);
+    terminal.print_after(written)?;
     if passed { Ok(()) } else { Err(Failure::Check) }
 }
 
