@@ -299,7 +299,7 @@ pub(crate) struct CurateArgs {
     /// How many rows to choose; none comes twice
     #[arg(long, short = 'n', value_name = "N", value_parser = values::count::<usize>(2))]
     pub(crate) count: usize,
-    /// Where the ids of the chosen rows go: .json or .csv
+    /// Write the manifest, the list of the chosen rows: FILE.json, or FILE.csv with its description in FILE.csv.json
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]

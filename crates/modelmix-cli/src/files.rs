@@ -62,6 +62,20 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether files have different places, so that none is written over another.
+pub(crate) fn check_distinct<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
+    let mut places = Vec::new();
+    for path in paths.filter(|path| !is_special(path)) {
+        let place = (folder(path).canonicalize().ok(), path.file_name());
+        if places.contains(&place) {
+            let path = path.display();
+            return Err(Failure::input(format!("two files would be written to {path}; give one of them another name")));
+        }
+        places.push(place);
+    }
+    Ok(())
+}
+
 /// Whether files can be written into a folder, which need not be there yet.
 pub(crate) fn check_folder(path: &Path) -> Result<()> {
     let here = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));

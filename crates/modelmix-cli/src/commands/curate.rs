@@ -4,6 +4,7 @@ pub(crate) mod gallery;
 mod manifest;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
@@ -24,9 +25,10 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     gallery::check(&args.output, args.out.is_some())?;
     let kind = args.out.as_deref().map(manifest::kind).transpose()?;
-    if let Some(out) = &args.out {
-        files::check(out)?;
-    }
+    let manifest = args.out.as_deref().zip(kind).map(|(out, kind)| (kind, manifest::files(out, kind)));
+    let manifest_files = manifest.iter().flat_map(|(_, files)| files);
+    manifest_files.clone().try_for_each(|path| files::check(path))?;
+    files::check_distinct(manifest_files.chain(&args.output.html))?;
     let settings = Curation::default()
         .count(args.count)
         .proportions(args.proportions)
@@ -48,7 +50,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let document = curated?;
     terminal.document(&Document::Curate(document.clone()))?;
     print(&terminal, &document);
-    let written = write(&terminal, args, document, kind, &names);
+    let written = write(&terminal, args, document, manifest, &names);
     terminal.print_after(written)
 }
 
@@ -57,13 +59,15 @@ fn write(
     terminal: &Terminal,
     args: &CurateArgs,
     document: Curated,
-    kind: Option<Kind>,
+    manifest: Option<(Kind, Vec<PathBuf>)>,
     names: &BTreeMap<String, Vec<String>>,
 ) -> Result<()> {
     let mut outputs = Outputs::default();
-    if let Some((out, kind)) = args.out.as_ref().zip(kind) {
+    if let Some((kind, files)) = manifest {
         let manifest = Manifest { document: &document, arms: &args.arms, names };
-        outputs.add(out, "The manifest", manifest.text(kind)?.as_bytes())?;
+        for (path, text) in files.iter().zip(manifest.texts(kind)?) {
+            outputs.add(path, "The manifest", text.as_bytes())?;
+        }
     }
     let gallery = gallery::chosen(&args.output, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "A curated set".into());

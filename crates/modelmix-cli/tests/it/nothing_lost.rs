@@ -20,7 +20,7 @@ fn commands(world: &World) -> Vec<(String, Vec<&'static str>)> {
         (format!("solve {PAIR} {figures} --json"), report.clone()),
         (format!("score {PAIR} --html out/r.html"), vec!["r.html"]),
         (format!("simulate {PAIR} --rounds 20 --seeds 1 --html out/r.html"), vec!["r.html"]),
-        (format!("curate {PAIR} -n 5 --out out/m.csv --html out/r.html"), vec!["m.csv", "r.html"]),
+        (format!("curate {PAIR} -n 5 --out out/m.csv --html out/r.html"), vec!["m.csv", "m.csv.json", "r.html"]),
         ("reproduce right.toml --html out/r.html".into(), vec!["r.html"]),
         (format!("report solve.json {figures}"), report.clone()),
         (format!("report solve.json {figures} --json"), report),
