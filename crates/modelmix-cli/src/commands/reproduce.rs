@@ -38,6 +38,12 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     let all = all?;
     terminal.document(&Reproduction::new(&all))?;
     terminal.say(reproduction::table(&all).trim_end());
+    if all.iter().all(|one| matches!(one, Reproduced::Skipped { .. })) {
+        terminal.print_after(Ok(()))?;
+        return Err(Failure::input(
+            "no experiment ran: all features are missing; give their folder with --features FOLDER",
+        ));
+    }
     let passed = reproduction::passed(&all);
     let written = output::write(&terminal, "Experiments".into(), all.iter().filter_map(section).collect(), &output);
     terminal.print_after(written)?;

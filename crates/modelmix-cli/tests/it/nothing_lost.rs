@@ -119,6 +119,19 @@ fn a_closed_pipe_does_not_hide_a_failure() {
     }
 }
 
+/// Experiments whose features are all missing reproduce nothing.
+#[test]
+fn nothing_that_ran_is_no_success() {
+    let world = World::new();
+    world.write("one.toml", experiment(&world, "bag"));
+    let run = world.run("reproduce one.toml --features nowhere --html r.html");
+    assert_eq!(run.code, 2);
+    let sentence = "no experiment ran: all features are missing; give their folder with --features FOLDER";
+    assert_eq!(run.stderr, format!("modelmix: {sentence}\n"));
+    assert!(run.stdout.contains("skipped: features not found at nowhere/categories.npz"), "{}", run.stdout);
+    assert_eq!(world.left_behind(), ["one.toml"]);
+}
+
 /// The demo computes for a while before it writes, and is quiet about a closed pipe as well.
 #[test]
 fn the_demo_writes_its_report_into_a_closed_pipe() {
