@@ -35,6 +35,17 @@ pub(crate) fn check(args: &OutputArgs) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to write figures of results that have none.
+pub(crate) fn check_figures(args: &OutputArgs, has_figures: bool) -> Result<()> {
+    match args.svg.as_ref().or(args.png.as_ref()).filter(|_| !has_figures) {
+        None => Ok(()),
+        Some(folder) => Err(Failure::input(format!(
+            "there are no figures to write into {}: scores are a table; give --html FILE instead",
+            folder.display()
+        ))),
+    }
+}
+
 /// A section with its name and its gallery, read before the work so that what is wrong with it is told before; the weights
 /// are put in by [`weighed`].
 pub(crate) fn section(name: &str, args: &OutputArgs, recorded: &Recorded) -> Result<Section> {

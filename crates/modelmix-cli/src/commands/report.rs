@@ -50,6 +50,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
             }
         }
     }
+    let has_figures =
+        |section: &Section| section.solve.is_some() || section.simulate.is_some() || section.curate.is_some();
+    output::check_figures(&args.output, sections.iter().any(has_figures))?;
     if let Some(section) = sections.first_mut() {
         section.gallery = match &section.curate {
             Some(curate) if section.is_curated() => gallery::chosen(&args.output, curate)?,

@@ -19,6 +19,7 @@ use crate::terminal::{Columns, Terminal, bold, dim};
 pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     output::check(&args.output)?;
+    output::check_figures(&args.output, false)?;
     let settings = settings(args);
     let mut recorded = Recorded::load(&args.arms)?;
     if let Some(file) = &args.objective.scores {

@@ -132,6 +132,20 @@ fn nothing_that_ran_is_no_success() {
     assert_eq!(world.left_behind(), ["one.toml"]);
 }
 
+/// Scores have no figures. A request for some is refused before the work; an empty folder would say nothing.
+#[test]
+fn figures_that_do_not_exist_are_refused() {
+    let world = World::new();
+    world.write("score.json", world.answer(&format!("score {PAIR} --json")));
+    for line in [format!("score {PAIR} --svg figures"), "report score.json --html r.html --png figures".into()] {
+        let run = world.run(&line);
+        let reason = "there are no figures to write into figures: scores are a table; give --html FILE instead";
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{line}");
+        assert_eq!(run.stderr, format!("modelmix: {reason}\n"));
+        assert_eq!(world.left_behind(), ["score.json"], "{line}");
+    }
+}
+
 /// The demo computes for a while before it writes, and is quiet about a closed pipe as well.
 #[test]
 fn the_demo_writes_its_report_into_a_closed_pipe() {
