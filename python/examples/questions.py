@@ -8,6 +8,7 @@
 
 # %%
 import csv
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -145,13 +146,14 @@ print(
 )
 
 # %% [markdown]
-# The manifest says which rows they are, and, to everyone who is handed it, what kind of set this is.
+# The manifest says which rows they are, and the file beside it, to everyone who is handed it, what kind of set this is.
 
 # %%
 if OUT is not None:
     with open(OUT / "manifest.csv", "w", newline="", encoding="utf-8") as file:
-        file.write(f"# {chosen.note}\n")
         table = csv.writer(file)
         table.writerow(["arm", "row"])
         table.writerows(chosen.ids)
+    about = {"note": chosen.note, "objective": chosen.objective, "seed": chosen.seed}
+    (OUT / "manifest.csv.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     print(f"\nfigures and manifest.csv are in {OUT}")

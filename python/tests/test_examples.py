@@ -77,8 +77,9 @@ def test_questions(tmp_path: Path) -> None:
     out = tmp_path / "answers"
     pictures = {picture.stem for picture in out.glob("*.png")}
     assert pictures == {"mixture", "policies", "subsets", "cheapest", "front", "bandwidths", "curated"}
-    note, header, *rows = (out / "manifest.csv").read_text(encoding="utf-8").splitlines()
-    assert "no longer an i.i.d. mixture" in note and header == "arm,row"
+    header, *rows = (out / "manifest.csv").read_text(encoding="utf-8").splitlines()
+    about = json.loads((out / "manifest.csv.json").read_text(encoding="utf-8"))
+    assert "no longer an i.i.d. mixture" in about["note"] and header == "arm,row"
     assert len(rows) == len(set(rows)) == 100 and all(re.fullmatch(r"\w+,\d{1,4}", row) for row in rows)
     # without a folder nothing is written
     alone = tmp_path / "alone"

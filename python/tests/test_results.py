@@ -346,3 +346,13 @@ def test_curated_sets_and_kept_samples_print_as_this() -> None:
         '"sure at" is the median round after which the weights were known to be within 5% of the gain'
     )
     assert lines[-1] == NOTE
+
+
+def test_sums_of_terms_have_a_column_each(blobs: dict[str, Any]) -> None:
+    costs = dict.fromkeys(blobs, 1.0)
+    best = mm.solve(blobs, mm.Rke(bandwidth=1) + 0.1 * mm.Cost(costs))
+    (header,) = (line.split() for line in str(best).splitlines() if line.split()[:1] == ["arm"])
+    assert header[-5:] == ["RKE", "cost", "loss", "adds", "samples"]
+    alone = mm.solve(blobs, mm.Rke(bandwidth=1))
+    (header,) = (line.split() for line in str(alone).splitlines() if line.split()[:1] == ["arm"])
+    assert header[-3:] == ["RKE", "adds", "samples"]

@@ -13,8 +13,10 @@ use crate::values::{self, ArmNumber, Confidence, Policies};
 /// Finds the mixture of generative models that beats every single one of them.
 #[derive(Debug, Parser)]
 #[command(name = "modelmix", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 done, 1 a check failed, 2 bad input, 3 a bug in modelmix.\n\
-    Arms are given as [name=]path[:key]: an .npz or .safetensors file holds an arm an array, any other file is one arm.")]
+#[command(
+    after_help = "Exit codes: 0 everything asked for is done, 1 a check failed, 2 bad input or output that cannot be written, 3 a bug in modelmix, 130 interrupted.\n\
+    Arms are given as [name=]path[:key]: an .npz or .safetensors file holds an arm an array, any other file is one arm."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -297,7 +299,7 @@ pub(crate) struct CurateArgs {
     /// How many rows to choose; none comes twice
     #[arg(long, short = 'n', value_name = "N", value_parser = values::count::<usize>(2))]
     pub(crate) count: usize,
-    /// Where the ids of the chosen rows go: .json or .csv
+    /// Write the manifest, the list of the chosen rows: FILE.json, or FILE.csv with its description in FILE.csv.json
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]

@@ -13,8 +13,6 @@ pub(crate) enum Failure {
     Input(String),
     /// A file could not be written.
     Write(PathBuf, std::io::Error),
-    /// Standard output was closed by whoever read it: nobody is left to tell.
-    Closed,
     /// A check failed, and was reported.
     Check,
 }
@@ -27,18 +25,14 @@ impl Failure {
         Failure::Input(sentence.into())
     }
 
-    /// What happened to standard output.
+    /// Standard output could not be written.
     pub(crate) fn output(error: std::io::Error) -> Self {
-        match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Failure::Closed,
-            _ => Failure::Write(Path::new("standard output").into(), error),
-        }
+        Failure::Write(Path::new("standard output").into(), error)
     }
 
-    /// 0 done, 1 a check failed, 2 bad input (and output that cannot be written).
+    /// 1 a check failed, 2 bad input or output that cannot be written; 0 is for commands that did everything asked for.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Failure::Closed => 0,
             Failure::Check => 1,
             Failure::Library(_) | Failure::Input(_) | Failure::Write(..) => 2,
         }
@@ -50,7 +44,7 @@ impl Failure {
             Failure::Library(error) => format!("{error}{}", option(error)),
             Failure::Input(sentence) => sentence.clone(),
             Failure::Write(path, error) => format!("cannot write {}: {error}", path.display()),
-            Failure::Closed | Failure::Check => return None,
+            Failure::Check => return None,
         };
         let plain =
             |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() };

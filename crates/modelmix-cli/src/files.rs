@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all.
+//! Files that are written whole or not at all, and all those of a command together.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) struct Scratch(tempfile::TempDir);
 impl Scratch {
     pub(crate) fn new() -> Result<Self> {
         let mut paths = unfinished();
-        let folder = tempfile::tempdir().map_err(|error| Failure::Write(std::env::temp_dir(), error))?;
+        let folder = tempfile::tempdir().map_err(|error| Failure::Write(std::env::temp_dir(), without_path(error)))?;
         paths.push(folder.path().into());
         Ok(Self(folder))
     }
@@ -57,7 +57,21 @@ pub(crate) fn check(path: &Path) -> Result<()> {
         return Err(Failure::input(format!("cannot write {path}: there is no folder {folder}; make it first")));
     }
     if !is_special(path) {
-        tempfile::tempfile_in(folder).map_err(|error| Failure::Write(path.into(), error))?;
+        tempfile::tempfile_in(folder).map_err(|error| Failure::Write(path.into(), without_path(error)))?;
+    }
+    Ok(())
+}
+
+/// Whether files have different places, so that none is written over another.
+pub(crate) fn check_distinct<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
+    let mut places = Vec::new();
+    for path in paths.filter(|path| !is_special(path)) {
+        let place = (folder(path).canonicalize().ok(), path.file_name());
+        if places.contains(&place) {
+            let path = path.display();
+            return Err(Failure::input(format!("two files would be written to {path}; give one of them another name")));
+        }
+        places.push(place);
     }
     Ok(())
 }
@@ -69,32 +83,120 @@ pub(crate) fn check_folder(path: &Path) -> Result<()> {
         let (path, here) = (path.display(), here.display());
         return Err(Failure::input(format!("cannot write into {path}: {here} is a file; name a folder")));
     }
-    tempfile::tempfile_in(here).map(drop).map_err(|error| Failure::Write(path.into(), error))
+    tempfile::tempfile_in(here).map(drop).map_err(|error| Failure::Write(path.into(), without_path(error)))
 }
 
-/// Writes a file beside its place and moves it there when it is complete.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let failed = |error: std::io::Error| Failure::Write(path.into(), error);
-    if is_special(path) {
-        return std::fs::write(path, bytes).map_err(failed);
+/// Files that come into their places together: each is complete beside its place before the first one moves there. What is
+/// not moved goes when this does, and so do folders that were made for it.
+#[derive(Default)]
+pub(crate) struct Batch {
+    files: Vec<(PathBuf, Contents)>,
+    /// Folders that were not there before, outer ones first.
+    folders: Vec<PathBuf>,
+}
+
+enum Contents {
+    Beside(tempfile::NamedTempFile),
+    /// Of a device or a pipe, which cannot be moved to.
+    Held(Vec<u8>),
+}
+
+impl Batch {
+    /// Writes a file beside its place.
+    pub(crate) fn add(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let failed = |error| Failure::Write(path.into(), error);
+        if is_special(path) {
+            self.files.push((path.into(), Contents::Held(bytes.into())));
+            return Ok(());
+        }
+        let mut paths = unfinished();
+        let temporary = tempfile::Builder::new().prefix(".modelmix-").tempfile_in(folder(path));
+        let temporary = temporary.map_err(|error| failed(without_path(error)))?;
+        paths.push(temporary.path().into());
+        drop(paths);
+        let mut file = temporary.as_file();
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        readable_by_others(file);
+        self.files.push((path.into(), Contents::Beside(temporary)));
+        written.map_err(failed)
     }
-    let mut paths = unfinished();
-    let mut file = tempfile::Builder::new().prefix(".modelmix-").tempfile_in(folder(path)).map_err(failed)?;
-    let temporary = file.path().to_path_buf();
-    paths.push(temporary.clone());
-    drop(paths);
-    let written = file.write_all(bytes).and_then(|()| file.as_file().sync_all());
-    let done = written.and_then(|()| {
-        readable_by_others(file.as_file());
-        file.persist(path).map_err(|error| error.error)
-    });
-    unfinished().retain(|path| *path != temporary);
-    done.map(drop).map_err(failed)
+
+    /// Makes a folder for files, unless it is there.
+    pub(crate) fn add_folder(&mut self, path: &Path) -> Result<()> {
+        let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+        let missing: Vec<PathBuf> = missing.map(PathBuf::from).collect();
+        self.folders.extend(missing.into_iter().rev());
+        make_folder(path)
+    }
+
+    /// Moves every file to its place and returns the places, in the order that the files were added. Devices and pipes come
+    /// last: what they do, no file depends on.
+    pub(crate) fn commit(mut self) -> Result<Vec<PathBuf>> {
+        let places = self.files.iter().map(|(path, _)| path.clone()).collect();
+        let mut held = Vec::new();
+        for (path, contents) in self.files.drain(..) {
+            match contents {
+                Contents::Held(bytes) => held.push((path, bytes)),
+                Contents::Beside(temporary) => {
+                    let beside = temporary.path().to_path_buf();
+                    let moved = temporary.persist(&path);
+                    unfinished().retain(|path| *path != beside);
+                    moved.map_err(|error| Failure::Write(path, error.error))?;
+                }
+            }
+        }
+        self.folders.clear();
+        for (path, bytes) in held {
+            let written = std::fs::write(&path, bytes);
+            accept_closed(written).map_err(|error| Failure::Write(path, error))?;
+        }
+        Ok(places)
+    }
 }
 
-/// Makes a folder, where it is not there yet.
+impl Drop for Batch {
+    fn drop(&mut self) {
+        for (_, contents) in self.files.drain(..) {
+            if let Contents::Beside(temporary) = contents {
+                let beside = temporary.path().to_path_buf();
+                drop(temporary);
+                unfinished().retain(|path| *path != beside);
+            }
+        }
+        for folder in self.folders.iter().rev() {
+            // Fails if there is something in it, which is to stay.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Writes one file, whole or not at all.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut batch = Batch::default();
+    batch.add(path, bytes)?;
+    batch.commit().map(drop)
+}
+
+/// Makes a folder, unless it is there.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Failure::Write(path.into(), error))
+}
+
+/// A reader that closes its end of a pipe has all that it wants: that is no failure.
+pub(crate) fn accept_closed(written: std::io::Result<()>) -> std::io::Result<()> {
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// The error without the path of a temporary file, whose name nobody knows.
+fn without_path(error: std::io::Error) -> std::io::Error {
+    let text = error.to_string();
+    match text.split_once(" at path ") {
+        Some((reason, _)) => std::io::Error::new(error.kind(), reason),
+        None => error,
+    }
 }
 
 /// A device or a pipe cannot be moved to.

@@ -22,6 +22,7 @@ use clap::{ArgMatches, FromArgMatches};
 use args::Cli;
 use config::Configured;
 use error::Failure;
+use panics::Panic;
 
 fn main() -> ExitCode {
     let interrupted = ctrlc::set_handler(|| {
@@ -34,7 +35,12 @@ fn main() -> ExitCode {
     if let Err(error) = interrupted {
         let _ = writeln!(std::io::stderr(), "modelmix: interrupts cannot be caught: {error}");
     }
-    match panics::catch_panic(run) {
+    conclude(panics::catch_panic(run))
+}
+
+/// Says on standard error why a command ended, if it did not do everything asked for, and gives the exit code.
+fn conclude(ended: Result<Result<(), Failure>, Panic>) -> ExitCode {
+    match ended {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => {
             if let Some(sentence) = failure.sentence() {
@@ -69,7 +75,12 @@ fn parse(configured: &mut Configured) -> Result<(Cli, ArgMatches), Failure> {
     if let Some(failure) = configured.refusal(&error, error.source()) {
         return Err(failure);
     }
-    error.print().map_err(Failure::output)?;
-    // Help and version are what was asked for; anything else is bad input.
-    std::process::exit(if error.use_stderr() { 2 } else { 0 });
+    let printed = error.print();
+    if error.use_stderr() {
+        // Bad input, also if nobody reads what is wrong with it.
+        std::process::exit(2);
+    }
+    files::accept_closed(printed).map_err(Failure::output)?;
+    // Help and version are what was asked for.
+    std::process::exit(0);
 }

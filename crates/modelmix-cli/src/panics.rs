@@ -58,7 +58,10 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T + UnwindSafe) -> Result<T,
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::catch_panic;
+    use crate::error::Failure;
 
     #[test]
     fn a_panic_says_where_it_happened() {
@@ -77,5 +80,43 @@ mod tests {
         let sentence = there.err().map(|panic| panic.to_string()).unwrap_or_default();
         assert!(sentence.contains("in a thread of its own at ") && sentence.contains("panics.rs:"), "{sentence}");
         assert!(fine.is_ok_and(|three| three == 3));
+    }
+
+    /// What the test below runs in a process of its own: the way of a bug through the program, from a thread to the exit code.
+    #[test]
+    #[ignore = "panics"]
+    fn end_by_a_panic() {
+        fn work_with_a_bug() -> Result<(), Failure> {
+            let thread = std::thread::spawn(|| panic!("a bug"));
+            thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+        }
+        let code = crate::conclude(catch_panic(work_with_a_bug));
+        // Behind the harness, whose own words and exit code are not of interest here.
+        std::process::exit(if code == std::process::ExitCode::from(3) { 3 } else { 0 });
+    }
+
+    #[test]
+    fn a_backtrace_follows_if_it_is_asked_for() {
+        let child = |backtrace: Option<&str>| {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            command.args(["panics::tests::end_by_a_panic", "--exact", "--ignored", "--nocapture"]);
+            command.env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
+            let output = command.envs(backtrace.map(|value| ("RUST_BACKTRACE", value))).output().unwrap();
+            assert_eq!(output.status.code(), Some(3), "{backtrace:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let sentence = format!("modelmix: this is a bug in modelmix (a bug at {}:", file!());
+        for off in [None, Some("0")] {
+            let told = child(off);
+            assert!(told.starts_with(&sentence) && told.lines().count() == 1, "{off:?}: {told}");
+        }
+        for on in ["1", "full"] {
+            let told = child(Some(on));
+            assert!(told.starts_with(&sentence), "{on}: {told}");
+            // The frames are those of the thread that panicked, down to the line with the bug.
+            let frames = told.lines().skip(1);
+            assert!(frames.clone().count() > 5, "{on}: {told}");
+            assert!(frames.clone().any(|frame| frame.contains("end_by_a_panic::work_with_a_bug")), "{on}: {told}");
+        }
     }
 }

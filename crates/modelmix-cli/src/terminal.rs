@@ -1,5 +1,6 @@
-//! What a person sees: tables, bars, progress. Colours only on a terminal, progress only on standard error of one.
+//! What a person sees: tables, bars, progress. Standard output is written in the end, behind all files. Colours only on a terminal, progress only on standard error of one.
 
+use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,12 +15,15 @@ pub(crate) use modelmix::internals::numbers::count;
 
 use crate::args::Common;
 use crate::error::{Failure, Result};
+use crate::files;
 
 /// Where output goes, and the engine whose progress it shows.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     json: bool,
     quiet: bool,
+    /// What standard output will have.
+    text: RefCell<String>,
     engine: Engine,
     /// The bar that kernel pairs are counted on, while there is one.
     pairs: Arc<Mutex<Option<ProgressBar>>>,
@@ -35,7 +39,7 @@ impl Terminal {
                 bar.inc(pairs);
             }
         });
-        Self { json: common.json, quiet: common.quiet, engine, pairs }
+        Self { json: common.json, quiet: common.quiet, text: RefCell::default(), engine, pairs }
     }
 
     /// The engine that a command computes on.
@@ -54,19 +58,36 @@ impl Terminal {
         result
     }
 
-    /// A line, or several, on standard output; nothing where a document is wanted.
-    pub(crate) fn say(&self, text: impl AsRef<str>) -> Result<()> {
-        if self.json { Ok(()) } else { write_out(text.as_ref()) }
+    /// A line, or several, for standard output, unless a document is wanted.
+    pub(crate) fn say(&self, text: impl AsRef<str>) {
+        if !self.json {
+            self.add(text.as_ref());
+        }
     }
 
-    /// The document, where one is wanted.
+    fn add(&self, text: &str) {
+        let mut all = self.text.borrow_mut();
+        all.push_str(text);
+        all.push('\n');
+    }
+
+    /// Prints everything, now that files are in place or could not be written: the result is not lost with them. Returns
+    /// what became of the files, then what became of standard output.
+    pub(crate) fn print_after<T>(&self, written: Result<T>) -> Result<T> {
+        let printed = write_out(&self.text.take());
+        let written = written?;
+        printed.map(|()| written)
+    }
+
+    /// The document for standard output, if one is wanted.
     pub(crate) fn document(&self, document: &impl serde::Serialize) -> Result<()> {
         if !self.json {
             return Ok(());
         }
         let text = serde_json::to_string_pretty(document)
             .map_err(|error| Failure::input(format!("the result cannot be written as JSON: {error}")))?;
-        write_out(&text)
+        self.add(&text);
+        Ok(())
     }
 
     /// What is being done, on standard error; not where there is to be quiet.
@@ -92,10 +113,17 @@ impl Terminal {
     }
 }
 
-/// Text and a line's end on standard output.
+/// Text on standard output. A reader that has read enough is no failure; anything else that loses text is.
 pub(crate) fn write_out(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::output)
+    let write = || {
+        let mut out = std::io::stdout().lock();
+        out.flush()?;
+        // The standard library takes a standard output that is not open for writing for one that nobody reads.
+        #[cfg(unix)]
+        let mut out = std::fs::File::from(std::os::fd::AsFd::as_fd(&out).try_clone_to_owned()?);
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    };
+    if text.is_empty() { Ok(()) } else { files::accept_closed(write()).map_err(Failure::output) }
 }
 
 /// A table without lines: the first column to the left, the others to the right, `marked` cells in bold.

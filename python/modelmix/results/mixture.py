@@ -303,15 +303,18 @@ class Mixture(Keyed[str, MixtureArm]):
     def _table(self) -> Table:
         known = any(arm.interval for arm in self.arms)
         intervals = ["95% interval"] if known else []
-        header = ["arm", "weight", "", *intervals, self.score_name, "adds", "samples"]
+        names = _term_names([term.term for term in self.terms])
+        header = ["arm", "weight", "", *intervals, *names, self.score_name, "adds", "samples"]
         rows: list[Sequence[str]] = []
         for arm in self.arms:
             row = [arm.name, percent(arm.weight), bar(arm.weight)]
             if known:
                 row.append(interval(arm.interval))
+            row += [number(term.score) for term in arm.terms[: len(names)]]
             rows.append([*row, number(arm.score), number(arm.adds), count(arm.samples)])
         total = count(sum(arm.samples for arm in self.arms))
-        rows.append(["mixture", "", "", *("" for _ in intervals), number(self.score), "", total])
+        terms = [number(term.score) for term in self.terms[: len(names)]]
+        rows.append(["mixture", "", "", *("" for _ in intervals), *terms, number(self.score), "", total])
         kernels = "".join(f"; {_kernel(kernel)}" for kernel in self.kernels)
         note = (
             f"objective {self.objective}{kernels}; loss {number(self.loss)} is within {tiny(self.gap)} "
@@ -319,6 +322,18 @@ class Mixture(Keyed[str, MixtureArm]):
         )
         strong = frozenset({len(rows) - 1})
         return Table(self.sentence, header, rows, note, self.certainty or "", strong=strong, bars=frozenset({2}))
+
+
+#: How the scores of terms are called in tables, as the command line has it.
+_SCORES = {"rke": "RKE", "mmd": "MMD²", "kid": "KID ×100", "fid": "FID", "vendi": "Vendi"}
+
+
+def _term_names(terms: Sequence[str]) -> list[str]:
+    """The headings of the terms' columns: none for a single term, whose score the table has already."""
+    if len(terms) < 2:
+        return []
+    names = [_SCORES.get(term.split("(")[0], term.split("(")[0]) for term in terms]
+    return [term if names.count(name) > 1 else name for term, name in zip(terms, names, strict=True)]
 
 
 def _kernel(kernel: dict[str, Any]) -> str:

@@ -50,26 +50,25 @@ fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
 }
 
 /// The results, below the table of the arms.
-pub(crate) fn print(terminal: &Terminal, document: &Mixture) -> Result<()> {
+pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
     if let Some(subsets) = &document.worth.subsets {
-        print_subsets(terminal, document, subsets)?;
+        print_subsets(terminal, document, subsets);
     }
     if let Some(cheapest) = &document.worth.cheapest {
-        print_cheapest(terminal, cheapest)?;
+        print_cheapest(terminal, cheapest);
     }
     if let Some(front) = &document.worth.front {
-        print_front(terminal, document, front)?;
+        print_front(terminal, document, front);
     }
     if let Some(sensitivity) = &document.worth.sensitivity {
-        print_sensitivity(terminal, document, sensitivity)?;
+        print_sensitivity(terminal, document, sensitivity);
     }
-    Ok(())
 }
 
-fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocument]) -> Result<()> {
-    terminal.say("")?;
-    terminal.say(bold("The best few arms"))?;
-    terminal.say("")?;
+fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocument]) {
+    terminal.say("");
+    terminal.say(bold("The best few arms"));
+    terminal.say("");
     let mut columns =
         Columns::new(&["at most", document.score.name.as_str(), "gain kept", "", "mixture"]).left(3).left(4);
     for subset in subsets {
@@ -78,19 +77,18 @@ fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocum
         let shares = shares(&subset.arms, &subset.weights);
         columns.row(vec![size, brief(subset.score), kept, bar(subset.gain_kept.unwrap_or(0.0), 10), shares]);
     }
-    terminal.say(columns.text())?;
+    terminal.say(columns.text());
     if subsets.iter().any(|subset| !subset.proved) {
-        terminal.say("")?;
+        terminal.say("");
         let sizes: Vec<String> =
             subsets.iter().filter(|subset| !subset.proved).map(|subset| subset.size.to_string()).collect();
-        terminal.say(dim(&format!("for {} it is not proved that no other arms do better", sizes.join(", "))))?;
+        terminal.say(dim(&format!("for {} it is not proved that no other arms do better", sizes.join(", "))));
     }
-    Ok(())
 }
 
-fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) -> Result<()> {
-    terminal.say("")?;
-    terminal.say(bold(&cheapest.sentence()))?;
+fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) {
+    terminal.say("");
+    terminal.say(bold(&cheapest.sentence()));
     terminal.say(dim(&format!(
         "loss {} is {} above the best, of {} allowed; fees {} and samples {}; nothing within that costs less than {}",
         brief(cheapest.loss),
@@ -99,13 +97,13 @@ fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) -> Result<()
         brief(cheapest.fee),
         brief(cheapest.cost),
         brief(cheapest.total - cheapest.gap),
-    )))
+    )));
 }
 
-fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) -> Result<()> {
-    terminal.say("")?;
-    terminal.say(bold(&format!("{} against {}", document.score.name, front.score.name)))?;
-    terminal.say("")?;
+fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) {
+    terminal.say("");
+    terminal.say(bold(&format!("{} against {}", document.score.name, front.score.name)));
+    terminal.say("");
     let mut columns = Columns::new(&["λ", document.score.name.as_str(), front.score.name.as_str(), "mixture"]).left(3);
     let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
     let last = front.points.len() - 1;
@@ -116,8 +114,8 @@ fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) -
         let multiplier = point.multiplier.map_or("∞".into(), brief);
         columns.row(vec![multiplier, brief(point.score), brief(point.second_score), shares(&names, &point.weights)]);
     }
-    terminal.say(columns.text())?;
-    terminal.say("")?;
+    terminal.say(columns.text());
+    terminal.say("");
     let between = if front.exact { "; between points weights move in straight lines" } else { "" };
     terminal.say(dim(&format!(
         "objective {} + λ·({}); {} of {} points{between}",
@@ -125,13 +123,13 @@ fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) -
         front.objective,
         shown.len(),
         front.points.len()
-    )))
+    )));
 }
 
-fn print_sensitivity(terminal: &Terminal, document: &Mixture, tried: &SensitivityDocument) -> Result<()> {
-    terminal.say("")?;
-    terminal.say(bold(&tried.verdict))?;
-    terminal.say("")?;
+fn print_sensitivity(terminal: &Terminal, document: &Mixture, tried: &SensitivityDocument) {
+    terminal.say("");
+    terminal.say(bold(&tried.verdict));
+    terminal.say("");
     let header = ["bandwidth", document.score.name.as_str(), "gain", "best single arm", "mixture"];
     let mut columns = Columns::new(&header).left(3).left(4);
     let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
@@ -145,9 +143,9 @@ fn print_sensitivity(terminal: &Terminal, document: &Mixture, tried: &Sensitivit
             shares(&names, &point.weights),
         ]);
     }
-    terminal.say(columns.text())?;
-    terminal.say("")?;
-    terminal.say(dim("* in use; losses and scores of other bandwidths are measured with other kernels"))
+    terminal.say(columns.text());
+    terminal.say("");
+    terminal.say(dim("* in use; losses and scores of other bandwidths are measured with other kernels"));
 }
 
 fn shares(arms: &[String], weights: &[f64]) -> String {

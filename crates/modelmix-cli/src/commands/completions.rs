@@ -10,5 +10,5 @@ use crate::terminal::write_out;
 pub(crate) fn run(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     generate(args.shell, &mut Cli::command(), "modelmix", &mut script);
-    write_out(String::from_utf8_lossy(&script).trim_end())
+    write_out(&format!("{}\n", String::from_utf8_lossy(&script).trim_end()))
 }

@@ -3,28 +3,32 @@
 pub(crate) mod gallery;
 mod manifest;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
 use modelmix::internals::numbers::brief;
 use modelmix::simplex::Bounds;
 use modelmix::{Curated, Curation};
 
-use super::output::{self, Section};
+use super::output::{Outputs, Section};
 use super::solve::prepare;
 use crate::args::CurateArgs;
 use crate::error::Result;
 use crate::files;
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
-use manifest::Manifest;
+use manifest::{Kind, Manifest};
 
 pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     gallery::check(&args.output, args.out.is_some())?;
     let kind = args.out.as_deref().map(manifest::kind).transpose()?;
-    if let Some(out) = &args.out {
-        files::check(out)?;
-    }
+    let manifest = args.out.as_deref().zip(kind).map(|(out, kind)| (kind, manifest::files(out, kind)));
+    let manifest_files = manifest.iter().flat_map(|(_, files)| files);
+    manifest_files.clone().try_for_each(|path| files::check(path))?;
+    files::check_distinct(manifest_files.chain(&args.output.html))?;
     let settings = Curation::default()
         .count(args.count)
         .proportions(args.proportions)
@@ -44,23 +48,38 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let curated = curate_within(&recorded.arms, &loss, &bounds, &settings, &|| progress.inc(1));
     progress.finish_and_clear();
     let document = curated?;
-    let gallery = gallery::chosen(&args.output, &document)?;
     terminal.document(&Document::Curate(document.clone()))?;
-    print(&terminal, &document)?;
-    if let Some((out, kind)) = args.out.as_ref().zip(kind) {
-        let manifest = Manifest { document: &document, arms: &args.arms, names: &names };
-        files::write(out, manifest.text(kind)?.as_bytes())?;
-        terminal.remark(format!("The ids are in {}", out.display()));
+    print(&terminal, &document);
+    let written = write(&terminal, args, document, manifest, &names);
+    terminal.print_after(written)
+}
+
+/// Writes the manifest, the report and the figures that are wanted.
+fn write(
+    terminal: &Terminal,
+    args: &CurateArgs,
+    document: Curated,
+    manifest: Option<(Kind, Vec<PathBuf>)>,
+    names: &BTreeMap<String, Vec<String>>,
+) -> Result<()> {
+    let mut outputs = Outputs::default();
+    if let Some((kind, files)) = manifest {
+        let manifest = Manifest { document: &document, arms: &args.arms, names };
+        for (path, text) in files.iter().zip(manifest.texts(kind)?) {
+            outputs.add(path, "The manifest", text.as_bytes())?;
+        }
     }
+    let gallery = gallery::chosen(&args.output, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "A curated set".into());
     let section = Section { name: "curate".into(), curate: Some(document), gallery, ..Section::default() };
-    output::write(&terminal, title, vec![section], &args.output).map(drop)
+    outputs.add_report(title, vec![section], &args.output)?;
+    outputs.commit(terminal).map(drop)
 }
 
 /// The answer in a sentence, then the arms, what the set is compared with, and what it is not.
-fn print(terminal: &Terminal, document: &Curated) -> Result<()> {
-    terminal.say(bold(&document.sentence()))?;
-    terminal.say("")?;
+fn print(terminal: &Terminal, document: &Curated) {
+    terminal.say(bold(&document.sentence()));
+    terminal.say("");
     let mut columns = Columns::new(&["arm", "chosen", "share", "", "in the mixture", "samples"]).left(3);
     for arm in &document.arms {
         columns.row(vec![
@@ -72,8 +91,8 @@ fn print(terminal: &Terminal, document: &Curated) -> Result<()> {
             count(arm.samples),
         ]);
     }
-    terminal.say(columns.text())?;
-    terminal.say("")?;
+    terminal.say(columns.text());
+    terminal.say("");
     let header = ["", "loss", &document.score.name];
     // The score of a sum of terms is its loss.
     let shown = if document.score.is_loss() { 2 } else { 3 };
@@ -85,8 +104,8 @@ fn print(terminal: &Terminal, document: &Curated) -> Result<()> {
     row(["drawn at random".into(), spread(random.loss), spread(random.score)]);
     let mixture = &document.mixture;
     row(["the mixture of all rows".into(), brief(mixture.loss), brief(mixture.score)]);
-    terminal.say(columns.text())?;
-    terminal.say("")?;
-    terminal.say(dim(&format!("objective {}; {}", document.objective, document.how())))?;
-    terminal.say(&document.note)
+    terminal.say(columns.text());
+    terminal.say("");
+    terminal.say(dim(&format!("objective {}; {}", document.objective, document.how())));
+    terminal.say(&document.note);
 }

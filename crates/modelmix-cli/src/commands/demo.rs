@@ -83,7 +83,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     terminal.document(&serde_json::json!({"command": "demo", "version": version, "scenarios": sections}))?;
     let output = OutputArgs { html: Some(args.html.clone()), ..OutputArgs::default() };
-    output::write(&terminal, "modelmix on real generators".into(), sections, &output).map(drop)
+    let written = output::write(&terminal, "modelmix on real generators".into(), sections, &output);
+    terminal.print_after(written).map(drop)
 }
 
 /// The data as files, which the library reads as it reads a user's.
@@ -106,8 +107,8 @@ fn run_scenario(
     let source = |file: String| ArmSource { name: None, path: folder.join(file), key: None };
     let arms = load::arms(&[source(format!("{name}.npz"))])?;
     let recorded = Recorded { arms, reference: Some(Arc::new(load::features(folder.join("reference.npy"), None)?)) };
-    terminal.say(bold(&format!("── {name} ──")))?;
-    terminal.say(format!("{note}\n"))?;
+    terminal.say(bold(&format!("── {name} ──")));
+    terminal.say(format!("{note}\n"));
     terminal.remark(format!(
         "Solving offline: {} samples of {} arms, {objective} with bandwidth {bandwidth} …",
         count(recorded.samples()),
@@ -121,16 +122,16 @@ fn run_scenario(
     let loss = objective.prepare(inputs)?;
     let bounds = Bounds::simplex(recorded.arms.len());
     let solved = solve::solve(&recorded, &loss, &bounds, &Analyses::default(), terminal)?;
-    solve::print(terminal, &solved)?;
-    terminal.say("")?;
+    solve::print(terminal, &solved);
+    terminal.say("");
 
     terminal.remark("Scoring every arm and the mixture …");
     let weights: Vec<f64> = solved.arms.iter().map(|arm| arm.weight).collect();
     let kernel = KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(*bandwidth) };
     let settings = ScoreSettings::default().kernel(kernel);
     let scored = score::score(&recorded, &settings, Some(&weights), terminal)?;
-    score::print(terminal, &scored)?;
-    terminal.say("")?;
+    score::print(terminal, &scored);
+    terminal.say("");
 
     terminal.remark(format!("Simulating {} policies, {} pulls each, 10 seeds …", POLICIES.len(), count(*rounds)));
     let simulation = Simulation::default()
@@ -138,8 +139,8 @@ fn run_scenario(
         .rounds(*rounds)
         .threads(args.common.threads);
     let simulated = simulate::run_policies(&recorded, &loss, &simulation, terminal)?;
-    simulate::print(terminal, &simulated)?;
-    terminal.say("")?;
+    simulate::print(terminal, &simulated);
+    terminal.say("");
 
     let images = OutputArgs {
         images: vec![folder.join(format!("images/{name}.npz")).to_string_lossy().into_owned()],

@@ -1,16 +1,16 @@
 //! `modelmix man`: one page per command, and one for all; prints the files that it wrote.
 
-use std::io::Write;
-
 use clap::CommandFactory;
 
 use crate::args::{Cli, ManArgs};
 use crate::error::{Failure, Result};
-use crate::files;
+use crate::files::{self, Batch};
+use crate::terminal::write_out;
 
 pub(crate) fn run(args: &ManArgs) -> Result<()> {
     files::check_folder(&args.folder)?;
-    files::make_folder(&args.folder)?;
+    let mut batch = Batch::default();
+    batch.add_folder(&args.folder)?;
     let mut whole = Cli::command();
     whole.build();
     let commands = whole.get_subcommands().filter(|command| command.get_name() != "help").cloned();
@@ -24,8 +24,8 @@ pub(crate) fn run(args: &ManArgs) -> Result<()> {
             .title(&name)
             .render(&mut page)
             .map_err(|error| Failure::Write(path.clone(), error))?;
-        files::write(&path, &page)?;
-        writeln!(std::io::stdout(), "{}", path.display()).map_err(Failure::output)?;
+        batch.add(&path, &page)?;
     }
-    Ok(())
+    let written: String = batch.commit()?.iter().map(|path| format!("{}\n", path.display())).collect();
+    write_out(&written)
 }

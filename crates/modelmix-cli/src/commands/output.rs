@@ -1,12 +1,12 @@
 //! What commands write beside the terminal: reports, figures, galleries.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use modelmix::load::{self, ArmSource, Pictures};
 
 use crate::args::OutputArgs;
 use crate::error::{Failure, Result};
-use crate::files;
+use crate::files::{self, Batch};
 use crate::inputs::Recorded;
 use crate::terminal::Terminal;
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Report};
@@ -33,6 +33,17 @@ pub(crate) fn check(args: &OutputArgs) -> Result<()> {
         return Err(Failure::input("a gallery is part of the report; give --html FILE"));
     }
     Ok(())
+}
+
+/// Refuses to write figures of results that have none.
+pub(crate) fn check_figures(args: &OutputArgs, has_figures: bool) -> Result<()> {
+    match args.svg.as_ref().or(args.png.as_ref()).filter(|_| !has_figures) {
+        None => Ok(()),
+        Some(folder) => Err(Failure::input(format!(
+            "there are no figures to write into {}: scores are a table; give --html FILE instead",
+            folder.display()
+        ))),
+    }
 }
 
 /// A section with its name and its gallery, read before the work so that what is wrong with it is told before; the weights
@@ -140,39 +151,62 @@ fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>
     Ok(rows)
 }
 
-/// Writes what is wanted, says where, and gives the files.
+/// The files of a command, which come into their places together before anything is printed.
+#[derive(Default)]
+pub(crate) struct Outputs {
+    batch: Batch,
+    /// What each file is.
+    kinds: Vec<&'static str>,
+}
+
+impl Outputs {
+    pub(crate) fn add(&mut self, path: &Path, kind: &'static str, bytes: &[u8]) -> Result<()> {
+        self.batch.add(path, bytes)?;
+        self.kinds.push(kind);
+        Ok(())
+    }
+
+    /// Adds the report and the figures that are wanted.
+    pub(crate) fn add_report(&mut self, title: String, sections: Vec<Section>, args: &OutputArgs) -> Result<()> {
+        let report = Report { title, sections };
+        if let Some(html) = &args.html {
+            self.add(html, "The report", report.html()?.as_bytes())?;
+        }
+        for folder in [&args.svg, &args.png].into_iter().flatten() {
+            self.batch.add_folder(folder)?;
+        }
+        if args.svg.is_some() || args.png.is_some() {
+            for figure in report.figures()? {
+                if let Some(folder) = &args.svg {
+                    self.add(&folder.join(format!("{}.svg", figure.name)), "A figure", figure.svg.as_bytes())?;
+                }
+                if let Some(folder) = &args.png {
+                    let path = folder.join(format!("{}.png", figure.name));
+                    self.add(&path, "A figure", &figure.png(PNG_SCALE)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves all files to their places, says where, and returns the places.
+    pub(crate) fn commit(self, terminal: &Terminal) -> Result<Vec<PathBuf>> {
+        let places = self.batch.commit()?;
+        for (path, kind) in places.iter().zip(self.kinds) {
+            terminal.remark(format!("{kind} is in {}", path.display()));
+        }
+        Ok(places)
+    }
+}
+
+/// Writes the report and the figures that are wanted, and returns the files.
 pub(crate) fn write(
     terminal: &Terminal,
     title: String,
     sections: Vec<Section>,
     args: &OutputArgs,
 ) -> Result<Vec<PathBuf>> {
-    let mut written = Vec::new();
-    if !args.is_wanted() {
-        return Ok(written);
-    }
-    let report = Report { title, sections };
-    let mut put = |path: PathBuf, what: &str, bytes: &[u8]| -> Result<()> {
-        files::write(&path, bytes)?;
-        terminal.remark(format!("{what} is in {}", path.display()));
-        written.push(path);
-        Ok(())
-    };
-    if let Some(html) = &args.html {
-        put(html.clone(), "The report", report.html()?.as_bytes())?;
-    }
-    for folder in [&args.svg, &args.png].into_iter().flatten() {
-        files::make_folder(folder)?;
-    }
-    if args.svg.is_some() || args.png.is_some() {
-        for figure in report.figures()? {
-            if let Some(folder) = &args.svg {
-                put(folder.join(format!("{}.svg", figure.name)), "A figure", figure.svg.as_bytes())?;
-            }
-            if let Some(folder) = &args.png {
-                put(folder.join(format!("{}.png", figure.name)), "A figure", &figure.png(PNG_SCALE)?)?;
-            }
-        }
-    }
-    Ok(written)
+    let mut outputs = Outputs::default();
+    outputs.add_report(title, sections, args)?;
+    outputs.commit(terminal)
 }

@@ -50,6 +50,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
             }
         }
     }
+    let has_figures =
+        |section: &Section| section.solve.is_some() || section.simulate.is_some() || section.curate.is_some();
+    output::check_figures(&args.output, sections.iter().any(has_figures))?;
     if let Some(section) = sections.first_mut() {
         section.gallery = match &section.curate {
             Some(curate) if section.is_curated() => gallery::chosen(&args.output, curate)?,
@@ -58,7 +61,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     }
     let title = args.output.title.clone().unwrap_or_else(|| "modelmix".into());
     let files = output::write(&terminal, title, sections, &args.output)?;
-    terminal.document(&json!({"command": "report", "version": env!("CARGO_PKG_VERSION"), "files": files}))
+    terminal.document(&json!({"command": "report", "version": env!("CARGO_PKG_VERSION"), "files": files}))?;
+    terminal.print_after(Ok(()))
 }
 
 fn read(path: &Path) -> Result<Document> {

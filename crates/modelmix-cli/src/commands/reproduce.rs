@@ -37,9 +37,16 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     progress.finish_and_clear();
     let all = all?;
     terminal.document(&Reproduction::new(&all))?;
-    terminal.say(reproduction::table(&all).trim_end())?;
+    terminal.say(reproduction::table(&all).trim_end());
+    if all.iter().all(|one| matches!(one, Reproduced::Skipped { .. })) {
+        terminal.print_after(Ok(()))?;
+        return Err(Failure::input(
+            "no experiment ran: all features are missing; give their folder with --features FOLDER",
+        ));
+    }
     let passed = reproduction::passed(&all);
-    output::write(&terminal, "Experiments".into(), all.iter().filter_map(section).collect(), &output)?;
+    let written = output::write(&terminal, "Experiments".into(), all.iter().filter_map(section).collect(), &output);
+    terminal.print_after(written)?;
     if passed { Ok(()) } else { Err(Failure::Check) }
 }
 

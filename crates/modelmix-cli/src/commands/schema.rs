@@ -6,5 +6,5 @@ use crate::schemas;
 use crate::terminal::write_out;
 
 pub(crate) fn run(args: &SchemaArgs) -> Result<()> {
-    write_out(&schemas::schema(args.command)?)
+    write_out(&(schemas::schema(args.command)? + "\n"))
 }

@@ -19,6 +19,7 @@ use crate::terminal::{Columns, Terminal, bold, dim};
 pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     output::check(&args.output)?;
+    output::check_figures(&args.output, false)?;
     let settings = settings(args);
     let mut recorded = Recorded::load(&args.arms)?;
     if let Some(file) = &args.objective.scores {
@@ -40,10 +41,11 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let section = output::section("score", &args.output, &recorded)?;
     let document = score(&recorded, &settings, weights.as_deref(), &terminal)?;
     terminal.document(&Document::Score(document.clone()))?;
-    print(&terminal, &document)?;
+    print(&terminal, &document);
     let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());
     let section = output::with_weights(Section { score: Some(document), ..section });
-    output::write(&terminal, title, vec![section], &args.output).map(drop)
+    let written = output::write(&terminal, title, vec![section], &args.output);
+    terminal.print_after(written).map(drop)
 }
 
 fn settings(args: &ScoreArgs) -> ScoreSettings {
@@ -81,7 +83,7 @@ pub(crate) fn score(
 }
 
 /// A row an arm, the best of every column marked.
-pub(crate) fn print(terminal: &Terminal, document: &Scores) -> Result<()> {
+pub(crate) fn print(terminal: &Terminal, document: &Scores) {
     let metrics: Vec<&str> = document.settings.metrics.iter().map(|metric| metric.name()).collect();
     type Row<'a> = (&'a str, &'a BTreeMap<String, f64>, &'a BTreeMap<String, Option<f64>>);
     let mut rows: Vec<Row<'_>> =
@@ -106,8 +108,8 @@ pub(crate) fn print(terminal: &Terminal, document: &Scores) -> Result<()> {
         }
         columns.row(cells);
     }
-    terminal.say(columns.text())?;
-    terminal.say("")?;
+    terminal.say(columns.text());
+    terminal.say("");
     if let Some(mixture) = &document.mixture {
         let mut weights: Vec<(&String, &f64)> =
             mixture.weights.iter().filter(|(_, weight)| **weight >= 0.0005).collect();
@@ -118,9 +120,9 @@ pub(crate) fn print(terminal: &Terminal, document: &Scores) -> Result<()> {
             "mixture: {}; it says as much as {:.0} samples",
             weights.join(", "),
             mixture.effective_samples
-        )))?;
+        )));
     }
-    terminal.say(dim("* best; ± is a standard error, and for kid the spread between subsets"))
+    terminal.say(dim("* best; ± is a standard error, and for kid the spread between subsets"));
 }
 
 /// A metric's name and which way is better.

@@ -45,10 +45,11 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         ));
     }
     terminal.document(&Document::Simulate(document.clone()))?;
-    print(&terminal, &document)?;
+    print(&terminal, &document);
     let title = args.output.title.clone().unwrap_or_else(|| "Policies".into());
     let section = output::with_weights(Section { simulate: Some(document), ..section });
-    output::write(&terminal, title, vec![section], &args.output).map(drop)
+    let written = output::write(&terminal, title, vec![section], &args.output);
+    terminal.print_after(written).map(drop)
 }
 
 /// When sessions may stop.
@@ -79,9 +80,9 @@ pub(crate) fn run_policies(
 }
 
 /// Who got where, and when.
-pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) -> Result<()> {
-    terminal.say(bold(&sentence(document)))?;
-    terminal.say("")?;
+pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
+    terminal.say(bold(&sentence(document)));
+    terminal.say("");
     let mut header = vec!["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"];
     if document.until.is_some() {
         header.extend(["sure at", "sure", "wrong"]);
@@ -114,8 +115,8 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) -> Result<
         }
         columns.row(row);
     }
-    terminal.say(columns.text())?;
-    terminal.say("")?;
+    terminal.say(columns.text());
+    terminal.say("");
     terminal.say(dim(&format!(
         "objective {}, {} seeds; optimum {}, best single arm {} {}; \"to 95%\" is the median round from which on 95% of the gain between them is kept",
         document.objective,
@@ -123,19 +124,19 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) -> Result<
         brief(document.optimum.loss),
         document.best_single.name,
         brief(document.best_single.loss)
-    )))?;
+    )));
     if let Some(known) = document.known {
         terminal.say(dim(&format!(
             "warm start: {} recorded samples per arm were known before the first round; they count in no figure above",
             count(known)
-        )))?;
+        )));
     }
     if let Some(Until { gap, confidence, of, .. }) = document.until {
         terminal.say(dim(&format!(
             "\"sure at\" is the median round after which the {of} were known to be within {gap}{} of the optimum with {}% confidence, \"sure\" the share of seeds that got there, \"wrong\" the share that were sure and should not have been",
             if matches!(gap, Gap::Share(_)) { " of the gain" } else { "" },
             100.0 * confidence
-        )))?;
+        )));
     }
     for (name, policy) in document.in_order() {
         if let Some(features) = &policy.features {
@@ -145,13 +146,13 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) -> Result<
                 count(features.features),
                 brief(features.entry),
                 brief(features.loss_bias)
-            )))?;
+            )));
         }
     }
-    let Some(note) = &document.note else { return Ok(()) };
+    let Some(note) = &document.note else { return };
     terminal
-        .say(dim("\"at optimum\" is the median round from which on the kept samples' loss is at most the optimum's"))?;
-    terminal.say(note)
+        .say(dim("\"at optimum\" is the median round from which on the kept samples' loss is at most the optimum's"));
+    terminal.say(note);
 }
 
 fn sentence(document: &SimulationReport) -> String {

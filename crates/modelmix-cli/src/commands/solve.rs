@@ -29,11 +29,12 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let analyses = analyses::read(args, &recorded, terminal.engine())?;
     let document = solve(&recorded, &loss, &bounds, &analyses, &terminal)?;
     terminal.document(&Document::Solve(document.clone()))?;
-    print(&terminal, &document)?;
-    analyses::print(&terminal, &document)?;
+    print(&terminal, &document);
+    analyses::print(&terminal, &document);
     let title = args.output.title.clone().unwrap_or_else(|| "The best mixture".into());
     let section = output::with_weights(Section { solve: Some(document), ..section });
-    output::write(&terminal, title, vec![section], &args.output).map(drop)
+    let written = output::write(&terminal, title, vec![section], &args.output);
+    terminal.print_after(written).map(drop)
 }
 
 /// The objective with all it needs.
@@ -55,15 +56,17 @@ pub(crate) fn solve(
 }
 
 /// The answer in a sentence, then the arms.
-pub(crate) fn print(terminal: &Terminal, document: &Mixture) -> Result<()> {
+pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
     let headline = document.headline();
-    terminal.say(bold(&headline.answer))?;
-    terminal.say("")?;
+    terminal.say(bold(&headline.answer));
+    terminal.say("");
     let has_intervals = document.arms.iter().any(|arm| arm.interval.is_some());
     let mut header = vec!["arm", "weight", ""];
     if has_intervals {
         header.push("95% interval");
     }
+    let terms = document.term_names();
+    header.extend(terms.iter().map(String::as_str));
     header.extend([document.score.name.as_str(), "adds", "samples"]);
     let mut columns = Columns::new(&header).left(2);
     for arm in &document.arms {
@@ -72,6 +75,9 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture) -> Result<()> {
             let interval = |[low, high]: [f64; 2]| format!("{}–{}", percent(low), percent(high));
             row.push(arm.interval.map_or(String::new(), interval));
         }
+        if !terms.is_empty() {
+            row.extend(arm.terms.iter().map(|term| brief(term.score)));
+        }
         row.extend([brief(arm.score), arm.adds.map_or("–".into(), brief), count(arm.samples)]);
         columns.row(row);
     }
@@ -79,14 +85,17 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture) -> Result<()> {
     if has_intervals {
         row.push(String::new());
     }
+    if !terms.is_empty() {
+        row.extend(document.mixture.terms.iter().map(|term| brief(term.score)));
+    }
     let samples = document.arms.iter().map(|arm| arm.samples).sum();
     row.extend([bold(&brief(document.mixture.score)), String::new(), count(samples)]);
     columns.row(row);
-    terminal.say(columns.text())?;
-    terminal.say("")?;
+    terminal.say(columns.text());
+    terminal.say("");
     if let Some(certainty) = headline.certainty {
-        terminal.say(certainty)?;
-        terminal.say("")?;
+        terminal.say(certainty);
+        terminal.say("");
     }
     let kernels: Vec<String> = document.kernels.iter().map(ToString::to_string).collect();
     let kernels = if kernels.is_empty() { String::new() } else { format!("; {}", kernels.join("; ")) };
@@ -95,5 +104,5 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture) -> Result<()> {
         document.objective,
         brief(document.mixture.loss),
         if document.mixture.gap > 0.0 { format!("{:.0e}", document.mixture.gap) } else { "0".into() },
-    )))
+    )));
 }

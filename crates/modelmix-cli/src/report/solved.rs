@@ -1,5 +1,6 @@
 //! What `solve` found, as parts of the page: the answer's facts, the weights, what each arm is worth, and K.
 
+use modelmix::mixture::TermValue;
 use modelmix::{Kernel, Mixture};
 
 use super::analyses;
@@ -96,6 +97,20 @@ fn arms(document: &Mixture, place: &Place) -> Block {
     if intervals {
         columns.push(Column::new("95% interval"));
     }
+    let terms = document.term_names();
+    let of_term = |term: usize| {
+        let values = document.arms.iter().map(|arm| &arm.terms).chain([&document.mixture.terms]);
+        Digits::of(values.filter_map(|terms| terms.get(term)).map(|term| term.score), none())
+    };
+    let term_digits: Vec<Digits> = (0..terms.len()).map(of_term).collect();
+    let term_cells = |values: &[TermValue], at: &str| -> Vec<Cell> {
+        let cell = |(index, digits): (usize, &Digits)| match values.get(index) {
+            Some(term) => Cell::number(term.score, *digits, format!("{at}/terms/{index}/score")),
+            None => Cell::missing(),
+        };
+        term_digits.iter().enumerate().map(cell).collect()
+    };
+    columns.extend(terms.iter().map(|name| Column::meaning(name.clone(), format!("{name} of the arm alone"))));
     if !score.is_loss() {
         columns.push(Column::meaning(
             format!("{}\u{a0}{arrow}", score.name),
@@ -117,6 +132,7 @@ fn arms(document: &Mixture, place: &Place) -> Block {
                 Cell::percent(low, at("interval/0")).and(" to ", Cell::percent(high, at("interval/1")))
             }));
         }
+        cells.extend(term_cells(&arm.terms, at("").trim_end_matches('/')));
         if !score.is_loss() {
             cells.push(Cell::number(arm.score, score_digits, at("score")));
         }
@@ -131,6 +147,7 @@ fn arms(document: &Mixture, place: &Place) -> Block {
     if intervals {
         cells.push(Cell::missing());
     }
+    cells.extend(term_cells(&document.mixture.terms, &format!("{at}/mixture")));
     if !score.is_loss() {
         cells.push(Cell::number(document.mixture.score, score_digits, format!("{at}/mixture/score")));
     }

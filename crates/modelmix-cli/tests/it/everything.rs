@@ -170,3 +170,20 @@ fn the_demo_has_a_document() {
     assert_eq!(names, ["specialists", "truncated"]);
     assert_eq!(world.left_behind(), ["report.html"]);
 }
+
+/// With several terms the table has a column for each beside the loss, and none with one.
+#[test]
+fn sums_of_terms_have_a_column_each() {
+    let world = World::new();
+    let header = |objective: &str| {
+        let said = world.answer(&format!(
+            "solve made/a.npy made/b.npy --bandwidth 1 --objective '{objective}' --scores made/scores.json"
+        ));
+        said.lines().find(|line| line.trim_start().starts_with("arm")).unwrap().to_string()
+    };
+    let words = |line: &str| line.split_whitespace().map(str::to_string).collect::<Vec<_>>();
+    assert!(words(&header("rke + 0.1*wit")).join(" ").contains("RKE wit loss adds"), "{}", header("rke + 0.1*wit"));
+    assert!(words(&header("rke")).join(" ").contains("interval RKE adds"), "{}", header("rke"));
+    let twice = header("rke + rke(bandwidth=2)");
+    assert!(twice.contains("rke(bandwidth=2)") && twice.contains("loss"), "{twice}");
+}

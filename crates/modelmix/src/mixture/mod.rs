@@ -14,7 +14,7 @@ use crate::arms::RecordedArms;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::loss::{Linear, Loss, PreparedTerm};
-use crate::objective::ScoreMeaning;
+use crate::objective::{Objective, ScoreMeaning};
 use crate::quadratic::Quadratic;
 use crate::simplex::Bounds;
 use program::Program;
@@ -196,6 +196,22 @@ pub struct TermValue {
 }
 
 impl Mixture {
+    /// The heading of each term's column, if the objective has several terms: the name of its score, such as "RKE", and the
+    /// whole term if two have the same name. Empty if there is one term, whose score the loss is.
+    pub fn term_names(&self) -> Vec<String> {
+        let terms = &self.mixture.terms;
+        if terms.len() < 2 {
+            return Vec::new();
+        }
+        let name = |term: &TermValue| {
+            let objective = term.term.parse::<Objective>();
+            objective.map_or_else(|_| term.term.clone(), |objective| ScoreMeaning::of(&objective).name)
+        };
+        let names: Vec<String> = terms.iter().map(name).collect();
+        let is_shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
+        terms.iter().zip(&names).map(|(term, name)| if is_shared(name) { &term.term } else { name }.clone()).collect()
+    }
+
     /// The weights in the order of the arms.
     pub fn weights(&self) -> Vec<f64> {
         self.arms.iter().map(|arm| arm.weight).collect()

@@ -1,10 +1,12 @@
-//! The ids of a curated set as a file: a header that says what they are, and a row each.
+//! The manifest of a curated set: its rows, and what they are. A CSV file has the rows alone, as other programs read them, and a
+//! JSON file beside it says what they are; a JSON manifest has both.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use modelmix::Curated;
-use serde_json::json;
+use modelmix::curate::{CuratedArm, CuratedRow};
+use serde_json::{Value, json};
 
 use crate::args::ArmsArgs;
 use crate::error::{Failure, Result};
@@ -26,6 +28,18 @@ pub(super) fn kind(path: &Path) -> Result<Kind> {
     }
 }
 
+/// The files of a manifest: the one that was asked for, and what lies beside a CSV file (`ids.csv.json` for `ids.csv`).
+pub(super) fn files(path: &Path, kind: Kind) -> Vec<PathBuf> {
+    match kind {
+        Kind::Json => vec![path.into()],
+        Kind::Csv => {
+            let mut beside = path.as_os_str().to_os_string();
+            beside.push(".json");
+            vec![path.into(), beside.into()]
+        }
+    }
+}
+
 /// What goes into it.
 pub(super) struct Manifest<'a> {
     pub(super) document: &'a Curated,
@@ -35,10 +49,15 @@ pub(super) struct Manifest<'a> {
 }
 
 impl Manifest<'_> {
-    pub(super) fn text(&self, kind: Kind) -> Result<String> {
+    /// The contents of each of its [`files`].
+    pub(super) fn texts(&self, kind: Kind) -> Result<Vec<String>> {
+        let mut about = self.about();
         match kind {
-            Kind::Json => self.json(),
-            Kind::Csv => Ok(self.csv()),
+            Kind::Json => {
+                about["rows"] = self.rows();
+                Ok(vec![pretty(&about)?])
+            }
+            Kind::Csv => Ok(vec![self.csv(), pretty(&about)?]),
         }
     }
 
@@ -46,24 +65,23 @@ impl Manifest<'_> {
         self.names.get(arm)?.get(row)
     }
 
-    fn json(&self) -> Result<String> {
+    fn rows(&self) -> Value {
+        let row = |row: &CuratedRow| match self.file(&row.arm, row.row) {
+            Some(file) => json!({"arm": row.arm, "row": row.row, "file": file}),
+            None => json!({"arm": row.arm, "row": row.row}),
+        };
+        self.document.rows.iter().map(row).collect()
+    }
+
+    /// What the rows are: where they come from, how they were chosen, and what that means.
+    fn about(&self) -> Value {
         let document = self.document;
-        let rows: Vec<serde_json::Value> = document
-            .rows
-            .iter()
-            .map(|row| match self.file(&row.arm, row.row) {
-                Some(file) => json!({"arm": row.arm, "row": row.row, "file": file}),
-                None => json!({"arm": row.arm, "row": row.row}),
-            })
-            .collect();
-        let arms: Vec<serde_json::Value> = document
-            .arms
-            .iter()
-            .map(|arm| json!({"name": arm.name, "chosen": arm.chosen, "samples": arm.samples}))
-            .collect();
-        let manifest = json!({
+        let arm = |arm: &CuratedArm| json!({"name": arm.name, "chosen": arm.chosen, "samples": arm.samples});
+        let arms: Value = document.arms.iter().map(arm).collect();
+        json!({
             "modelmix": document.version,
             "note": document.note,
+            "count": document.count,
             "objective": document.objective,
             "kernels": document.kernels,
             "files": self.arms.arms,
@@ -71,35 +89,14 @@ impl Manifest<'_> {
             "seed": document.seed,
             "loss": {"set": document.set.loss, "mixture": document.mixture.loss, "random": document.random.loss},
             "arms": arms,
-            "rows": rows,
-        });
-        let text = serde_json::to_string_pretty(&manifest)
-            .map_err(|error| Failure::input(format!("the manifest cannot be written as JSON: {error}")))?;
-        Ok(text + "\n")
+        })
     }
 
-    /// Remarks behind `#`, which readers of CSV can be told to skip, then a header and a line a row.
+    /// A header and one line per row.
     fn csv(&self) -> String {
-        let document = self.document;
-        let plain = |text: &str| text.replace(['\n', '\r'], " ");
-        let kernels: Vec<String> = document.kernels.iter().map(ToString::to_string).collect();
-        let [mean, std] = document.random.loss;
-        let mut text = format!(
-            "# modelmix {}: {} rows\n# {}\n# objective: {}; {}; seed {}\n# files: {}\n# reference: {}\n# loss: {} (optimal mixture {}, random draws {mean} ± {std})\n",
-            document.version,
-            document.count,
-            document.note,
-            document.objective,
-            kernels.join("; "),
-            document.seed,
-            plain(&self.arms.arms.join(" ")),
-            plain(self.arms.reference.as_deref().unwrap_or("none")),
-            document.set.loss,
-            document.mixture.loss,
-        );
         let named = !self.names.is_empty();
-        text += if named { "arm,row,file\n" } else { "arm,row\n" };
-        for row in &document.rows {
+        let mut text = String::from(if named { "arm,row,file\n" } else { "arm,row\n" });
+        for row in &self.document.rows {
             text += &format!("{},{}", field(&row.arm), row.row);
             if named {
                 let file = self.file(&row.arm, row.row).map_or(String::new(), |file| field(file));
@@ -111,7 +108,13 @@ impl Manifest<'_> {
     }
 }
 
-/// In quotes where it has to be, or where it would read as a remark.
+fn pretty(value: &Value) -> Result<String> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::input(format!("the manifest cannot be written as JSON: {error}")))?;
+    Ok(text + "\n")
+}
+
+/// In quotes if it has to be.
 fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r', '#']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+    if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
