@@ -75,6 +75,7 @@ test-peers: wheel .venv-peers/ready
 golden: .venv/ready
 	.venv/bin/python tools/golden.py
 	.venv/bin/python tools/draw_idea.py
+	.venv/bin/python tools/draw_bandwidth.py
 
 # What the experiments expect offline, computed anew with NumPy and compared with their files.
 expected: .venv/ready
