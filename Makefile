@@ -55,9 +55,9 @@ $(WHEEL): target/python/ready Cargo.toml Cargo.lock tools/build_wheel.py $(shell
 	$(PYTHON) tools/build_wheel.py --profile wheel-test
 	touch $@
 
-# What would be published: every crate is packed, unpacked and compiled on its own. (`make python` does the same for Python.)
+# What would be published: every crate is packed as `cargo publish` does, unpacked and compiled. (`make python` does the same for Python.)
 package:
-	cargo publish --workspace --dry-run --allow-dirty --quiet --config profile.dev.opt-level=0 --config profile.dev.package.modelmix.opt-level=0
+	python3 tools/check_packages.py
 
 target/python/ready: python/tests/requirements.txt python/pyproject.toml
 	rm -rf target/python

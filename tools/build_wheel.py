@@ -14,34 +14,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
+
+from archives import unpack
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "target"
 SOURCE = TARGET / "sdist" / "source"
 WHEELS = TARGET / "wheels"
-
-
-def unpack(archive: Path) -> Path:
-    """Bring SOURCE to the contents of the archive; the folder in it."""
-    wanted = set()
-    with tarfile.open(archive) as files:
-        for member in files:
-            stream = files.extractfile(member)
-            if stream is None:
-                continue
-            path = SOURCE / member.name
-            wanted.add(path)
-            data = stream.read()
-            if not path.is_file() or path.read_bytes() != data:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
-    for path in SOURCE.rglob("*"):
-        if path.is_file() and path not in wanted:
-            path.unlink()
-    (folder,) = {path.relative_to(SOURCE).parts[0] for path in wanted}
-    return SOURCE / folder
 
 
 def main() -> None:
@@ -55,7 +35,7 @@ def main() -> None:
     maturin = [sys.executable, "-m", "maturin"]
     subprocess.run([*maturin, "sdist", "-m", ROOT / "python" / "Cargo.toml", "-o", folder], check=True)
     (archive,) = folder.glob("modelmix-*.tar.gz")
-    source = unpack(archive)
+    (source,) = unpack([archive], SOURCE)
     environment = os.environ | {
         "CARGO_TARGET_DIR": str(TARGET),
         "MATURIN_PEP517_ARGS": f"--profile {profile}",
