@@ -6,6 +6,7 @@ mod curated;
 mod documents;
 mod everything;
 mod nothing_lost;
+mod pages;
 mod refusals;
 mod signals;
 mod snapshots;

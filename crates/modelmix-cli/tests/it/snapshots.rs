@@ -59,7 +59,7 @@ fn pieces(text: &str) -> Vec<Piece> {
 }
 
 /// Whether texts are the same but for numbers that differ by less than `tolerance` of themselves.
-fn agree(a: &str, b: &str, tolerance: f64) -> bool {
+pub(super) fn agree(a: &str, b: &str, tolerance: f64) -> bool {
     let (a, b) = (pieces(a), pieces(b));
     let same = |a: &Piece, b: &Piece| match (a, b) {
         (Piece::Number(a), Piece::Number(b)) if a.is_nan() && b.is_nan() => true,
@@ -90,7 +90,7 @@ const EXACT_TOLERANCE: f64 = 0.0;
 /// Gaps that single precision leaves.
 const GAP_TOLERANCE: f64 = 1e-7;
 /// Three digits are shown.
-const DIGITS_TOLERANCE: f64 = 0.015;
+pub(super) const DIGITS_TOLERANCE: f64 = 0.015;
 const RUNS_TOLERANCE: f64 = 0.5;
 
 #[test]
