@@ -1,4 +1,4 @@
-//! The arguments of the command line, typed. What they mean together is checked in `inputs` and by the library.
+//! The command-line arguments, typed. `inputs` and the library check what they mean together.
 
 use std::path::PathBuf;
 
@@ -14,60 +14,60 @@ use crate::values::{self, ArmNumber, Confidence, Policies};
 #[derive(Debug, Parser)]
 #[command(name = "modelmix", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit codes: 0 everything asked for is done, 1 a check failed, 2 bad input or output that cannot be written, 3 a bug in modelmix, 130 interrupted.\n\
-    Arms are given as [name=]path[:key]: an .npz or .safetensors file holds an arm an array, any other file is one arm."
+    after_help = "Exit codes: 0 success, 1 a check failed, 2 invalid input or output that cannot be written, 3 a bug in modelmix, 130 interrupted.\n\
+    An arm is one generative model. Arms are written [name=]path[:key]: each array of an .npz or .safetensors file is one arm; any other file is one arm."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Everything below on real generators' samples that ship inside, with a report
+    /// Solve, score and simulate built-in samples of real generators, and write a report
     Demo(DemoArgs),
-    /// The best mixture of recorded arms, offline
+    /// Find the best mixture of recorded arms, offline
     Solve(SolveArgs),
-    /// RKE, Vendi, KID, FID, precision, recall, density, coverage: of each arm and of the mixture
+    /// Compute RKE, Vendi, KID, FID, precision, recall, density and coverage of each arm and the mixture
     Score(ScoreArgs),
-    /// How quickly policies find the mixture when every sample has to be asked for
+    /// Measure how fast bandit policies find the mixture, on recorded samples
     Simulate(SimulateArgs),
-    /// Of the samples at hand, the rows that make the best set: to publish, or to train on
+    /// Select the best N-sample subset (coreset), to publish or to train on
     Curate(CurateArgs),
-    /// Runs experiments and compares what is measured with what is expected
+    /// Run experiments and compare measured with expected values
     Reproduce(ReproduceArgs),
-    /// A report from documents that other commands printed with --json
+    /// Build a report from documents that other commands printed with --json
     Report(ReportArgs),
-    /// The JSON Schema of what a command prints with --json
+    /// Print the JSON Schema of a command's --json document
     Schema(SchemaArgs),
-    /// A completion script for a shell
+    /// Print a completion script for a shell
     Completions(CompletionsArgs),
-    /// Man pages, one per command
+    /// Write man pages, one per command
     Man(ManArgs),
 }
 
-/// What every command knows.
+/// Options of every command.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
     /// Print one JSON document and nothing else on standard output
-    #[arg(long, help_heading = "Everywhere")]
+    #[arg(long, help_heading = "Common options")]
     pub(crate) json: bool,
-    /// Threads to use; all cores where it is left out. Results do not depend on it
-    #[arg(long, value_name = "N", help_heading = "Everywhere", value_parser = values::count::<usize>(1))]
+    /// Number of threads [default: all cores]. Results do not depend on it
+    #[arg(long, value_name = "N", help_heading = "Common options", value_parser = values::count::<usize>(1))]
     pub(crate) threads: Option<usize>,
-    /// No progress and no remarks
-    #[arg(long, short, help_heading = "Everywhere")]
+    /// Print no progress and no notes
+    #[arg(long, short, help_heading = "Common options")]
     pub(crate) quiet: bool,
-    /// TOML file of options, named as here; typed ones override it, as --json=false
-    #[arg(long, value_name = "FILE", help_heading = "Everywhere")]
+    /// TOML file of options, with the names of the flags; flags override it, as in --json=false
+    #[arg(long, value_name = "FILE", help_heading = "Common options")]
     pub(crate) config: Option<PathBuf>,
 }
 
 /// Recorded samples.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ArmsArgs {
-    /// Features of each model's samples: [name=]path[:key]
+    /// Features of each model's samples, one row per sample: [name=]path[:key]
     #[arg(required = true, value_name = "ARM")]
     pub(crate) arms: Vec<String>,
     /// Features of real samples from the same encoder: path[:key]
@@ -75,32 +75,32 @@ pub(crate) struct ArmsArgs {
     pub(crate) reference: Option<String>,
 }
 
-/// What is to be minimised.
+/// The objective and its settings.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ObjectiveArgs {
-    /// A sum of terms: rke, kid, mmd, fid, vendi, precision, density, cost, or a score of your own, as in "rke - 0.2*precision";
-    /// kid where there is a reference, else rke
+    /// Loss to minimise, a sum of terms: rke, kid, mmd, fid, vendi, precision, density, cost or a score of your own, as in
+    /// "rke - 0.2*precision" [default: kid with a reference, otherwise rke]
     #[arg(long, short, value_name = "TERMS", allow_hyphen_values = true)]
     pub(crate) objective: Option<Objective>,
-    /// The kernel's bandwidth σ, for terms that name none; the median distance where it is left out
+    /// Kernel bandwidth σ of terms without their own [default: median distance]
     #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true, value_parser = values::number())]
     pub(crate) bandwidth: Option<f64>,
-    /// What a sample of an arm costs, for `cost`
+    /// Price per sample of each arm, for the term `cost`
     #[arg(long, value_name = "ARM=COST", value_delimiter = ',', allow_hyphen_values = true)]
     #[arg(value_parser = values::arm_number("cost"))]
     pub(crate) costs: Vec<ArmNumber>,
-    /// Scores of your own: a JSON file {"score": {"arm": [one value a sample]}}
+    /// Your own scores: a JSON file {"score": {"arm": [one value per sample]}}
     #[arg(long, value_name = "FILE")]
     pub(crate) scores: Option<PathBuf>,
-    /// The seed of all that is drawn
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::count::<u64>(0))]
     pub(crate) seed: u64,
 }
 
-/// Files that are written beside the terminal.
+/// Files to write.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct OutputArgs {
-    /// Write a report, one HTML file that needs no network
+    /// Write a report: one self-contained HTML file
     #[arg(long, value_name = "FILE", help_heading = "Report")]
     pub(crate) html: Option<PathBuf>,
     /// Write every figure as SVG into this folder
@@ -109,45 +109,45 @@ pub(crate) struct OutputArgs {
     /// Write every figure as PNG into this folder
     #[arg(long, value_name = "FOLDER", help_heading = "Report")]
     pub(crate) png: Option<PathBuf>,
-    /// The report's title
+    /// Title of the report
     #[arg(long, value_name = "TEXT", help_heading = "Report")]
     pub(crate) title: Option<String>,
-    /// Images for the gallery, row for row those of the features: [name=]path[:key] of 8-bit arrays, or name=folder
+    /// Images for the gallery, in the order of the rows: [name=]path[:key] of 8-bit arrays, or name=folder
     #[arg(long, value_name = "IMAGES", num_args = 1.., help_heading = "Report")]
     pub(crate) images: Vec<String>,
-    /// Texts for the gallery: a JSON file {"arm": ["text", …]}, or name=file with a text a line
+    /// Texts for the gallery: a JSON file {"arm": ["text", …]}, or name=file with one text per line
     #[arg(long, value_name = "TEXTS", num_args = 1.., help_heading = "Report")]
     pub(crate) texts: Vec<String>,
 }
 
 impl OutputArgs {
-    /// Whether anything is to be written.
+    /// Whether any file was requested.
     pub(crate) fn is_wanted(&self) -> bool {
         self.html.is_some() || self.svg.is_some() || self.png.is_some()
     }
 }
 
-/// What is asked beside the best mixture.
+/// Further analyses of the best mixture.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct AnalysisArgs {
-    /// The best mixture of at most 1, 2, … arms
-    #[arg(long, help_heading = "Worth")]
+    /// Best mixture of at most 1, 2, … arms
+    #[arg(long, help_heading = "Analyses")]
     pub(crate) subsets: bool,
-    /// The cheapest mixture that is nearly as good: what an arm costs a period once it is used at all, beside --costs
-    #[arg(long, value_name = "ARM=FEE", value_delimiter = ',', help_heading = "Worth")]
+    /// Cheapest mixture that is nearly as good: fixed cost per period of each arm that is used, added to --costs
+    #[arg(long, value_name = "ARM=FEE", value_delimiter = ',', help_heading = "Analyses")]
     #[arg(value_parser = values::arm_number("fee"))]
     pub(crate) fees: Vec<ArmNumber>,
-    /// How many samples are bought a period, for --costs
-    #[arg(long, value_name = "N", help_heading = "Worth", value_parser = values::number())]
+    /// Samples bought per period, for --costs
+    #[arg(long, value_name = "N", help_heading = "Analyses", value_parser = values::number())]
     pub(crate) samples: Option<f64>,
-    /// How much worse than the best the cheapest mixture may be: a share of the gain or a loss [default: 5%]
-    #[arg(long, value_name = "LOSS", help_heading = "Worth")]
+    /// Tolerance of the cheapest mixture: a share of the gain (5%) or of the loss (loss=0.001) [default: 5%]
+    #[arg(long, value_name = "LOSS", help_heading = "Analyses")]
     pub(crate) within: Option<Allowance>,
-    /// All mixtures between the best for the objective and the best for these terms, as in "precision"
-    #[arg(long, value_name = "TERMS", allow_hyphen_values = true, help_heading = "Worth")]
+    /// Pareto front between the objective and these terms, as in "precision"
+    #[arg(long, value_name = "TERMS", allow_hyphen_values = true, help_heading = "Analyses")]
     pub(crate) front: Option<Objective>,
-    /// The best mixture with other bandwidths: auto for a quarter to four times that in use, or a list
-    #[arg(long, value_name = "SIGMAS", help_heading = "Worth")]
+    /// Sensitivity to the bandwidth: a list, or auto for a quarter to four times the one in use
+    #[arg(long, value_name = "SIGMAS", help_heading = "Analyses")]
     pub(crate) bandwidths: Option<Bandwidths>,
 }
 
@@ -162,10 +162,10 @@ pub(crate) struct SolveArgs {
     pub(crate) arms: ArmsArgs,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
-    /// The smallest share that an arm may have
+    /// Smallest weight of an arm
     #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("floor"))]
     pub(crate) floor: Vec<ArmNumber>,
-    /// The largest share that an arm may have
+    /// Largest weight of an arm
     #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
     pub(crate) cap: Vec<ArmNumber>,
     /// Leave out confidence intervals and the p-value
@@ -188,33 +188,33 @@ pub(crate) struct SolveArgs {
 pub(crate) struct ScoreArgs {
     #[command(flatten)]
     pub(crate) arms: ArmsArgs,
-    /// The mixture to score beside the arms; the optimum of the objective where it is left out
+    /// Weights of the mixture to score [default: the optimum of the objective]
     #[arg(long, value_name = "ARM=WEIGHT", value_delimiter = ',', value_parser = values::arm_number("weight"))]
     pub(crate) weights: Vec<ArmNumber>,
-    /// No mixture
+    /// Score the arms only
     #[arg(long, conflicts_with = "weights")]
     pub(crate) no_mixture: bool,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
-    /// The metrics, with commas between them
+    /// Metrics, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::metric())]
     pub(crate) metrics: Vec<Metric>,
-    /// The definitions of another tool
+    /// Use the definitions of another tool
     #[arg(long, value_name = "TOOL", value_parser = values::preset())]
     pub(crate) preset: Option<Preset>,
-    /// The order of vendi; inf for the largest eigenvalue alone [default: 1]
+    /// Order of the Vendi score; inf uses the largest eigenvalue only [default: 1]
     #[arg(long, value_name = "Q", value_parser = values::number())]
     pub(crate) order: Option<f64>,
-    /// Up to which neighbour the balls of precision, recall, density and coverage reach [default: 5]
+    /// k for the k-nearest-neighbour radii of precision, recall, density and coverage [default: 5]
     #[arg(long, value_name = "K", value_parser = values::count::<usize>(1))]
     pub(crate) neighbours: Option<usize>,
-    /// How many subsets KID has [default: 100]
+    /// Number of subsets for KID [default: 100]
     #[arg(long, value_name = "N", value_parser = values::count::<usize>(1))]
     pub(crate) subsets: Option<usize>,
-    /// How many samples a subset of KID has [default: 1000, or fewer where there are fewer]
+    /// Samples per subset for KID [default: 1000, or all if there are fewer]
     #[arg(long, value_name = "N", value_parser = values::count::<usize>(2))]
     pub(crate) subset_size: Option<usize>,
-    /// The seed of NumPy's generator that draws KID's subsets [default: 2020, or the preset's]
+    /// Seed of NumPy's generator for KID's subsets [default: 2020, or the preset's]
     #[arg(long, value_name = "N", value_parser = values::count::<u32>(0))]
     pub(crate) subset_seed: Option<u32>,
     #[command(flatten)]
@@ -234,50 +234,51 @@ pub(crate) struct SimulateArgs {
     pub(crate) arms: ArmsArgs,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
-    /// Policies, with settings in parentheses: adaptive,"cab(sensitivity=0.03)",ogd,sparse,greedy,vanilla,halving,uniform,mixture-oracle,one-arm-oracle
+    /// Policies, separated by commas: adaptive, cab, ogd, sparse, greedy, vanilla, halving, uniform, mixture-oracle, one-arm-oracle;
+    /// with settings as in "cab(sensitivity=0.03)"
     #[arg(long, value_name = "NAMES", num_args = 1.., default_value = "adaptive,greedy,one-arm-oracle,mixture-oracle")]
     #[arg(value_parser = values::policies(), hide_possible_values = true)]
     pub(crate) policy: Vec<Policies>,
-    /// Pulls a run
+    /// Pulls per run
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count::<usize>(1))]
     pub(crate) rounds: usize,
-    /// Runs a policy, with seeds one after another
+    /// Runs per policy, with consecutive seeds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count::<usize>(1))]
     pub(crate) seeds: usize,
-    /// Samples a pull
+    /// Samples per pull
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<usize>(1))]
     pub(crate) batch: usize,
-    /// Pulls that are out at the same time
+    /// Concurrent pulls
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<usize>(1))]
     pub(crate) in_flight: usize,
-    /// Which samples are kept; better-half: those that lower the loss more than half of the samples so far would
+    /// Samples to keep; better-half keeps those that reduce the loss more than the median sample so far
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = values::selection())]
     pub(crate) select: Selection,
-    /// A recorded sample comes once only; an arm that runs dry is an error
+    /// Draw recorded samples without replacement; an exhausted arm is an error
     #[arg(long)]
     pub(crate) no_replacement: bool,
-    /// Recorded samples per arm known before the first round (warm start), not counted as rounds
+    /// Warm start: recorded samples per arm that are known before the first round
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = values::count::<usize>(0))]
     pub(crate) known: usize,
-    /// Samples that a session holds; of those let go, sums of random features are kept [default: all, or 1000 with --feature-error]
+    /// Samples held in memory; evicted ones are summarised by random Fourier features [default: all, or 1000 with --feature-error]
     #[arg(long, value_name = "N", value_parser = values::count::<usize>(0))]
     pub(crate) hold: Option<usize>,
-    /// The standard error of an entry of K that features may cause [default: 0.02, with --hold]
+    /// Standard error of an entry of K caused by random features [default: 0.02, with --hold]
     #[arg(long, value_name = "ERROR", value_parser = values::number())]
     pub(crate) feature_error: Option<f64>,
-    /// What sessions forget: window=N counts the last N samples only, half-life=N counts a sample half as much after N later ones
+    /// Drift: window=N (sliding window of N samples) or half-life=N (exponential decay)
     #[arg(long, value_name = "HOW")]
     pub(crate) forget: Option<Retention>,
-    /// At how many rounds, evenly spaced, results are kept
+    /// Number of evenly spaced rounds at which results are recorded
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = values::count::<usize>(1))]
     pub(crate) checkpoints: usize,
     /// Early stopping: within a share of the gain (5%) or a difference of the loss (loss=0.001)
     #[arg(long, value_name = "GAP")]
     pub(crate) until: Option<Gap>,
-    /// With what confidence they may
+    /// Confidence of --until
     #[arg(long, value_name = "SHARE", default_value = "95%", requires = "until")]
     pub(crate) confidence: Confidence,
-    /// What is to be so near: the weights found, or the shares of the samples
+    /// What --until certifies: the computed weights, or the shares of the collected samples
     #[arg(long, value_name = "WHAT", default_value = "weights", requires = "until", value_parser = values::certified())]
     pub(crate) certify: Certified,
     #[command(flatten)]
@@ -291,32 +292,32 @@ pub(crate) struct SimulateArgs {
 #[command(
     allow_negative_numbers = true,
     after_help = "Example: modelmix curate specialists.npz --reference reference.npy --objective kid --count 500 --out manifest.csv\n\
-    A curated set is no longer an i.i.d. mixture: its score flatters it."
+    A curated set is not an i.i.d. mixture: its score is optimistically biased. Evaluate it on held-out data."
 )]
 pub(crate) struct CurateArgs {
     #[command(flatten)]
     pub(crate) arms: ArmsArgs,
-    /// How many rows to choose; none comes twice
+    /// Number of rows to select, without repetition
     #[arg(long, short = 'n', value_name = "N", value_parser = values::count::<usize>(2))]
     pub(crate) count: usize,
-    /// Write the manifest, the list of the chosen rows: FILE.json, or FILE.csv with its description in FILE.csv.json
+    /// Write the selected rows: FILE.json, or FILE.csv with a description in FILE.csv.json
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
-    /// The arms' shares in the set: those of the best mixture, free ones, or the better of both
+    /// Shares of the arms in the set: those of the best mixture, unconstrained, or the better of both
     #[arg(long, value_name = "WHICH", default_value = "best", value_parser = values::proportions())]
     pub(crate) proportions: Proportions,
-    /// The smallest share that an arm may have
+    /// Smallest weight of an arm
     #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("floor"))]
     pub(crate) floor: Vec<ArmNumber>,
-    /// The largest share that an arm may have
+    /// Largest weight of an arm
     #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
     pub(crate) cap: Vec<ArmNumber>,
-    /// How often, at most, every chosen row is looked at for an exchange
+    /// Maximum number of exchange passes over the selected rows
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count::<usize>(0))]
     pub(crate) sweeps: usize,
-    /// Rows that are looked at, at most; of more samples a pool of so many is drawn
+    /// Maximum number of candidate rows; a random subset of this size is used if there are more
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = values::count::<usize>(1))]
     pub(crate) pool: usize,
     #[command(flatten)]
@@ -328,7 +329,7 @@ pub(crate) struct CurateArgs {
 /// `modelmix demo`.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Where the report goes
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "modelmix-demo.html")]
     pub(crate) html: PathBuf,
     #[command(flatten)]
@@ -342,10 +343,10 @@ pub(crate) struct ReproduceArgs {
     /// Experiments (.toml), or folders of them
     #[arg(required = true, value_name = "EXPERIMENT")]
     pub(crate) experiments: Vec<PathBuf>,
-    /// Where the features of experiments are that do not ship with them
+    /// Folder with the features of experiments whose data is not in the repository
     #[arg(long, value_name = "FOLDER")]
     pub(crate) features: Option<PathBuf>,
-    /// Where the report with all figures goes, one HTML file that needs no network
+    /// File of the report: one self-contained HTML file
     #[arg(long, value_name = "FILE", default_value = "modelmix-experiments.html")]
     pub(crate) html: PathBuf,
     /// Write every figure as SVG into this folder
@@ -375,7 +376,7 @@ pub(crate) struct ReportArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Example: modelmix schema solve > solve.schema.json")]
 pub(crate) struct SchemaArgs {
-    /// The command whose document it describes
+    /// Command that prints the document
     #[arg(value_name = "COMMAND")]
     pub(crate) command: Documented,
 }
@@ -387,13 +388,13 @@ pub(crate) enum Documented {
     Solve,
     /// Scores of arms and of a mixture
     Score,
-    /// How policies did
+    /// Results of simulated policies
     Simulate,
     /// A curated set
     Curate,
     /// Experiments, expected against measured
     Reproduce,
-    /// The report of a session, which Rust and Python give
+    /// The report of a session, from Rust or Python
     Session,
 }
 
@@ -401,7 +402,7 @@ pub(crate) enum Documented {
 #[derive(Args, Debug)]
 #[command(after_help = "Example: modelmix completions bash > ~/.local/share/bash-completion/completions/modelmix")]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     pub(crate) shell: clap_complete::Shell,
 }
 
@@ -409,7 +410,7 @@ pub(crate) struct CompletionsArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Example: modelmix man --folder ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// The folder that the pages are written into
+    /// Output folder
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) folder: PathBuf,
 }
