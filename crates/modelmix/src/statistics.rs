@@ -76,7 +76,7 @@ impl Statistics {
             && toward.iter().all(|sums| sums.len() == samples)
             && arm_of.iter().all(|&arm| arm < arms);
         if !fits {
-            let problem = "the lists of sums have different lengths; give one value per sample in each";
+            let problem = "the sums do not match each other; give one value per sample in every list, of arms that exist";
             return Err(Error::Program { problem: problem.into() });
         }
         let is_finite = |sample: usize| {

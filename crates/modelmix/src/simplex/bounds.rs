@@ -112,7 +112,7 @@ impl Bounds {
     pub(super) fn check(&self, arms: usize) -> Result<()> {
         if self.floors.len() != arms {
             return Err(Error::Program {
-                problem: format!("there are bounds for {} arms, and {arms} arms", self.floors.len()),
+                problem: format!("there are bounds for {} arms, but {arms} arms", self.floors.len()),
             });
         }
         let (least, most): (f64, f64) = (self.floors.iter().sum(), self.caps.iter().sum());

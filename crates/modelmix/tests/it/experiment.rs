@@ -207,25 +207,25 @@ fn bad_experiments_get_their_sentence() {
         ("name = ".to_string(), "line 1: this is not TOML"),
         (with("name = \"again\""), "line 8: this is not TOML: duplicate key"),
         (with("objetive = \"kid\""), "line 8: unknown key \"objetive\" (did you mean objective?)"),
-        (with("colour = \"red\""), "unknown key \"colour\" (known are name, about, features"),
+        (with("colour = \"red\""), "unknown key \"colour\" (known keys: name, about, features"),
         (instead("rounds", "rouds"), "line 10: unknown key \"rouds\" in [simulate] (did you mean rounds?)"),
         (without("name = \"small\""), "the key name is missing; write it as in name = "),
         (without("objective = \"rke\""), "the key objective is missing"),
         (without("arms = [\"categories.npz\"]"), "the key arms is missing"),
         (without("rounds = 300"), "the key rounds is missing in [simulate]"),
-        (instead("\"small\"", "\"a/b\""), "name: \"a/b\" is no name; use letters, digits, - and _"),
+        (instead("\"small\"", "\"a/b\""), "name: \"a/b\" is not a valid name; use letters, digits, - and _"),
         (
             instead("[\"categories.npz\"]", "\"categories.npz\""),
-            "arms: the text \"categories.npz\" is given where a list of texts",
+            "arms: the string \"categories.npz\" is given, but a list of strings",
         ),
         (instead("[\"categories.npz\"]", "[]"), "arms needs at least one file"),
-        (instead("= 20", "= \"20\""), "bandwidth: the text \"20\" is given where a finite number is needed"),
+        (instead("= 20", "= \"20\""), "bandwidth: the string \"20\" is given, but a finite number is needed"),
         (instead("= 20", "= -20"), "bandwidth is -20, but it must be a positive number"),
         (instead("= 20", "= 0"), "bandwidth is 0, but it must be a positive number"),
-        (instead("= 20", "= nan"), "bandwidth: the number nan is given where a finite number is needed"),
+        (instead("= 20", "= nan"), "bandwidth: the number nan is given, but a finite number is needed"),
         (
             instead("\"rke\"", "\"rke(bandwidth=3)\""),
-            "bandwidth is 20, but no term of rke(bandwidth=3) is left to have it",
+            "bandwidth is 20, but no term of rke(bandwidth=3) uses it",
         ),
         (instead("\"rke\"", "\"rke +\""), "objective: cannot read \"rke +\" at character 6"),
         (instead("\"rke\"", "\"-1*rke\""), "the weight of rke is -1"),
@@ -235,7 +235,7 @@ fn bad_experiments_get_their_sentence() {
         (instead("\"rke\"", "\"rke + fid\""), "fid needs a reference set"),
         (
             instead("\"rke\"", "\"rke + vendi\""),
-            "vendi is an objective of offline mixtures, and no policy minimises it",
+            "vendi can be optimised offline only, and no policy minimises it",
         ),
         (with("costs = [1, 2, 3]"), "costs are given, but the objective has no term cost"),
         (with("costs = [1, 2]").replace("\"rke\"", "\"rke + 0.1*cost\""), "2 costs were given for 3 arms"),
@@ -243,10 +243,10 @@ fn bad_experiments_get_their_sentence() {
         (with("metrics = [\"fid\"]"), "fid needs a reference set"),
         (with("metrics = [\"rke\", \"rke\"]"), "metric rke is listed twice, but it must be listed once"),
         (with("metrics = [\"rke\"]\noffline = false"), "leave out offline = false"),
-        (with("offline = 1"), "offline: the number 1 is given where true or false is needed"),
+        (with("offline = 1"), "offline: the number 1 is given, but true or false is needed"),
         (with("reference = \"r=reference.npy\""), "the reference needs no name; leave out r="),
         (instead("samples = 60", "samples = 1"), "samples is 1, but it must be at least 2"),
-        (instead("samples = 60", "samples = -1"), "samples: the number -1 is given where a whole number"),
+        (instead("samples = 60", "samples = -1"), "samples: the number -1 is given, but a whole number"),
         (
             instead("\"uniform\"", "\"unifrom\""),
             "policies: cannot read \"unifrom\" at character 1: there is no policy unifrom (did you mean uniform?)",
@@ -263,7 +263,7 @@ fn bad_experiments_get_their_sentence() {
         ),
         (instead("rounds = 300", "rounds = 0"), "rounds is 0, but it must be at least 1"),
         (instead("seeds = 2", "seeds = 99999999999"), "seeds is 99999999999, but it must be less"),
-        (instead("rounds = 300", "rounds = 2.5"), "rounds: the number 2.5 is given where a whole number"),
+        (instead("rounds = 300", "rounds = 2.5"), "rounds: the number 2.5 is given, but a whole number"),
         (SMALL[..SMALL.find("[simulate]").unwrap()].to_string() + "offline = false", "there is nothing to do"),
         (instead("categories.npz", "catgories.npz"), "No such file"),
         (instead("categories.npz", "categories.npz:hat"), "there is no array named \"hat\""),
@@ -273,10 +273,10 @@ fn bad_experiments_get_their_sentence() {
         ),
         (expecting("\"weight of sneakers\" = { at_most = 1 }"), "there is no arm sneakers (did you mean sneaker?)"),
         (expecting("\"best single\" = \"hat\""), "\"best single\" is expected, but there is no arm hat"),
-        (expecting("\"best single\" = 3"), "best single: the number 3 is given where a text"),
+        (expecting("\"best single\" = 3"), "best single: the number 3 is given, but a string"),
         (expecting("\"gain\" = { above = \"score of hat\" }"), "\"score of hat\" is expected, but there is no arm hat"),
-        (expecting("\"gain\" = 0.1"), "gain: write what is required, as in { value = 0.3, tolerance = 0.01 }"),
-        (expecting("\"gain\" = \"never\""), "gain: write what is required"),
+        (expecting("\"gain\" = 0.1"), "gain: write the requirement, as in { value = 0.3, tolerance = 0.01 }"),
+        (expecting("\"gain\" = \"never\""), "gain: write the requirement"),
         (expecting("\"rounds of uniform to 90%\" = 30"), "or { at_most = 400 }, or \"never\""),
         (expecting("\"gain\" = {}"), "gain: nothing is required"),
         (expecting("\"gain\" = { value = 1 }"), "gain: value and tolerance are needed together"),
@@ -325,7 +325,7 @@ fn two_experiments_cannot_have_one_name() {
     let (first, mut second) = (parse(SMALL).unwrap(), parse(SMALL).unwrap());
     second.path = "other.toml".into();
     let error = check_names(&[first.clone(), second.clone()]).unwrap_err().to_string();
-    assert!(error.starts_with("other.toml: the name \"small\" is taken by ") && error.contains("test.toml"), "{error}");
+    assert!(error.starts_with("other.toml: the name \"small\" is also used by ") && error.contains("test.toml"), "{error}");
     second.name = "another".into();
     check_names(&[first, second]).unwrap();
 }

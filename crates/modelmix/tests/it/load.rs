@@ -274,7 +274,7 @@ fn arms_are_named_by_file_key_or_user() {
     assert_eq!(from(&["bf16.safetensors", "y=f16.safetensors"]).unwrap().names(), ["bf16", "y"]);
     assert_eq!(from(&["several.safetensors"]).unwrap().names(), ["ant", "bee", "cow", "zebra"]);
     refused(from(&["flow=stored.npz"]), &["stored.npz", "2 arrays", "flow=", ":zebra"]);
-    refused(from(&["stored.npz", "deflated.npz"]), &["zebra", "taken"]);
+    refused(from(&["stored.npz", "deflated.npz"]), &["zebra", "two arms have this name"]);
     refused(from(&["f4_big_c.npy:key"]), &["leave out the name"]);
     refused(from(&[]), &["at least one arm"]);
 }

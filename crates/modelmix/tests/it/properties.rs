@@ -303,7 +303,7 @@ fn bounds_for_other_arms_are_refused() {
     let arms = arms(make_arms(3, 1));
     let loss = prepare("rke(bandwidth=1)".parse().unwrap(), &arms);
     let sentence = solve_within(&arms, &loss, &Bounds::simplex(2)).unwrap_err().to_string();
-    assert!(sentence.contains("bounds for 2 arms, and 3 arms"), "{sentence}");
+    assert!(sentence.contains("bounds for 2 arms, but 3 arms"), "{sentence}");
     // a support is a set of caps
     let pair = solve_within(&arms, &loss, &Bounds::support(3, &[0, 2])).unwrap();
     assert_eq!(pair.arms[1].weight, 0.0);

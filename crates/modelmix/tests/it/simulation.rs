@@ -136,7 +136,7 @@ fn without_replacement_every_sample_comes_once_and_a_dry_arm_is_an_error() {
     let error = simulate(&arms, &loss, &simulation(22, "fixed(weights=12 9, tracked=true)")).unwrap_err();
     assert!(matches!(error, Error::RanDry { .. }), "{error}");
     let sentence = simulate(&arms, &loss, &simulation(13, "fixed(weights=1 0)")).unwrap_err().to_string();
-    assert!(sentence.contains("arm wide ran dry") && sentence.contains("round 13"), "{sentence}");
+    assert!(sentence.contains("arm wide has no samples left") && sentence.contains("round 13"), "{sentence}");
 }
 
 #[test]

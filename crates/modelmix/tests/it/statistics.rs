@@ -172,7 +172,7 @@ fn sums_that_do_not_fit_are_refused() {
         change(&mut sums);
         let result = Statistics::from_sums(sums.0, sums.1, sums.2, sums.3);
         assert!(
-            matches!(&result, Err(Error::Program { problem }) if problem.contains("do not fit") || problem.contains("not finite")),
+            matches!(&result, Err(Error::Program { problem }) if problem.contains("do not match") || problem.contains("not finite")),
             "{result:?}"
         );
     };

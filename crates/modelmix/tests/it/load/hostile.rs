@@ -142,7 +142,7 @@ fn bytes_behind_an_array_are_refused() {
     let content = npy(&shaped("(2, 2)", false), &[0; 20]);
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
         let result = read(&folder, "npz", &archive("a.npy", &content, method));
-        refused(result, &["array a", "16 bytes, but 20 follow", "behind the array"]);
+        refused(result, &["array a", "16 bytes, but 20 follow", "bytes after the array"]);
     }
 }
 
@@ -285,7 +285,7 @@ fn archives_with_members_that_cannot_be_read_are_refused() {
         &["array a.txt", "not a .npy"],
     );
     refused(read(&folder, "npz", &archive("a\u{1b}[2J", &content, CompressionMethod::Stored)), &["printable"]);
-    refused(read(&folder, "npz", &archive(".npy", &content, CompressionMethod::Stored)), &["no name"]);
+    refused(read(&folder, "npz", &archive(".npy", &content, CompressionMethod::Stored)), &["not a valid array name"]);
     refused(read(&folder, "npz", b"this is not an archive"), &["archive cannot be read", "numpy.savez"]);
 
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));

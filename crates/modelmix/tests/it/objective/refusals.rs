@@ -125,12 +125,12 @@ fn references_that_do_not_fit() {
     let wide = Features::from_rows([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]).unwrap();
     refused(
         objective("mmd").prepare(Inputs::new().arms(&arms()).reference(wide.clone())),
-        &["the reference has 3 columns where an arm has 2"],
+        &["the reference has 3 columns, but an arm has 2"],
     );
     // without the arms it is the loss that says so
     let loss = objective("mmd(bandwidth=1)").prepare(Inputs::new().reference(wide)).unwrap();
     assert_eq!(loss.width(), Some(3));
-    refused(solve(&arms(), &loss), &["arm a has 2 columns where this objective has 3"]);
+    refused(solve(&arms(), &loss), &["arm a has 2 columns, but this objective has 3"]);
     refused(mixture::statistics(&arms(), &loss), &["arm a has 2 columns"]);
 }
 
@@ -156,7 +156,7 @@ fn bandwidths_that_data_cannot_tell() {
     let arms = RecordedArms::new(vec![RecordedArm::new("a", equal()), RecordedArm::new("b", equal())]).unwrap();
     refused(
         objective("rke").prepare(Inputs::new().arms(&arms)),
-        &["bandwidth is auto", "all samples looked at are equal"],
+        &["bandwidth is auto", "all sampled rows are equal"],
     );
     // equal rows are left out of the median, so one other row is enough
     let apart = Features::from_rows([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [4.0, 6.0]]).unwrap();
@@ -209,7 +209,7 @@ fn costs_for_another_number_of_arms() {
     let arms = arms();
     for (costs, word) in [(vec![1.0], "1 costs were given"), (vec![], "0 costs were given")] {
         let loss = objective("rke(bandwidth=1) + cost").prepare(Inputs::new().costs(costs)).unwrap();
-        refused(solve(&arms, &loss), &["one cost an arm", word]);
+        refused(solve(&arms, &loss), &["one cost per arm", word]);
     }
 }
 
@@ -228,8 +228,8 @@ fn arms_that_cannot_be_compared() {
     let arm = |name: &str, features: Features| RecordedArm::new(name, features);
     let wide = Features::from_rows([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]).unwrap();
     refused(RecordedArms::new(vec![]), &["at least one arm"]);
-    refused(RecordedArms::new(vec![arm("a", circle()), arm("a", circle())]), &["arm a", "the name is taken"]);
-    refused(RecordedArms::new(vec![arm("a", circle()), arm("b", wide)]), &["arm b has 3 columns where arm a has 2"]);
+    refused(RecordedArms::new(vec![arm("a", circle()), arm("a", circle())]), &["arm a", "two arms have this name"]);
+    refused(RecordedArms::new(vec![arm("a", circle()), arm("b", wide)]), &["arm b has 3 columns, but arm a has 2"]);
     let one = circle().select([0]).unwrap();
     refused(RecordedArms::new(vec![arm("a", circle()), arm("b", one)]), &["arm b", "at least 2 samples"]);
 }

@@ -275,7 +275,7 @@ fn sentences() {
     );
     // bounds for another number of arms
     let bounds = Bounds::simplex(3);
-    refused(solve_within(&arms, &prepared("fid", &arms, &reference), &bounds), &["bounds for 3 arms, and 2 arms"]);
+    refused(solve_within(&arms, &prepared("fid", &arms, &reference), &bounds), &["bounds for 3 arms, but 2 arms"]);
 }
 
 #[test]

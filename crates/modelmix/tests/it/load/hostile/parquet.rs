@@ -149,7 +149,7 @@ fn forged_footers_are_refused() {
         (Claimed(i32::MAX as u64, vec![root(1)]), good(), "list is too long"),
         (Claimed(u64::MAX, vec![root(1)]), good(), "list is too long"),
         (Claimed(60_000, vec![root(1)]), good(), "footer"),
-        (Number(3), good(), "no list"),
+        (Number(3), good(), "not a list"),
         (flat(), Claimed(u64::MAX, vec![]), "list is too long"),
         (flat(), List(vec![group(3, 3, 4, i64::MAX)]), "outside the file"),
         (flat(), List(vec![group(3, 3, i64::MAX, i64::MAX)]), "outside the file"),
@@ -170,7 +170,7 @@ fn forged_footers_are_refused() {
         refused(read(&folder, "parquet", &bytes), &[&format!("claims {length} bytes")]);
     }
     refused(read(&folder, "parquet", b"PAR1\0\0\0\0PARE"), &["encrypted"]);
-    refused(read(&folder, "parquet", b"this is not a table"), &["no Parquet file", "mark"]);
+    refused(read(&folder, "parquet", b"this is not a table"), &["not a Parquet file", "magic number"]);
     refused(read(&folder, "parquet", b"PAR1PAR1"), &["8 bytes are fewer"]);
 }
 
@@ -180,14 +180,14 @@ fn forged_pages_are_refused() {
     let three = floats(&[1.0, 2.0, 3.0]);
     let most = i64::from(i32::MAX);
     for (pages, words) in [
-        (sized_page((12, 13), 3, 0, &three), "behind its column"),
-        (sized_page((12, most), 3, 0, &three), "behind its column"),
+        (sized_page((12, 13), 3, 0, &three), "beyond its column"),
+        (sized_page((12, most), 3, 0, &three), "beyond its column"),
         (sized_page((12, -1), 3, 0, &three), "negative"),
         (sized_page((most, 12), 3, 0, &three), "more than 128 MiB"),
         (sized_page((13, 12), 3, 0, &three), "size it claims"),
         (data_page(3, 0, &three[..11]), "fewer values than it claims"),
         (data_page(3, 9, &three[..11]), "fewer values than it claims"),
-        (data_page(3, 5, &three), "none of PLAIN"),
+        (data_page(3, 5, &three), "not PLAIN"),
         (data_page(3, 8, &[0]), "dictionary is missing"),
         ([dictionary(1, &three[..4]), data_page(3, 8, &[33, 0])].concat(), "too widely"),
         ([dictionary(1, &three[..4]), data_page(3, 8, &[1, 6, 1])].concat(), "not in its dictionary"),
@@ -203,7 +203,7 @@ fn forged_pages_are_refused() {
         ([levels(3, 0), levels(3, 1), three[..8].to_vec()].concat(), "fewer values than it claims"),
         ([levels(3, 1), levels(3, 1), three.clone()].concat(), "begins within a row"),
         ([levels(2, 0), levels(3, 1), three.clone()].concat(), "fewer levels or indices"),
-        ([levels(3, 0), vec![255; 4], three.clone()].concat(), "reach behind"),
+        ([levels(3, 0), vec![255; 4], three.clone()].concat(), "extend beyond"),
         ([levels(3, 0), levels(3, 0), three].concat(), "row 0 is an empty list"),
     ] {
         refused(read(&folder, "parquet", &column(2, (3, 3), &data_page(3, 0, &content))), &[words]);
