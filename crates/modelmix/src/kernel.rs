@@ -294,8 +294,7 @@ impl KernelSpec {
             .map(|(value, at)| match value.parse::<f64>() {
                 _ if value == "auto" => Ok(Bandwidth::Auto),
                 Ok(number) if number.is_finite() && number > 0.0 => Ok(Bandwidth::Fixed(number)),
-                _ => Err(reader
-                    .error(at, format!("bandwidth must be a positive number or auto, not \"{value}\""))),
+                _ => Err(reader.error(at, format!("bandwidth must be a positive number or auto, not \"{value}\""))),
             })
             .transpose()?;
         let scale = call.number(reader, "scale")?;

@@ -76,7 +76,8 @@ impl Statistics {
             && toward.iter().all(|sums| sums.len() == samples)
             && arm_of.iter().all(|&arm| arm < arms);
         if !fits {
-            let problem = "the sums do not match each other; give one value per sample in every list, of arms that exist";
+            let problem =
+                "the sums do not match each other; give one value per sample in every list, of arms that exist";
             return Err(Error::Program { problem: problem.into() });
         }
         let is_finite = |sample: usize| {

@@ -95,7 +95,10 @@ const OBJECTIVES: &[Case] = &[
     ("solve made/a.npy made/b.npy -o wit --scores made/missing.json", &["cannot read made/missing.json"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-not.json", &["made/scores-not.json", "JSON object"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-list.json", &["made/scores-list.json", "JSON object"]),
-    ("solve made/a.npy made/b.npy -o wit --scores made/scores-stranger.json", &["wit", "c, which is not an arm", "a, b"]),
+    (
+        "solve made/a.npy made/b.npy -o wit --scores made/scores-stranger.json",
+        &["wit", "c, which is not an arm", "a, b"],
+    ),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-short.json", &["wit", "2", "20"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-half.json", &["wit is not given for b", "every arm"]),
     ("solve made/a.npy made/b.npy -o with --scores made/scores.json", &["score with needs a value for every sample"]),
@@ -178,7 +181,10 @@ const SIMULATIONS: &[Case] = &[
     ("simulate made/a.npy made/b.npy -o 'rke(kernel=cosine)' --hold 9", &["cosine", "gaussian", "leave `hold` out"]),
     ("simulate made/a.npy made/b.npy --forget week=1", &["week=1", "window=N or half-life=N"]),
     ("simulate made/a.npy made/b.npy --forget window=3", &["window=3", "at least 8"]),
-    ("simulate made/a.npy made/b.npy --rounds 100 --no-replacement --policy uniform", &["has no samples left", "uniform", "20"]),
+    (
+        "simulate made/a.npy made/b.npy --rounds 100 --no-replacement --policy uniform",
+        &["has no samples left", "uniform", "20"],
+    ),
     ("simulate made/a.npy made/b.npy -r made/reference.npy -o fid", &["fid", "offline only"]),
     ("simulate made/a.npy made/b.npy -o vendi", &["vendi", "offline only"]),
     ("simulate made/a.npy made/b.npy -o mmd", &["mmd needs a reference set", "--reference PATH"]),

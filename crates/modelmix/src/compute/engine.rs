@@ -1,4 +1,4 @@
-//! The engine that a run is given: a backend, the token that stops it and the observer of its progress, in one value.
+//! The engine of a run: a backend, a stop token and a progress observer.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 
-/// Where and how a run computes. Clones are cheap and share the backend, the stop token and the observer.
+/// A compute engine: backend, stop token and progress observer. Clones are cheap and share all three.
 ///
 /// ```
 /// use modelmix::compute::{Cpu, Engine, Stop};
@@ -18,7 +18,7 @@ use crate::kernel::Kernel;
 /// let stop = Stop::new();
 /// let engine = Engine::new(Cpu::with_threads(2)).stopped_by(stop.clone());
 /// let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().engine(engine))?;
-/// // any thread may call stop.set(): what runs on this loss then returns Error::Stopped
+/// // Any thread may call stop.set(); computations with this loss then return Error::Stopped.
 /// # Ok::<(), modelmix::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Engine {
 }
 
 impl Default for Engine {
-    /// All cores of this machine.
+    /// Uses all cores of this machine.
     fn default() -> Self {
         Self::new(Cpu::new())
     }
@@ -40,28 +40,28 @@ impl<B: Backend + 'static> From<B> for Engine {
     }
 }
 
-/// The methods that compute are those of [`Backend`], on any kind of set.
+/// The computing methods are those of [`Backend`], for any kind of set.
 impl Engine {
-    /// An engine on a backend, which nobody stops or observes.
+    /// Creates an engine on a backend, without a stop token or an observer.
     pub fn new(backend: impl Backend + 'static) -> Self {
         Self { backend: Arc::new(backend), run: Run::default() }
     }
 
-    /// The same engine, stopped by `stop`.
+    /// The same engine with the stop token `stop`.
     #[must_use]
     pub fn stopped_by(self, stop: Stop) -> Self {
         let run = Run::with_stop(&self.run, stop);
         Self { run, ..self }
     }
 
-    /// The same engine; `observer` is called with the number of kernel pairs of every piece of work, by whichever thread
-    /// did it.
+    /// The same engine with a progress observer, which is called with the number of kernel pairs of every finished
+    /// piece of work, on the thread that did it.
     #[must_use]
     pub fn observed_by(self, observer: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self { run: self.run.observed(observer), ..self }
     }
 
-    /// The same engine for work that must not be left half done: no token stops it.
+    /// The same engine without a stop token, for work that must not be interrupted.
     #[must_use]
     pub fn unstoppable(&self) -> Self {
         self.clone().stopped_by(Stop::new())
@@ -73,19 +73,19 @@ impl Engine {
         Self { backend: self.backend.precise(), run: self.run.clone() }
     }
 
-    /// The same device for callers that run many tasks at once, each on a thread of theirs.
+    /// The same device for callers that run many tasks at once on their own threads.
     #[must_use]
     pub fn for_concurrent_callers(&self) -> Self {
         let backend = self.backend.for_concurrent_callers().unwrap_or_else(|| Arc::clone(&self.backend));
         Self { backend, run: self.run.clone() }
     }
 
-    /// The backend.
+    /// Its backend.
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
     }
 
-    /// The token that stops it.
+    /// Its stop token.
     pub fn stop(&self) -> &Stop {
         self.run.stop()
     }
@@ -103,7 +103,7 @@ impl Engine {
         self.backend.describe()
     }
 
-    /// How exact its kernel sums are.
+    /// The accuracy of its kernel sums.
     pub fn accuracy(&self) -> Accuracy {
         self.backend.accuracy()
     }

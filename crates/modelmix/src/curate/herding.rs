@@ -32,7 +32,8 @@ impl Selection {
         for size in 1..=count {
             candidates.check()?;
             let change = |x: usize| 2.0 * set.toward[x] + candidates.own[x] + size as f64 * candidates.linear[x];
-            let (found, _) = set.smallest(candidates, &limits.open(&set.counts), change).expect("the limits admit another row");
+            let (found, _) =
+                set.smallest(candidates, &limits.open(&set.counts), change).expect("the limits admit another row");
             set.chosen.push(found);
             set.put(candidates, found)?;
             done();

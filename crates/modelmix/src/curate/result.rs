@@ -149,7 +149,7 @@ impl Curated {
         let exchanges: usize = self.tried.iter().map(|tried| tried.exchanges).sum();
         let samples: usize = self.arms.iter().map(|arm| arm.samples).sum();
         let pool = if self.candidates < samples {
-            format!(" of a pool of {} rows, drawn at random", count(self.candidates))
+            format!(" from a pool of {} random rows", count(self.candidates))
         } else {
             String::new()
         };

@@ -183,10 +183,8 @@ impl Experiment {
             ));
         }
         if !terms.iter().any(|term| matches!(term.measure.kernel(), Some(None))) {
-            return Err(self.refuse(format!(
-                "bandwidth is {bandwidth}, but no term of {} uses it; leave it out",
-                self.objective
-            )));
+            return Err(self
+                .refuse(format!("bandwidth is {bandwidth}, but no term of {} uses it; leave it out", self.objective)));
         }
         Ok(self.objective.clone().with_bandwidth(bandwidth))
     }

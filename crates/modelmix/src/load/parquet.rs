@@ -47,7 +47,8 @@ pub(super) struct Parquet {
 impl Parquet {
     pub(super) fn open(path: &Path, mut file: File, length: u64) -> Result<Self> {
         let origin = Origin { path, array: None };
-        let none = |problem: &str| origin.file(format!("this is not a Parquet file: {problem}; write or copy it again"));
+        let none =
+            |problem: &str| origin.file(format!("this is not a Parquet file: {problem}; write or copy it again"));
         let mut tail = [0; 8];
         let Some(before) = length.checked_sub(12) else {
             return Err(none(&format!("its {length} bytes are fewer than the format needs")));

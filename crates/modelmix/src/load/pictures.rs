@@ -293,9 +293,8 @@ fn files(folder: &Path, wanted: &dyn Fn(usize) -> Vec<usize>) -> Result<Vec<Enco
         }
         let mut bytes = Vec::new();
         file.take(LARGEST_IMAGE_FILE).read_to_end(&mut bytes).map_err(io(path))?;
-        let mime = mime(&bytes).ok_or_else(|| {
-            refused("the file is not a PNG, JPEG, WebP or GIF picture; save it as one".into())
-        })?;
+        let mime = mime(&bytes)
+            .ok_or_else(|| refused("the file is not a PNG, JPEG, WebP or GIF picture; save it as one".into()))?;
         files.push(Encoded { mime, bytes });
     }
     Ok(files)

@@ -15,7 +15,10 @@ impl Loss {
         found.ok_or_else(|| {
             Error::missing(
                 "a range of bandwidths",
-                format!("a kernel with a bandwidth, but {} has none; use a gaussian or a laplacian kernel", self.objective),
+                format!(
+                    "a kernel with a bandwidth, but {} has none; use a gaussian or a laplacian kernel",
+                    self.objective
+                ),
             )
         })
     }

@@ -257,7 +257,8 @@ impl Loss {
         if !objective.terms().iter().all(|term| is_quality(&term.measure) && term.weight > 0.0) {
             return Ok(());
         }
-        let must = format!("{}: objectives are minimised, and a higher value of this one is better", -objective.clone());
+        let must =
+            format!("{}: objectives are minimised, and a higher value of this one is better", -objective.clone());
         Err(Error::setting("the objective", objective, must))
     }
 

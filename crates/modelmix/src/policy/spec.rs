@@ -238,15 +238,12 @@ impl PolicySpec {
                     return Err(reader.error(call.at, "fixed needs its weights, as in fixed(weights=0.5 0.3 0.2)"));
                 };
                 let weights = list.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>();
-                let weights =
-                    weights.map_err(|_| reader.error(at, "weights must be numbers separated by spaces"))?;
+                let weights = weights.map_err(|_| reader.error(at, "weights must be numbers separated by spaces"))?;
                 let tracked = match call.argument("tracked") {
                     None | Some(("false", _)) => false,
                     Some(("true", _)) => true,
                     Some((value, at)) => {
-                        return Err(
-                            reader.error(at, format!("tracked must be true or false, not \"{value}\""))
-                        );
+                        return Err(reader.error(at, format!("tracked must be true or false, not \"{value}\"")));
                     }
                 };
                 (PolicySpec::Fixed(weights, tracked), &["weights", "tracked"])

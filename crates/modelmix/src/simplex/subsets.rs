@@ -153,9 +153,9 @@ impl<'a> Search<'a> {
     /// Backward elimination from the best mixture of all arms, then forward selection; exchanges at every size.
     fn eliminate(&mut self) -> Result<Vec<Option<Solution>>> {
         let arms = self.form.arms();
-        let whole = self
-            .solve(&vec![true; arms], &[])?
-            .ok_or_else(|| Error::Program { problem: "the bounds leave no mixture; lower a floor or raise a cap".into() })?;
+        let whole = self.solve(&vec![true; arms], &[])?.ok_or_else(|| Error::Program {
+            problem: "the bounds leave no mixture; lower a floor or raise a cap".into(),
+        })?;
         let most = count(&support(&whole.weights));
         let mut found: Vec<Option<Solution>> = vec![None; most + 1];
         found[most] = Some(whole);

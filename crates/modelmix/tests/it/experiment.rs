@@ -223,20 +223,14 @@ fn bad_experiments_get_their_sentence() {
         (instead("= 20", "= -20"), "bandwidth is -20, but it must be a positive number"),
         (instead("= 20", "= 0"), "bandwidth is 0, but it must be a positive number"),
         (instead("= 20", "= nan"), "bandwidth: the number nan is given, but a finite number is needed"),
-        (
-            instead("\"rke\"", "\"rke(bandwidth=3)\""),
-            "bandwidth is 20, but no term of rke(bandwidth=3) uses it",
-        ),
+        (instead("\"rke\"", "\"rke(bandwidth=3)\""), "bandwidth is 20, but no term of rke(bandwidth=3) uses it"),
         (instead("\"rke\"", "\"rke +\""), "objective: cannot read \"rke +\" at character 6"),
         (instead("\"rke\"", "\"-1*rke\""), "the weight of rke is -1"),
         (instead("\"rke\"", "\"kid\""), "kid needs a reference set"),
         (instead("\"rke\"", "\"rke + 0.1*cost\""), "cost needs the cost of a sample of each arm"),
         (instead("\"rke\"", "\"rke - 0.1*beauty\""), "the term beauty needs scores"),
         (instead("\"rke\"", "\"rke + fid\""), "fid needs a reference set"),
-        (
-            instead("\"rke\"", "\"rke + vendi\""),
-            "vendi can be optimised offline only, and no policy minimises it",
-        ),
+        (instead("\"rke\"", "\"rke + vendi\""), "vendi can be optimised offline only, and no policy minimises it"),
         (with("costs = [1, 2, 3]"), "costs are given, but the objective has no term cost"),
         (with("costs = [1, 2]").replace("\"rke\"", "\"rke + 0.1*cost\""), "2 costs were given for 3 arms"),
         (with("metrics = [\"fdi\"]"), "metrics: metric is \"fdi\", but it must be one of"),
@@ -325,7 +319,10 @@ fn two_experiments_cannot_have_one_name() {
     let (first, mut second) = (parse(SMALL).unwrap(), parse(SMALL).unwrap());
     second.path = "other.toml".into();
     let error = check_names(&[first.clone(), second.clone()]).unwrap_err().to_string();
-    assert!(error.starts_with("other.toml: the name \"small\" is also used by ") && error.contains("test.toml"), "{error}");
+    assert!(
+        error.starts_with("other.toml: the name \"small\" is also used by ") && error.contains("test.toml"),
+        "{error}"
+    );
     second.name = "another".into();
     check_names(&[first, second]).unwrap();
 }

@@ -154,10 +154,7 @@ fn rows_without_a_direction() {
 fn bandwidths_that_data_cannot_tell() {
     let equal = || Features::from_rows([[1.0, 2.0]; 4]).unwrap();
     let arms = RecordedArms::new(vec![RecordedArm::new("a", equal()), RecordedArm::new("b", equal())]).unwrap();
-    refused(
-        objective("rke").prepare(Inputs::new().arms(&arms)),
-        &["bandwidth is auto", "all sampled rows are equal"],
-    );
+    refused(objective("rke").prepare(Inputs::new().arms(&arms)), &["bandwidth is auto", "all sampled rows are equal"]);
     // equal rows are left out of the median, so one other row is enough
     let apart = Features::from_rows([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [4.0, 6.0]]).unwrap();
     let loss = objective("mmd").prepare(Inputs::new().reference(apart)).unwrap();
