@@ -1,4 +1,5 @@
-//! Experiments: every one that ships reads and checks, bad ones get their sentence, and what is not as expected is found.
+//! Experiments: every shipped one parses and passes its check, invalid ones get their message, and unmet expectations
+//! are found.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ fn shipped(folder: &str) -> Vec<Experiment> {
     paths.iter().map(|path| Experiment::read(path).unwrap()).collect()
 }
 
-/// An experiment in a folder from which the data is two steps away.
+/// An experiment in a folder that is two levels from the data.
 fn parse(text: &str) -> modelmix::Result<Experiment> {
     Experiment::parse(&root().join("experiments/fashion/test.toml"), text)
 }
@@ -46,7 +47,7 @@ fn every_experiment_that_ships_is_right() {
     check_names(&all).unwrap();
 }
 
-/// The settings of the paper's table, copied from it by hand.
+/// The settings of the paper's table, copied by hand.
 #[test]
 fn the_papers_settings() {
     let paper = shipped("paper");
@@ -90,10 +91,10 @@ fn one_runs_from_file_to_checks() {
     assert_eq!(stages[..2], [Stage::Reading, Stage::Solving]);
     assert_eq!(*stages.last().unwrap(), Stage::Simulating { runs: 80 });
     assert_eq!(stages.iter().filter(|stage| matches!(stage, Stage::Scoring { of: 4, .. })).count(), 4);
-    // what is written as JSON comes back
+    // The JSON form round-trips.
     let json = serde_json::to_string(&outcome).unwrap();
     assert_eq!(serde_json::from_str::<Outcome>(&json).unwrap(), outcome);
-    // and does not depend on the number of threads
+    // Results do not depend on the number of threads.
     assert_eq!(experiment.check(None).unwrap().run(1, &mut |_| {}).unwrap(), outcome);
 }
 
@@ -111,7 +112,7 @@ seeds = 2
 checkpoints = 10
 "#;
 
-/// The control: each expectation is turned around, and each must be found.
+/// Control: each expectation is inverted, and each must be found.
 #[test]
 fn what_is_not_as_expected_is_found() {
     let right = r#"
@@ -181,7 +182,7 @@ fn features_can_be_elsewhere() {
     assert_eq!(experiment.check(Some(&data)).unwrap().missing(), None);
 }
 
-/// Where a bad experiment is refused: when it is read, checked or run.
+/// The message of an invalid experiment, when it is parsed, checked or run.
 fn refusal(text: &str) -> String {
     let path = "experiments/fashion/test.toml: ";
     let error = match parse(text) {
@@ -305,7 +306,7 @@ fn bad_experiments_get_their_sentence() {
     }
 }
 
-/// Where every arm is named in the file, nothing need be read to see that one is not there.
+/// If every arm is named in the file, unknown names are found without reading features.
 #[test]
 fn named_arms_are_checked_without_their_features() {
     let text = "name = \"x\"\narms = [\"a=nowhere/a.npy\", \"nowhere/b.npy\", \"nowhere/c.npz:c\"]\nobjective = \"rke\"\n[expected]\n\"weight of d\" = { at_most = 1 }";

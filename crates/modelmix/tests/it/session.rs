@@ -1,6 +1,5 @@
-//! Sessions from outside: what is refused, with which words, and that it leaves no trace. What a session says of itself is
-//! in `report`, how it is stored in `snapshot`, how it is the fold of its events in `events`, what recorded samples do in
-//! `known`.
+//! Sessions through their public API: invalid calls, their messages, and that they have no effect. `report` tests
+//! reports, `snapshot` storage, `events` the fold of events, `known` recorded samples.
 
 mod device;
 mod events;
@@ -21,7 +20,7 @@ use crate::worlds::clusters;
 
 const NAMES: [&str; 3] = ["red", "green", "blue"];
 
-/// On the plain f64 loops, so that what is evaluated here by other means agrees to f64's precision.
+/// With plain loops in double precision, so that independent evaluations agree to double precision.
 fn rke() -> Loss {
     Objective::rke().with_bandwidth(1.5).prepare(Inputs::new().width(2).engine(Reference)).unwrap()
 }
@@ -54,7 +53,7 @@ fn on_values() -> (Session, Pull) {
     (session, pull)
 }
 
-/// All of a session's state as text.
+/// The whole state of a session as text.
 fn state(session: &Session) -> String {
     serde_json::to_string(&session.snapshot()).unwrap()
 }

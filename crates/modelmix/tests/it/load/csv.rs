@@ -1,4 +1,4 @@
-//! Comma-separated values: with and without names, and what is refused.
+//! Comma-separated values: with and without a header, and what is rejected.
 
 use modelmix::load::{arms, arrays, features};
 use modelmix::{Error, Features};

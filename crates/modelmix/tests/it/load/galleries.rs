@@ -8,14 +8,14 @@ use zip::CompressionMethod;
 use super::hostile::{archive, npy};
 use super::{fixture, folder, refused, source};
 
-/// A typed source, below `folder`.
+/// A source as typed, relative to `folder`.
 fn typed(folder: &Path, text: &str) -> modelmix::load::ArmSource {
     let (name, rest) = text.split_once('=').map_or((None, text), |(name, rest)| (Some(name), rest));
     let path = folder.join(rest).display().to_string();
     source(&name.map_or(path.clone(), |name| format!("{name}={path}")))
 }
 
-/// What the script writes: pictures of 2 × 4 pixels.
+/// The pictures that the script writes, of 2 × 4 pixels.
 fn pixels(count: usize, channels: usize) -> Pictures {
     let (height, width) = (2, 4);
     let value = |at: usize| {

@@ -1,4 +1,4 @@
-//! Parquet files that pyarrow wrote, and the arms they stand for.
+//! Parquet files written by pyarrow, and the arms in them.
 
 #[cfg(not(feature = "parquet"))]
 #[test]

@@ -1,4 +1,4 @@
-//! Policies as text: what is read, what is printed, what is refused and where.
+//! Policies as text: parsing, printing, and errors with their positions.
 
 use modelmix::PolicySpec;
 use modelmix::policy::WidthSpec;

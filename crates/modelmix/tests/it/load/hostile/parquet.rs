@@ -1,14 +1,14 @@
-//! Forged Parquet files, written here with whatever claims a test wants.
+//! Forged Parquet files, written here with arbitrary claims.
 
 use super::{folder, read, refused};
 
-/// A value in Thrift's compact notation.
+/// A value in Thrift's compact protocol.
 #[derive(Clone)]
 enum Thrift {
     Number(i64),
     Text(&'static str),
     List(Vec<Thrift>),
-    /// A list that claims to be of this length.
+    /// A list that claims this length.
     Claimed(u64, Vec<Thrift>),
     Fields(Vec<(u8, Thrift)>),
 }
@@ -111,7 +111,7 @@ fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// A run of `count` times `value` at a width of 1 to 8 bits, with its length in front.
+/// A run of `count` times `value` at a width of 1 to 8 bits, prefixed with its length.
 fn levels(count: u64, value: u8) -> Vec<u8> {
     let mut run = Vec::new();
     varint(count << 1, &mut run);
@@ -125,7 +125,7 @@ fn the_forger_can_also_write_a_good_file() {
     read(&folder, "parquet", &column(0, (3, 3), &data_page(3, 0, &floats(&[1.0, 2.0, 3.0])))).unwrap();
     let optional = [levels(3, 1), floats(&[1.0, 2.0, 3.0])].concat();
     read(&folder, "parquet", &column(1, (3, 3), &data_page(3, 0, &optional))).unwrap();
-    // A page of lists that all begin anew, in a dictionary of one entry.
+    // A page of lists in which each value starts a new list, in a dictionary of one entry.
     let repeated = [levels(4, 0), levels(4, 1), vec![0]].concat();
     let pages = [dictionary(1, &floats(&[1.5])), data_page(4, 8, &repeated)].concat();
     read(&folder, "parquet", &column(2, (4, 4), &pages)).unwrap();
@@ -214,7 +214,7 @@ fn forged_pages_are_refused() {
 fn runs_that_would_fill_the_memory_are_refused() {
     let folder = folder("runs");
     for values in [i64::from(i32::MAX), 1 << 40, i64::MAX] {
-        // One list of as many values as a number can say, each of them the dictionary's only entry.
+        // One list with the largest number of values that can be claimed, each of them the dictionary's only entry.
         let content = [levels(values as u64 / 2, 1), levels(values as u64 / 2, 1), vec![0]].concat();
         let pages = [dictionary(1, &floats(&[1.5])), data_page(values, 8, &content)].concat();
         refused(read(&folder, "parquet", &column(2, (1, values), &pages)), &["than a file of its size would hold"]);
