@@ -7,8 +7,7 @@
 //! offline NAME gaussian|polynomial BANDWIDTH THREADS   K̂ of all arms: seconds, sum of its entries
 //! cross NAME NAME THREADS                         two sets: seconds, sum
 //! row NAME | half NAME                             one row against all rows of the first arm: seconds, best of 5
-//! bandwidth BYTES | peak                           seconds to read BYTES bytes, best of 5; peak flops/s of 10⁹ vector
-//! multiply-adds
+//! bandwidth BYTES | peak                           seconds to read BYTES bytes, best of 5; flops/s of 10⁹ multiply-adds
 //! program M warm|cold COUNT                        seconds per quadratic program
 //! session NAME POLICY ROUNDS single|half           seconds, rows of all arms told one by one
 //! simulate NAME POLICIES ROUNDS SEEDS THREADS      seconds, policies separated by semicolons

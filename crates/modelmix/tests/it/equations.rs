@@ -87,7 +87,7 @@ fn widths_count_pulls_in_flight() {
     }
 }
 
-/// Runs a policy that takes the arm with the smallest index, with 1 and with 5 pulls in flight, and evaluates the index
+/// Runs one policy that takes the arm with the smallest index, with 1 and with 5 pulls in flight, and evaluates the index
 /// independently before every ask from the `first` + 1st pull of an arm on.
 fn follows_index(spec: &PolicySpec, world: &World, first: usize, index: impl Fn(&Play<'_>) -> Vec<f64>) {
     let mut asked = vec![0; world.len()];

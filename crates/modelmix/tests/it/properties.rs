@@ -192,11 +192,11 @@ proptest! {
             let objective: Objective = "rke(bandwidth=1.5) + cost".parse().unwrap();
             solve(&arms, &objective.prepare(Inputs::new().arms(&arms).costs(costs)).unwrap()).unwrap()
         };
-        let (cheap, dearer) = (with_cost(0.0), with_cost(cost));
+        let (cheap, expensive) = (with_cost(0.0), with_cost(cost));
         // Both are optimal up to their gaps; the sum of the two inequalities gives cost·(α′ − α) ≤ the gaps.
-        let allowed = (cheap.mixture.gap + dearer.mixture.gap + 1e-14) / cost;
-        prop_assert!(dearer.arms[dear].weight <= cheap.arms[dear].weight + allowed);
-        prop_assert!(dearer.mixture.loss >= cheap.mixture.loss - ROUNDING, "a cost makes nothing better");
+        let allowed = (cheap.mixture.gap + expensive.mixture.gap + 1e-14) / cost;
+        prop_assert!(expensive.arms[dear].weight <= cheap.arms[dear].weight + allowed);
+        prop_assert!(expensive.mixture.loss >= cheap.mixture.loss - ROUNDING, "a cost makes nothing better");
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Ucb {
     }
 }
 
-/// Runs a policy and UCB on the same losses: both must pull the same arm every time.
+/// Runs one policy and UCB on the same losses: both must pull the same arm every time.
 fn is_ucb(
     spec: &str,
     scale: f64,

@@ -1,4 +1,4 @@
-//! What the command line and other shells share: values by arm, scores of samples, documents of scores, and what is usual.
+//! Code shared by the command line and other shells: values per arm, scores of samples, score documents, and defaults.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ fn scores_of_samples() {
     let scored = arms().with_scores(&right).unwrap();
     assert_eq!(scored[1].scores["wit"], [0.5; 21]);
     assert_eq!(scored[1].features, arms()[1].features);
-    // Scores that were there stay, and those given again are replaced.
+    // Existing scores stay, and those given again are replaced.
     let more = BTreeMap::from([("taste".to_string(), right["wit"].clone()), ("wit".to_string(), right["wit"].clone())]);
     assert_eq!(scored.with_scores(&more).unwrap()[0].scores.keys().collect::<Vec<_>>(), ["taste", "wit"]);
     says(
@@ -130,7 +130,7 @@ fn documents_of_scores() {
     let huge = score(Some(&[1e308, 0.0, 1e308])).unwrap().mixture.unwrap();
     assert_eq!(huge.weights.into_values().collect::<Vec<_>>(), [0.5, 0.0, 0.5]);
 
-    // What is wrong is said before anything is computed.
+    // Errors are reported before anything is computed.
     for (weights, words) in [
         (vec![1.0, -1.0, 1.0], "the weight of middle is -1, but it must be zero or a positive number"),
         (vec![0.0; 3], "a mixture needs an arm with a positive weight, but all weights are 0; give one"),
