@@ -183,7 +183,7 @@ pub fn curate_within(
         // Continues from the set in the mixture's proportions, without keeping them.
         start.map(|start| attempt(Proportions::Free, start, &limits)).transpose()?;
     }
-    let (found, rows) = best.expect("one way at least was tried");
+    let (found, rows) = best.expect("at least one set was tried");
     let counts = |arm: usize| rows.iter().filter(|(other, _)| *other == arm).count();
     let curated = |(index, arm): (usize, &mixture::MixtureArm)| CuratedArm {
         name: arm.name.clone(),

@@ -1,4 +1,4 @@
-//! The result of [`curate`](super::curate), which `modelmix curate --json` prints, and its headline.
+//! The result of `curate`, which `modelmix curate --json` prints, and its headline.
 
 use serde::{Deserialize, Serialize};
 

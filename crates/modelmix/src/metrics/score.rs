@@ -373,7 +373,7 @@ impl<'a> Scorer<'a> {
 
     fn metric(&self, metric: Metric, pool: &Pool<'_>, neighbourhoods: &mut Option<Prdc>) -> Result<Estimate> {
         let reference = || self.reference.expect("metrics with a reference were checked when the scorer was made");
-        let fid = || self.fid.as_ref().expect("prepared where fid is wanted");
+        let fid = || self.fid.as_ref().expect("prepared if fid is requested");
         Ok(match metric {
             Metric::Rke => rke(pool, &self.kernel, &self.exact)?.modes,
             Metric::Vendi => vendi_estimate(pool, &self.vendi_kernel, self.settings.order, &self.exact)?,
@@ -388,7 +388,7 @@ impl<'a> Scorer<'a> {
                 let all = match neighbourhoods {
                     Some(all) => *all,
                     None => {
-                        let balls = self.balls.as_ref().expect("prepared where neighbourhoods are wanted");
+                        let balls = self.balls.as_ref().expect("prepared if neighbourhoods are needed");
                         *neighbourhoods.insert(balls.score(pool, &self.exact)?)
                     }
                 };

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::kernel::Kernel;
 
-/// The result of [`score`]: scores of every arm and of a mixture.
+/// Scores of every recorded arm and of a mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]

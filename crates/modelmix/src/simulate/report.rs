@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::objective::ScoreMeaning;
 use crate::session::Selection;
 
-/// The result of [`simulate`](super::simulate): how policies performed on recorded arms.
+/// The result of a simulation: how policies performed on recorded arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
