@@ -36,7 +36,7 @@ impl RecordedArm {
 pub struct RecordedArms(Vec<RecordedArm>);
 
 impl RecordedArms {
-    /// Checks the arms.
+    /// Creates a list of arms after checking them.
     ///
     /// # Errors
     /// If there are no arms, if two have the same name, if widths differ, if an arm has fewer than two samples, or if

@@ -45,7 +45,7 @@ pub enum Kernel {
     },
 }
 
-/// The function of two rows that a kernel depends on.
+/// The geometry of two rows that a kernel depends on: their distance, product or cosine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
     /// ‖x−y‖².
@@ -81,7 +81,7 @@ impl Kernel {
         }
     }
 
-    /// The geometry that the kernel depends on.
+    /// Which geometry the kernel depends on.
     pub fn geometry(&self) -> Geometry {
         match self {
             Kernel::Gaussian { .. } | Kernel::Laplacian { .. } => Geometry::SquaredDistance,

@@ -95,7 +95,7 @@ pub struct Verdict {
 }
 
 impl Until {
-    /// A tolerance on the weights, with the default confidence.
+    /// Creates a rule for the weights, with the default confidence.
     pub fn new(gap: Gap) -> Self {
         Self { gap, confidence: DEFAULT_CONFIDENCE, of: Certified::Weights }
     }

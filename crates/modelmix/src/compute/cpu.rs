@@ -44,12 +44,13 @@ thread_local! {
 }
 
 impl Cpu {
-    /// Uses all cores of the machine.
+    /// Creates an engine on all cores of the machine.
     pub fn new() -> Self {
         Self::with_threads(available_threads())
     }
 
-    /// Uses this number of threads (0 counts as 1, and more than 1,024 as 1,024). Results are the same to the last bit.
+    /// Creates an engine with this number of threads (0 counts as 1, and more than 1,024 as 1,024). Results are the
+    /// same to the last bit.
     pub fn with_threads(threads: usize) -> Self {
         let instructions = Instructions::available().last().copied().unwrap_or(Instructions::Portable);
         Self { threads: threads.clamp(1, MAX_THREADS), instructions }

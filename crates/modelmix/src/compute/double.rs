@@ -36,12 +36,12 @@ impl Default for Double {
 }
 
 impl Double {
-    /// Uses all cores of the machine.
+    /// Creates an engine on all cores of the machine.
     pub fn new() -> Self {
         Self::with_threads(available_threads())
     }
 
-    /// Uses this number of threads (0 counts as 1). Results are the same to the last bit.
+    /// Creates an engine with this number of threads (0 counts as 1). Results are the same to the last bit.
     pub fn with_threads(threads: usize) -> Self {
         Self::on(Cpu::with_threads(threads))
     }

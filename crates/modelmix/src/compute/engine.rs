@@ -108,7 +108,7 @@ impl Engine {
         self.backend.accuracy()
     }
 
-    /// [`Backend::hold`].
+    /// Makes features resident; see [`Backend::hold`].
     ///
     /// # Errors
     /// Those of the backend, as with all methods below.
@@ -116,7 +116,7 @@ impl Engine {
         self.backend.hold(features)
     }
 
-    /// [`Backend::empty`].
+    /// Creates an empty resident set; see [`Backend::empty`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -124,7 +124,7 @@ impl Engine {
         self.backend.empty(width, storage)
     }
 
-    /// [`Backend::kernel_sums`].
+    /// Sums of a kernel over all pairs of two sets; see [`Backend::kernel_sums`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -132,7 +132,7 @@ impl Engine {
         self.backend.kernel_sums(&self.run, kernel, x.into(), y.into())
     }
 
-    /// [`Backend::kernel_sums_among`].
+    /// Sums of a kernel over all pairs among several sets; see [`Backend::kernel_sums_among`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -140,7 +140,7 @@ impl Engine {
         self.backend.kernel_sums_among(&self.run, kernel, sets)
     }
 
-    /// Σk of every row over all other rows of its set.
+    /// The sum of a kernel for every row over all other rows of its set.
     ///
     /// # Errors
     /// Those of the backend.
@@ -148,7 +148,7 @@ impl Engine {
         Ok(self.kernel_sums_among(kernel, &[x.into()])?.concat().concat())
     }
 
-    /// [`Backend::kernel_rows`].
+    /// Kernel values of new rows against a set; see [`Backend::kernel_rows`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -163,7 +163,7 @@ impl Engine {
         self.backend.kernel_rows(&self.run, kernel, weight, x, held.into(), out)
     }
 
-    /// [`Backend::products`].
+    /// Inner products of rows with a set; see [`Backend::products`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -171,7 +171,7 @@ impl Engine {
         self.backend.products(&self.run, x, held.into())
     }
 
-    /// [`Backend::eigenvalues`].
+    /// Eigenvalues of a symmetric matrix; see [`Backend::eigenvalues`].
     ///
     /// # Errors
     /// Those of the engine.
@@ -179,7 +179,7 @@ impl Engine {
         self.backend.eigenvalues(&self.run, matrix)
     }
 
-    /// [`Backend::eigen`].
+    /// Eigenvalues and eigenvectors of a symmetric matrix; see [`Backend::eigen`].
     ///
     /// # Errors
     /// Those of the engine.
@@ -187,7 +187,7 @@ impl Engine {
         self.backend.eigen(&self.run, matrix)
     }
 
-    /// [`Backend::factor`].
+    /// The Cholesky factor of a positive semidefinite matrix; see [`Backend::factor`].
     ///
     /// # Errors
     /// Those of the engine.
@@ -195,7 +195,7 @@ impl Engine {
         self.backend.factor(&self.run, matrix)
     }
 
-    /// [`Backend::distances`].
+    /// Squared distances of rows to a set; see [`Backend::distances`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -203,7 +203,7 @@ impl Engine {
         self.backend.distances(&self.run, x, held.into())
     }
 
-    /// [`Backend::neighbours`].
+    /// The nearest neighbours of every row of a set; see [`Backend::neighbours`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -211,7 +211,7 @@ impl Engine {
         self.backend.neighbours(&self.run, x.into(), k)
     }
 
-    /// [`Backend::ball_counts`].
+    /// The number of balls that contain each point; see [`Backend::ball_counts`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -219,7 +219,7 @@ impl Engine {
         self.backend.ball_counts(&self.run, points.into(), balls)
     }
 
-    /// [`Backend::overlaps`].
+    /// Overlaps of the balls of two sets; see [`Backend::overlaps`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -235,7 +235,7 @@ impl Engine {
         self.backend.mean(&self.run, x.into())
     }
 
-    /// [`Backend::scatter`].
+    /// The scatter matrix of rows; see [`Backend::scatter`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -243,7 +243,7 @@ impl Engine {
         self.backend.scatter(&self.run, x.into(), centre, weights)
     }
 
-    /// [`Backend::projections`].
+    /// Weighted sums of squared projections of rows; see [`Backend::projections`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -257,7 +257,7 @@ impl Engine {
         self.backend.projections(&self.run, x.into(), centre, directions, weights)
     }
 
-    /// [`Backend::subset_sums`].
+    /// Sums of a kernel over pairs of subsets; see [`Backend::subset_sums`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -265,7 +265,7 @@ impl Engine {
         self.backend.subset_sums(&self.run, kernel, x, y)
     }
 
-    /// [`Backend::product`]: A·B, with [`Matrix::transposed`] for either.
+    /// The product A·B, with [`Matrix::transposed`] for either; see [`Backend::product`].
     ///
     /// # Errors
     /// Those of the backend.

@@ -65,7 +65,7 @@ pub struct CuratedArm {
     pub share: f64,
 }
 
-/// The set of a [`Curated`].
+/// The loss and the score of a curated set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CuratedSet {
@@ -79,7 +79,7 @@ pub struct CuratedSet {
     pub terms: Vec<TermValue>,
 }
 
-/// The optimal mixture of a [`Curated`].
+/// The optimal mixture that a curated set is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CuratedMixture {

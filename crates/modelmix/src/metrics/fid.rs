@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::random::Random;
 
-/// One side of Fréchet distances, with everything that all distances to it share.
+/// A Gaussian prepared for Fréchet distances to it: shared computations are done once.
 #[derive(Clone, Debug)]
 pub struct Frechet {
     moments: Moments,
@@ -62,7 +62,7 @@ impl Frechet {
     }
 }
 
-/// A reference, with everything that all distances to it share.
+/// A reference prepared for FID: shared computations are done once.
 #[derive(Clone, Debug)]
 pub struct FidReference<'a> {
     features: &'a Features,
@@ -85,7 +85,7 @@ impl<'a> FidReference<'a> {
         Moments::of_pool(pool, engine)
     }
 
-    /// [`fid`] of a pool.
+    /// [`fid`] between a pool and this reference.
     ///
     /// # Errors
     /// As [`fid`].
@@ -93,7 +93,7 @@ impl<'a> FidReference<'a> {
         self.frechet.distance(&self.moments(pool, engine)?)
     }
 
-    /// [`fid_estimate`] of a pool.
+    /// [`fid_estimate`] between a pool and this reference.
     ///
     /// # Errors
     /// As [`fid`].
@@ -115,7 +115,7 @@ impl<'a> FidReference<'a> {
         Ok(Estimate { value, standard_error: from_pool.hypot(from_reference), by: ErrorBy::Influence })
     }
 
-    /// [`fid_infinity`] of a pool.
+    /// [`fid_infinity`] between a pool and this reference.
     ///
     /// # Errors
     /// As [`fid_infinity`].

@@ -4,7 +4,7 @@ use super::Pool;
 use crate::compute::{Engine, Matrix, Set};
 use crate::error::{Error, Result};
 
-/// A mean and a covariance.
+/// The mean and the covariance of a distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moments {
     mean: Vec<f64>,

@@ -42,12 +42,12 @@ pub struct Part<'a> {
 }
 
 impl<'a> Pool<'a> {
-    /// A pool of one set.
+    /// Creates a pool of one set.
     pub fn of(features: &'a Features) -> Self {
         Self { parts: vec![Part { rows: features.view(), set: features.into(), share: 1.0, features }] }
     }
 
-    /// A pool of several sets with shares, which are scaled to sum to 1. Sets with share 0 are left out.
+    /// Creates a pool of several sets with shares, which are scaled to sum to 1. Sets with share 0 are left out.
     ///
     /// # Errors
     /// If no share is positive, if one is negative or not finite, or if widths differ.
@@ -83,7 +83,7 @@ impl<'a> Pool<'a> {
         Ok(Self { parts })
     }
 
-    /// A pool of recorded arms with their weights.
+    /// Creates a pool of recorded arms with their weights.
     ///
     /// # Errors
     /// As [`Pool::mixture`], and if the number of weights is not that of the arms.

@@ -74,7 +74,7 @@ pub struct Prdc {
     pub coverage: Estimate,
 }
 
-/// A reference and its balls, for the comparison with any samples.
+/// A reference prepared for [`prdc`]: its nearest-neighbour radii are computed once.
 #[derive(Clone, Debug)]
 pub struct ReferenceBalls<'a> {
     reference: &'a Features,
@@ -95,7 +95,7 @@ impl<'a> ReferenceBalls<'a> {
         Ok(Self { reference, squared_radii, neighbourhoods })
     }
 
-    /// [`prdc`] of a pool.
+    /// [`prdc`] between a pool and this reference.
     ///
     /// # Errors
     /// As [`prdc`].

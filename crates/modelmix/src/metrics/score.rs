@@ -18,7 +18,7 @@ use crate::kernel::{Kernel, KernelSpec, median_distance};
 use crate::settings::setters;
 use crate::text::nearest;
 
-/// A metric.
+/// A metric of samples, such as FID or recall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

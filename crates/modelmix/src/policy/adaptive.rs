@@ -8,6 +8,8 @@ use crate::confidence::{adaptive_width, pooled_variances};
 use crate::error::Result;
 use crate::random::Random;
 
+/// The default policy: upper confidence bounds on the slope of the loss, estimated from the data.
+///
 /// One pull per arm first, then always the arm with the smallest
 ///
 /// f̂_i + 2 Σ_j K̂_ij n_j / t − √(v_i ln⁺(t/(m n_i)) / n_i),

@@ -8,6 +8,8 @@ use crate::error::Result;
 use crate::random::Random;
 use crate::simplex::Bounds;
 
+/// Mixture-UCB-CAB (Algorithm 1): samples from the weights of an optimistic quadratic program.
+///
 /// One pull per arm first; then α = argmin L̂(α) − εᵀα, and a random arm with probabilities α.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,7 +6,8 @@ use super::{Choice, Evidence, Policy};
 use crate::error::{Error, Result};
 use crate::random::Random;
 
-/// Arms in given proportions: drawn at random, or tracked, so that n/t stays as close to them as whole samples allow.
+/// Pulls arms in given proportions: drawn at random, or tracked, so that n/t stays as close to them as whole samples
+/// allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fixed {

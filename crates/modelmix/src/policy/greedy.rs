@@ -8,6 +8,8 @@ use crate::error::Result;
 use crate::random::Random;
 use crate::simplex::Bounds;
 
+/// Samples from the weights of the quadratic program, without exploration.
+///
 /// One pull per arm first; then α = argmin L̂(α), and a random arm with probabilities α.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,6 +6,8 @@ use super::{Choice, Evidence, Policy, is_subset};
 use crate::error::Result;
 use crate::random::Random;
 
+/// Successive Halving: best-arm identification with a fixed budget.
+///
 /// ⌈log₂ m⌉ phases share the budget of T samples equally. In each phase all remaining arms get the same number of
 /// samples, and the better half by K̂_ii + f̂_i continues. The rest of the budget, and all later samples, go to the
 /// winner. A phase ends when its samples have been answered; known samples do not count toward the budget.

@@ -6,6 +6,8 @@ use super::{Choice, Evidence, Policy, Widths};
 use crate::error::Result;
 use crate::random::Random;
 
+/// Mixture-UCB-OGD (Algorithm 2): one optimistic gradient step per pull.
+///
 /// One pull per arm first, then the arm with the smallest (2/t)·(K̂n)_i + f̂_i − ε_i, with n and t of the collected
 /// pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,6 +9,8 @@ use crate::quadratic::Quadratic;
 use crate::random::Random;
 use crate::simplex::{Bounds, minimize};
 
+/// Sparse-Mixture-UCB-CAB (Algorithm 3): drops arms that are not worth their fee.
+///
 /// Mixture-UCB-CAB on the subscribed arms S. Before every pull, arms are unsubscribed while the cost without some arm,
 /// C′, is at most the cost with it, C, both at the unfavourable ends of their widths (of answered samples). Each time
 /// it is the arm whose removal increases the loss least:

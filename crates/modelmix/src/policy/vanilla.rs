@@ -6,6 +6,8 @@ use super::{Choice, Evidence, Policy, Widths};
 use crate::error::Result;
 use crate::random::Random;
 
+/// Vanilla-UCB: best-arm identification by upper confidence bounds.
+///
 /// One pull per arm first, then the arm with the smallest L̂(e_i) − ε_i = K̂_ii + f̂_i − ε_i.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

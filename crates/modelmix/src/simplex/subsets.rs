@@ -76,7 +76,7 @@ pub fn subsets(form: &Quadratic, bounds: &Bounds, stop: &Stop) -> Result<Vec<Sub
     Ok(found.filter_map(|(size, (found, proved))| found.map(|solution| Subset { size, solution, proved })).collect())
 }
 
-/// The same by elimination and exchange only, without a proof. Entry k is the best mixture found of at most k arms.
+/// [`subsets`] by elimination and exchange only, without a proof. Entry k is the best mixture found of at most k arms.
 ///
 /// # Errors
 /// As [`super::minimize`], and if it is stopped.

@@ -61,7 +61,7 @@ impl SimulationReport {
     }
 }
 
-/// The optimum of a [`SimulationReport`].
+/// The optimal mixture of all recorded samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Optimum {
@@ -71,7 +71,7 @@ pub struct Optimum {
     pub loss: f64,
 }
 
-/// The best single arm of a [`SimulationReport`].
+/// The best single arm on all recorded samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedSingle {

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::metrics::Moments;
 
 impl Spectral {
+    /// The Fréchet distance to a reference:
     /// ‖μα − μr‖² + tr Σα + tr Σr − 2 tr (LᵀΣαL)^½ with Σr = LLᵀ, for mixtures of sets of samples.
     ///
     /// Features are centred on the mean of the reference, which does not change the distance. Then ‖μα‖² + tr Σα =

@@ -18,7 +18,7 @@ use function::Function;
 pub use smoothed::Smoothed;
 pub use vendi::MOST_ROWS;
 
-/// F as a function of the mixture weights of some arms.
+/// A Fréchet distance or Vendi objective F as a function of the mixture weights.
 #[derive(Clone, Debug)]
 pub struct Spectral {
     parts: Vec<Part>,

@@ -13,7 +13,7 @@ const SMOOTHING: f64 = 1e-14;
 /// difference.
 const EQUAL_EIGENVALUES: f64 = 1e-4;
 
-/// F̃ ≤ F with finite slopes everywhere: h(λ + ε) instead of h(λ), minus the most that this can add.
+/// A smooth lower bound F̃ ≤ F with finite slopes everywhere: h(λ + ε) instead of h(λ), minus the most that this can add.
 ///
 /// Roots and entropies have infinite slopes at 0. Directions that no arm spans are removed first. Eigenvalues at or
 /// near 0 then occur only if a mixture leaves arms out, and F̃ equals F up to rounding everywhere else.
