@@ -41,15 +41,17 @@ impl View<'_> {
         self.known.len() as f64
     }
 
+    /// The number of samples of one arm.
     fn n(&self, arm: usize) -> f64 {
         self.known.counts()[arm] as f64
     }
 
-    /// The ratio of all samples to those of an arm, and the ratio of its equal share to its samples.
+    /// The ratio of all samples to those of an arm.
     fn times(&self, arm: usize) -> f64 {
         self.t() / self.n(arm)
     }
 
+    /// The ratio of its equal share to the samples of an arm.
     fn fair(&self, arm: usize) -> f64 {
         self.times(arm) / self.told.len() as f64
     }
