@@ -11,10 +11,10 @@ impl Spectral {
     /// The Fréchet distance to a reference:
     /// ‖μα − μr‖² + tr Σα + tr Σr − 2 tr (LᵀΣαL)^½ with Σr = LLᵀ, for mixtures of sets of samples.
     ///
-    /// Features are centred on the mean of the reference, which does not change the distance. Then ‖μα‖² + tr Σα =
-    /// Σαᵢ(tr Σᵢ + ‖μᵢ‖²) is linear in α, because the −‖μα‖² of tr Σα cancels the other. M(α) = LᵀΣαL with Σα = Σαᵢ(Σᵢ
-    /// + μᵢμᵢᵀ) − μαμαᵀ is concave in the Loewner order, and −tr √· is convex and decreasing. The distance is therefore
-    /// convex.
+    /// Features are centred on the mean of the reference, which does not change the distance. Then
+    /// ‖μα‖² + tr Σα = Σαᵢ(tr Σᵢ + ‖μᵢ‖²) is linear in α, because the −‖μα‖² of tr Σα cancels the other.
+    /// M(α) = LᵀΣαL with Σα = Σαᵢ(Σᵢ + μᵢμᵢᵀ) − μαμαᵀ is concave in the Loewner order, and −tr √· is convex and
+    /// decreasing. The distance is therefore convex.
     ///
     /// # Errors
     /// If a set has fewer than two samples; those of the engine.

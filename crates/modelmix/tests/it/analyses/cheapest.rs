@@ -7,9 +7,9 @@ use modelmix::{Error, Quadratic};
 
 use super::{FAMILIES, problem};
 
-/// The lowest price of mixtures of some arms within the limit, by duality: no multiplier λ ≥ 0 makes the minimum of pᵀα
-/// + λ(αᵀKα + fᵀα − limit) larger, and by convexity the best one makes it equal. `None` if no mixture is within the
-/// limit.
+/// The lowest price of mixtures of some arms within the limit, by duality: no multiplier λ ≥ 0 makes the minimum of
+/// pᵀα + λ(αᵀKα + fᵀα − limit) larger, and by convexity the best one makes it equal. `None` if no mixture is within
+/// the limit.
 fn least_price(problem: &Quadratic, set: &[usize], prices: &[f64], limit: f64) -> Option<f64> {
     let all = Bounds::simplex(set.len());
     let form = |multiplier: f64, prices: &dyn Fn(usize) -> f64| {
