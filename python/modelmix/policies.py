@@ -236,7 +236,7 @@ class Sparse(Policy):
     >>> Sparse()
     Traceback (most recent call last):
     ...
-    ValueError: cannot read "sparse" at character 1: sparse needs either fee=…, the price of an arm a round, or keep=…, the number of arms to end with (then step=…, how fast the fee grows, is optional)
+    ValueError: cannot read "sparse" at character 1: sparse needs either fee=…, the fee per arm and round, or keep=…, the number of arms to end with (then step=…, how fast the fee grows, is optional)
     """
 
     _name = "sparse"

@@ -215,7 +215,7 @@ REFUSED: dict[str, Any] = {
     "arm one: the rows have no columns": lambda rows: rows[:, :0],
     "arm one: there is 1 row": lambda rows: rows[:1],
     "arm one: row 4, column 2 is NaN": lambda rows: np.where(np.arange(180).reshape(30, 6) == 26, np.nan, rows),
-    "arm one: row 0, column 0 is 1e300, and features must be finite 32-bit floats": lambda rows: np.full((3, 2), 1e300),
+    "arm one: row 0, column 0 is 1e300, but features must be finite 32-bit floats": lambda rows: np.full((3, 2), 1e300),
     "arm one is 7, but it must be rows of numbers": lambda rows: 7,
     "arm one is {'a': 1}, but it must be rows of numbers": lambda rows: {"a": 1},
     "arm one: its rows are not lists of numbers of one length": lambda rows: [[1.0, 2.0], [3.0]],

@@ -42,7 +42,7 @@ def test_what_the_median_rule_refuses(blobs: dict[str, Array]) -> None:
         mm.median_bandwidth()
     with pytest.raises(ValueError, match="needs samples; give at least one arm"):
         mm.median_bandwidth({})
-    with pytest.raises(ValueError, match="all samples looked at are equal"):
+    with pytest.raises(ValueError, match="all sampled rows are equal"):
         mm.median_bandwidth([[1.0], [1.0]])
     with pytest.raises(ValueError, match="samples have 4 and 2 columns; give features of one encoder"):
         mm.median_bandwidth({**blobs, "wide": [[0.0, 1.0], [2.0, 3.0]]})

@@ -110,7 +110,7 @@ def test_a_policy_with_constants_needs_ranges(blobs: dict[str, Array]) -> None:
         mm.Session(blobs, objective, policy="cab")
     mm.Session(blobs, objective, policy="cab", kappa_range=(0, 9), score_ranges={"taste": (0, 1)})
     mm.Session(blobs, mm.Mmd(blobs["left"], bandwidth=2) - mm.SampleScore("taste", range=(0, 1)), policy=mm.Cab())
-    with pytest.raises(ValueError, match="it knows the answer"):
+    with pytest.raises(ValueError, match="it uses the optimum"):
         mm.Session(blobs, mm.Rke(bandwidth=2), policy=mm.MixtureOracle())
     with pytest.raises(ValueError, match="halving needs the number of samples"):
         mm.Session(blobs, mm.Rke(bandwidth=2), policy="halving")

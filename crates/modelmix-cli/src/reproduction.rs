@@ -400,7 +400,7 @@ mod tests {
     fn nothing_runs_before_everything_is_right() {
         let folder = folder(&[("a.toml", experiment("same", RIGHT)), ("b.toml", experiment("same", RIGHT))]);
         let error = plans(&[folder.path().into()], None).unwrap_err().to_string();
-        assert!(error.contains("b.toml: the name \"same\" is taken by"), "{error}");
+        assert!(error.contains("b.toml: the name \"same\" is also used by"), "{error}");
         std::fs::write(folder.path().join("b.toml"), experiment("b", "\"gian\" = { at_least = 0 }")).unwrap();
         let error = plans(&[folder.path().into()], None).unwrap_err().to_string();
         assert!(error.contains("no such quantity"), "{error}");

@@ -1,4 +1,4 @@
-//! What analyses beside the best mixture cost, and what sessions pay for knowing more, as Markdown.
+//! Measures the cost of analyses and of session options, as Markdown.
 //!
 //! `cargo run --release -p modelmix --example analyses`
 
@@ -16,7 +16,7 @@ use modelmix::{
 
 const WIDTH: usize = 64;
 
-/// Normal points around centres that overlap, and a score a sample.
+/// Normal points around overlapping centres, and one score per sample.
 fn arms(count: usize, rows: usize) -> modelmix::Result<RecordedArms> {
     let mut random = Random::seeded(count as u64);
     let arm = |arm: usize| {
@@ -28,7 +28,7 @@ fn arms(count: usize, rows: usize) -> modelmix::Result<RecordedArms> {
     RecordedArms::new((0..count).map(arm).collect::<modelmix::Result<Vec<_>>>()?)
 }
 
-/// The least of several runs, in milliseconds.
+/// The minimum of several runs, in milliseconds.
 fn milliseconds<R>(runs: usize, mut work: impl FnMut() -> modelmix::Result<R>) -> modelmix::Result<f64> {
     let mut least = f64::INFINITY;
     for _ in 0..runs {
@@ -66,7 +66,7 @@ fn offline() -> Result<(), Box<dyn Error>> {
             fronts.push(extra(Analyses::default().front(prepare(second)?))?);
         }
         let bandwidths = extra(Analyses::default().bandwidths(Bandwidths::Auto))?;
-        // Without the certainty a solve is its kernels and a program of microseconds.
+        // Without confidence intervals, a solve is its kernels and a program that takes microseconds.
         println!(
             "| {count} × {rows} | {kernels:.1} | {all:.1} | {:.1} | {subsets:.1} | {cheapest:.1} | {:.1} | {:.1} | {bandwidths:.1} |",
             all - kernels,
@@ -74,7 +74,7 @@ fn offline() -> Result<(), Box<dyn Error>> {
             fronts[1]
         );
     }
-    println!("\nMilliseconds; analyses beyond the solve that they come with.\n");
+    println!("\nMilliseconds; the cost of analyses is in addition to the solve.\n");
     println!("| curate | milliseconds |\n|---|---|");
     for (rows, chosen) in [(1500, 100), (1500, 1000), (10_000, 1000)] {
         let arms = arms(5, rows)?;
@@ -87,14 +87,14 @@ fn offline() -> Result<(), Box<dyn Error>> {
 
 fn sessions() -> Result<(), Box<dyn Error>> {
     println!(
-        "\n| session of 1,000 rounds | 5 arms: a round | a report | 20 arms: a round | a report | 64 arms: a round | a report |"
+        "\n| session of 1,000 rounds | 5 arms: per round | report | 20 arms: per round | report | 64 arms: per round | report |"
     );
     println!("|---|---|---|---|---|---|---|");
     let usual = SessionSettings::default();
     let until = |gap| SessionSettings::default().until(Until::new(gap));
     let kinds = [
         ("plain", usual.clone()),
-        ("until 1e-9, which it never is", until(Gap::Loss(1e-9))),
+        ("until 1e-9, never reached", until(Gap::Loss(1e-9))),
         ("better half", usual.clone().select(Selection::BetterHalf)),
         ("alarm", usual.clone().alarm(0.01)),
         ("half-life 300", usual.clone().retention(Retention::half_life(300.0))),

@@ -1,15 +1,16 @@
-//! One measurement a line: reads commands from standard input, answers each with the seconds it took and a result to
-//! compare, so that `benches/peers.py` can take turns between this engine and its peers. Not a benchmark by itself.
+//! Runs one measurement per line: reads commands from standard input and answers each with the seconds it took and a
+//! result to compare, so that `benches/peers.py` can alternate between this engine and its peers. Not a benchmark by
+//! itself.
 //!
 //! ```text
 //! load NAME PATH                                  features of all arms in a file
 //! offline NAME gaussian|polynomial BANDWIDTH THREADS   K̂ of all arms: seconds, sum of its entries
 //! cross NAME NAME THREADS                         two sets: seconds, sum
 //! row NAME | half NAME                             one row against all rows of the first arm: seconds, best of 5
-//! bandwidth BYTES | peak                           seconds to read so many bytes, best of 5; of 10⁹ vector multiply-adds, in flops/s
-//! program M warm|cold COUNT                        seconds a quadratic program
+//! bandwidth BYTES | peak                           seconds to read BYTES bytes, best of 5; flops/s of 10⁹ multiply-adds
+//! program M warm|cold COUNT                        seconds per quadratic program
 //! session NAME POLICY ROUNDS single|half           seconds, rows of all arms told one by one
-//! simulate NAME POLICIES ROUNDS SEEDS THREADS      seconds, policies with semicolons between them
+//! simulate NAME POLICIES ROUNDS SEEDS THREADS      seconds, policies separated by semicolons
 //! metric prdc|fid|kid|vendi|rke NAME NAME THREADS  first arms of samples and reference: seconds, values
 //! memory                                           peak resident bytes
 //! ```
@@ -60,7 +61,7 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
         ["offline", name, kernel, bandwidth, threads] => {
             let arms = set(name)?;
             let objective = match *kernel {
-                // the square of this kernel is the one asked for
+                // The square of this kernel is the requested one.
                 "gaussian" => Objective::rke().with_bandwidth(bandwidth.parse::<f64>()? * std::f64::consts::SQRT_2),
                 _ => Objective::mmd().with_kernel(KernelSpec::Kid),
             };
@@ -138,7 +139,7 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
                 Simulation::default().policies(policies).rounds(rounds.parse()?).seeds(seeds.parse()?).threads(threads);
             let loss =
                 Objective::rke().with_bandwidth(28.0).prepare(Inputs::new().engine(Cpu::with_threads(threads)))?;
-            // The true K of all recorded samples is what a simulation is judged by, not a part of its rounds.
+            // The true K of all recorded samples is used to evaluate a simulation, and is not a part of its rounds.
             let (truth, _) = seconds(|| mixture::statistics(arms, &loss).map(|_| ()));
             let (time, report) = seconds(|| simulate(arms, &loss, &simulation).map(|_| ()));
             report?;
@@ -153,7 +154,7 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
     })
 }
 
-/// The sum of K̂ over all pairs of arms, as `offline` has it for the Gaussian kernel.
+/// The sum of K̂ over all pairs of arms, like `offline` for the Gaussian kernel.
 fn polynomial(arms: &RecordedArms, kernel: &modelmix::Kernel, cpu: &Engine) -> modelmix::Result<f64> {
     let sets: Vec<_> = arms.iter().map(|arm| arm.features.view()).collect();
     let sums = cpu.kernel_sums_among(kernel, &sets.iter().map(|&set| set.into()).collect::<Vec<_>>())?;
@@ -191,7 +192,7 @@ fn read(values: &[f32]) -> f64 {
     seconds(|| sum(values)).0
 }
 
-/// Fused multiply-adds in registers, in flops a second: what no code on one core can exceed.
+/// Fused multiply-adds in registers, in flops per second: an upper bound for code on one core.
 fn peak() -> f64 {
     const STEPS: usize = 4_000_000;
     #[cfg(target_arch = "x86_64")]
@@ -233,7 +234,7 @@ fn peak() -> f64 {
     best
 }
 
-/// Seconds a program, over a sequence that drifts as a session's does.
+/// Seconds per program, over a sequence that drifts like that of a session.
 fn program(arms: usize, warm: bool, count: usize) -> Result<f64, Box<dyn Error>> {
     let mut random = Random::seeded(3);
     let points: Vec<Vec<f64>> = (0..arms).map(|_| (0..arms + 3).map(|_| random.unit() - 0.5).collect()).collect();

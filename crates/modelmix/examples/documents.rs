@@ -1,8 +1,8 @@
-//! Runs the cases of a JSON file through the library and prints their documents, one array of them, so that other shells
-//! (the command line, Python) can be held against it: `cargo run --example documents -- python/tests/cases.json`.
+//! Runs the cases of a JSON file through the library and prints their documents as one array, for comparison with the
+//! command line and Python: `cargo run --example documents -- python/tests/cases.json`.
 //!
-//! A case has a `command` (`solve`, `score`, `simulate`, `curate` or `session`), files of `arms`, perhaps a `reference`, an `objective`,
-//! and the settings that the command takes.
+//! A case has a `command` (`solve`, `score`, `simulate`, `curate` or `session`), files of `arms`, an optional
+//! `reference`, an `objective`, and the settings of the command.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -125,7 +125,7 @@ fn run(case: &Case) -> Result<serde_json::Value, Box<dyn Error>> {
     Ok(serde_json::to_value(document)?)
 }
 
-/// What is asked beside the best mixture.
+/// The analyses of a case.
 fn read_analyses(case: &Case, names: &[String], inputs: Inputs<'_>) -> Result<Analyses, Box<dyn Error>> {
     let mut analyses = Analyses::default().subsets(case.subsets);
     if let Some(text) = &case.front {
@@ -160,7 +160,7 @@ fn score(
     Ok(modelmix::score(arms, reference, &settings, Some(weights))?)
 }
 
-/// Every pull of an arm is answered by the arm's next recorded row.
+/// Every pull of an arm is answered with the arm's next recorded row.
 fn session(case: &Case, arms: &RecordedArms, loss: modelmix::Loss) -> Result<serde_json::Value, Box<dyn Error>> {
     let policy = case.policies.first().map_or("adaptive", String::as_str).parse()?;
     let until = case.until.map(Until::new);

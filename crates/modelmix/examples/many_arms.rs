@@ -1,6 +1,6 @@
-//! Solves a mixture of many synthetic arms and prints how long it takes and how much memory:
+//! Solves a mixture of many synthetic arms and prints its time and memory:
 //! `cargo run --release --example many_arms -- [arms] [samples] [dimensions] [places] [no-intervals]`.
-//! Each arm visits a few places at random, with some noise; so arms overlap, and many have a part in the best mixture.
+//! Each arm samples a few random places with noise, so arms overlap, and many have weight in the best mixture.
 
 use std::time::Instant;
 
@@ -43,7 +43,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The most memory that the process has had, as Linux says it.
+/// The peak memory of the process, from Linux.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

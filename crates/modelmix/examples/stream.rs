@@ -1,4 +1,4 @@
-//! A session without end, watched: how long its rounds take and how much memory it has, as JSON lines.
+//! Measures a long session: the time per round and the memory, as JSON lines.
 //!
 //! `cargo run --release -p modelmix --example stream -- [rounds] [arms] [width] [held] [feature error]`
 
@@ -7,7 +7,7 @@ use std::time::Instant;
 use modelmix::session::{Cap, Retention};
 use modelmix::{Features, Inputs, Objective, Result, Session, SessionSettings};
 
-/// Cheap noise: xorshift, four uniform values a draw. The arms' samples need not be normal.
+/// A fast noise generator: xorshift, four uniform values per draw. The samples need not be normal.
 struct Noise(u64);
 
 impl Noise {
@@ -24,7 +24,8 @@ impl Noise {
     }
 }
 
-/// A sample of an arm: uniform noise with a deviation between 0.5 and 1 by arm, a third of the columns moved by arm.
+/// A sample of an arm: uniform noise whose standard deviation is between 0.5 and 1, with a third of the columns
+/// shifted, both by arm.
 fn sample(noise: &mut Noise, arm: usize, arms: usize, width: usize) -> Vec<f32> {
     let mut row = vec![0.0; width];
     noise.fill(&mut row);
@@ -36,14 +37,14 @@ fn sample(noise: &mut Noise, arm: usize, arms: usize, width: usize) -> Vec<f32> 
     row
 }
 
-/// A line of /proc/self/status in MiB, where there is such a file.
+/// A line of /proc/self/status in MiB, if there is such a file.
 fn mebibytes(key: &str) -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with(key))?;
     Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1024.0)
 }
 
-/// Seconds of processor time so far, where there is such a file (its clock has 100 ticks a second on Linux).
+/// Processor time so far in seconds, if there is such a file (its clock has 100 ticks per second on Linux).
 fn processor_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

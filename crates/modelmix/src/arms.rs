@@ -1,4 +1,4 @@
-//! Recorded arms: named sets of features of one width, with whatever scores a caller gives per sample.
+//! Recorded arms: named sets of features of one width, with optional scores per sample.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::text::nearest;
 
-/// A model's recorded output: its name, the features of its samples, and any scores given per sample.
+/// Recorded samples of one model: its name, their features, and optional scores per sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedArm {
     /// The model's name.
     pub name: String,
-    /// One row a sample.
+    /// The features, one row per sample.
     pub features: Features,
-    /// Scores by name, one value a sample, for objectives such as `rke - 0.1*aesthetic`.
+    /// Scores by name, one value per sample, for objectives such as `rke - 0.1*aesthetic`.
     pub scores: BTreeMap<String, Vec<f64>>,
 }
 
 impl RecordedArm {
-    /// An arm without scores of its own.
+    /// Creates an arm without scores.
     pub fn new(name: impl Into<String>, features: Features) -> Self {
         Self { name: name.into(), features, scores: BTreeMap::new() }
     }
 
-    /// The same arm with a score for every sample.
+    /// Adds a score with one value per sample.
     #[must_use]
     pub fn with_score(mut self, score: impl Into<String>, values: Vec<f64>) -> Self {
         self.scores.insert(score.into(), values);
@@ -31,16 +31,16 @@ impl RecordedArm {
     }
 }
 
-/// One or more recorded arms that may be compared: distinct names, one width, at least two samples each.
+/// One or more recorded arms with distinct names, features of the same width and at least two samples each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedArms(Vec<RecordedArm>);
 
 impl RecordedArms {
-    /// Checks the arms once, when they are put together.
+    /// Creates a list of arms after checking them.
     ///
     /// # Errors
-    /// No arms, two of the same name, different widths, fewer than two samples, scores that are not finite or not one a
-    /// sample.
+    /// If there are no arms, if two have the same name, if widths differ, if an arm has fewer than two samples, or if
+    /// scores are not finite or not one per sample.
     pub fn new(arms: Vec<RecordedArm>) -> Result<Self> {
         let Some(first) = arms.first() else {
             return Err(Error::missing("a mixture", "at least one arm; give the features of one model or more"));
@@ -48,7 +48,7 @@ impl RecordedArms {
         for (index, arm) in arms.iter().enumerate() {
             let array = |problem: String| Error::Array { origin: format!("arm {}", arm.name), problem };
             if arms[..index].iter().any(|other| other.name == arm.name) {
-                return Err(array("the name is taken by an earlier arm; name each arm differently".into()));
+                return Err(array("two arms have this name; rename one of them".into()));
             }
             if arm.features.width() != first.features.width() {
                 return Err(Error::Width {
@@ -62,7 +62,7 @@ impl RecordedArms {
             for (score, values) in &arm.scores {
                 if values.len() != arm.features.len() {
                     return Err(array(format!(
-                        "score {score} has {} values for {} samples; give one a sample",
+                        "score {score} has {} values for {} samples; give one per sample",
                         values.len(),
                         arm.features.len()
                     )));
@@ -78,17 +78,17 @@ impl RecordedArms {
         Ok(Self(arms))
     }
 
-    /// The same arms with scores per sample: `scores[score][arm]` has one value for each of the arm's samples.
+    /// Adds scores per sample: `scores[score][arm]` has one value per sample of the arm.
     ///
     /// # Errors
-    /// A score for what is no arm, or without values for one of them; as [`RecordedArms::new`].
+    /// If a name is not that of an arm, or if an arm has no values; otherwise as [`RecordedArms::new`].
     pub fn with_scores(self, scores: &BTreeMap<String, BTreeMap<String, Vec<f64>>>) -> Result<Self> {
         let names = self.names();
         for (score, by_arm) in scores {
             let what = format!("score {score}");
             if let Some(unknown) = by_arm.keys().find(|name| !names.contains(name)) {
                 let problem =
-                    format!("{what} is given for {unknown}, which is no arm{}", unknown_name_hint(unknown, &names));
+                    format!("{what} is given for {unknown}, which is not an arm{}", unknown_name_hint(unknown, &names));
                 return Err(Error::ByArm { what, arm: unknown.clone(), problem });
             }
             if let Some(missing) = names.iter().find(|name| !by_arm.contains_key(*name)) {
@@ -104,23 +104,23 @@ impl RecordedArms {
         Self::new(self.0.into_iter().map(scored).collect())
     }
 
-    /// How many arms there are; never 0.
+    /// Number of arms; never 0.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The common width of their features.
+    /// Width of the features of every arm.
     pub fn width(&self) -> usize {
         self.0[0].features.width()
     }
 
-    /// The arms in the order given.
+    /// Iterates over the arms in the order given.
     pub fn iter(&self) -> std::slice::Iter<'_, RecordedArm> {
         self.0.iter()
     }
 
-    /// Their names in the order given.
+    /// Names of the arms in the order given.
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|arm| arm.name.clone()).collect()
     }
@@ -143,8 +143,8 @@ impl<'a> IntoIterator for &'a RecordedArms {
     }
 }
 
-/// Numbers given by arm, in the order of the names; arms that are not given have `default`, or must be given. `what` is one of
-/// them, such as "cost".
+/// Returns numbers given by arm name in the order of `names`. An arm without a number gets `default`, if there is one.
+/// `what` names the quantity in messages, such as "cost".
 ///
 /// ```
 /// let names = ["left".to_string(), "right".to_string()];
@@ -154,7 +154,7 @@ impl<'a> IntoIterator for &'a RecordedArms {
 /// ```
 ///
 /// # Errors
-/// A number for what is no arm, two for one, one that is not finite, or none where there is no default.
+/// If a name is unknown or repeated, if a number is not finite, or if an arm has neither a number nor a default.
 pub fn by_arm(
     what: &str,
     names: &[String],
@@ -181,14 +181,14 @@ pub fn by_arm(
     names.iter().zip(values).map(found).collect()
 }
 
-/// The end of a sentence about a name that is no arm's.
+/// The end of a message about an unknown arm name.
 fn unknown_name_hint(unknown: &str, names: &[String]) -> String {
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let hint = nearest(unknown, &known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
     format!("{hint}; the arms are {}", known.join(", "))
 }
 
-/// A set needs two rows before anything can be said about pairs.
+/// Checks that there are two rows: estimates over pairs need at least two.
 pub(crate) fn check_rows(features: &Features) -> Result<()> {
     if features.len() < 2 {
         return Err(Error::Array {

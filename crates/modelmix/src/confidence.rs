@@ -1,6 +1,6 @@
-//! Confidence widths and bounds of the paper, as pure functions. Who uses which is left to `policy`.
+//! Confidence widths and bounds of the paper, as pure functions. `policy` decides which one is used.
 
-/// How much the loss can change with one sample: the constants of every width in the paper.
+/// The most that one sample can change the loss: the constants of every width in the paper.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sensitivity {
@@ -16,10 +16,10 @@ impl From<crate::loss::Ranges> for Sensitivity {
     }
 }
 
-/// ε(δ) of Theorem 1, for an arm with `count` samples: Δ_L·√(ln(1/δ) / 2n) + Δκ/n.
+/// ε(δ) of Theorem 1 for an arm with `count` samples: Δ_L·√(ln(1/δ) / 2n) + Δκ/n.
 ///
 /// For fixed weights α and independent samples, L̂(α) − L(α) ≥ ε(δ)ᵀα has probability at most δ, and so has the other
-/// side. Takes `log_inverse` = ln(1/δ), so that tiny δ such as t^−β do not underflow.
+/// side. The argument is `log_inverse` = ln(1/δ), so that tiny δ such as t^−β do not underflow.
 pub fn width(sensitivity: Sensitivity, log_inverse: f64, count: usize) -> f64 {
     let n = count as f64;
     sensitivity.loss * (log_inverse / (2.0 * n)).sqrt() + sensitivity.kappa / n
@@ -30,15 +30,16 @@ pub fn mixture_ucb_width(sensitivity: Sensitivity, beta: f64, rounds: usize, cou
     width(sensitivity, beta * (rounds as f64).ln(), count)
 }
 
-/// The variance of one sample's share in the gradient, arm by arm, from the scatter of the samples held: each arm's own,
-/// shrunk toward all arms' pooled variance as if two samples of it had been seen. Zero before any arm has two samples.
+/// The variance per arm of one sample's contribution to the gradient, from the scatter of the held samples. Each
+/// variance is shrunk toward the pooled variance of all arms, which counts as two samples. Zero if no arm has two
+/// samples.
 pub fn pooled_variances(scatter: &[f64], counts: &[usize]) -> Vec<f64> {
     let freedom: usize = counts.iter().map(|count| count.saturating_sub(1)).sum();
     let pool = if freedom == 0 { 0.0 } else { scatter.iter().sum::<f64>() / freedom as f64 };
     scatter.iter().zip(counts).map(|(ss, &n)| ((ss + 2.0 * pool) / (n + 1) as f64).max(0.0)).collect()
 }
 
-/// The width of the adaptive policy: √(v ln⁺(t/(m n)) / n). It needs no range: v comes from the data.
+/// The width of the adaptive policy: √(v ln⁺(t/(m n)) / n). It needs no range, because v is estimated from the data.
 pub fn adaptive_width(variance: f64, arms: usize, rounds: usize, count: usize) -> f64 {
     let (m, t, n) = (arms as f64, rounds as f64, count as f64);
     (variance * (t / (m * n)).ln().max(0.0) / n).sqrt()

@@ -1,5 +1,5 @@
-//! Any result as the document that a command prints with `--json` and that reports read: the result's own JSON form, and the
-//! name of the command that makes it. Nothing is computed here.
+//! Results as the JSON documents that commands print with `--json` and that reports read: the JSON form of the result,
+//! and the name of its command. Nothing is computed here.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,19 @@ use crate::metrics::Scores;
 use crate::mixture::Mixture;
 use crate::simulate::SimulationReport;
 
-/// A document; the field `command` says which.
+/// The result of a command. The field `command` says which one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "command", rename_all = "lowercase")]
 #[non_exhaustive]
 #[allow(clippy::large_enum_variant)]
 pub enum Document {
-    /// Of `solve`.
+    /// The result of `solve`.
     Solve(Mixture),
-    /// Of `score`.
+    /// The result of `score`.
     Score(Scores),
-    /// Of `simulate`.
+    /// The result of `simulate`.
     Simulate(SimulationReport),
-    /// Of `curate`.
+    /// The result of `curate`.
     Curate(Curated),
 }

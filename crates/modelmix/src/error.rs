@@ -1,43 +1,43 @@
-//! The one error type: every variant carries the offending values and its sentence says what to do about them.
+//! The error type of this crate: every variant carries the offending values, and its message says what to do.
 
 use std::path::PathBuf;
 
-/// What can go wrong, from a hostile file to a pull that was never asked for.
+/// Everything that can go wrong.
 ///
-/// Every message is a single sentence for a person: it names the thing, the value that was found, and the remedy.
+/// Every message is one sentence. It names the thing, the value that was found, and the fix.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused to read a file.
+    /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 
-    /// A file is not what its name promises, or its header does not agree with its bytes.
+    /// A file does not have the format of its extension, or its header contradicts its contents.
     #[error("{}: {problem}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it and what to do.
+        /// What is wrong, and the fix.
         problem: String,
     },
 
-    /// An array cannot serve as features: its shape or its element type is wrong.
+    /// An array cannot be used as features: its shape or its element type is wrong.
     #[error("{origin}: {problem}")]
     Array {
         /// File and array, or the arm's name.
         origin: String,
-        /// What is wrong with it and what to do.
+        /// What is wrong, and the fix.
         problem: String,
     },
 
     /// A feature is NaN, infinite, or too large for 32-bit floats.
     #[error(
-        "{origin}: row {row}, column {column} is {value:?}, and features must be finite 32-bit floats; remove the row or repair the encoder"
+        "{origin}: row {row}, column {column} is {value:?}, but features must be finite 32-bit floats; remove the row or repair the encoder"
     )]
     NotFinite {
         /// File and array, or the arm's name.
@@ -46,149 +46,151 @@ pub enum Error {
         row: usize,
         /// The column, counted from 0.
         column: usize,
-        /// The value as it was read.
+        /// The value that was read.
         value: f64,
     },
 
     /// Two sets that must have the same width do not.
     #[error(
-        "{origin} has {found} columns where {other} has {expected}; every arm and the reference must come from the same encoder"
+        "{origin} has {found} columns, but {other} has {expected}; every arm and the reference must come from the same encoder"
     )]
     Width {
         /// The set that does not fit.
         origin: String,
         /// Its width.
         found: usize,
-        /// The set it was compared with.
+        /// The set that it was compared with.
         other: String,
-        /// That set's width.
+        /// The width of that set.
         expected: usize,
     },
 
-    /// The text of an objective, a kernel or a policy could not be read.
+    /// The text of an objective, a kernel or a policy cannot be parsed.
     #[error("cannot read \"{text}\" at character {at}: {problem}")]
     Parse {
         /// The whole text.
         text: String,
-        /// Where reading stopped, in characters counted from 1.
+        /// The position of the error, in characters counted from 1.
         at: usize,
         /// What was expected there.
         problem: String,
     },
 
-    /// A setting is outside what it may be.
+    /// A setting is out of its range.
     #[error("{what} is {value}, but it must be {must}")]
     Setting {
         /// The setting's name.
         what: String,
         /// The value given.
         value: String,
-        /// What is allowed, and the remedy.
+        /// The allowed range, and the fix.
         must: String,
     },
 
-    /// The objective needs something that was not given: a reference set, costs, scores or a range.
+    /// A required input is missing: a reference, costs, scores or a range.
     #[error("{what} needs {needs}")]
     Missing {
         /// The term, kernel or policy that needs it.
         what: String,
-        /// What to give, and how.
+        /// What is missing, and how to provide it.
         needs: String,
-        /// The input that would provide it, if it is one that callers hand over; they know what they call it.
+        /// The missing input, if it is one that callers pass; they can then use their own name for it.
         input: Option<Input>,
     },
 
-    /// What was given by arm does not fit the arms: it names a stranger, names one twice, leaves one out, or is out of range.
+    /// Numbers given by arm do not match the arms: a name is unknown or repeated, an arm is missing, or a number is out
+    /// of range.
     #[error("{problem}")]
     ByArm {
-        /// What was given: a cost, a weight, a floor, a score.
+        /// The quantity: a cost, a weight, a floor, a score.
         what: String,
         /// The arm that is wrong or missing.
         arm: String,
-        /// The whole sentence: what is wrong, and what to do.
+        /// The whole message: what is wrong, and the fix.
         problem: String,
     },
 
-    /// A term that is not a mean over pairs of samples was given to something that knows only such means.
+    /// A term that is not a mean over pairs of samples was used where only such terms are supported.
     #[error(
         "{term} is not a mean over pairs of samples, so it can be optimised offline only, by solve; use {instead} in a session"
     )]
     Offline {
         /// The term.
         term: String,
-        /// A term of the same kind that is one.
+        /// A similar term that is supported.
         instead: &'static str,
     },
 
     /// The quadratic program has no feasible point, or is not convex.
     #[error("the weights cannot be found: {problem}")]
     Program {
-        /// Why, and what to do.
+        /// The reason, and the fix.
         problem: String,
     },
 
-    /// A pull's id was never given out by this session.
+    /// This session has no pull with this id.
     #[error("pull {id} was never asked for in this session; tell or abandon an id that `ask` returned")]
     UnknownPull {
         /// The id given.
         id: u64,
     },
 
-    /// A pull was answered or abandoned before.
+    /// A pull was told or abandoned before.
     #[error("pull {id} was already answered or abandoned; every pull is told once")]
     RepeatedPull {
         /// The id given.
         id: u64,
     },
 
-    /// What was told of a pull does not fit it; the session is as it was before.
+    /// The answer to a pull does not match it. The session is unchanged.
     #[error("pull {id} of arm {arm}: {problem}")]
     Answer {
         /// The pull's id.
         id: u64,
         /// The arm's name.
         arm: String,
-        /// What does not fit, and what would.
+        /// What does not match, and the fix.
         problem: String,
     },
 
-    /// Recorded samples that were given as known do not fit; the session is as it was before.
+    /// Known samples do not match the session, which is unchanged.
     #[error("known samples of arm {arm}: {problem}")]
     Known {
         /// The arm's name.
         arm: String,
-        /// What does not fit, and what would.
+        /// What does not match, and the fix.
         problem: String,
     },
 
-    /// An event does not follow from the state of the session it was applied to, or from a check of it.
+    /// An event does not follow from the state of the session that it was applied to, or contradicts a check of that
+    /// state.
     #[error("the {event} event {problem}")]
     Event {
-        /// What kind of event, and which.
+        /// Kind of the event, and its identifier.
         event: String,
-        /// What does not fit, and what to do.
+        /// What does not match, and the fix.
         problem: String,
     },
 
-    /// A journal cannot be read: it is damaged, or of another form.
+    /// A journal cannot be read: it is damaged, or has another format.
     #[error("the journal {problem}")]
     Journal {
-        /// Why, where, and what to do.
+        /// The reason, its position, and the fix.
         problem: String,
     },
 
-    /// A recorded arm has no sample left, and samples are drawn without replacement.
+    /// A recorded arm has no samples left, and sampling is without replacement.
     #[error(
-        "arm {arm} ran dry: policy {policy} asked for sample {asked} of {held} at round {round} (seed {seed}); record more samples, simulate fewer rounds, or draw with replacement"
+        "arm {arm} has no samples left: policy {policy} asked for sample {asked} of {held} at round {round} (seed {seed}); record more samples, simulate fewer rounds, or draw with replacement"
     )]
     RanDry {
         /// The arm's name.
         arm: String,
         /// The policy that asked.
         policy: String,
-        /// Which sample it asked for, counted from 1.
+        /// The index of the sample that it asked for, counted from 1.
         asked: usize,
-        /// How many the arm has.
+        /// The number of samples of the arm.
         held: usize,
         /// The round.
         round: usize,
@@ -196,8 +198,8 @@ pub enum Error {
         seed: u64,
     },
 
-    /// The work was stopped by its [`Stop`](crate::compute::Stop) token; it has no result.
-    #[error("the work was stopped before it was done")]
+    /// The computation was stopped by its [`Stop`](crate::compute::Stop) token and has no result.
+    #[error("the computation was stopped before it finished")]
     Stopped,
 
     /// There is not enough memory, on the host or on a device.
@@ -206,53 +208,53 @@ pub enum Error {
         free.map_or(String::new(), |free| format!(", and {free} are free"))
     )]
     Memory {
-        /// What was to be allocated.
+        /// What was being allocated.
         what: String,
-        /// Whose memory: "host memory" or the name of a device.
+        /// The memory: "host memory" or the name of a device.
         place: String,
-        /// Bytes needed.
+        /// Number of bytes needed.
         needed: u64,
-        /// Bytes that are free, if that is known.
+        /// Number of free bytes, if known.
         free: Option<u64>,
     },
 
-    /// A compute device failed or was lost. Data that was resident on it is gone.
+    /// A compute device failed or was lost. Data that was resident on it is lost.
     #[error("{device} failed: {problem}; restart the call, or choose another engine")]
     Device {
         /// The device, as the engine describes it.
         device: String,
-        /// What its driver said.
+        /// The message of its driver.
         problem: String,
     },
 
-    /// A snapshot cannot be restored: it is damaged, or belongs to another objective.
+    /// A snapshot cannot be restored: it is damaged, or it belongs to another objective.
     #[error("the snapshot cannot be restored: {problem}")]
     Snapshot {
-        /// Why, and what to do.
+        /// The reason, and the fix.
         problem: String,
     },
 }
 
-/// What an objective or a metric may need beside the samples.
+/// Inputs that an objective or a metric may need besides samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Input {
     /// A reference set: features of real samples.
     Reference,
-    /// The cost of a sample of each arm.
+    /// The cost per sample, for each arm.
     Costs,
-    /// Scores of the user's own, one value per sample.
+    /// Your own scores, one value per sample.
     Scores,
 }
 
-/// Numbers of more characters are shown with an exponent; all whole numbers of 64 bits have fewer.
+/// Longer numbers are shown with an exponent. All 64-bit integers are shorter.
 const MAX_PLAIN_DIGITS: usize = 20;
 
-/// The result of everything in this crate that can fail.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// The same error, with the place where it happened named: a file, an array or an arm.
+    /// The same error with its origin: a file, an array or an arm.
     #[must_use]
     pub fn of(self, name: impl Into<String>) -> Self {
         let origin = name.into();
@@ -266,7 +268,7 @@ impl Error {
 
     pub(crate) fn setting(what: &str, value: impl ToString, must: impl Into<String>) -> Self {
         let mut value = value.to_string();
-        // 1e-300 has 300 zeros without an exponent, and is as easily read as it was written with one.
+        // Without an exponent, 1e-300 has 300 zeros.
         if value.len() > MAX_PLAIN_DIGITS && value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-')) {
             value = value.parse::<f64>().map_or(value, |number| format!("{number:e}"));
         }
@@ -277,7 +279,7 @@ impl Error {
         Error::Missing { what: what.into(), needs: needs.into(), input: None }
     }
 
-    /// The same for an input that was not handed over.
+    /// [`Error::missing`] for an input that callers pass.
     pub(crate) fn missing_input(input: Input, what: impl Into<String>, needs: impl Into<String>) -> Self {
         Error::Missing { what: what.into(), needs: needs.into(), input: Some(input) }
     }

@@ -1,11 +1,11 @@
-//! Features: what an encoder says of samples, as finite 32-bit rows, checked once, when they are made.
-//! Reading files is left to `load`, arithmetic to `compute`.
+//! Features: the output of an encoder as finite 32-bit rows, checked when they are created.
+//! Files are read by `load`; arithmetic is in `compute`.
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// `len` × `width` finite values, one row a sample.
+/// Features of samples: `len` × `width` finite values, one row per sample.
 ///
 /// ```
 /// use modelmix::Features;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// # Ok::<(), modelmix::Error>(())
 /// ```
 ///
-/// The values may be the caller's own memory or a mapped file ([`Features::shared`]); copies of features share them.
+/// The values may be memory of the caller or a mapped file ([`Features::shared`]). Clones share them.
 #[derive(Clone)]
 pub struct Features {
     width: usize,
@@ -23,16 +23,16 @@ pub struct Features {
 }
 
 impl Features {
-    /// Takes `values`, row after row of `width`.
+    /// Creates features from `values` in row-major order.
     ///
     /// # Errors
-    /// No rows, no columns, a last row that is cut short, NaN or infinite values.
+    /// If there are no rows or no columns, if the last row is incomplete, or if a value is NaN or infinite.
     pub fn new(width: usize, values: Vec<f32>) -> Result<Self> {
         Self::shared(width, Arc::new(values))
     }
 
-    /// The same with values that stay where they are: mapped files, another language's arrays. They must never change.
-    ///
+    /// Creates features from values that are not copied, such as mapped files or arrays of another language. They must
+    /// never change.
     /// # Errors
     /// As [`Features::new`].
     pub fn shared(width: usize, shared: Arc<dyn AsRef<[f32]> + Send + Sync>) -> Result<Self> {
@@ -60,10 +60,10 @@ impl Features {
         Ok(Self { width, values: shared })
     }
 
-    /// Collects rows that are given one by one; all must have the first one's width.
+    /// Creates features from an iterator of rows. All rows must have the same width.
     ///
     /// # Errors
-    /// As [`Features::new`], and rows of different widths.
+    /// As [`Features::new`], and if widths differ.
     pub fn from_rows<R: AsRef<[f32]>>(rows: impl IntoIterator<Item = R>) -> Result<Self> {
         let mut width = 0;
         let mut values = Vec::new();
@@ -87,13 +87,13 @@ impl Features {
         Self::new(width, values)
     }
 
-    /// How many rows there are; never 0.
+    /// Number of rows; never 0.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.values().len() / self.width
     }
 
-    /// How many columns there are; never 0.
+    /// Number of columns; never 0.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -101,12 +101,12 @@ impl Features {
     /// Row `index`.
     ///
     /// # Panics
-    /// Where there is no such row.
+    /// If there is no such row.
     pub fn row(&self, index: usize) -> &[f32] {
         &self.values()[index * self.width..][..self.width]
     }
 
-    /// All rows, end to end.
+    /// All values, in row-major order.
     pub fn values(&self) -> &[f32] {
         self.values.as_ref().as_ref()
     }
@@ -116,13 +116,13 @@ impl Features {
         Rows { width: self.width, values: self.values() }
     }
 
-    /// The rows at `indices`, in that order.
+    /// Selects the rows at `indices`, in that order.
     ///
     /// # Errors
-    /// No indices.
+    /// If there are no indices.
     ///
     /// # Panics
-    /// Where there is no such row.
+    /// If an index is out of range.
     pub fn select(&self, indices: impl IntoIterator<Item = usize>) -> Result<Self> {
         Self::from_rows(indices.into_iter().map(|index| self.row(index)))
     }
@@ -140,42 +140,42 @@ impl std::fmt::Debug for Features {
     }
 }
 
-/// A borrowed run of rows, possibly empty: what the compute engine reads.
+/// A borrowed range of rows, possibly empty. The compute engine reads these.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a, T = f32> {
     width: usize,
     values: &'a [T],
 }
 
-/// A borrowed run of rows in half precision, as bits.
+/// A borrowed range of rows in half precision, as bits.
 pub type HalfRows<'a> = Rows<'a, u16>;
 
 impl<'a, T> Rows<'a, T> {
     /// Views `values` as rows of `width`.
     ///
     /// # Panics
-    /// When they do not make whole rows.
+    /// If the last row is incomplete.
     pub fn new(width: usize, values: &'a [T]) -> Self {
         assert!(width > 0 && values.len().is_multiple_of(width), "{} values do not make rows of {width}", values.len());
         Self { width, values }
     }
 
-    /// All values, row after row.
+    /// All values, in row-major order.
     pub fn values(&self) -> &'a [T] {
         self.values
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.values.len() / self.width
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -192,7 +192,7 @@ impl<'a, T> Rows<'a, T> {
         Self { width: self.width, values: &self.values[start * self.width..end * self.width] }
     }
 
-    /// The rows one after another.
+    /// Iterates over the rows.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [T]> + use<'a, T> {
         self.values.chunks_exact(self.width)
     }

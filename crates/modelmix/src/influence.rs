@@ -1,6 +1,6 @@
-//! How much each sample moves what is estimated from all of them, to first order: covariances of the gradient and of losses at
-//! one mixture (`at_mixture`), of slopes from one arm (`from_arm`) and of curvatures. What is made of them is left to
-//! `certainty`.
+//! Influence functions: the first-order effect of each sample on estimates from all samples. Covariances of the
+//! gradient and of losses at one mixture (`at_mixture`), of slopes from one arm (`from_arm`) and of curvatures.
+//! `certainty` uses them.
 
 mod at_mixture;
 mod from_arm;
@@ -14,41 +14,41 @@ use crate::statistics::Statistics;
 pub(crate) use at_mixture::GradientKind;
 pub use from_arm::Slopes;
 
-/// What the samples of each arm, and the rows of the reference, do to K̂ and f̂ (U-statistics).
+/// The influence of each sample, and of each row of the reference, on K̂ and f̂ (U-statistics).
 ///
-/// Sample a of arm s moves pᵀK̂q by (p_s qᵀκ̃_a + q_s pᵀκ̃_a)/n_s and bᵀf̂ by b_s f̃_a/n_s to first order, with
-/// κ̃_aj = κ̄_aj − K̂_sj, κ̄_aj the mean of κ between it and the other samples of arm j, and f̃_a = f_a − f̂_s. So a covariance is
-/// a product of matrices with one row per sample; nothing of the size of all pairs of K's entries is held. Since κ̄ is itself a mean
-/// over few samples, it errs on the wide side, by O(1/n²).
+/// To first order, sample a of arm s changes pᵀK̂q by (p_s qᵀκ̃_a + q_s pᵀκ̃_a)/n_s and bᵀf̂ by b_s f̃_a/n_s, with
+/// κ̃_aj = κ̄_aj − K̂_sj, κ̄_aj the mean of κ between it and the other samples of arm j, and f̃_a = f_a − f̂_s. A
+/// covariance is therefore a product of matrices with one row per sample; nothing of the size of all pairs of K's
+/// entries is stored. Because κ̄ is itself a mean over few samples, variances are overestimated by O(1/n²).
 ///
-/// Few samples may all be alike and their model not: ten that are all good say that some 90% are, not all. So the variance of
-/// each κ̄_aj and of f_a is at least that of a rare value, one in n + 1, as far from the usual one as values of any arm
-/// are from each other.
+/// A few samples may all be alike although the model is not: if all of ten samples are good, some 90% of the model's
+/// are, not all. The variance of each κ̄_aj and of f_a is therefore at least that of a rare value, one in n + 1, as far
+/// from the usual value as values of any arm are from each other.
 #[derive(Clone, Debug)]
 pub struct Influences<'a> {
     statistics: &'a Statistics,
     /// K̂ and f̂ as U-statistics.
     form: Quadratic,
-    /// By arm: which samples are its own.
+    /// Indices of the samples of each arm.
     samples: Vec<Vec<usize>>,
-    /// By arm: what a sum of squares over its samples is multiplied by to make a variance of a mean.
+    /// Per arm: the factor that turns a sum of squares over its samples into the variance of a mean.
     factors: Vec<f64>,
-    /// By arm, m + 1 values each: what rare values add to the variances of (κ̄_a1, …, κ̄_am, f_a)/n.
+    /// Per arm, m + 1 values: what rare values add to the variances of (κ̄_a1, …, κ̄_am, f_a)/n.
     rare: Vec<f64>,
-    /// One row per row of the reference: what it makes of every arm's f̂, less the mean.
+    /// One row per row of the reference: its contribution to f̂ of every arm, minus the mean.
     reference: Matrix,
-    /// Whether any of κ̄ and f has been seen to differ between two samples of an arm, or is known to.
+    /// Whether any κ̄ or f differs between two samples of an arm, or is known to differ.
     has_varied: bool,
 }
 
 impl<'a> Influences<'a> {
-    /// Of the samples held, a reference taken as given. `None` if an arm has fewer than two samples, if samples were let go or
-    /// have faded, or if values are so large that their squares are not finite.
+    /// The influences of the held samples; the reference is treated as fixed. `None` if an arm has fewer than two
+    /// samples, if samples were evicted or have decayed, or if values are so large that their squares overflow.
     pub fn new(statistics: &'a Statistics) -> Option<Self> {
         Self::with_range(statistics, 0.0)
     }
 
-    /// The same if f of an arm's samples is known to range so far, whether it has been seen to or not.
+    /// The same, if f of an arm's samples is known to have this range, observed or not.
     pub(crate) fn with_range(statistics: &'a Statistics, range: f64) -> Option<Self> {
         let (arms, counts) = (statistics.arms(), statistics.counts());
         if statistics.is_aged() || counts.iter().any(|&count| count < 2) {
@@ -91,20 +91,20 @@ impl<'a> Influences<'a> {
         Some(found)
     }
 
-    /// Whether samples have told anything of κ between different ones: if the kernel is so narrow that all of it is zero, they
-    /// have not.
+    /// Whether κ between different samples carries information. It does not if the kernel is so narrow that all of it
+    /// is zero.
     pub(crate) fn has_kernel_signal(statistics: &Statistics) -> bool {
         let own = statistics.self_terms().iter().copied().fold(0.0, f64::max);
         own <= 0.0 || statistics.unbiased().quadratic().iter().any(|value| value.abs() > 1e-12 * own)
     }
 
-    /// Whether samples of an arm have differed in anything, or are known to. If not, there is no scale by which a rare value that
-    /// was not seen yet could be reckoned with.
+    /// Whether samples of an arm differ in any value, or are known to. If not, no scale is known for rare values that
+    /// were not observed yet.
     pub(crate) fn has_varied(&self) -> bool {
         self.has_varied
     }
 
-    /// As wide as a normal number must be for tails so thin to hold those of Student's t.
+    /// Widens the variances so that normal tails of probability `error_chance` cover those of Student's t.
     pub(crate) fn widened_for(&self, error_chance: f64) -> Self {
         let mut wider = self.clone();
         let size = self.arms() + 1;
@@ -118,10 +118,10 @@ impl<'a> Influences<'a> {
         wider
     }
 
-    /// Counts the reference as a sample too: `rows[j][y]` is what row y would make of f̂_j if it were all of the reference.
+    /// Treats the reference as a sample too: `rows[j][y]` is f̂_j if row y were the whole reference.
     ///
     /// # Errors
-    /// Another number of arms, lists of different lengths.
+    /// If the number of arms is wrong, or if lists have different lengths.
     pub fn with_reference(mut self, rows: &[Vec<f64>]) -> Result<Self> {
         let count = rows.first().map_or(0, Vec::len);
         if rows.len() != self.arms() || rows.iter().any(|row| row.len() != count) {
@@ -136,7 +136,7 @@ impl<'a> Influences<'a> {
         Ok(self)
     }
 
-    /// m.
+    /// The number of arms, m.
     pub(crate) fn arms(&self) -> usize {
         self.form.arms()
     }
@@ -146,7 +146,7 @@ impl<'a> Influences<'a> {
         &self.form
     }
 
-    /// How many samples each arm has.
+    /// The number of samples of each arm.
     pub(crate) fn counts(&self) -> &[usize] {
         self.statistics.counts()
     }
@@ -204,7 +204,7 @@ impl<'a> Influences<'a> {
         sum
     }
 
-    /// Calls with κ̃ of each of an arm's samples toward one arm, or with f̃ for quantity m.
+    /// Calls `call` with κ̃ of each sample of an arm toward one arm, or with f̃ for quantity m.
     fn for_each(&self, arm: usize, quantity: usize, mut call: impl FnMut(f64)) {
         if quantity == self.arms() {
             let (values, mean) = (self.statistics.linear_terms(), self.form.linear()[arm]);
@@ -221,14 +221,15 @@ impl<'a> Influences<'a> {
         &self.rare[arm * size..(arm + 1) * size]
     }
 
-    /// What a sum of squares over the reference's rows is multiplied by.
+    /// The factor that turns a sum of squares over the rows of the reference into a variance.
     fn reference_factor(&self) -> f64 {
         variance_factor(self.reference.rows())
     }
 }
 
-/// What a sum of squares around the mean of so many samples is multiplied by to make a variance of the mean. A variance that is
-/// itself estimated makes ratios as wide as Student's t, whose variance is (n − 1)/(n − 3); that is counted in.
+/// The factor that turns a sum of squares around the mean of `count` samples into the variance of the mean. The
+/// variance is itself estimated, so ratios are distributed like Student's t, whose variance is (n − 1)/(n − 3); the
+/// factor includes that.
 fn variance_factor(count: usize) -> f64 {
     1.0 / (count as f64 * (count as f64 - 3.0).max(0.5))
 }

@@ -1,5 +1,5 @@
-//! Kernels: similarity of two feature rows. A closed set, so that a kernel is data; how sums of them are computed
-//! is left to `compute`.
+//! Kernels: similarity of two feature rows. They are a closed set, so a kernel is data. Sums of kernels are computed by
+//! `compute`.
 
 use std::fmt;
 
@@ -10,25 +10,26 @@ use crate::features::{Features, Rows};
 use crate::random::Random;
 use crate::text::{Call, Reader, nearest};
 
-/// A positive semidefinite kernel with all its numbers known.
+/// A positive semidefinite kernel with all parameters set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub enum Kernel {
-    /// exp(−‖x−y‖² / 2σ²).
+    /// Gaussian kernel, exp(−‖x−y‖² / 2σ²).
     Gaussian {
-        /// σ.
+        /// The bandwidth σ.
         #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)))]
         bandwidth: f64,
     },
-    /// exp(−‖x−y‖ / σ) with the Euclidean norm (scikit-learn's `laplacian_kernel` has the sum of absolute differences).
+    /// Laplacian kernel, exp(−‖x−y‖ / σ), with the Euclidean norm (scikit-learn's `laplacian_kernel` uses the sum of
+    /// absolute differences).
     Laplacian {
-        /// σ.
+        /// The bandwidth σ.
         #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)))]
         bandwidth: f64,
     },
-    /// (γ x·y + c)^p.
+    /// Polynomial kernel, (γ x·y + c)^p.
     Polynomial {
         /// γ.
         scale: f64,
@@ -37,14 +38,14 @@ pub enum Kernel {
         /// p.
         degree: u32,
     },
-    /// (x·y / ‖x‖‖y‖)^p.
+    /// Cosine kernel, (x·y / ‖x‖‖y‖)^p.
     Cosine {
         /// p; 1 for the plain kernel, 2 for its square.
         power: u32,
     },
 }
 
-/// What a kernel needs to know of a pair of rows.
+/// The geometry of two rows that a kernel depends on: their distance, product or cosine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
     /// ‖x−y‖².
@@ -56,7 +57,8 @@ pub enum Geometry {
 }
 
 impl Kernel {
-    /// k², which is a kernel again: σ/√2 for the Gaussian, twice the degree for the polynomial. RKE needs it.
+    /// The squared kernel k², which RKE needs. It is a kernel too: σ/√2 for the Gaussian, twice the degree for the
+    /// polynomial.
     #[must_use]
     pub fn squared(self) -> Self {
         match self {
@@ -69,7 +71,7 @@ impl Kernel {
         }
     }
 
-    /// The smallest and the largest value it can take, or nothing where it is unbounded.
+    /// The smallest and the largest value, or `None` if the kernel is unbounded.
     pub fn range(&self) -> Option<(f64, f64)> {
         match self {
             Kernel::Gaussian { .. } | Kernel::Laplacian { .. } => Some((0.0, 1.0)),
@@ -79,7 +81,7 @@ impl Kernel {
         }
     }
 
-    /// Which geometry of a pair it is a function of.
+    /// Which geometry the kernel depends on.
     pub fn geometry(&self) -> Geometry {
         match self {
             Kernel::Gaussian { .. } | Kernel::Laplacian { .. } => Geometry::SquaredDistance,
@@ -88,7 +90,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel's value where its [`Geometry`] has the value `geometry`.
+    /// The value of the kernel if its [`Geometry`] has the value `geometry`.
     #[inline]
     pub fn of(&self, geometry: f64) -> f64 {
         match *self {
@@ -108,10 +110,10 @@ impl Kernel {
         }
     }
 
-    /// Whether k(x, x) = 1 for every x, so that RKE and Vendi scores count something.
+    /// Checks that k(x, x) = 1 for every x. Otherwise RKE and Vendi scores are not numbers of modes.
     ///
     /// # Errors
-    /// A kernel that is not.
+    /// If the kernel does not have this property.
     pub(crate) fn check_unit(&self) -> Result<()> {
         match self {
             Kernel::Gaussian { .. } | Kernel::Laplacian { .. } | Kernel::Cosine { .. } => Ok(()),
@@ -122,10 +124,10 @@ impl Kernel {
         }
     }
 
-    /// Whether the kernel is defined on every row.
+    /// Checks that the kernel is defined for every row.
     ///
     /// # Errors
-    /// A row of zeros, which has no direction for the cosine kernel.
+    /// If a row is all zeros, for the cosine kernel.
     pub fn check(&self, rows: Rows<'_>) -> Result<()> {
         if self.geometry() == Geometry::Cosine
             && let Some(row) = rows.iter().position(|row| row.iter().all(|&value| value == 0.0))
@@ -155,10 +157,10 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// The smallest bandwidth: 1/σ² of a smaller one is no number in single precision, which kernels are evaluated in.
+/// The smallest bandwidth. Kernels are evaluated in single precision, in which 1/σ² of a smaller one overflows.
 const MIN_BANDWIDTH: f64 = 1e-18;
 
-/// A bandwidth: a number, or found from the data.
+/// A bandwidth: a number, or `auto`, which finds one from the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -166,12 +168,12 @@ pub enum Bandwidth {
     /// The median distance between samples; see [`median_distance`].
     #[default]
     Auto,
-    /// σ itself.
+    /// σ as a number.
     #[serde(untagged)]
     Fixed(f64),
 }
 
-/// A kernel as a user writes it: what was left out is found from the data.
+/// A kernel as written in an objective. Missing parameters are found from the data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
 #[non_exhaustive]
@@ -190,7 +192,7 @@ pub enum KernelSpec {
     },
     /// [`Kernel::Polynomial`].
     Polynomial {
-        /// γ; 1/width where it is left out.
+        /// γ; default 1/width.
         #[serde(default)]
         scale: Option<f64>,
         /// c.
@@ -206,7 +208,7 @@ pub enum KernelSpec {
     Kid,
 }
 
-/// Reads a kernel that has no settings; on a bare variant serde would let any pass.
+/// Reads a kernel that has no parameters; for a unit variant serde would accept any.
 fn no_settings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -223,7 +225,7 @@ impl Default for KernelSpec {
 const NAMES: [&str; 5] = ["gaussian", "laplacian", "polynomial", "cosine", "kid"];
 
 impl KernelSpec {
-    /// Whether a bandwidth has to be found from data.
+    /// Whether the bandwidth has to be found from data.
     pub fn is_auto(&self) -> bool {
         matches!(
             self,
@@ -231,11 +233,11 @@ impl KernelSpec {
         )
     }
 
-    /// All numbers filled in and checked: a missing scale from the `width`, a missing bandwidth from `median`, which is
-    /// called only then.
+    /// Fills in and checks all parameters. A missing scale is found from `width`. A missing bandwidth is found by
+    /// `median`, which is called only if it is needed.
     ///
     /// # Errors
-    /// Numbers out of range, and whatever `median` says.
+    /// If a parameter is out of range, and the errors of `median`.
     pub(crate) fn resolve(&self, width: Option<usize>, median: &mut dyn FnMut() -> Result<f64>) -> Result<Kernel> {
         let positive = |what: &str, value: f64| {
             if value.is_finite() && value > 0.0 {
@@ -285,15 +287,14 @@ impl KernelSpec {
         })
     }
 
-    /// Reads the kernel among a term's arguments: `kernel=…, bandwidth=…` and the polynomial's numbers.
+    /// Reads the kernel from the arguments of a term: `kernel=…, bandwidth=…` and the parameters of the polynomial.
     pub(crate) fn read(reader: &Reader<'_>, call: &mut Call<'_>) -> Result<Option<Self>> {
         let bandwidth = call
             .argument("bandwidth")
             .map(|(value, at)| match value.parse::<f64>() {
                 _ if value == "auto" => Ok(Bandwidth::Auto),
                 Ok(number) if number.is_finite() && number > 0.0 => Ok(Bandwidth::Fixed(number)),
-                _ => Err(reader
-                    .error(at, format!("bandwidth must be a positive number or auto, and \"{value}\" is neither"))),
+                _ => Err(reader.error(at, format!("bandwidth must be a positive number or auto, not \"{value}\""))),
             })
             .transpose()?;
         let scale = call.number(reader, "scale")?;
@@ -356,14 +357,14 @@ impl fmt::Display for KernelSpec {
     }
 }
 
-/// How many rows the median rule looks at: 124,750 pairs.
+/// The number of rows that the median rule uses: 124,750 pairs.
 pub const MEDIAN_ROWS: usize = 500;
 
-/// The median rule: the median Euclidean distance over all pairs of at most [`MEDIAN_ROWS`] rows, taken evenly from the
-/// sets and drawn by the seed. The same rows are drawn whatever the order of the sets.
+/// Finds a bandwidth by the median rule: the median Euclidean distance over all pairs of at most [`MEDIAN_ROWS`] rows.
+/// The rows are spread evenly over the sets and drawn with the seed. The same rows are drawn for any order of the sets.
 ///
 /// # Errors
-/// All sampled rows are equal.
+/// If all sampled rows are equal.
 pub fn median_distance(sets: &[&Features], seed: u64) -> Result<f64> {
     let share = (MEDIAN_ROWS / sets.len()).max(2);
     let rows: Vec<&[f32]> = sets
@@ -383,10 +384,11 @@ pub fn median_distance(sets: &[&Features], seed: u64) -> Result<f64> {
         return Err(Error::setting(
             "bandwidth",
             "auto",
-            "a number here, since all samples looked at are equal and have no median distance",
+            "a number here, because all sampled rows are equal and have no median distance",
         ));
     }
-    // Equal rows say nothing of scale, so they are left out; they would drive the median of a repetitive set to zero.
+    // Pairs of equal rows are left out: they do not measure scale, and in a set with many repeats their median would be
+    // zero.
     distances.sort_by(f64::total_cmp);
     let middle = distances.len() / 2;
     Ok(if distances.len().is_multiple_of(2) {

@@ -1,15 +1,15 @@
 //! **modelmix finds the mixture of generative models that beats every single one of them.**
 //!
-//! Given samples of several models as features, it finds the weights that minimise a kernel score of the pooled output:
-//! RKE diversity, MMD or KID to a reference, with precision, density or cost beside them. Offline, by a convex
-//! program over samples that you have ([`solve`]), of Fréchet distances and Vendi scores too; online, by choosing which model to ask next, so that as few paid samples
-//! as possible are spent ([`Session`]). The method is that of *Be More Diverse than the Most Diverse: Optimal Mixtures of
-//! Generative Models via Mixture-UCB Bandit Algorithms* (Rezaei, Farnia, Li; ICLR 2025), which the documentation calls
-//! *the paper*.
+//! Given features of samples from several models, it finds the weights that minimise a kernel score of the pooled
+//! output: RKE diversity, MMD or KID to a reference, combined with precision, density or cost. Offline, [`solve`] finds
+//! them by a convex program over recorded samples; it also accepts Fréchet distances and Vendi scores. Online, a
+//! [`Session`] chooses which model to sample next, so that few paid samples are spent. The method is that of *Be More
+//! Diverse than the Most Diverse: Optimal Mixtures of Generative Models via Mixture-UCB Bandit Algorithms* (Rezaei,
+//! Farnia, Li; ICLR 2025), which the documentation calls *the paper*. An *arm* is one generative model.
 //!
 //! ```
 //! use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
-//! // two models, each of which knows half of the world; `load::arms` reads such sets from files
+//! // Two models, each of which covers half of the data. `load::arms` reads such sets from files.
 //! let left = Features::from_rows((0..50).map(|i| [0.0, i as f32 / 50.0]))?;
 //! let right = Features::from_rows((0..50).map(|i| [4.0, i as f32 / 50.0]))?;
 //! let arms = RecordedArms::new(vec![RecordedArm::new("left", left), RecordedArm::new("right", right)])?;
@@ -21,8 +21,8 @@
 //! # Ok::<(), modelmix::Error>(())
 //! ```
 //!
-//! Nothing in this crate reads a clock or the environment; only [`load`] touches files; only [`compute`] has threads. A seed
-//! reproduces a run exactly, on any number of threads.
+//! Nothing in this crate reads a clock or the environment. Only [`load`] reads files, and only [`compute`] starts
+//! threads. A seed reproduces a run exactly, on any number of threads.
 
 mod arms;
 mod certainty;
@@ -73,37 +73,37 @@ pub use simulate::{Simulation, SimulationReport, simulate, simulate_watched};
 pub use statistics::Statistics;
 pub use version::VERSION;
 
-/// Parts that the command line, the Python extension and the tests of this repository share with the library. They are no part of
-/// the API: any release may change or remove them.
+/// Items that the command line, the Python extension and the tests of this repository share with the library. They are
+/// not part of the API: any release may change or remove them.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::text::nearest as nearest_word;
 
-    /// Numbers that are given by the name of an arm.
+    /// Numbers per arm, given by name.
     pub mod arms {
         pub use crate::arms::by_arm;
     }
-    /// Intervals of weights and gains.
+    /// Confidence intervals of weights and gains.
     pub mod certainty {
         pub use crate::certainty::{Certainty, MIN_SAMPLES_PER_ARM, certainty, parse_confidence};
     }
-    /// Widths of confidence intervals that policies use.
+    /// Confidence widths of policies.
     pub mod confidence {
         pub use crate::confidence::{adaptive_width, mixture_ucb_width, pooled_variances, width};
     }
-    /// Random features of the Gaussian kernel.
+    /// Random Fourier features of the Gaussian kernel.
     pub mod fourier {
         pub use crate::fourier::{GaussianFeatures, MOST_FEATURES, features_for};
     }
-    /// Influences of samples on estimates.
+    /// Influence functions: the effect of each sample on estimates.
     pub mod influence {
         pub use crate::influence::{Influences, Slopes};
     }
-    /// Numbers as messages and tables show them.
+    /// Number formatting of messages and tables.
     pub mod numbers {
         pub use crate::numbers::{brief, count};
     }
-    /// Functions of the eigenvalues of a mixture.
+    /// Objectives that are functions of the eigenvalues of a mixture.
     pub mod spectral {
         pub use crate::spectral::{MOST_ROWS, Smoothed, Spectral};
     }

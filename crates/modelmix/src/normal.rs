@@ -1,13 +1,13 @@
-//! The normal distribution and its relatives: probabilities and quantiles, as pure functions.
+//! The normal, Student's t and chi-square distributions: probabilities and quantiles, as pure functions.
 
 use std::f64::consts::PI;
 
-/// P(Z ≤ x) of a standard normal number, with small relative error in both tails.
+/// P(Z ≤ x) of a standard normal variable, with small relative error in both tails.
 pub(crate) fn probability(x: f64) -> f64 {
     if x < 0.0 { upper(-x) } else { 1.0 - upper(x) }
 }
 
-/// P(Z > x) for x ≥ 0: the series of Φ − ½ where it is short, the continued fraction of Mills' ratio beyond.
+/// P(Z > x) for x ≥ 0: the series of Φ − ½ if it is short, otherwise the continued fraction of Mills' ratio.
 fn upper(x: f64) -> f64 {
     let density = (-x * x / 2.0).exp() / (2.0 * PI).sqrt();
     if x > 3.0 {
@@ -23,7 +23,7 @@ fn upper(x: f64) -> f64 {
     0.5 - density * sum
 }
 
-/// The x with P(Z ≤ x) = p: a rational start (Hastings), then Newton's method on ln P in the tail.
+/// The quantile x with P(Z ≤ x) = p: a rational start (Hastings), then Newton's method on ln P in the tail.
 pub(crate) fn quantile(p: f64) -> f64 {
     if p <= 0.0 || p >= 1.0 {
         return if p <= 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
@@ -43,8 +43,9 @@ pub(crate) fn quantile(p: f64) -> f64 {
     x
 }
 
-/// The value of Student's t, with so many degrees of freedom, that is exceeded as seldom as z ≥ 0 of a normal number. Newton's method
-/// on ln P against ln t, which is nearly linear in the tail, from Fisher and Cornish's expansion.
+/// The quantile of Student's t with `freedom` degrees of freedom whose upper tail probability is that of z ≥ 0 for a
+/// normal variable. Newton's method on ln P against ln t, which is nearly linear in the tail; it starts from the
+/// Cornish-Fisher expansion.
 pub(crate) fn student_quantile(z: f64, freedom: f64) -> f64 {
     if z <= 0.0 {
         return 0.0;
@@ -68,7 +69,7 @@ fn student_tail(t: f64, freedom: f64) -> f64 {
     let (a, b) = (0.5 * freedom, 0.5);
     let (x, rest) = (freedom / (freedom + t * t), t * t / (freedom + t * t));
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * rest.ln()).exp();
-    // The continued fraction converges quickly on one side of the mean, and I_x(a, b) = 1 − I_{1−x}(b, a).
+    // The continued fraction converges quickly on one side of the mean; for the other, I_x(a, b) = 1 − I_{1−x}(b, a).
     if x < (a + 1.0) / (a + b + 2.0) {
         0.5 * front * beta_fraction(x, a, b) / a
     } else {
@@ -106,7 +107,7 @@ fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     fraction
 }
 
-/// ln Γ(x) for x > 0: Stirling's series, which is good to 1e-16 from 10 on, after as many steps of Γ(x + 1) = xΓ(x) as lead there.
+/// ln Γ(x) for x > 0: Stirling's series, accurate to 1e-16 for x ≥ 10, after steps of Γ(x + 1) = xΓ(x) up to there.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut product) = (x, 1.0);
     while x < 12.0 {
@@ -119,8 +120,9 @@ fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * (2.0 * PI).ln() + series - product.ln()
 }
 
-/// P(χ² > x) with so many degrees of freedom, which is the regularised incomplete gamma function Q(ν/2, x/2). For half-integers it is a
-/// finite sum of positive terms, up from 1 or 2 degrees by steps of two: each adds (x/2)^(r/2) e^(−x/2) / Γ(r/2 + 1).
+/// P(χ² > x) with `freedom` degrees of freedom: the regularised incomplete gamma function Q(ν/2, x/2). For
+/// half-integers it is a finite sum of positive terms, from 1 or 2 degrees in steps of two: each adds (x/2)^(r/2)
+/// e^(−x/2) / Γ(r/2 + 1).
 pub(crate) fn chi_square_tail(freedom: usize, x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;
@@ -150,7 +152,7 @@ mod tests {
         assert!((found / expected - 1.0).abs() < 1e-11, "{what}: {found} for {expected}");
     }
 
-    /// Values of tables (Abramowitz and Stegun 26.1; tails by their asymptotic series in extended precision).
+    /// Values from tables (Abramowitz and Stegun 26.1; tails by their asymptotic series in extended precision).
     #[test]
     fn normal_numbers_are_as_in_tables() {
         for (x, p) in [
@@ -188,7 +190,8 @@ mod tests {
         assert_eq!((chi_square_tail(3, 0.0), chi_square_tail(0, 1.0)), (1.0, 0.0));
     }
 
-    /// scipy.stats.t.isf(scipy.stats.norm.sf(z), freedom). The expansion that was used before is 4% off at 9 degrees and z = 5.
+    /// scipy.stats.t.isf(scipy.stats.norm.sf(z), freedom). The expansion that was used before was 4% off at 9 degrees
+    /// and z = 5.
     #[test]
     fn quantiles_of_student_are_those_of_scipy() {
         for (freedom, z, t) in [

@@ -1,6 +1,6 @@
-//! Numbers as sentences, tables and reports show them: few digits, and enough to tell two values apart.
+//! Number formatting for messages, tables and reports: few digits, but enough to tell two values apart.
 
-/// A number with three significant digits, without an exponent if that is short.
+/// Formats a number with three significant digits, without an exponent if that is short.
 pub fn brief(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 || value == 0.0 {
@@ -14,13 +14,13 @@ pub fn brief(value: f64) -> String {
     }
 }
 
-/// Two numbers as [`brief`] has them, with more digits if they would read the same and are not.
+/// Formats two numbers like [`brief`], with more digits if they differ but would look the same.
 pub(crate) fn brief_pair(one: f64, other: f64) -> (String, String) {
     let (short, other_short) = (brief(one), brief(other));
     if short != other_short || one == other {
         return (short, other_short);
     }
-    // Seventeen significant digits tell all doubles apart.
+    // Seventeen significant digits distinguish all doubles.
     let decimals = |digits: usize| {
         let before = one.abs().max(other.abs()).log10().floor() as i32 + 1;
         (digits as i32 - before).max(0) as usize
@@ -35,7 +35,7 @@ pub(crate) fn brief_pair(one: f64, other: f64) -> (String, String) {
         .unwrap_or((short, other_short))
 }
 
-/// A share in percent: whole percents, and a decimal if it would read as nothing or as everything.
+/// Formats a share in whole percent, or with a decimal if it would otherwise round to 0% or 100%.
 pub(crate) fn share(share: f64) -> String {
     if share >= 1.0 {
         "100%".into()
@@ -50,7 +50,7 @@ pub(crate) fn share(share: f64) -> String {
     }
 }
 
-/// A count with commas between thousands.
+/// Formats a count with commas between thousands.
 pub fn count(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();

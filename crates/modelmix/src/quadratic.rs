@@ -1,10 +1,10 @@
-//! The form that everything ends in: αᵀKα + fᵀα, a convex quadratic function of the mixture weights.
+//! The quadratic form αᵀKα + fᵀα: the loss as a convex function of the mixture weights.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// αᵀKα + fᵀα with K symmetric, for m arms.
+/// The quadratic form αᵀKα + fᵀα of m arms, with K symmetric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Rows", into = "Rows")]
@@ -13,7 +13,7 @@ pub struct Quadratic {
     linear: Vec<f64>,
 }
 
-/// The form as data: K as rows.
+/// The form as data, with K as rows.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Rows {
@@ -43,10 +43,10 @@ impl TryFrom<Rows> for Quadratic {
 }
 
 impl Quadratic {
-    /// Takes K row by row, and f.
+    /// Creates a form from K, in row-major order, and f.
     ///
     /// # Errors
-    /// Sizes that do not fit each other, values that are not finite, K that is not symmetric.
+    /// If sizes do not match, if a value is not finite, or if K is not symmetric.
     pub fn new(quadratic: Vec<f64>, linear: Vec<f64>) -> Result<Self> {
         let arms = linear.len();
         if arms == 0 || quadratic.len() != arms * arms {
@@ -74,17 +74,17 @@ impl Quadratic {
         Ok(Self { quadratic, linear })
     }
 
-    /// All zeros.
+    /// The form with all coefficients zero.
     pub(crate) fn zeros(arms: usize) -> Self {
         Self { quadratic: vec![0.0; arms * arms], linear: vec![0.0; arms] }
     }
 
-    /// m.
+    /// The number of arms, m.
     pub fn arms(&self) -> usize {
         self.linear.len()
     }
 
-    /// K, row by row.
+    /// K in row-major order.
     pub fn quadratic(&self) -> &[f64] {
         &self.quadratic
     }
@@ -94,7 +94,7 @@ impl Quadratic {
         self.quadratic.chunks(self.arms()).map(<[f64]>::to_vec).collect()
     }
 
-    /// `K[i][j]`.
+    /// The entry `K[i][j]`.
     pub fn at(&self, i: usize, j: usize) -> f64 {
         self.quadratic[i * self.arms() + j]
     }
@@ -104,7 +104,7 @@ impl Quadratic {
         &mut self.quadratic[i * arms + j]
     }
 
-    /// f.
+    /// The linear part f.
     pub fn linear(&self) -> &[f64] {
         &self.linear
     }
@@ -113,7 +113,7 @@ impl Quadratic {
         &mut self.linear
     }
 
-    /// αᵀKα + fᵀα.
+    /// The value αᵀKα + fᵀα.
     pub fn value(&self, weights: &[f64]) -> f64 {
         let product = |row: &[f64]| -> f64 { row.iter().zip(weights).map(|(k, weight)| k * weight).sum() };
         self.quadratic
@@ -125,12 +125,12 @@ impl Quadratic {
             .sum()
     }
 
-    /// The value at one arm alone: K_ii + f_i.
+    /// The value for one arm alone, K_ii + f_i.
     pub fn single(&self, arm: usize) -> f64 {
         self.at(arm, arm) + self.linear[arm]
     }
 
-    /// 2Kα + f.
+    /// The gradient 2Kα + f.
     pub fn gradient(&self, weights: &[f64]) -> Vec<f64> {
         self.quadratic
             .chunks(self.arms())
@@ -139,7 +139,7 @@ impl Quadratic {
             .collect()
     }
 
-    /// Adds `weight` times another form of the same arms.
+    /// Adds `weight` times another form for the same arms.
     pub(crate) fn add(&mut self, weight: f64, other: &Quadratic) {
         let pairs = self.quadratic.iter_mut().zip(&other.quadratic).chain(self.linear.iter_mut().zip(&other.linear));
         for (value, more) in pairs {

@@ -1,19 +1,19 @@
-//! Seeded randomness: one generator whose bits are fixed by its seed on every platform, and the few draws that are needed.
+//! Seeded random numbers: a generator that is reproducible on every platform, and the draws that this crate needs.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-/// A ChaCha8 stream. The draws are defined here, bit for bit, so that a seed means the same run in every release.
+/// A ChaCha8 generator. Its draws are defined here bit by bit, so that a seed gives the same run in every release.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Place", into = "Place")]
 pub struct Random(ChaCha8Rng);
 
-/// A generator as data: its key, which of the key's streams it is, and how many 32-bit words of it were drawn.
+/// The state of a generator as data: its key, its stream, and the number of 32-bit words drawn.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Place {
-    /// In hexadecimal digits.
+    /// As hexadecimal digits.
     key: String,
     stream: u64,
     position: u64,
@@ -48,43 +48,44 @@ impl TryFrom<Place> for Random {
 }
 
 impl Random {
-    /// The generator of a seed.
+    /// Creates the generator of a seed.
     pub fn seeded(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// One of many independent generators of the same seed.
+    /// Creates one of many independent generators of the same seed.
     pub fn stream(seed: u64, stream: u64) -> Self {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         generator.set_stream(stream);
         Self(generator)
     }
 
-    /// How many words of the stream were drawn. No run lives long enough to draw 2⁶⁴.
+    /// The number of words drawn from the stream. No run draws 2⁶⁴.
     pub(crate) fn position(&self) -> u64 {
         self.0.get_word_pos() as u64
     }
 
-    /// The same stream, after so many words.
+    /// Moves to the position after this number of words.
     pub(crate) fn seek(&mut self, position: u64) {
         self.0.set_word_pos(u128::from(position));
     }
 
-    /// Uniform in [0, 1), on the grid of 2⁻⁵³.
+    /// Draws a uniform number in [0, 1), a multiple of 2⁻⁵³.
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// A standard normal number, of two uniform ones (Box and Muller).
+    /// Draws a standard normal number from two uniform numbers (Box and Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Uniform in 0..`bound`, without bias (Lemire's multiplication with rejection). A bound of 1 draws nothing.
+    /// Draws a uniform integer in 0..`bound` without bias (Lemire's multiplication with rejection). A bound of 1
+    /// consumes no random numbers.
     ///
     /// # Panics
-    /// When `bound` is 0.
+    /// If `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "a draw needs at least one possibility");
         if bound == 1 {
@@ -100,10 +101,11 @@ impl Random {
         }
     }
 
-    /// An index drawn with the given probabilities, which need not add up to 1. A single positive one draws nothing.
+    /// Draws an index with probabilities proportional to `weights`. If only one is positive, no random number is
+    /// consumed.
     ///
     /// # Panics
-    /// When no weight is positive.
+    /// If no weight is positive.
     pub fn pick(&mut self, weights: &[f64]) -> usize {
         let positive: Vec<usize> = (0..weights.len()).filter(|&index| weights[index] > 0.0).collect();
         let (&last, others) = positive.split_last().expect("a draw needs a positive weight");
@@ -121,10 +123,11 @@ impl Random {
         last
     }
 
-    /// The index among `choices` with the smallest value, equal ones with equal probability. A clear winner draws nothing.
+    /// The index among `choices` with the smallest value. Ties are broken at random with equal probability; without a
+    /// tie, no random number is consumed.
     ///
     /// # Panics
-    /// When there are no choices.
+    /// If there are no choices.
     pub fn smallest(&mut self, choices: &[usize], value: impl Fn(usize) -> f64) -> usize {
         let mut best = f64::INFINITY;
         let mut tied = Vec::new();
@@ -141,7 +144,7 @@ impl Random {
         tied[self.below(tied.len())]
     }
 
-    /// `count` distinct indices of 0..`len`, in random order (all of them where `count` ≥ `len`).
+    /// Draws `count` distinct indices of 0..`len`, in random order (all of them if `count` ≥ `len`).
     pub fn sample(&mut self, len: usize, count: usize) -> Vec<usize> {
         let mut indices: Vec<usize> = (0..len).collect();
         let count = count.min(len);

@@ -1,6 +1,8 @@
-//! Builder methods of settings: structs that gain fields in later releases, so that other crates cannot write them as literals.
+//! Builder methods of settings: structs that gain fields in later releases, so other crates cannot write them as
+//! literals.
 
-/// Methods that set one field each and return the settings. A parameter may be `impl Into` of the field's type.
+/// Generates methods that set one field each and return the settings. A parameter may be `impl Into` of the field's
+/// type.
 macro_rules! setters {
     ($settings:ty { $($(#[$doc:meta])* $field:ident: $value:ty,)+ }) => {
         impl $settings {

@@ -1,6 +1,6 @@
-//! Running sums over samples: counts, Σκ by pair of arms, self-terms apart, Σf, and each sample's own sums. From them
-//! come the paper's V-statistics, the unbiased U-statistics, and variances. No kernel is evaluated here. Samples that leave
-//! are in `ageing`.
+//! Running sums over samples: counts, Σκ per pair of arms (self-terms separately), Σf, and the sums of each sample.
+//! They give the V-statistics of the paper, the unbiased U-statistics, and variances. No kernel is evaluated here.
+//! `ageing` handles evicted samples.
 
 mod ageing;
 mod convex;
@@ -16,34 +16,34 @@ pub(crate) use ageing::whole_samples;
 pub(crate) use forget::retain;
 pub(crate) use totals::Totals;
 
-/// Sums over the samples held, of m arms.
+/// Sums of κ and f over the samples of m arms, from which all estimates are computed.
 ///
-/// One new sample costs one pass over the samples held. Features are not needed: the caller gives κ and f.
+/// Adding a sample takes one pass over the held samples. Features are not needed: the caller passes κ and f.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
     counts: Vec<usize>,
-    /// Σκ over pairs of different samples, by arm and arm: both (a, b) and (b, a) count.
+    /// Σκ over pairs of different samples, per pair of arms; both (a, b) and (b, a) count.
     pair_sums: Vec<f64>,
-    /// Σκ(x, x), by arm.
+    /// Σκ(x, x) per arm.
     self_sums: Vec<f64>,
-    /// Σf, by arm.
+    /// Σf per arm.
     linear_sums: Vec<f64>,
-    /// By sample, in the order of arrival: its arm, κ(x, x) and f(x).
+    /// Per sample, in the order of arrival: its arm, κ(x, x) and f(x).
     arm_of: Vec<usize>,
     self_terms: Vec<f64>,
     linear: Vec<f64>,
     /// `toward[j][a]`: Σκ(x_a, x_b) over the samples b of arm j, b ≠ a.
     toward: Vec<Vec<f64>>,
-    /// Σκ(x_a, x_b) over all samples b held, a itself included.
+    /// Σκ(x_a, x_b) over all held samples b, including a itself.
     totals: Vec<f64>,
-    /// What is known of samples that were let go, and what samples count; nothing where all are held and count the same.
+    /// Sums of evicted samples, and weights of samples; `None` if all samples are held and have the same weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ageing: Option<Box<Ageing>>,
 }
 
 impl Statistics {
-    /// No samples yet.
+    /// Creates statistics without samples.
     pub fn new(arms: usize) -> Self {
         Self {
             counts: vec![0; arms],
@@ -59,11 +59,11 @@ impl Statistics {
         }
     }
 
-    /// Takes samples whose sums are known already, as an offline pass gives them: for each its arm, κ(x, x), f(x), and
-    /// `toward[j][a]`, the sum of κ over the other samples of arm j.
+    /// Creates statistics from known sums, as an offline pass computes them: for each sample its arm, κ(x, x), f(x),
+    /// and `toward[j][a]`, the sum of κ over the other samples of arm j.
     ///
     /// # Errors
-    /// Lists of different lengths, an arm that is not there, values that are not finite.
+    /// If lists have different lengths, if an arm does not exist, or if a value is not finite.
     pub fn from_sums(
         arm_of: Vec<usize>,
         self_terms: Vec<f64>,
@@ -76,7 +76,8 @@ impl Statistics {
             && toward.iter().all(|sums| sums.len() == samples)
             && arm_of.iter().all(|&arm| arm < arms);
         if !fits {
-            let problem = "sums of samples do not fit each other; give one value a sample and list";
+            let problem =
+                "the sums do not match each other; give one value per sample in every list, of arms that exist";
             return Err(Error::Program { problem: problem.into() });
         }
         let is_finite = |sample: usize| {
@@ -92,7 +93,7 @@ impl Statistics {
         Ok(statistics)
     }
 
-    /// Recomputes the sums by arm from those by sample.
+    /// Recomputes the sums per arm from those per sample.
     fn sum_by_arm(&mut self) {
         let arms = self.arms();
         self.counts = vec![0; arms];
@@ -118,11 +119,11 @@ impl Statistics {
         totals::make_symmetric(&mut self.pair_sums, arms);
     }
 
-    /// Adds a sample of `arm`: `kappa[a]` is κ(new, sample a) in the order of arrival, `own` is κ(new, new), `linear` is
-    /// f(new).
+    /// Adds a sample of `arm`: `kappa[a]` is κ(new, sample a) in the order of arrival, `own` is κ(new, new), `linear`
+    /// is f(new).
     ///
     /// # Panics
-    /// When `kappa` has another length than there are samples, or there is no such arm: callers check that.
+    /// If `kappa` does not have one value per held sample, or if there is no such arm. Callers check both.
     pub fn add(&mut self, arm: usize, kappa: &[f64], own: f64, linear: f64) {
         assert_eq!(kappa.len(), self.rows(), "κ is needed against every sample held");
         if self.ageing.is_some() {
@@ -151,27 +152,28 @@ impl Statistics {
         self.linear.push(linear);
     }
 
-    /// m.
+    /// The number of arms, m.
     pub fn arms(&self) -> usize {
         self.counts.len()
     }
 
-    /// How many samples the sums are over, t: those held and those let go, whole ones where they fade.
+    /// The number of samples in the sums, t: held and evicted ones. With exponential decay, the rounded sum of their
+    /// weights.
     pub fn len(&self) -> usize {
         if self.ageing.is_some() { self.counts.iter().sum() } else { self.arm_of.len() }
     }
 
-    /// Whether there is none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many samples are held one by one: all, unless some were let go.
+    /// The number of samples that are held individually: all, unless some were evicted.
     pub fn rows(&self) -> usize {
         self.arm_of.len()
     }
 
-    /// How many samples of each arm the sums are over, n.
+    /// The number of samples in the sums per arm, n.
     pub fn counts(&self) -> &[usize] {
         &self.counts
     }
@@ -191,7 +193,7 @@ impl Statistics {
         &self.self_terms
     }
 
-    /// Σκ over pairs of different samples by arm and arm, Σκ(x, x) by arm, and Σf by arm.
+    /// Σκ over pairs of different samples per pair of arms, Σκ(x, x) per arm, and Σf per arm.
     pub(crate) fn sums(&self) -> (&[f64], &[f64], &[f64]) {
         (&self.pair_sums, &self.self_sums, &self.linear_sums)
     }
@@ -207,8 +209,8 @@ impl Statistics {
         (0..self.arms()).map(|arm| self.mass(arm) / total).collect()
     }
 
-    /// K̂ and f̂ as the paper has them: means over all pairs, a sample with itself included (V-statistics). K̂ is positive
-    /// semidefinite wherever κ is. Arms without samples have zeros.
+    /// K̂ and f̂ as defined in the paper: means over all pairs, including each sample with itself (V-statistics). K̂ is
+    /// positive semidefinite if κ is. Arms without samples have zeros.
     pub fn biased(&self) -> Quadratic {
         let mut form = self.linear_form();
         for i in 0..self.arms() {
@@ -223,8 +225,8 @@ impl Statistics {
         form
     }
 
-    /// K̂ and f̂ without self-pairs (U-statistics): unbiased, but not positive semidefinite. Arms with fewer than two
-    /// samples have zero on the diagonal.
+    /// K̂ and f̂ without self-pairs (U-statistics): unbiased, but not necessarily positive semidefinite. Arms with
+    /// fewer than two samples have zero on the diagonal.
     pub fn unbiased(&self) -> Quadratic {
         let mut form = self.linear_form();
         for i in 0..self.arms() {
@@ -243,7 +245,7 @@ impl Statistics {
         form
     }
 
-    /// L(P̂), the loss of the samples held, each counting the same: ΣΣκ/t² + Σf/t. Nothing before the first sample.
+    /// L(P̂), the loss of the held samples with equal weights: ΣΣκ/t² + Σf/t. `None` before the first sample.
     pub fn empirical_loss(&self) -> Option<f64> {
         let total = self.total();
         let quadratic: f64 = self.pair_sums.iter().chain(&self.self_sums).sum();
@@ -251,8 +253,8 @@ impl Statistics {
         (!self.is_empty()).then(|| quadratic / (total * total) + linear / total)
     }
 
-    /// How much the samples of each arm differ in what they add to the loss: Σ(g_a − ḡ)² over the arm's samples, where
-    /// g_a = 2·Σ_s κ(x_a, x_s)/t + f(x_a) over all samples s held.
+    /// The scatter of the gradient per arm: Σ(g_a − ḡ)² over the samples of the arm, with g_a = 2·Σ_s κ(x_a, x_s)/t +
+    /// f(x_a) over all held samples s.
     pub fn gradient_scatter(&self) -> Vec<f64> {
         if let Some(ageing) = &self.ageing {
             return self.aged_scatter(ageing);
@@ -266,7 +268,7 @@ impl Statistics {
         for (mean, &count) in means.iter_mut().zip(&self.counts) {
             *mean /= count.max(1) as f64;
         }
-        // Around the mean, not as a difference of squares: it cannot round below zero.
+        // Computed around the mean, not as a difference of squares, so rounding cannot make it negative.
         let mut scatter = vec![0.0; self.arms()];
         for (sample, &arm) in self.arm_of.iter().enumerate() {
             scatter[arm] += (term(sample) - means[arm]).powi(2);
@@ -274,12 +276,12 @@ impl Statistics {
         scatter
     }
 
-    /// Whether deserialised sums fit each other; a snapshot is not trusted.
+    /// Checks that deserialised sums are consistent; snapshots are untrusted input.
     pub(crate) fn check(&self) -> Result<()> {
         let arms = self.arms();
         let mut counts = vec![0; arms];
         for &arm in &self.arm_of {
-            *counts.get_mut(arm).ok_or_else(|| snapshot("a sample of an arm that is not there"))? += 1;
+            *counts.get_mut(arm).ok_or_else(|| snapshot("a sample belongs to an arm that does not exist"))? += 1;
         }
         let lengths = self.pair_sums.len() == arms * arms
             && self.self_sums.len() == arms
@@ -294,7 +296,7 @@ impl Statistics {
             Some(ageing) => ageing.fits(&self.counts, &counts, self.rows()),
         };
         if !lengths || !counted {
-            return Err(snapshot("its sums do not fit its samples"));
+            return Err(snapshot("its sums do not match its samples"));
         }
         Ok(())
     }

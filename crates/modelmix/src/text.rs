@@ -1,14 +1,14 @@
-//! The small grammar that objectives and policies share: names, numbers, signs and `name(key=value, …)`.
+//! The grammar that objectives and policies share: names, numbers, signs and `name(key=value, …)`.
 
 use crate::error::{Error, Result};
 
-/// A cursor over a text, which remembers where it is for the error message.
+/// A cursor over a text. Its position is part of error messages.
 pub(crate) struct Reader<'a> {
     text: &'a str,
     at: usize,
 }
 
-/// `name(key=value, …)`: a name and its arguments, each with the place where it stands.
+/// `name(key=value, …)`: a name and its arguments, each with its position.
 pub(crate) struct Call<'a> {
     pub(crate) name: &'a str,
     pub(crate) at: usize,
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         self.rest().is_empty()
     }
 
-    /// Takes `symbol` if it comes next.
+    /// Consumes `symbol` if it is next.
     pub(crate) fn take(&mut self, symbol: char) -> bool {
         let found = self.rest().starts_with(symbol);
         if found {
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Takes the longest run of characters that satisfy `accept`.
+    /// Consumes the longest run of characters that satisfy `accept`.
     fn run(&mut self, accept: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|symbol| !accept(symbol)).unwrap_or(rest.len());
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         &rest[..end]
     }
 
-    /// Takes a plain decimal number if one comes next.
+    /// Consumes a decimal number if one is next.
     pub(crate) fn number(&mut self) -> Result<Option<f64>> {
         let rest = self.rest();
         if !rest.starts_with(|symbol: char| symbol.is_ascii_digit() || symbol == '.') {
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         Ok(Some(number))
     }
 
-    /// Takes a name and its arguments, if it has any.
+    /// Consumes a name and its arguments, if there are any.
     pub(crate) fn call(&mut self, expected: &str) -> Result<Call<'a>> {
         self.rest();
         let at = self.at;
@@ -119,40 +119,40 @@ impl<'a> Reader<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Takes the argument of that name out of the list.
+    /// Removes the argument of this name from the list.
     pub(crate) fn argument(&mut self, key: &str) -> Option<(&'a str, usize)> {
         let found = self.arguments.iter().position(|(name, ..)| *name == key)?;
         let (_, value, at) = self.arguments.remove(found);
         Some((value, at))
     }
 
-    /// Takes a number out of the list.
+    /// Removes a number from the list.
     pub(crate) fn number(&mut self, reader: &Reader<'_>, key: &str) -> Result<Option<f64>> {
         self.argument(key)
             .map(|(value, at)| match value.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(number),
-                _ => Err(reader.error(at, format!("{key} must be a number, and \"{value}\" is not"))),
+                _ => Err(reader.error(at, format!("{key} must be a number, not \"{value}\""))),
             })
             .transpose()
     }
 
-    /// Takes a whole number out of the list.
+    /// Removes a whole number from the list.
     pub(crate) fn count(&mut self, reader: &Reader<'_>, key: &str) -> Result<Option<usize>> {
         self.argument(key)
             .map(|(value, at)| {
                 value
                     .parse::<usize>()
-                    .map_err(|_| reader.error(at, format!("{key} must be a whole number, and \"{value}\" is not")))
+                    .map_err(|_| reader.error(at, format!("{key} must be a whole number, not \"{value}\"")))
             })
             .transpose()
     }
 
-    /// Everything must have been taken by now.
+    /// Checks that all arguments were consumed.
     pub(crate) fn finish(self, reader: &Reader<'_>, known: &[&str]) -> Result<()> {
         match self.arguments.first() {
             None => Ok(()),
             Some((key, _, at)) if known.is_empty() => {
-                Err(reader.error(*at, format!("{} takes no settings, and {key} was given", self.name)))
+                Err(reader.error(*at, format!("{} takes no settings, but {key} was given", self.name)))
             }
             Some((key, _, at)) if known.contains(key) => Err(reader.error(*at, format!("{key} is given twice"))),
             Some((key, _, at)) => {
@@ -163,7 +163,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The known word nearest to a misspelt one, if any is near: at most two edits, and fewer than half of its letters.
+/// The known name nearest to a misspelt one, if any is near: at most two edits, and fewer than half of its letters.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word: Vec<char> = word.to_lowercase().chars().collect();
     known
@@ -174,7 +174,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance, row by row.
+/// The Levenshtein distance, computed row by row.
 fn edits(left: &[char], right: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (i, a) in left.iter().enumerate() {

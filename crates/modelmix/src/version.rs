@@ -1,4 +1,4 @@
-//! The version of this crate, which every result carries.
+//! The version of this crate, which is part of every result.
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

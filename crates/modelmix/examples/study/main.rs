@@ -1,12 +1,13 @@
-//! Which rule should be the default? Runs index rules on many problems and prints how many rounds each needs, as Markdown.
+//! Compares candidates for the default policy: runs index rules on many problems and prints the rounds that each needs,
+//! as Markdown.
 //!
 //! ```text
-//! cargo run --release --example study -- chosen     the problems that rules were chosen on
-//! cargo run --release --example study -- held-out   the problems that decide: real generators, and other synthetic arms
-//! cargo run --release --example study -- chosen moss    rules with that in their name only
+//! cargo run --release --example study -- chosen        problems on which rules were chosen
+//! cargo run --release --example study -- held-out      held-out problems: real generators, and other synthetic arms
+//! cargo run --release --example study -- chosen moss   only rules with this text in their name
 //! ```
 //!
-//! `experiments/policies/README.md` has the tables and what was concluded.
+//! `experiments/policies/README.md` contains the tables and the conclusions.
 
 mod problems;
 mod rules;
@@ -25,13 +26,13 @@ use rules::{Rule, rules};
 const SEEDS: u64 = 20;
 const ROUNDS: usize = 1000;
 const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
-/// OGD with each of these constants; the best one in hindsight, problem by problem, is what rules are measured by.
+/// OGD with each of these constants; rules are compared with the best one per problem, chosen in hindsight.
 const CONSTANTS: [f64; 6] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
 
-/// Samples of every arm that sessions with the default policy know beforehand.
+/// The number of known samples per arm in sessions with the default policy.
 const KNOWN: [usize; 4] = [0, 3, 10, 30];
 
-/// The first rounds from which on 90, 95 and 99% of the gain are kept; none where they are not.
+/// The first rounds from which 90, 95 and 99% of the gain are kept; `None` if not reached.
 type Reached = [Option<usize>; 3];
 
 struct Watch(Reached);
@@ -120,7 +121,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut problems = match which.as_str() {
         "chosen" => synthetic_problems(1000)?,
         "held-out" => synthetic_problems(77_000)?.into_iter().chain(recorded_problems()?).collect(),
-        other => return Err(format!("{other} is no set of problems; say chosen or held-out").into()),
+        other => return Err(format!("{other} is not a set of problems; write chosen or held-out").into()),
     };
     problems.retain(Problem::is_one);
     let wanted = std::env::args().nth(2).unwrap_or_default();
@@ -132,7 +133,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
     let constants: Vec<PolicySpec> =
         CONSTANTS.iter().map(|constant| format!("ogd(sensitivity={constant})").parse()).collect::<Result<_, _>>()?;
-    // The real policy, and then OGD with each constant.
+    // The actual policy, then OGD with each constant.
     let policies: Vec<(PolicySpec, usize)> = KNOWN
         .into_iter()
         .map(|known| (PolicySpec::Adaptive, known))

@@ -1,4 +1,4 @@
-//! The problems: real generators that ship, and arms made up.
+//! The problems: the shipped real generators, and synthetic arms.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds};
 use modelmix::{Features, Inputs, Loss, Objective, Quadratic, Ranges, RecordedArm, RecordedArms, load, mixture};
 
-/// Rows of an arm that are looked at: κ of all pairs is held.
+/// Rows used per arm: κ of all pairs is stored.
 const ROWS: usize = 250;
 
 /// A problem with all κ known.
@@ -57,12 +57,12 @@ impl Problem {
         })
     }
 
-    /// Whether mixing is worth anything: a gain of next to nothing is no problem to solve.
+    /// Whether mixing is worthwhile: problems with a negligible gain are skipped.
     pub(crate) fn is_one(&self) -> bool {
         self.gain > 0.02 * self.truth.single(0).abs().max(self.optimal.abs())
     }
 
-    /// One of an arm's samples.
+    /// Draws one of an arm's samples.
     pub(crate) fn draw(&self, arm: usize, random: &mut Random) -> usize {
         arm * self.rows + random.below(self.rows)
     }
@@ -75,13 +75,13 @@ impl Problem {
         (kappa, f64::from(all[sample]), self.linear[sample])
     }
 
-    /// What is missing of the gain with these proportions, as a share of it.
+    /// The missing share of the gain with these proportions.
     pub(crate) fn missing(&self, shares: &[f64]) -> f64 {
         (self.truth.value(shares) - self.optimal) / self.gain
     }
 }
 
-/// Arms of normal points around centres of their own.
+/// Arms of normal points around their own centres.
 fn synthetic(kind: &str, m: usize, seed: u64) -> Result<(RecordedArms, Features), Box<dyn Error>> {
     const WIDTH: usize = 8;
     let mut random = Random::seeded(seed);
@@ -89,20 +89,20 @@ fn synthetic(kind: &str, m: usize, seed: u64) -> Result<(RecordedArms, Features)
     let mut spreads = vec![1.0; m];
     let mut quality = vec![0.8; m];
     match kind {
-        // every second arm is nearly the one before it
+        // Every second arm is nearly the one before it.
         "duplicates" => {
             for arm in (1..m).step_by(2) {
                 centres[arm] = centres[arm - 1].iter().map(|value| value + 0.05 * random.normal()).collect();
             }
         }
-        // half of the arms are collapsed, or far from everything
+        // Half of the arms are collapsed, or far from everything.
         "dominated" => {
             for (arm, spread) in spreads.iter_mut().enumerate().skip(m.div_ceil(2)) {
                 *spread = 0.15;
                 centres[arm] = centres[arm % m.div_ceil(2)].iter().map(|value| value + 0.3 * random.normal()).collect();
             }
         }
-        // different chances of a sample being good
+        // Different probabilities of a good sample.
         "bernoulli" => quality = (0..m).map(|_| 0.2 + 0.75 * random.unit()).collect(),
         _ => {}
     }
@@ -145,7 +145,7 @@ pub(crate) fn synthetic_problems(first_seed: u64) -> Result<Vec<Problem>, Box<dy
     Ok(problems)
 }
 
-/// The real generators that ship, at several bandwidths, and the quality problems.
+/// The shipped real generators at several bandwidths, and the quality problems.
 pub(crate) fn recorded_problems() -> Result<Vec<Problem>, Box<dyn Error>> {
     let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/fashion");
     let reference = load::features(data.join("reference.npy"), None)?;

@@ -1,4 +1,4 @@
-//! The rules: indices of arms, the smallest of which is asked.
+//! The rules: an index per arm, of which the smallest is pulled.
 
 use std::cell::OnceCell;
 
@@ -7,26 +7,27 @@ use modelmix::internals::confidence::{adaptive_width, pooled_variances};
 use modelmix::internals::influence::Influences;
 use modelmix::policy::Random;
 
-/// A rule to try: some pulls of every arm, then the arm whose change of the loss less a width is the smallest.
+/// A candidate rule: some pulls of every arm, then the arm with the smallest change of the loss minus a width.
 #[derive(Clone)]
 pub(crate) struct Rule {
     pub(crate) name: String,
-    /// Pulls of every arm before anything else.
+    /// The number of initial pulls per arm.
     pub(crate) first: usize,
-    /// Samples of every arm that are known before, and are not paid for.
+    /// The number of known samples per arm, which are free.
     pub(crate) free: usize,
-    /// Whether K̂ leaves out pairs of a sample with itself.
+    /// Whether K̂ is without self-pairs.
     unbiased: bool,
-    /// Whether the index is the change of the loss with one more sample, which has K̂ᵢᵢ in it, or the slope toward the arm.
+    /// Whether the index is the change of the loss with one more sample, which includes K̂ᵢᵢ, or the slope toward the
+    /// arm.
     is_change: bool,
     width: fn(&View<'_>, usize) -> f64,
 }
 
-/// What a width may look at.
+/// The information that a width may use.
 struct View<'a> {
-    /// All that is known.
+    /// All samples.
     known: &'a Statistics,
-    /// Pulls so far, by arm.
+    /// Pulls so far, per arm.
     told: &'a [usize],
     variances: Vec<f64>,
     slopes: Vec<f64>,
@@ -35,20 +36,22 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// Samples known, of all arms and of one.
+    /// The number of samples of all arms.
     fn t(&self) -> f64 {
         self.known.len() as f64
     }
 
+    /// The number of samples of one arm.
     fn n(&self, arm: usize) -> f64 {
         self.known.counts()[arm] as f64
     }
 
-    /// How many times the samples of an arm all are, and how many times its fair part.
+    /// The ratio of all samples to those of an arm.
     fn times(&self, arm: usize) -> f64 {
         self.t() / self.n(arm)
     }
 
+    /// The ratio of its equal share to the samples of an arm.
     fn fair(&self, arm: usize) -> f64 {
         self.times(arm) / self.told.len() as f64
     }
@@ -63,12 +66,12 @@ impl View<'_> {
         (self.variances[arm] * logarithm.max(0.0) / self.n(arm)).sqrt()
     }
 
-    /// That of the default before this study.
+    /// The width of the default before this study.
     fn before(&self, arm: usize) -> f64 {
         self.width(arm, 2.0 * self.times(arm).ln())
     }
 
-    /// The largest of a sample's share in the slope less the smallest, of an arm.
+    /// The range of the samples' contributions to the slope of an arm.
     fn range(&self, arm: usize) -> f64 {
         self.ranges.get_or_init(|| {
             let mut ends = vec![(f64::INFINITY, f64::NEG_INFINITY); self.told.len()];
@@ -81,7 +84,8 @@ impl View<'_> {
         })[arm]
     }
 
-    /// √(2 ln(t/n)) standard errors of the slopes' sum along a direction, by every sample's influence on all of them.
+    /// √(2 ln(t/n)) standard errors of the slopes' sum along a direction, from the influence of every sample on all of
+    /// them.
     fn joint(&self, arm: usize, along: &[f64]) -> f64 {
         let arms = along.len();
         let covariance = self
@@ -122,12 +126,12 @@ impl Rule {
     }
 }
 
-/// 1 at one place, 0 at the others.
+/// A unit vector.
 fn unit(arm: usize, arms: usize) -> Vec<f64> {
     (0..arms).map(|other| f64::from(u8::from(other == arm))).collect()
 }
 
-/// The first one is the default before this study, which all others are compared with.
+/// The first one is the default before this study, with which all others are compared.
 pub(crate) fn rules() -> Vec<Rule> {
     let rule =
         |name: &str, width| Rule { name: name.into(), first: 2, free: 0, unbiased: false, is_change: true, width };
@@ -142,19 +146,19 @@ pub(crate) fn rules() -> Vec<Rule> {
     let mut rules = vec![before.clone(), none.clone(), half.clone(), moss.clone(), half_moss.clone()];
     rules.extend([
         rule("log log t", |view, arm| view.width(arm, 2.0 * (1.0 + view.t().ln()).ln())),
-        // time-uniform empirical Bernstein
+        // Time-uniform empirical Bernstein bound.
         rule("Bernstein", |view, arm| {
             let logarithm = view.times(arm).ln().max(0.0) + 2.0 * (1.0 + view.n(arm).ln()).ln();
             view.width(arm, 2.0 * logarithm) + 3.0 * view.range(arm) * logarithm / view.n(arm)
         }),
-        // the error of the slope by all samples' influence on it, not that of the arm's own samples alone
+        // The error of the slope from the influence of all samples, not only of the arm's own.
         rule("joint", |view, arm| view.joint(arm, &unit(arm, view.told.len()))),
-        // the same of a step toward the arm
+        // The same for a step toward the arm.
         rule("joint, of a step", |view, arm| {
             let unit = unit(arm, view.told.len());
             view.joint(arm, &unit.iter().zip(view.shares()).map(|(one, share)| one - share).collect::<Vec<_>>())
         }),
-        // no more width where even a wide one leaves the arm above the mean of what is held
+        // No width if even a large one leaves the arm above the mean of the held samples.
         rule("eliminating", |view, arm| {
             let level: f64 = view.shares().iter().zip(&view.slopes).map(|(share, slope)| share * slope).sum();
             let is_out = view.n(arm) >= 4.0 && view.slopes[arm] - view.width(arm, 2.0 * view.t().ln()) > level;
@@ -165,7 +169,7 @@ pub(crate) fn rules() -> Vec<Rule> {
     rules.push(first(4, &before));
     rules.extend([&before, &none, &half, &moss, &half_moss].map(|rule| first(1, rule)));
     rules.extend([&before, &none, &half, &moss].map(|rule| first(1, &slope(rule))));
-    // one first, slope, half moss
+    // One initial pull, slope, half the MOSS width.
     rules.push(Rule {
         first: 1,
         is_change: false,
@@ -174,6 +178,6 @@ pub(crate) fn rules() -> Vec<Rule> {
             adaptive_width(view.variances[arm], arms, view.known.len(), counts[arm])
         })
     });
-    rules.push(Rule { name: "10 free samples an arm".into(), first: 0, free: 10, ..before });
+    rules.push(Rule { name: "10 free samples per arm".into(), first: 0, free: 10, ..before });
     rules
 }

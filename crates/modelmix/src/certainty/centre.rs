@@ -1,4 +1,4 @@
-//! The program around which draws are made: unbiased, and convex.
+//! The unbiased, convex program around which draws are made.
 
 use crate::compute::Matrix;
 use crate::error::Result;
@@ -7,20 +7,21 @@ use crate::normal;
 use crate::quadratic::Quadratic;
 use crate::simplex::{Bounds, Solver};
 
-/// A direction bends up where its curvature is so many standard errors above zero.
+/// A direction is clearly curved upward if its curvature exceeds zero by this many standard errors.
 const CLEAR_CURVATURE_ERRORS: f64 = 3.0;
-/// What is nothing beside the values that a difference is of.
+/// Differences below this share of the values that are subtracted count as rounding error.
 const ROUNDING: f64 = 1e-9;
-/// Steps toward the unbiased optimum where its program is not convex.
+/// Steps toward the unbiased optimum if its program is not convex.
 const MAX_STEPS: usize = 50;
 
-/// What the curvature of a loss is taken for. V-statistics have κ(x, x) in them, which makes K̂ᵢᵢ too large by (κ̄ − Kᵢᵢ)/n and
-/// draws weights toward arms of many samples; U-statistics do not. They need not be convex, so directions in which they bend down are
-/// taken for flat.
+/// The curvature that is used for a loss. V-statistics include κ(x, x), so K̂ᵢᵢ is too large by (κ̄ − Kᵢᵢ)/n, which
+/// biases the weights toward arms with many samples. U-statistics do not have this bias, but need not be convex;
+/// directions in which they curve downward are treated as flat.
 pub(super) struct Shape {
-    /// Flat where the unbiased loss bends down.
+    /// Flat in directions in which the unbiased loss curves downward.
     convex: Quadratic,
-    /// Flat also where it does not clearly bend up: along such directions the samples say little about where the optimum is.
+    /// Flat also in directions that are not clearly curved upward: along these, the samples hardly determine the
+    /// optimum.
     clear: Quadratic,
 }
 
@@ -35,12 +36,12 @@ impl Shape {
     }
 }
 
-/// The best weights by U-statistics, and the program near them: a step with the convex shape and the unbiased gradient never raises
-/// the unbiased loss, and steps end where its gradient says so.
+/// The best weights by U-statistics, and the program near them. A step with the convex shape and the unbiased gradient
+/// never increases the unbiased loss; steps end when its gradient satisfies the optimality conditions.
 pub(super) struct Centre {
-    /// The weights that they lead to.
+    /// The weights after the last step.
     pub(super) weights: Vec<f64>,
-    /// The loss of these, without its constant.
+    /// Their loss, without its constant.
     pub(super) value: f64,
     /// Convex, with the unbiased gradient at the weights.
     form: Quadratic,
@@ -65,8 +66,8 @@ impl Centre {
         Ok(Self { value: unbiased.value(&weights), form_value: form.value(&weights), weights, form })
     }
 
-    /// Whether these weights, the best of fewer arms, may be the best of all: no other arm's gradient is
-    /// below the mixture's by more than errors explain, all but so large a share of the time.
+    /// Whether these weights, the best for fewer arms, may be the best for all: no other arm's gradient is below the
+    /// mixture's by more than errors explain, except with probability `tail`.
     pub(super) fn may_be_best(&self, influences: &Influences, bounds: &Bounds, tail: f64) -> bool {
         let weights = &self.weights;
         let gradient = influences.form().gradient(weights);
@@ -84,7 +85,8 @@ impl Centre {
         Ok(solver)
     }
 
-    /// With noise added to the gradient: the best weights, and how far below the present ones' loss they get.
+    /// Adds noise to the gradient and returns the best weights, and how far below the loss of the present ones their
+    /// loss is.
     pub(super) fn perturbed_optimum(
         &self,
         noise: &[f64],
@@ -100,7 +102,7 @@ impl Centre {
     }
 }
 
-/// The first form with the second's gradient at a point.
+/// The first form with the gradient of the second at a point.
 pub(super) fn with_gradient(form: &Quadratic, other: &Quadratic, weights: &[f64]) -> Quadratic {
     let mut form = form.clone();
     let differences: Vec<f64> =
@@ -120,13 +122,13 @@ pub(super) struct Axes {
 }
 
 impl Axes {
-    /// Arms of few samples stand apart: with S = diag(√n) these are the eigenvectors of SKS, so that the directions Su of
-    /// large curvature have little of such arms in them, and are known well.
+    /// Arms with few samples are separated: with S = diag(√n) the axes are the eigenvectors of SKS. The directions Su
+    /// of large curvature then contain little of such arms, and are estimated accurately.
     pub(super) fn new(form: &Quadratic, counts: &[usize]) -> Self {
         let arms = form.arms();
         let total: usize = counts.iter().sum();
         let scale: Vec<f64> = counts.iter().map(|&count| (count as f64 / total.max(1) as f64).sqrt()).collect();
-        // (I − s sᵀ) SKS (I − s sᵀ): s is of length 1, and Su has the sum sᵀu.
+        // (I − s sᵀ) SKS (I − s sᵀ): s has length 1, and Su has the sum sᵀu.
         let scaled = |i: usize, j: usize| scale[i] * form.at(i, j) * scale[j];
         let means: Vec<f64> = (0..arms).map(|i| (0..arms).map(|j| scaled(i, j) * scale[j]).sum()).collect();
         let mean: f64 = means.iter().zip(&scale).map(|(mean, s)| mean * s).sum();
@@ -162,7 +164,8 @@ impl Axes {
     }
 }
 
-/// By arm: the arms that nothing tells from it, itself among them. Exchanging one for the other changes no loss, to rounding.
+/// Per arm: the arms that are indistinguishable from it, including itself. Exchanging them changes no loss, up to
+/// rounding.
 pub(super) fn indistinguishable_arms(form: &Quadratic, weights: &[f64]) -> Vec<Vec<usize>> {
     let arms = weights.len();
     let gradient = form.gradient(weights);

@@ -1,4 +1,4 @@
-//! Other samples that might have been: draws of the gradient, and the weights and gains that they would have led to.
+//! Parametric bootstrap: draws of the gradient, and the weights and gains that result from them.
 
 use super::centre::Centre;
 use crate::compute::{Matrix, Stop};
@@ -7,29 +7,29 @@ use crate::influence::{GradientKind, Influences};
 use crate::random::Random;
 use crate::simplex::Bounds;
 
-/// How many programs are solved for one set of bounds, and for all of them together.
+/// The number of programs that are solved for one set of bounds, and for all of them together.
 pub(super) const DRAWS_PER_FACE: usize = 1000;
 pub(super) const TOTAL_DRAWS: usize = 20_000;
-/// No fewer than these, so that there are some beyond an interval's ends.
+/// The minimum number of draws, so that some lie beyond the ends of an interval.
 pub(super) const MIN_DRAWS: usize = 200;
 
-/// What draws lead to.
+/// Weights and gains of all draws.
 pub(super) struct Draws {
     pub(super) centre: Centre,
-    /// By arm, its weight in every draw, from small to large.
+    /// Per arm: its weight in every draw, sorted.
     weights: Vec<Vec<f64>>,
-    /// By arm, its loss less the mixture's in every draw, less what it is at the centre, from small to large.
+    /// Per arm: its loss minus that of the mixture in every draw, relative to the centre, sorted.
     gains: Vec<Vec<f64>>,
-    /// How much better the best mixture of the samples looks on them than it is, on average.
+    /// The mean optimism: how much better the best mixture of the samples scores on them than in truth.
     pub(super) optimism: f64,
-    /// By arm: its unbiased loss alone.
+    /// Per arm: its unbiased loss alone.
     singles: Vec<f64>,
-    /// The covariance of the gradient and, below it, of the arms' losses less the mixture's.
+    /// The covariance of the gradient, then of the losses of the arms minus that of the mixture.
     covariance: Matrix,
 }
 
 impl Draws {
-    /// So many around the unbiased optimum within the bounds.
+    /// Makes `count` draws around the unbiased optimum within the bounds.
     pub(super) fn new(
         centre: Centre,
         influences: &Influences,
@@ -40,7 +40,7 @@ impl Draws {
         let arms = centre.weights.len();
         let covariance = influences.joint_covariance(&centre.weights, GradientKind::Gradient);
         let factor = covariance.factor();
-        // The same numbers for the same samples: an interval is no more random than the weights.
+        // A fixed seed: intervals are deterministic, like the weights.
         let mut random = Random::seeded(0);
         let mut solver = centre.solver(bounds)?;
         let (mut weights, mut gains) = (vec![Vec::with_capacity(count); arms], vec![Vec::with_capacity(count); arms]);
@@ -59,34 +59,34 @@ impl Draws {
         Ok(Self { centre, singles, weights, gains, optimism, covariance })
     }
 
-    /// The weight of an arm below which so large a share of the draws lies.
+    /// The quantile of an arm's weight over the draws.
     pub(super) fn weight_quantile(&self, arm: usize, share: f64) -> f64 {
         quantile(&self.weights[arm], share)
     }
 
-    /// The share of draws in which an arm has more than the bounds make it have.
+    /// The share of draws in which an arm's weight is above its floor.
     pub(super) fn positive_share(&self, arm: usize, bounds: &Bounds) -> f64 {
         let floor = bounds.clamped(arm, 0.0);
         let without = self.weights[arm].partition_point(|&weight| weight <= floor);
         1.0 - without as f64 / self.weights[arm].len() as f64
     }
 
-    /// The loss of an arm less the mixture's below which so large a share of the draws lies.
+    /// The quantile, over the draws, of an arm's loss minus that of the mixture.
     pub(super) fn gain_quantile(&self, arm: usize, share: f64) -> f64 {
         self.gain_estimate(arm) + quantile(&self.gains[arm], share)
     }
 
-    /// Its unbiased loss less the mixture's, which was optimised on the same samples.
+    /// The unbiased loss of an arm minus that of the mixture, which was optimised on the same samples.
     pub(super) fn gain_estimate(&self, arm: usize) -> f64 {
         self.singles[arm] - self.centre.value
     }
 
-    /// The standard error of an arm's loss less the mixture's.
+    /// The standard error of an arm's loss minus that of the mixture.
     pub(super) fn gain_error(&self, arm: usize) -> f64 {
         self.gain_covariance(arm, arm).max(0.0).sqrt()
     }
 
-    /// That of the difference of two arms' losses.
+    /// The standard error of the difference of two arms' losses.
     pub(super) fn loss_difference_error(&self, left: usize, right: usize) -> f64 {
         let variance = self.gain_covariance(left, left) + self.gain_covariance(right, right)
             - 2.0 * self.gain_covariance(left, right);
@@ -98,7 +98,7 @@ impl Draws {
     }
 }
 
-/// The value below which so large a share of the sorted values lies.
+/// The quantile of sorted values.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[((share * sorted.len() as f64) as usize).min(sorted.len() - 1)]
 }

@@ -1,5 +1,6 @@
-//! How sure the answer is: intervals on weights and gain, whether a mixture beats every single arm, and how far from the
-//! optimum a mixture can be. All of it from the influence of each sample; what it rests on is in `docs/certainty.md`.
+//! Confidence: intervals of weights and gain, a test whether a mixture beats every single arm, and bounds on the
+//! distance to the optimum. All are computed from the influence of each sample; `docs/certainty.md` states the
+//! assumptions.
 
 mod centre;
 mod draws;
@@ -17,42 +18,43 @@ use draws::{DRAWS_PER_FACE, Draws, MIN_DRAWS, TOTAL_DRAWS};
 pub use until::{Certified, Gap, MIN_SAMPLES_PER_ARM, Until, Verdict, parse_confidence};
 pub(crate) use until::{DEFAULT_CONFIDENCE, Judgement, bound};
 
-/// The share of draws beyond each end of an interval: intervals hold 95%.
+/// The share of draws beyond each end of an interval: intervals have a confidence of 95%.
 const INTERVAL_TAIL: f64 = 0.025;
-/// The share of draws in which an arm that surely has a weight may be without.
+/// An arm certainly has a positive weight if its weight is zero in at most this share of the draws.
 const SUPPORT_TAIL: f64 = 0.005;
-/// How many sets of arms of either kind are looked at if some arms may be without weight; and with more than `MANY_ARMS` arms, of which every
-/// set costs a covariance of all of them.
+/// The maximum number of sets of arms of either kind that are examined if some arms may have no weight; and the number
+/// if there are more than `MANY_ARMS` arms, because every set needs a covariance of all arms.
 const MAX_FACES: usize = 12;
 const MAX_FACES_WITH_MANY_ARMS: usize = 3;
 const MANY_ARMS: usize = 64;
-/// How many multiplications draws may take, as far as there remain draws enough: some ten seconds of one processor. With up to `MANY_ARMS`
-/// arms that is more than all draws take.
+/// The maximum number of multiplications for draws, unless that leaves too few draws: some ten seconds on one
+/// processor. With up to `MANY_ARMS` arms, all draws take less.
 const MAX_MULTIPLICATIONS: f64 = 2e10;
-/// Single arms whose losses differ by less than so many standard errors may all be the best one.
+/// Single arms whose losses differ by less than this number of standard errors may all be the best one.
 const RIVAL_STANDARD_ERRORS: f64 = 3.0;
 
-/// How sure an offline answer is.
+/// The confidence of an offline solution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certainty {
-    /// A 95% interval for the weight of each arm in the best mixture of the models themselves.
+    /// A 95% confidence interval per arm for its weight in the best mixture of the models themselves.
     pub weights: Vec<[f64; 2]>,
-    /// A 95% interval for the best single arm's loss less that of the best mixture; nothing with a single arm.
+    /// A 95% confidence interval of the gain: the loss of the best single arm minus that of the best mixture. `None`
+    /// with one arm.
     pub gain: Option<[f64; 2]>,
-    /// The greatest p-value of the tests that a single arm is as good as the best mixture, one an arm; nothing with a single
-    /// arm.
+    /// The largest p-value of the tests that a single arm is as good as the best mixture, one test per arm. `None` with
+    /// one arm.
     pub p_value: Option<f64>,
 }
 
-/// How sure the best weights within the bounds are; `weights` are those of the samples' own program, which intervals hold in
-/// any case.
+/// Confidence intervals of the best weights within the bounds, and of the gain. `weights` are those of the samples' own
+/// program; the intervals always contain them.
 ///
-/// Had other samples been drawn, the gradient at the optimum would have been another. To first order it is normal around
-/// the unbiased one, with the covariance that the samples' influences have; every draw of it gives the weights and the gain
-/// that it would have led to. See `docs/certainty.md` for what is made of them.
+/// With other samples, the gradient at the optimum would be different. To first order it is normal around the unbiased
+/// one, with the covariance given by the influences of the samples. Every draw of it gives the weights and the gain
+/// that it would lead to; `docs/certainty.md` explains how they are used.
 ///
 /// # Errors
-/// Bounds that no mixture fits, and if it is stopped.
+/// If no mixture satisfies the bounds, and if it is stopped.
 pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop: &Stop) -> Result<Certainty> {
     let arms = weights.len();
     let shape = Shape::new(influences);
@@ -91,7 +93,8 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop
     Ok(Certainty { weights: intervals, gain: Some(gain), p_value: Some(p_value) })
 }
 
-/// How many draws may be made: each exchanges a number of arms that grows with m, and every exchange works on a factor of those in use.
+/// The number of draws that are affordable: each exchanges a number of arms that grows with m, and every exchange
+/// updates a factor of the arms in use.
 fn affordable_draws(weights: &[f64]) -> usize {
     let used = weights.iter().filter(|&&weight| weight > 0.0).count();
     (MAX_MULTIPLICATIONS / (weights.len() * used * used).max(1) as f64) as usize
@@ -99,9 +102,10 @@ fn affordable_draws(weights: &[f64]) -> usize {
 
 /// Bounds that leave some arms out.
 ///
-/// An arm that may be without weight in truth takes some from the others in half of all draws; where it is not one of the
-/// mixture, theirs are what they are without it. So intervals are also found without the least certain arm, without the two
-/// least certain, and so on, and with each uncertain arm beside the certain ones alone; of many, some that are spread evenly.
+/// An arm whose true weight may be zero takes weight from the others in half of all draws. If it is not part of the
+/// best mixture, their weights are those without it. Intervals are therefore also computed without the least certain
+/// arm, without the two least certain ones, and so on, and with each uncertain arm together with the certain ones only.
+/// If there are many such sets, an evenly spaced selection is used.
 fn faces(draws: &Draws, bounds: &Bounds, affordable: usize) -> Vec<Bounds> {
     let positive = |arm: usize| draws.positive_share(arm, bounds);
     let mut order: Vec<usize> = (0..draws.centre.weights.len()).filter(|&arm| positive(arm) > SUPPORT_TAIL).collect();
@@ -114,7 +118,7 @@ fn faces(draws: &Draws, bounds: &Bounds, affordable: usize) -> Vec<Bounds> {
     spread_evenly(nested, most).chain(spread_evenly(beside, most)).filter_map(|free| bounds.free_only(&free)).collect()
 }
 
-/// All of them, or so many that are spread evenly, from the first to the last.
+/// All of them, or `most` that are evenly spaced from the first to the last.
 fn spread_evenly(mut all: Vec<Vec<usize>>, most: usize) -> impl Iterator<Item = Vec<usize>> {
     let last = all.len().saturating_sub(1);
     let places = all.len().min(most);
@@ -122,16 +126,18 @@ fn spread_evenly(mut all: Vec<Vec<usize>>, most: usize) -> impl Iterator<Item = 
     (0..places).map(move |step| std::mem::take(&mut all[place(step)]))
 }
 
-/// Borders push draws away from where they were drawn around as they pushed that from the truth; so both count, where the draws
-/// are and where the truth is if they are as far from it. Inside of all borders the two are the same.
+/// Bounds push draws away from their centre just as they pushed the centre away from the truth. The interval therefore
+/// covers the draws, and also the truth if it is as far from the centre on the other side. Away from all bounds the two
+/// are the same.
 fn interval(draws: &Draws, bounds: &Bounds, arm: usize) -> [f64; 2] {
     let (low, high) = (draws.weight_quantile(arm, INTERVAL_TAIL), draws.weight_quantile(arm, 1.0 - INTERVAL_TAIL));
     let twice = 2.0 * draws.centre.weights[arm];
     [bounds.clamped(arm, low.min(twice - high)), bounds.clamped(arm, high.max(twice - low))]
 }
 
-/// The gain is the least of the gains over each arm. The least of several lower ends lies below it as surely as each does; for
-/// upper ends, those of all arms that may be the best must hold, so each gets its part of the tail.
+/// The interval of the gain, which is the minimum of the gains over each arm. The minimum of several lower ends is a
+/// lower end with the confidence of each. The upper ends must hold for all arms that may be the best, so the tail
+/// probability is divided among them.
 fn gain(draws: &Draws, bounds: &Bounds, p_value: f64) -> [f64; 2] {
     let arms = draws.centre.weights.len();
     let best = (0..arms).min_by(|&a, &b| draws.gain_estimate(a).total_cmp(&draws.gain_estimate(b))).unwrap_or(0);
@@ -141,14 +147,14 @@ fn gain(draws: &Draws, bounds: &Bounds, p_value: f64) -> [f64; 2] {
     };
     let near: Vec<usize> = (0..arms).filter(is_near).collect();
     let least = |ends: &mut dyn Iterator<Item = f64>| ends.fold(f64::INFINITY, f64::min);
-    // Optimised on the samples themselves, the mixture looks better than it is, and once more in every draw.
+    // The mixture was optimised on the samples, so its loss is optimistically biased, and once more in every draw.
     let low = least(&mut (0..arms).map(|arm| draws.gain_quantile(arm, INTERVAL_TAIL) - 2.0 * draws.optimism));
     let tail = INTERVAL_TAIL / near.len() as f64;
     let high = least(&mut near.into_iter().map(|arm| draws.gain_quantile(arm, 1.0 - tail)));
     if !(0..arms).all(|arm| bounds.allows_only(arm)) {
         return [low.min(high), high];
     }
-    // No mixture is worse than a part of itself; and where a single arm may be the best, there may be no gain.
+    // No mixture is worse than a part of itself. If a single arm may be the best, the gain may be zero.
     let (low, high) = (if p_value > INTERVAL_TAIL { 0.0 } else { low.max(0.0) }, high.max(0.0));
     [low.min(high), high]
 }

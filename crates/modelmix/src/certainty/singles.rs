@@ -1,4 +1,4 @@
-//! Whether a single arm is as good as the best mixture: a test an arm.
+//! Tests whether a single arm is as good as the best mixture, one test per arm.
 
 use crate::compute::{Matrix, Stop};
 use crate::error::Result;
@@ -8,18 +8,19 @@ use crate::quadratic::Quadratic;
 use crate::random::Random;
 use crate::simplex::Bounds;
 
-/// How many draws of the least of several normal numbers are made.
+/// The number of draws of the minimum of several normal variables.
 const NULL_DRAWS: usize = 2000;
-/// What is nothing beside the values that a difference is of.
+/// Differences below this share of the values that are subtracted count as rounding error.
 const ROUNDING: f64 = 1e-9;
 
-/// The greatest p-value of the tests that arm b alone is as good as the best mixture. To reject that "some single arm is
-/// optimal", each of them must be rejected, so that the greatest is a p-value for all.
+/// The largest p-value of the tests that arm b alone is as good as the best mixture. To reject "some single arm is
+/// optimal", every test must reject, so the largest p-value is one for the whole.
 ///
-/// Arm b is optimal if and only if no step from it to another arm i lowers the loss: dᵢ = gᵢ − g_b ≥ 0 with g = 2Ke_b + f. The
-/// test statistic is the least d̂ᵢ/s.e.; its law is that of the least of correlated normal numbers of mean 0, which all dᵢ = 0
-/// gives and every other optimal arm makes less likely. An arm that the bounds do not allow alone is compared by its loss,
-/// `apart` being how much worse it is, with standard error `errors`.
+/// Arm b is optimal if and only if no step from it to another arm i lowers the loss: dᵢ = gᵢ − g_b ≥ 0 with g = 2Ke_b +
+/// f. The test statistic is the minimum of d̂ᵢ/s.e. Its null distribution is that of the minimum of correlated normal
+/// variables of mean 0: this is the case of all dᵢ = 0, and every other optimal arm makes small values less likely. An
+/// arm that the bounds do not allow alone is compared by its loss: `apart` is how much worse it is, with standard error
+/// `errors`.
 pub(super) fn p_value(
     influences: &Influences,
     bounds: &Bounds,
@@ -38,7 +39,7 @@ pub(super) fn p_value(
             greatest = greatest.max(normal::probability(-in_standard_errors(apart[arm], errors[arm], size)));
         }
     }
-    // Only the greatest counts, and the sum of probabilities bounds each; so few of them are drawn for.
+    // Only the largest counts, and the sum of probabilities bounds each, so few tests need draws.
     tests.sort_by(|a, b| b.bound.total_cmp(&a.bound));
     for test in tests {
         if test.bound <= greatest {
@@ -49,12 +50,12 @@ pub(super) fn p_value(
     Ok(greatest)
 }
 
-/// How large the values are that differences are of.
+/// The magnitude of the values that are subtracted.
 fn magnitude(form: &Quadratic) -> f64 {
     form.quadratic().iter().chain(form.linear()).fold(0.0, |size: f64, value| size.max(value.abs()))
 }
 
-/// A difference in standard errors; what is rounding only is none.
+/// A difference in standard errors; a difference that is only rounding error counts as zero.
 fn in_standard_errors(difference: f64, error: f64, size: f64) -> f64 {
     if difference.abs() <= ROUNDING * size { 0.0 } else { difference / error }
 }
@@ -62,12 +63,12 @@ fn in_standard_errors(difference: f64, error: f64, size: f64) -> f64 {
 /// The test that one arm alone is as good as the best mixture.
 struct Test {
     arm: usize,
-    /// The other arms that may have weight, and the standard errors of the slopes toward them.
+    /// The other arms that may have a positive weight, and the standard errors of the slopes toward them.
     others: Vec<usize>,
     errors: Vec<f64>,
-    /// The least slope in standard errors.
+    /// The smallest slope in standard errors.
     least: f64,
-    /// The sum of the probabilities that a slope is so small: no p-value is greater.
+    /// The sum of the probabilities that a slope is this small: an upper bound on the p-value.
     bound: f64,
 }
 
@@ -90,7 +91,7 @@ impl Test {
     }
 
     fn p_value(&self, influences: &Influences, stop: &Stop) -> Result<f64> {
-        // In the tail the sum of the probabilities is the better of two bounds.
+        // In the tail, the sum of the probabilities is the better of the two bounds.
         if self.least >= 0.0 || self.bound <= 1.0 / (NULL_DRAWS + 1) as f64 {
             return Ok(self.bound);
         }
@@ -112,9 +113,9 @@ impl Test {
     }
 }
 
-/// A ratio of an estimate and its standard error as normal as that of an estimate without skewness λ (Hall's transformation):
-/// t + λt²/3 + λ²t³/27 + λ/6. Where the two sides of an estimate differ, its error and its standard error go together, and
-/// one side of the ratio has a heavier tail.
+/// Corrects the ratio of an estimate with skewness λ and its standard error, so that it is as normal as without
+/// skewness (Hall's transformation): t + λt²/3 + λ²t³/27 + λ/6. The error of a skewed estimate is correlated with its
+/// standard error, so one side of the ratio has a heavier tail.
 fn without_skewness(ratio: f64, skewness: f64) -> f64 {
     let scaled = skewness * ratio / 3.0;
     ratio * (1.0 + scaled + scaled * scaled / 3.0) + skewness / 6.0

@@ -1,4 +1,4 @@
-//! How far above the least loss a mixture can be, as far as samples tell.
+//! Upper confidence bounds on the suboptimality of a mixture: how far its loss can be above the minimum.
 
 use super::centre::{Axes, with_gradient};
 use super::until::Gap;
@@ -10,57 +10,59 @@ use crate::quadratic::Quadratic;
 use crate::random::Random;
 use crate::simplex::{Bounds, Solver};
 
-/// Curvature counts as far as it is more than so many standard errors above zero. Where it is less in truth, the bound is too small by a
-/// share of what curvature takes off it: an error of second order, which no part of the chance of error is set aside for.
+/// Only curvature beyond this number of standard errors above zero is used. If the true curvature is smaller, the bound
+/// is too small by a share of what the curvature subtracts: a second-order error, for which no part of the error
+/// probability is reserved.
 const CURVATURE_MARGIN: f64 = 2.0;
-/// How many directions of noise are looked along.
+/// The number of noise directions that are examined.
 const NOISE_DIRECTIONS: usize = 512;
-/// Where the search along a direction starts, beyond the root of the dimensions: normal noise is farther with a probability
-/// below 1e-30.
+/// The start of the search along a direction is this plus the square root of the dimension: normal noise is farther out
+/// with a probability below 1e-30.
 const NOISE_RADIUS_MARGIN: f64 = 14.0;
-/// How many draws a quantile is taken of, at least and at most.
+/// The minimum and maximum number of draws for a quantile.
 const MIN_DRAWS: usize = 1000;
 const MAX_DRAWS: usize = 8000;
-/// Draws beyond a quantile that is taken of them.
+/// The number of draws beyond an estimated quantile.
 const DRAWS_BEYOND_QUANTILE: f64 = 20.0;
-/// With more arms than these only the linear bound is given, which needs neither draws nor directions.
+/// With more arms than this, only the linear bound is computed, which needs neither draws nor directions.
 const MAX_ARMS_WITH_CURVATURE: usize = 48;
 
 /// L(w) − min L is φ(h) = max over mixtures α of −hᵀ(α − w) − (α − w)ᵀK(α − w), with h = 2Kw + f the gradient at w.
 ///
-/// The gradient is known up to normal noise, ĥ + ξ, and less curvature makes φ larger. φ is convex in h. So a share 1 − δ of draws
-/// φ(ĥ + ξ) lies below the truth with probability δ at most, w being fixed: where it does, ĥ lies beyond a half-space of
-/// probability δ whose border touches the level set of φ at h, and which does not depend on ĥ.
+/// The gradient is known up to normal noise, ĥ + ξ, and a smaller curvature makes φ larger. φ is convex in h. For fixed
+/// w, the quantile 1 − δ of draws φ(ĥ + ξ) is therefore below the true value with probability at most δ: if it is
+/// below, ĥ lies beyond a half-space of probability δ whose border touches the level set of φ at h, and which does not
+/// depend on ĥ.
 ///
-/// The same is true of φ less a share of the gain over the best single arm b, φ(h) − s·min over b of (L(b) − L(w)): it is convex in
-/// the gradient and the differences of losses together, whose noise is normal too.
+/// The same holds for φ minus a share of the gain over the best single arm b, φ(h) − s·min over b of (L(b) − L(w)): it
+/// is jointly convex in the gradient and the differences of losses, whose noise is normal too.
 pub(crate) struct SuboptimalityBound {
     weights: Vec<f64>,
-    /// Not more curved than the loss, with the unbiased gradient at the weights.
+    /// At most as curved as the loss, with the unbiased gradient at the weights.
     form: Quadratic,
-    /// By arm: the slope from the weights toward it, and its standard error.
+    /// Per arm: the slope from the weights toward it, and its standard error.
     slopes: Vec<(f64, f64)>,
-    /// By arm: its loss less that of the weights.
+    /// Per arm: its loss minus that of the weights.
     gains: Vec<f64>,
-    /// L with LLᵀ the covariance of the slopes toward all arms and, below them, of the differences of losses.
+    /// L with LLᵀ the covariance of the slopes toward all arms, then of the differences of losses.
     factor: Matrix,
     bounds: Bounds,
-    /// The chance of error.
+    /// The error probability δ.
     error_chance: f64,
 }
 
 impl SuboptimalityBound {
-    /// A bound that holds all but a share `error_chance` of the time.
+    /// Prepares a bound that holds with probability 1 − `error_chance`.
     pub(crate) fn new(influences: &Influences, weights: &[f64], error_chance: f64) -> Self {
         let influences = &influences.widened_for(error_chance);
         let unbiased = influences.form();
         let arms = weights.len();
-        // With many arms only the variances of the slopes are needed.
+        // With many arms, only the variances of the slopes are needed.
         let (variances, factor, form) = if arms > MAX_ARMS_WITH_CURVATURE {
             (influences.toward_variances(weights), Matrix::zeros(2 * arms, 0), Quadratic::zeros(arms))
         } else {
             let mut covariance = influences.joint_covariance(weights, GradientKind::Toward);
-            // What rounding leaves of a variance of nothing may be negative.
+            // Rounding can make a variance of zero negative.
             (0..2 * arms).for_each(|at| *covariance.at_mut(at, at) = covariance.at(at, at).max(0.0));
             let axes = Axes::new(unbiased, influences.counts());
             let errors = axes.errors(influences);
@@ -82,8 +84,8 @@ impl SuboptimalityBound {
         }
     }
 
-    /// The bound without curvature, arm by arm: max over i of −ĥᵀ(eᵢ − w) + z·√((eᵢ − w)ᵀΓ(eᵢ − w)), z the normal quantile
-    /// of 1 − δ/m.
+    /// The bound without curvature, per arm: max over i of −ĥᵀ(eᵢ − w) + z·√((eᵢ − w)ᵀΓ(eᵢ − w)), with z the normal
+    /// quantile of 1 − δ/m.
     fn linear_bound(&self) -> f64 {
         let z = normal::quantile(1.0 - self.error_chance / self.slopes.len() as f64);
         self.slopes.iter().map(|(slope, error)| z * error - slope).fold(0.0, f64::max)
@@ -99,7 +101,8 @@ impl SuboptimalityBound {
         Ok(((form.value(&self.weights) - found.value).max(0.0), slope))
     }
 
-    /// What φ exceeds with the chance of error: by draws, or, where there cannot be draws enough, by halving what is left.
+    /// The value that φ exceeds with the error probability: a quantile of draws or, if that would need too many draws,
+    /// by bisection.
     pub(crate) fn bound(&self) -> Result<f64> {
         let linear_bound = self.linear_bound();
         if self.is_linear_only() || linear_bound == 0.0 {
@@ -121,15 +124,16 @@ impl SuboptimalityBound {
             drawn.push(self.suboptimality_at(&self.factor.apply(&normal), 1.0, &mut solver)?.0);
         }
         drawn.sort_by(f64::total_cmp);
-        // A standard error farther out, for the draws' own.
+        // One standard error farther out, for the error of the draws themselves.
         let beyond = count as f64 * self.error_chance;
         let place = (count as f64 - beyond + (beyond * (1.0 - self.error_chance)).sqrt()) as usize;
         Ok(drawn[place.min(count - 1)].min(linear_bound))
     }
 
-    /// Whether φ exceeds what is allowed with no more than the chance of error, however small that is: along each of many
-    /// directions the noise must be so large, which has a chi-square law. The mean over directions is known up to an error of its
-    /// own, two of which count. With many arms nothing is known of shares of the gain here.
+    /// Whether φ exceeds the allowed value with at most the error probability, however small that is. Along each of
+    /// many directions the noise must be large enough, and its length has a chi-square distribution. The mean over
+    /// directions is estimated with an error; two standard errors are added. With many arms, shares of the gain are not
+    /// supported here.
     pub(crate) fn is_within(&self, gap: Gap) -> Result<bool> {
         if matches!(gap, Gap::Loss(allowed) if self.linear_bound() <= allowed) {
             return Ok(true);
@@ -155,7 +159,7 @@ impl SuboptimalityBound {
                 pair += 0.5 * normal::chi_square_tail(rank, far * far);
             }
             (sum, squares) = (sum + pair, squares + pair * pair);
-            // What is spent does not come back.
+            // The sum only grows, so it cannot fall below the limit again.
             if sum > self.error_chance * pairs as f64 {
                 return Ok(false);
             }
@@ -165,12 +169,12 @@ impl SuboptimalityBound {
         Ok(mean + 2.0 * error <= self.error_chance)
     }
 
-    /// Whether there are too many arms for more than the linear bound.
+    /// Whether there are too many arms for any but the linear bound.
     pub(crate) fn is_linear_only(&self) -> bool {
         self.weights.len() > MAX_ARMS_WITH_CURVATURE
     }
 
-    /// What φ may be with so much noise, and its derivative.
+    /// The allowed value of φ at this noise, and its derivative.
     fn allowed(&self, gap: Gap, along: &[f64], far: f64) -> (f64, f64) {
         match gap {
             Gap::Loss(loss) => (loss, 0.0),
@@ -183,8 +187,8 @@ impl SuboptimalityBound {
         }
     }
 
-    /// How far along a direction φ stays below what is allowed. The difference ψ is convex, and negative at the start, so that
-    /// Newton's method comes down to its root from beyond it.
+    /// How far along a direction φ stays below the allowed value. The difference ψ is convex, and negative at the
+    /// start, so Newton's method converges to its root from beyond.
     fn reach(&self, along: &[f64], gap: Gap, solver: &mut Solver) -> Result<f64> {
         let mut far = NOISE_RADIUS_MARGIN + (self.factor.columns() as f64).sqrt();
         for _ in 0..60 {

@@ -1,4 +1,4 @@
-//! When a session may stop: what is asked for, and whether samples warrant it. When to look is left to `session`.
+//! Early stopping: the tolerance, and whether the samples satisfy it. `session` decides when to check.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,88 +12,90 @@ use crate::normal;
 use crate::settings::setters;
 use crate::statistics::Statistics;
 
-/// The least number of samples of every arm before a bound is given.
+/// The minimum number of samples per arm before a bound is computed.
 pub const MIN_SAMPLES_PER_ARM: usize = 10;
-/// The confidence of bounds and stops, unless said otherwise.
+/// The default confidence of bounds and stops.
 pub(crate) const DEFAULT_CONFIDENCE: f64 = 0.95;
-/// An arm with less weight than this is known by its gradient, not by its curvature.
+/// For an arm with less weight than this, only its gradient is used, not its curvature.
 const MIN_WEIGHT_FOR_CURVATURE: f64 = 0.02;
-/// The part of the chance of error that is spent on the gain's lower bound; see "The gain" in `docs/certainty.md`.
+/// The share of the error probability that is spent on the lower bound of the gain; see "The gain" in
+/// `docs/certainty.md`.
 const GAIN_ERROR_SHARE: f64 = 0.2;
 
-/// How far from the optimum is near enough.
+/// A tolerance: how close to the optimum is close enough.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Gap {
-    /// A share of the gain, which is the best single arm's loss less that of the best mixture: `5%` or `gain=0.05`.
+    /// A share of the gain, which is the loss of the best single arm minus that of the best mixture: `5%` or
+    /// `gain=0.05`.
     Share(f64),
     /// A difference of the loss: `loss=0.001`.
     Loss(f64),
 }
 
-/// What is to be near the optimum.
+/// The mixture that must be close to the optimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Certified {
-    /// The weights that a report gives.
+    /// The weights of the report.
     #[default]
     Weights,
-    /// The proportions of the samples held, n/t.
+    /// The shares of the held samples, n/t.
     Shares,
 }
 
-/// When a session may stop.
+/// When a session may stop: a tolerance and a confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Until {
-    /// How near.
+    /// The tolerance.
     pub gap: Gap,
-    /// With what probability, over all looks of a session: 0.95.
+    /// The probability that the bound holds, over all checks of a session: 0.95.
     #[serde(default = "default_confidence")]
     pub confidence: f64,
-    /// Of what.
+    /// The mixture that must be within the tolerance.
     #[serde(default)]
     pub of: Certified,
 }
 
 setters! {
     Until {
-        /// Sets how far from the optimum is near enough.
+        /// Sets the tolerance.
         gap: Gap,
         /// Sets the probability that the bound holds, over all checks of a session.
         confidence: f64,
-        /// Sets what is to be near the optimum.
+        /// Sets the mixture that must be within the tolerance.
         of: Certified,
     }
 }
 
-/// As a function, which serde asks for.
+/// A function, because serde needs one.
 fn default_confidence() -> f64 {
     DEFAULT_CONFIDENCE
 }
 
-/// What a session was stopped by.
+/// Why a session stopped: the certified mixture and its bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// Samples held at that time.
+    /// The number of samples held at that time.
     pub samples: usize,
-    /// The mixture that is near the optimum, in the order of the arms.
+    /// The certified mixture, in the order of the arms.
     pub mixture: Vec<f64>,
-    /// By how much it misses it at most.
+    /// An upper bound on its distance to the optimum.
     pub within: f64,
 }
 
 impl Until {
-    /// A gap with the usual confidence, of the weights.
+    /// Creates a rule for the weights, with the default confidence.
     pub fn new(gap: Gap) -> Self {
         Self { gap, confidence: DEFAULT_CONFIDENCE, of: Certified::Weights }
     }
@@ -104,7 +106,7 @@ impl Until {
             return Err(Error::setting("until", self.gap, "positive, such as 5% or loss=0.001"));
         }
         if matches!(self.gap, Gap::Share(share) if share >= 1.0) {
-            let must = "less than 100% of the gain, which the best single arm is within already; 5% is usual";
+            let must = "less than 100% of the gain, which the best single arm already satisfies; 5% is usual";
             return Err(Error::setting("until", self.gap, must));
         }
         if !(self.confidence > 0.0 && self.confidence < 1.0) {
@@ -113,7 +115,8 @@ impl Until {
         Ok(())
     }
 
-    /// Whether the samples held warrant it, with a chance of error of `error_chance`; f of an arm's samples is known to range so far.
+    /// Whether the held samples satisfy it, with an error probability of `error_chance`, if f of an arm's samples has
+    /// this range.
     pub(crate) fn judge(
         &self,
         statistics: &Statistics,
@@ -133,7 +136,7 @@ impl Until {
         let (of_slopes, of_gains) =
             influences.widened_for(GAIN_ERROR_SHARE * error_chance / arms as f64).variances_by_arm(mixture);
         let mut undecided = vec![false; arms];
-        // An arm is undecided if its own samples are most of what is uncertain.
+        // An arm is undecided if its own samples cause most of the uncertainty.
         let mut lower_bound = |arm: usize, variances: &[f64], least: f64, estimate: f64| {
             let parts = &variances[arm * arms..(arm + 1) * arms];
             let variance: f64 = parts.iter().sum();
@@ -141,7 +144,8 @@ impl Until {
             undecided[arm] |= is_unsure && parts[arm] > 0.5 * variance;
             estimate - z * variance.sqrt()
         };
-        // Weights were optimised on the samples, which makes them look better than they are by as much as they miss.
+        // The weights were optimised on the samples, so they look better than they are by as much as they miss the
+        // optimum.
         let gap = match self.gap {
             Gap::Share(share) if self.of == Certified::Weights => Gap::Share(share / (1.0 + share)),
             gap => gap,
@@ -167,7 +171,8 @@ impl Until {
             lower_bound(arm, &of_slopes, -within.max(0.0), gradient[arm] - mean);
         }
         let distance = SuboptimalityBound::new(&influences, mixture, error_chance);
-        // With many arms a share of the gain is one of its lower bound, for which a part of the chance of error was set aside.
+        // With many arms, a share of the gain is one of its lower bound, for which a part of the error probability is
+        // reserved.
         let is_near = match gap {
             Gap::Share(_) if distance.is_linear_only() => {
                 let rest = SuboptimalityBound::new(&influences, mixture, (1.0 - GAIN_ERROR_SHARE) * error_chance);
@@ -181,28 +186,29 @@ impl Until {
     }
 }
 
-/// What a check whether to stop finds.
+/// The result of a stopping check.
 #[derive(Default)]
 pub(crate) struct Judgement {
     pub(crate) verdict: Option<Verdict>,
-    /// Arms of which more samples would say more.
+    /// Arms of which more samples would reduce the uncertainty.
     pub(crate) undecided: Vec<bool>,
 }
 
-/// How far above the least loss a mixture can be, all but a share `error_chance` of the time; nothing while an arm has few samples, or
-/// κ between all of them is zero. f of an arm's samples is known to range so far.
+/// An upper bound on how far the loss of a mixture is above the minimum, which holds with probability 1 −
+/// `error_chance`. `None` if an arm has too few samples, or if κ between all of them is zero. f of an arm's samples has
+/// this range.
 pub(crate) fn bound(statistics: &Statistics, mixture: &[f64], range: f64, error_chance: f64) -> Result<Option<f64>> {
     let Some(influences) = informative_influences(statistics, range) else { return Ok(None) };
     SuboptimalityBound::new(&influences, mixture, error_chance).bound().map(Some)
 }
 
-/// Whether every arm has the least number of samples, and they have told anything of κ.
+/// Whether every arm has the minimum number of samples, and κ carries information.
 fn has_enough_samples(statistics: &Statistics) -> bool {
     statistics.counts().iter().all(|&count| count >= MIN_SAMPLES_PER_ARM) && Influences::has_kernel_signal(statistics)
 }
 
-/// The samples' influences, if there are enough of them and they differ in anything. Samples that are all the same, in every
-/// arm, leave unknown how far a rare one is from them; so nothing is certain unless the range is known.
+/// The influences of the samples, if there are enough samples and they differ in some value. If the samples of every
+/// arm are all the same, the distance of a rare value is unknown, so nothing is certain unless the range is known.
 fn informative_influences(statistics: &Statistics, range: f64) -> Option<Influences<'_>> {
     if !has_enough_samples(statistics) {
         return None;
@@ -210,10 +216,10 @@ fn informative_influences(statistics: &Statistics, range: f64) -> Option<Influen
     Influences::with_range(statistics, range).filter(Influences::has_varied)
 }
 
-/// Reads `95%` or `0.95`.
+/// Parses `95%` or `0.95`.
 ///
 /// # Errors
-/// What is not between 0 and 1.
+/// If it is not between 0 and 1.
 pub fn parse_confidence(text: &str) -> Result<f64> {
     let text = text.trim();
     let number = match text.strip_suffix('%') {
@@ -248,7 +254,7 @@ impl fmt::Display for Certified {
 }
 
 impl fmt::Display for Gap {
-    /// The text from which [`Gap::from_str`] reads the same number, to the last bit.
+    /// Writes the text from which [`Gap::from_str`] reads the same number, to the last bit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Gap::Share(share) => {
@@ -276,7 +282,7 @@ impl FromStr for Gap {
             (None, Some(("loss", loss))) => number(loss).map(Gap::Loss),
             _ => None,
         };
-        // A number alone could be either, and they differ by orders of magnitude.
+        // A bare number could mean either, and the two differ by orders of magnitude.
         let must = match number(text) {
             Some(size) => format!(
                 "a number with its meaning: {} for that share of the gain, or loss={text} for a difference of the loss",

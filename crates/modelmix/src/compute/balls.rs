@@ -1,32 +1,34 @@
-//! What is done with tiles of squared distances where they are compared with radii: counts of balls, and overlaps of two
-//! sets' balls. What a tile leaves in doubt is measured in double precision, so that the answers are exact.
+//! Comparisons of tiles of squared distances with radii: ball counts, and overlaps of the balls of two sets.
+//! Comparisons that single precision cannot decide are recomputed in double precision, so the results are exact.
 
 use super::lanes::Arithmetic;
 use super::tiles::{Leaf, PRODUCT_DEPTH, Place};
 use super::{Overlaps, squared_distance};
 use crate::features::Rows;
 
-/// How far a squared distance ‖x‖² + ‖y‖² − 2x·y in single precision can be from the truth. A product is summed in runs of
-/// at most [`PRODUCT_DEPTH`] and the runs added, each step rounding once, relative to ‖x‖‖y‖ ≤ (‖x‖ + ‖y‖)²/4; centring, norms and
-/// the last two additions round a few times more.
+/// The maximum error of a squared distance ‖x‖² + ‖y‖² − 2x·y in single precision. A product is summed in runs of at
+/// most [`PRODUCT_DEPTH`] and the runs are added, each step rounding once, relative to ‖x‖‖y‖ ≤ (‖x‖ + ‖y‖)²/4;
+/// centring, norms and the last two additions round a few times more.
 pub(super) fn distance_error(width: usize, x_norm: f32, y_norm: f32) -> f32 {
     let roundings = (width.min(PRODUCT_DEPTH) + width.div_ceil(PRODUCT_DEPTH)) / 2 + 16;
     let sum = x_norm + y_norm;
     roundings as f32 * f32::EPSILON / 2.0 * sum * sum
 }
 
-/// A squared radius with the error of a tile's distances taken off (`sign` −1) or added (+1).
+/// A squared radius with the error of a tile's distances subtracted (`sign` −1) or added (+1).
 pub(super) fn bound(squared_radius: f64, error: f32, sign: f32) -> f32 {
     squared_radius as f32 * (1.0 + sign * f32::EPSILON) + sign * error
 }
 
-/// How many balls around the columns hold each row. What a tile leaves in doubt is measured in double precision.
+/// The number of balls around the columns that contain each row. Undecided comparisons are recomputed in double
+/// precision.
 pub(super) struct BallCounts<'a> {
     pub(super) points: Rows<'a>,
     pub(super) centres: Rows<'a>,
     pub(super) first_row: usize,
     pub(super) squared_radii: &'a [f64],
-    /// Radii that surely hold and radii that may hold a point, with the error taken off and added.
+    /// Radii within which a point is certainly inside, and beyond which it is certainly outside: the error is
+    /// subtracted and added.
     pub(super) sure: &'a [f32],
     pub(super) maybe: &'a [f32],
     pub(super) counts: Vec<u32>,
@@ -64,7 +66,7 @@ impl Leaf for BallCounts<'_> {
     fn end_panel(&mut self, _: usize, _: usize) {}
 }
 
-/// How the balls of both sides hold each other's centres.
+/// Which balls of each side contain which centres of the other.
 pub(super) struct OverlapTiles<'a> {
     /// Centres and squared radii.
     pub(super) x: (Rows<'a>, &'a [f64]),
@@ -72,19 +74,20 @@ pub(super) struct OverlapTiles<'a> {
     pub(super) y: (Rows<'a>, &'a [f64]),
     pub(super) x_bounds: &'a Bounds,
     pub(super) y_bounds: &'a Bounds,
-    /// Where the rows begin whose counts are in `overlaps`.
+    /// The index of the first row whose counts are in `overlaps`.
     pub(super) first_row: usize,
     pub(super) overlaps: Overlaps,
 }
 
-/// Squared radii that surely hold and that may hold a point, with the error taken off and added.
+/// Squared radii within which a point is certainly inside, and beyond which it is certainly outside: the error is
+/// subtracted and added.
 pub(super) struct Bounds {
     sure: Vec<f32>,
     maybe: Vec<f32>,
 }
 
 impl Bounds {
-    /// Of balls whose centres have these norms, for points of which none has a larger norm than `others`.
+    /// Bounds for balls whose centres have these norms, and for points whose norms are at most `others`.
     pub(super) fn new((centres, squared_radii): (Rows<'_>, &[f64]), norms: &[f32], others: f32) -> Self {
         let bounds = |sign: f32| {
             let error = |norm: f32| distance_error(centres.width(), norm, others);

@@ -1,5 +1,5 @@
-//! The engine for every day: tiles on all cores with the best instructions that the processor has. Tasks are cut by the
-//! size of the data alone and their results added in a fixed order, so that the number of threads does not show.
+//! The default engine: tiles on all cores with the best instruction set of the processor. Tasks depend only on the size
+//! of the data and their results are added in a fixed order, so results do not depend on the number of threads.
 
 mod backend;
 
@@ -17,15 +17,15 @@ use crate::error::Result;
 use crate::features::Rows;
 use crate::kernel::Kernel;
 
-/// Rows of the first set that one task takes.
+/// The number of rows of the first set per task.
 const ROWS_PER_TASK: usize = 2048;
-/// Blocks that the rows of a set are cut into for threads to share, if that makes them no longer than a task.
+/// The number of blocks into which the rows of a set are split for threads, unless blocks would be longer than a task.
 const ROW_BLOCKS: usize = 16;
-/// Rows of a set, at most, that tell the centre.
+/// The maximum number of rows of a set from which the centre is computed.
 const MAX_CENTRE_ROWS: usize = 512;
-/// Rows that norms are taken of, or neighbours measured of, in one task.
+/// The number of rows per task for norms or neighbours.
 const ROWS_PER_SHORT_TASK: usize = 256;
-/// Kernel sums on the processor's cores.
+/// The default engine: kernel sums in single precision on the processor's cores.
 #[derive(Clone, Debug)]
 pub struct Cpu {
     threads: usize,
@@ -44,34 +44,35 @@ thread_local! {
 }
 
 impl Cpu {
-    /// All cores of the machine.
+    /// Creates an engine on all cores of the machine.
     pub fn new() -> Self {
         Self::with_threads(available_threads())
     }
 
-    /// A given number of threads (0 counts as 1, and more than 1,024 as 1,024). The results are the same to the last bit.
+    /// Creates an engine with this number of threads (0 counts as 1, and more than 1,024 as 1,024). Results are the
+    /// same to the last bit.
     pub fn with_threads(threads: usize) -> Self {
         let instructions = Instructions::available().last().copied().unwrap_or(Instructions::Portable);
         Self { threads: threads.clamp(1, MAX_THREADS), instructions }
     }
 
-    /// The same with other instructions than the best; nothing where the processor does not have them.
+    /// Uses these instructions instead of the best; `None` if the processor does not have them.
     #[must_use]
     pub fn with_instructions(self, instructions: Instructions) -> Option<Self> {
         Instructions::available().contains(&instructions).then_some(Self { instructions, ..self })
     }
 
-    /// Which instructions it uses.
+    /// The instruction set in use.
     pub fn instructions(&self) -> Instructions {
         self.instructions
     }
 
-    /// How many threads it uses.
+    /// The number of threads.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// One task on this thread, unless the run is stopped.
+    /// Runs one task on this thread, unless the run is stopped.
     fn sweep<L: Leaf>(
         &self,
         run: &Run,
@@ -85,8 +86,8 @@ impl Cpu {
         Ok(())
     }
 
-    /// The sums of all tasks, in pieces (rows × block of columns) that threads share, in waves that bound the memory of
-    /// their results; these are folded in a fixed order.
+    /// The sums of all tasks, in pieces (rows × block of columns) that threads share. They run in waves, which bounds
+    /// the memory of their results; these are added in a fixed order.
     fn sums(
         &self,
         run: &Run,
@@ -96,18 +97,18 @@ impl Cpu {
         let mut pieces = Vec::new();
         for (index, task) in tasks.iter().enumerate() {
             let (rows, columns) = (task.x.rows.len(), task.y.rows.len());
-            // Blocks of one size: in all tasks together at least sixteen for threads to share, and as large as may be, since
-            // every block has the rows copied again.
+            // Blocks of one size: at least sixteen over all tasks, for threads to share, and otherwise as large as
+            // possible, because every block copies the rows again.
             let share = columns.div_ceil(16usize.div_ceil(tasks.len()).max(1));
             let most = share.clamp(96, block_rows(task.y.rows.width()).max(96));
             let length = columns.div_ceil(columns.div_ceil(most).max(1)).next_multiple_of(32).max(32);
             for y_range in blocks(columns, length) {
-                // A triangle's columns only meet the rows before them.
+                // The columns of a triangle are paired only with the rows before them.
                 let rows = if task.triangle { y_range.end.min(rows) } else { rows };
                 pieces.extend(blocks(rows, ROWS_PER_TASK).map(|x_range| (index, x_range, y_range.clone())));
             }
         }
-        // The largest first, so that no thread is left alone with one at the end; the sort is stable.
+        // The largest pieces first, so that no thread is left with one at the end; the sort is stable.
         pieces.sort_by_key(|(_, x_range, y_range)| std::cmp::Reverse(x_range.len() * y_range.len()));
         for wave in pieces.chunks(8 * self.threads) {
             let results = parallel(self.threads, run.stop(), wave.len(), |piece| {
@@ -124,9 +125,9 @@ impl Cpu {
         Ok(())
     }
 
-    /// Blocks of rows in parallel, each against all columns; the results are folded in order, and few wait for it. Every block
-    /// has all columns packed again, so blocks are long; they are cut by the size of the data alone, since sums of weights would
-    /// show the cut.
+    /// Blocks of rows in parallel, each against all columns. Results are added in order, and few are waiting at a time.
+    /// Every block packs all columns again, so blocks are long. They depend only on the size of the data, because sums
+    /// of weights would depend on where they are split.
     fn by_rows<L: Leaf + Send>(
         &self,
         run: &Run,
@@ -160,12 +161,13 @@ impl Cpu {
         Ok(Side {
             rows,
             terms: squared.iter().map(|&norm| kernel.map_or(norm as f32, |kernel| Map::term(kernel, norm))).collect(),
-            // Rounded up, since bounds are made of them.
+            // Rounded up, because they are used in bounds.
             norms: squared.iter().map(|norm| (norm.sqrt() * (1.0 + 1e-6)) as f32).collect(),
         })
     }
 
-    /// About the mean of all rows, where the kernel does not mind its being taken off. Any point will do: a sample tells.
+    /// The approximate mean of all rows, if the kernel is invariant to shifts. Any point is valid, so a sample of the
+    /// rows is enough.
     fn centre(&self, kernel: Option<&Kernel>, sets: &[Rows<'_>]) -> Option<Vec<f32>> {
         if !kernel.is_none_or(is_centred) {
             return None;
@@ -180,7 +182,7 @@ impl Cpu {
         Some(sum.into_iter().map(|sum| (sum / count.max(1) as f64) as f32).collect())
     }
 
-    /// Centre, norms and terms of all sets; `None` if squares of the values would leave single precision.
+    /// Centre, norms and terms of all sets; `None` if squares of the values would overflow single precision.
     fn prepare<'a>(&self, run: &Run, kernel: Option<&'a Kernel>, sets: &[Rows<'a>]) -> Result<Option<Prepared<'a>>> {
         let centre = self.centre(kernel, sets);
         let side = |&set: &Rows<'a>| self.side(run, kernel, set, centre.as_deref());
@@ -191,7 +193,7 @@ impl Cpu {
     }
 }
 
-/// Sets that tasks can be made of.
+/// Prepared sets, from which tasks are made.
 struct Prepared<'a> {
     kernel: Option<&'a Kernel>,
     centre: Option<Vec<f32>>,
@@ -199,16 +201,17 @@ struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    /// Set `x` against set `y`, each pair once where they are the same. `terms` is how many pairs the shortest sum has.
+    /// Set `x` against set `y`; if they are the same, each pair once. `terms` is the number of pairs of the shortest
+    /// sum.
     fn task(&self, x: usize, y: usize, terms: usize) -> Task<'_> {
         let Prepared { kernel, centre, sides } = self;
-        // Neighbours are looked for from every row; sums need each pair once.
+        // Neighbours are searched from every row; sums need each pair only once.
         let triangle = x == y && kernel.is_some();
         Task { x: &sides[x], y: &sides[y], centre: centre.as_deref(), kernel: *kernel, terms, triangle }
     }
 }
 
-/// 0..len in pieces.
+/// 0..len in blocks.
 fn blocks(len: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len).step_by(length).map(move |start| start..(start + length).min(len))
 }

@@ -1,5 +1,5 @@
-//! Dense matrices in double precision: products, scatter matrices of rows, eigenvalues, factors. A thin wall around faer;
-//! threads share pieces that are cut by sizes alone, so that their number does not show in the results.
+//! Dense matrices in double precision: products, scatter matrices of rows, eigenvalues, factors. A thin layer over
+//! faer. Threads share pieces that depend only on sizes, so results do not depend on the number of threads.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt_pivoting;
@@ -11,16 +11,16 @@ use super::{Run, parallel};
 use crate::error::Result;
 use crate::features::Rows;
 
-/// Columns of a result that one task computes.
+/// The number of columns of a result per task.
 const COLUMNS_PER_TASK: usize = 256;
-/// Side of the pieces of a scatter matrix.
+/// The side of the pieces of a scatter matrix.
 const SCATTER_PIECE_SIDE: usize = 512;
-/// Rows that are widened to double precision at a time.
+/// The number of rows that are converted to double precision at once.
 const ROWS_PER_CHUNK: usize = 256;
-/// Rows of one task where the scatter matrix has few pieces.
+/// The number of rows per task if the scatter matrix has few pieces.
 const ROWS_PER_TASK: usize = 4096;
 
-/// A dense matrix.
+/// A dense matrix in double precision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix(Mat<f64>);
 
@@ -29,7 +29,7 @@ pub struct Matrix(Mat<f64>);
 pub struct Factor<'a> {
     /// The matrix.
     pub matrix: &'a Matrix,
-    /// Whether its transpose is meant.
+    /// Whether to use its transpose.
     pub transposed: bool,
 }
 
@@ -50,27 +50,27 @@ impl<'a> Factor<'a> {
 pub struct Eigen {
     /// Λ, ascending.
     pub values: Vec<f64>,
-    /// U, a column a value.
+    /// U, one column per eigenvalue.
     pub vectors: Matrix,
 }
 
 impl Matrix {
-    /// All zeros.
+    /// The matrix of zeros.
     pub fn zeros(rows: usize, columns: usize) -> Self {
         Self(Mat::zeros(rows, columns))
     }
 
-    /// From its entries.
+    /// Creates a matrix from a function of row and column.
     pub fn from_fn(rows: usize, columns: usize, entry: impl FnMut(usize, usize) -> f64) -> Self {
         Self(Mat::from_fn(rows, columns, entry))
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.0.nrows()
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub fn columns(&self) -> usize {
         self.0.ncols()
     }
@@ -81,7 +81,7 @@ impl Matrix {
         self.0[(row, column)]
     }
 
-    /// An entry, to be changed.
+    /// A mutable entry.
     #[inline]
     pub fn at_mut(&mut self, row: usize, column: usize) -> &mut f64 {
         &mut self.0[(row, column)]
@@ -92,7 +92,7 @@ impl Matrix {
         self.0.col_as_slice(column)
     }
 
-    /// A column, to be changed.
+    /// A mutable column.
     pub fn column_mut(&mut self, column: usize) -> &mut [f64] {
         self.0.col_as_slice_mut(column)
     }
@@ -112,7 +112,7 @@ impl Matrix {
         }
     }
 
-    /// Multiplies every entry.
+    /// Multiplies every entry by `factor`.
     pub fn scale(&mut self, factor: f64) {
         for column in 0..self.columns() {
             self.column_mut(column).iter_mut().for_each(|value| *value *= factor);
@@ -163,10 +163,10 @@ impl Matrix {
         Factor { matrix: self, transposed: true }
     }
 
-    /// Eigenvalues of a symmetric matrix, ascending; its lower triangle is read.
+    /// Eigenvalues of a symmetric matrix, ascending; only its lower triangle is read.
     ///
     /// # Panics
-    /// Where the iteration does not end, which needs entries that are not finite.
+    /// If the iteration does not converge, which requires entries that are not finite.
     pub fn eigenvalues(&self) -> Vec<f64> {
         if self.rows() == 0 {
             return Vec::new();
@@ -174,7 +174,7 @@ impl Matrix {
         self.0.self_adjoint_eigenvalues(Side::Lower).expect("a finite symmetric matrix has eigenvalues")
     }
 
-    /// Eigenvalues and eigenvectors of a symmetric matrix; its lower triangle is read.
+    /// Eigenvalues and eigenvectors of a symmetric matrix; only its lower triangle is read.
     ///
     /// # Panics
     /// As [`Matrix::eigenvalues`].
@@ -186,11 +186,11 @@ impl Matrix {
         Eigen { values: eigen.S().column_vector().iter().copied().collect(), vectors: Matrix(eigen.U().to_owned()) }
     }
 
-    /// L with L·Lᵀ = A for a positive semidefinite matrix, by Cholesky's method with pivots: as many columns as A has rank, up
-    /// to rounding. The lower triangle is read.
+    /// L with L·Lᵀ = A for a positive semidefinite matrix, by pivoted Cholesky factorization; the number of columns is
+    /// the rank of A, up to rounding. Only the lower triangle is read.
     ///
     /// # Panics
-    /// Where an entry of the diagonal is negative or not a number.
+    /// If a diagonal entry is negative or NaN.
     pub fn factor(&self) -> Matrix {
         let size = self.rows();
         if (0..size).all(|index| self.at(index, index) == 0.0) {
@@ -222,7 +222,7 @@ impl Matrix {
     }
 }
 
-/// Below this an eigenvalue of a positive semidefinite matrix is rounding.
+/// The threshold below which an eigenvalue of a positive semidefinite matrix is rounding error.
 pub fn negligible(eigenvalues: &[f64]) -> f64 {
     let largest = eigenvalues.iter().fold(0.0f64, |most, value| most.max(value.abs()));
     eigenvalues.len() as f64 * f64::EPSILON * largest
@@ -258,7 +258,7 @@ pub(super) fn mean(run: &Run, rows: Rows<'_>) -> Result<Vec<f64>> {
     Ok(mean)
 }
 
-/// Σₖ wₖ (uₖ·(x − centre))² of every row, uₖ the columns of `directions`.
+/// Σₖ wₖ (uₖ·(x − centre))² for every row, with uₖ the columns of `directions`.
 pub(super) fn projections(
     threads: usize,
     run: &Run,
@@ -292,14 +292,14 @@ pub(super) fn scatter(
     let width = rows.width();
     let pieces: Vec<(usize, usize)> =
         (0..width.div_ceil(SCATTER_PIECE_SIDE)).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
-    // A large matrix has pieces enough to share; a small one is computed of rows in parts.
+    // A large matrix has enough pieces to share; for a small one the rows are split.
     let part = if pieces.len() >= 6 { rows.len() } else { ROWS_PER_TASK };
     let tasks: Vec<(usize, usize, usize)> = (0..rows.len())
         .step_by(part.max(1))
         .flat_map(|first| pieces.iter().map(move |&(i, j)| (first, i, j)))
         .collect();
     let mut result = Matrix::zeros(width, width);
-    // In waves, so that few results are held at a time.
+    // In waves, so that few results are stored at a time.
     for wave in tasks.chunks(4 * threads) {
         let sums = parallel(threads, run.stop(), wave.len(), |task| {
             let (first, i, j) = wave[task];
@@ -322,7 +322,7 @@ pub(super) fn scatter(
     Ok(result)
 }
 
-/// A piece of the scatter matrix over some rows; on the diagonal its lower triangle.
+/// A piece of the scatter matrix over some rows; on the diagonal, its lower triangle.
 fn scatter_piece(
     run: &Run,
     rows: Rows<'_>,
@@ -373,7 +373,7 @@ fn scatter_piece(
     Ok(sum)
 }
 
-/// Rows in double precision, about a centre: a column a row.
+/// Rows in double precision, centred: one column per row.
 pub(super) fn widen(rows: Rows<'_>, centre: Option<&[f64]>, into: &mut Mat<f64>) {
     for (index, row) in rows.iter().enumerate() {
         let column = into.col_as_slice_mut(index);

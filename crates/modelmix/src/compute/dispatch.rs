@@ -1,14 +1,14 @@
-//! Instruction sets: which ones the processor has, and how code written once is compiled for each.
+//! Instruction sets: detects those of the processor, and compiles the same code for each.
 
 #[cfg(target_arch = "x86_64")]
 use super::micro::{Avx2, Avx512};
 use super::micro::{Micro, Portable};
 
-/// The instruction sets that there are micro-kernels for.
+/// The instruction sets for which there are micro-kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Instructions {
-    /// Whatever the compiler may assume: SSE2 on x86-64, NEON on 64-bit ARM.
+    /// The baseline of the target: SSE2 on x86-64, NEON on 64-bit ARM.
     Portable,
     /// AVX2 with FMA and F16C.
     Avx2,
@@ -17,7 +17,7 @@ pub enum Instructions {
 }
 
 impl Instructions {
-    /// Those that this processor has, the best one last.
+    /// The instruction sets of this processor, the best one last.
     pub fn available() -> Vec<Self> {
         let mut sets = vec![Instructions::Portable];
         #[cfg(target_arch = "x86_64")]
@@ -34,24 +34,24 @@ impl Instructions {
         sets
     }
 
-    /// Runs a job with these instructions, which the processor must have: engines hold only such.
+    /// Runs a job with these instructions. The processor must have them; engines are created only with such.
     pub(super) fn run<J: Job>(self, job: J) -> J::Output {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma,f16c")]
         fn with_avx2<J: Job>(job: J) -> J::Output {
-            // SAFETY: this function has the instructions.
+            // SAFETY: this function enables the instructions.
             unsafe { job.run::<Avx2>() }
         }
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
         fn with_avx512<J: Job>(job: J) -> J::Output {
-            // SAFETY: this function has the instructions.
+            // SAFETY: this function enables the instructions.
             unsafe { job.run::<Avx512>() }
         }
         match self {
-            // SAFETY: the portable code needs no instructions of its own.
+            // SAFETY: the portable code needs no additional instructions.
             Instructions::Portable => unsafe { job.run::<Portable>() },
-            // SAFETY: `available` has found them, and engines are made of those only.
+            // SAFETY: `available` has detected them, and engines are created only with those.
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2 => unsafe { with_avx2(job) },
             // SAFETY: as above.
@@ -63,7 +63,7 @@ impl Instructions {
     }
 }
 
-/// Work that is compiled for each instruction set. Everything that it calls in its inner loops must be `inline(always)`.
+/// Code that is compiled for each instruction set. All functions in its inner loops must be `inline(always)`.
 pub(super) trait Job {
     type Output;
 

@@ -1,5 +1,5 @@
-//! The engine for published figures: every kernel value in double precision, from products of blocks, at about half the
-//! speed of [`Cpu`]. Neighbours and balls are [`Cpu`]'s, which are exact already.
+//! The engine for published numbers: every kernel value in double precision, from products of blocks, at about half the
+//! speed of [`Cpu`]. Neighbours and balls are computed by [`Cpu`], which is exact for them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::error::Result;
 use crate::features::{Features, Rows};
 use crate::kernel::{Geometry, Kernel};
 
-/// Rows and columns of a block: its values are 1 MB.
+/// The number of rows and columns of a block: its values take 1 MB.
 const BLOCK_ROWS: usize = 256;
 const BLOCK_COLUMNS: usize = 512;
-/// A squared distance that is less than this part of the squared norms has lost digits, and is measured directly.
+/// A squared distance below this share of the squared norms has lost digits, and is recomputed from differences.
 const MIN_RELATIVE_DISTANCE: f64 = 1e-4;
 
-/// Kernel sums in double precision on the processor's cores.
+/// The engine for published numbers: kernel sums in double precision on the processor's cores.
 #[derive(Clone, Debug)]
 pub struct Double {
     cpu: Cpu,
@@ -36,22 +36,22 @@ impl Default for Double {
 }
 
 impl Double {
-    /// All cores of the machine.
+    /// Creates an engine on all cores of the machine.
     pub fn new() -> Self {
         Self::with_threads(available_threads())
     }
 
-    /// A given number of threads (0 counts as 1). The results are the same to the last bit.
+    /// Creates an engine with this number of threads (0 counts as 1). Results are the same to the last bit.
     pub fn with_threads(threads: usize) -> Self {
         Self::on(Cpu::with_threads(threads))
     }
 
-    /// On the threads of another engine, whose instructions find neighbours and balls.
+    /// Uses the threads of another engine, which computes neighbours and balls.
     pub(super) fn on(cpu: Cpu) -> Self {
         Self { cpu }
     }
 
-    /// Sums of blocks, in waves, folded in a fixed order: `fold(pair, rows, columns, sums by row, sums by column)`.
+    /// Sums of blocks, in waves, added in a fixed order: `fold(pair, rows, columns, sums by row, sums by column)`.
     fn sums(
         &self,
         run: &Run,
@@ -64,7 +64,7 @@ impl Double {
         for (pair, &(i, j)) in pairs.iter().enumerate() {
             for rows in ranges(sides[i].rows.len(), BLOCK_ROWS) {
                 for columns in ranges(sides[j].rows.len(), BLOCK_COLUMNS) {
-                    // Of a set with itself each pair is met once, with the row before the column.
+                    // For a set with itself, each pair is evaluated once, with the row before the column.
                     if i != j || rows.start < columns.end {
                         blocks.push((pair, rows.clone(), columns));
                     }
@@ -77,7 +77,7 @@ impl Double {
                 let (i, j) = pairs[*pair];
                 let mut sums = PairSums { rows: vec![0.0; rows.len()], columns: vec![0.0; columns.len()] };
                 values(kernel, (&sides[i], rows.clone()), (&sides[j], columns.clone()), |column, values| {
-                    // Of a set with itself, only rows before the column.
+                    // For a set with itself, only rows before the column.
                     let before =
                         if i == j { (columns.start + column).saturating_sub(rows.start) } else { values.len() };
                     let values = &values[..before.min(values.len())];
@@ -95,14 +95,14 @@ impl Double {
     }
 }
 
-/// A set with its norms, about a centre that all sets of a call share.
+/// A set with its norms, relative to a centre that all sets of a call share.
 struct Side<'a> {
     rows: Rows<'a>,
     squared_norms: Vec<f64>,
     centre: Option<Arc<[f64]>>,
 }
 
-/// All sets about their common mean, where the kernel is one of distances.
+/// All sets centred on their common mean, if the kernel depends on distances.
 fn sides<'a>(kernel: &Kernel, sets: &[Rows<'a>]) -> Vec<Side<'a>> {
     let centre: Option<Arc<[f64]>> = (kernel.geometry() == Geometry::SquaredDistance).then(|| {
         let mut sum = vec![0.0f64; sets[0].width()];
@@ -173,7 +173,7 @@ fn values(
     }
 }
 
-/// 0..len in pieces.
+/// 0..len in blocks.
 fn ranges(len: usize, length: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     (0..len).step_by(length).map(move |start| start..(start + length).min(len))
 }

@@ -1,4 +1,4 @@
-//! The engine that a run is given: a backend, the token that stops it and the observer of its progress, in one value.
+//! The engine of a run: a backend, a stop token and a progress observer.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 
-/// Where and how a run computes. Clones are cheap and share the backend, the stop token and the observer.
+/// A compute engine: backend, stop token and progress observer. Clones are cheap and share all three.
 ///
 /// ```
 /// use modelmix::compute::{Cpu, Engine, Stop};
@@ -18,7 +18,7 @@ use crate::kernel::Kernel;
 /// let stop = Stop::new();
 /// let engine = Engine::new(Cpu::with_threads(2)).stopped_by(stop.clone());
 /// let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().engine(engine))?;
-/// // any thread may call stop.set(): what runs on this loss then returns Error::Stopped
+/// // Any thread may call stop.set(); computations with this loss then return Error::Stopped.
 /// # Ok::<(), modelmix::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Engine {
 }
 
 impl Default for Engine {
-    /// All cores of this machine.
+    /// Uses all cores of this machine.
     fn default() -> Self {
         Self::new(Cpu::new())
     }
@@ -40,28 +40,28 @@ impl<B: Backend + 'static> From<B> for Engine {
     }
 }
 
-/// The methods that compute are those of [`Backend`], on any kind of set.
+/// The computing methods are those of [`Backend`], for any kind of set.
 impl Engine {
-    /// An engine on a backend, which nobody stops or observes.
+    /// Creates an engine on a backend, without a stop token or an observer.
     pub fn new(backend: impl Backend + 'static) -> Self {
         Self { backend: Arc::new(backend), run: Run::default() }
     }
 
-    /// The same engine, stopped by `stop`.
+    /// The same engine with the stop token `stop`.
     #[must_use]
     pub fn stopped_by(self, stop: Stop) -> Self {
         let run = Run::with_stop(&self.run, stop);
         Self { run, ..self }
     }
 
-    /// The same engine; `observer` is called with the number of kernel pairs of every piece of work, by whichever thread
-    /// did it.
+    /// The same engine with a progress observer, which is called with the number of kernel pairs of every finished
+    /// piece of work, on the thread that did it.
     #[must_use]
     pub fn observed_by(self, observer: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self { run: self.run.observed(observer), ..self }
     }
 
-    /// The same engine for work that must not be left half done: no token stops it.
+    /// The same engine without a stop token, for work that must not be interrupted.
     #[must_use]
     pub fn unstoppable(&self) -> Self {
         self.clone().stopped_by(Stop::new())
@@ -73,19 +73,19 @@ impl Engine {
         Self { backend: self.backend.precise(), run: self.run.clone() }
     }
 
-    /// The same device for callers that run many tasks at once, each on a thread of theirs.
+    /// The same device for callers that run many tasks at once on their own threads.
     #[must_use]
     pub fn for_concurrent_callers(&self) -> Self {
         let backend = self.backend.for_concurrent_callers().unwrap_or_else(|| Arc::clone(&self.backend));
         Self { backend, run: self.run.clone() }
     }
 
-    /// The backend.
+    /// Its backend.
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
     }
 
-    /// The token that stops it.
+    /// Its stop token.
     pub fn stop(&self) -> &Stop {
         self.run.stop()
     }
@@ -103,12 +103,12 @@ impl Engine {
         self.backend.describe()
     }
 
-    /// How exact its kernel sums are.
+    /// The accuracy of its kernel sums.
     pub fn accuracy(&self) -> Accuracy {
         self.backend.accuracy()
     }
 
-    /// [`Backend::hold`].
+    /// Makes features resident; see [`Backend::hold`].
     ///
     /// # Errors
     /// Those of the backend, as with all methods below.
@@ -116,7 +116,7 @@ impl Engine {
         self.backend.hold(features)
     }
 
-    /// [`Backend::empty`].
+    /// Creates an empty resident set; see [`Backend::empty`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -124,7 +124,7 @@ impl Engine {
         self.backend.empty(width, storage)
     }
 
-    /// [`Backend::kernel_sums`].
+    /// Sums of a kernel over all pairs of two sets; see [`Backend::kernel_sums`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -132,7 +132,7 @@ impl Engine {
         self.backend.kernel_sums(&self.run, kernel, x.into(), y.into())
     }
 
-    /// [`Backend::kernel_sums_among`].
+    /// Sums of a kernel over all pairs among several sets; see [`Backend::kernel_sums_among`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -140,7 +140,7 @@ impl Engine {
         self.backend.kernel_sums_among(&self.run, kernel, sets)
     }
 
-    /// Σk of every row over all other rows of its set.
+    /// The sum of a kernel for every row over all other rows of its set.
     ///
     /// # Errors
     /// Those of the backend.
@@ -148,7 +148,7 @@ impl Engine {
         Ok(self.kernel_sums_among(kernel, &[x.into()])?.concat().concat())
     }
 
-    /// [`Backend::kernel_rows`].
+    /// Kernel values of new rows against a set; see [`Backend::kernel_rows`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -163,7 +163,7 @@ impl Engine {
         self.backend.kernel_rows(&self.run, kernel, weight, x, held.into(), out)
     }
 
-    /// [`Backend::products`].
+    /// Inner products of rows with a set; see [`Backend::products`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -171,7 +171,7 @@ impl Engine {
         self.backend.products(&self.run, x, held.into())
     }
 
-    /// [`Backend::eigenvalues`].
+    /// Eigenvalues of a symmetric matrix; see [`Backend::eigenvalues`].
     ///
     /// # Errors
     /// Those of the engine.
@@ -179,7 +179,7 @@ impl Engine {
         self.backend.eigenvalues(&self.run, matrix)
     }
 
-    /// [`Backend::eigen`].
+    /// Eigenvalues and eigenvectors of a symmetric matrix; see [`Backend::eigen`].
     ///
     /// # Errors
     /// Those of the engine.
@@ -187,7 +187,7 @@ impl Engine {
         self.backend.eigen(&self.run, matrix)
     }
 
-    /// [`Backend::factor`].
+    /// The Cholesky factor of a positive semidefinite matrix; see [`Backend::factor`].
     ///
     /// # Errors
     /// Those of the engine.
@@ -195,7 +195,7 @@ impl Engine {
         self.backend.factor(&self.run, matrix)
     }
 
-    /// [`Backend::distances`].
+    /// Squared distances of rows to a set; see [`Backend::distances`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -203,7 +203,7 @@ impl Engine {
         self.backend.distances(&self.run, x, held.into())
     }
 
-    /// [`Backend::neighbours`].
+    /// The nearest neighbours of every row of a set; see [`Backend::neighbours`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -211,7 +211,7 @@ impl Engine {
         self.backend.neighbours(&self.run, x.into(), k)
     }
 
-    /// [`Backend::ball_counts`].
+    /// The number of balls that contain each point; see [`Backend::ball_counts`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -219,7 +219,7 @@ impl Engine {
         self.backend.ball_counts(&self.run, points.into(), balls)
     }
 
-    /// [`Backend::overlaps`].
+    /// Overlaps of the balls of two sets; see [`Backend::overlaps`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -235,7 +235,7 @@ impl Engine {
         self.backend.mean(&self.run, x.into())
     }
 
-    /// [`Backend::scatter`].
+    /// The scatter matrix of rows; see [`Backend::scatter`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -243,7 +243,7 @@ impl Engine {
         self.backend.scatter(&self.run, x.into(), centre, weights)
     }
 
-    /// [`Backend::projections`].
+    /// Weighted sums of squared projections of rows; see [`Backend::projections`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -257,7 +257,7 @@ impl Engine {
         self.backend.projections(&self.run, x.into(), centre, directions, weights)
     }
 
-    /// [`Backend::subset_sums`].
+    /// Sums of a kernel over pairs of subsets; see [`Backend::subset_sums`].
     ///
     /// # Errors
     /// Those of the backend.
@@ -265,7 +265,7 @@ impl Engine {
         self.backend.subset_sums(&self.run, kernel, x, y)
     }
 
-    /// [`Backend::product`]: A·B, with [`Matrix::transposed`] for either.
+    /// The product A·B, with [`Matrix::transposed`] for either; see [`Backend::product`].
     ///
     /// # Errors
     /// Those of the backend.

@@ -1,13 +1,13 @@
-//! Arithmetic on runs of 32-bit values, in plain Rust that compilers vectorise, for tiles and for rows alike: the
-//! exponential, and each kernel as a function of its geometry.
+//! Arithmetic on arrays of 32-bit values, in plain Rust that compilers vectorise, for tiles and rows: the exponential,
+//! and each kernel as a function of its geometry.
 
 use crate::kernel::{Geometry, Kernel};
 
-/// What instruction sets differ in: whether a fused multiply-add is an instruction (the library call that stands in for it
-/// elsewhere is slow), and how sixteen lanes are held in registers.
+/// The differences between instruction sets: whether a fused multiply-add is an instruction (the library function that
+/// replaces it elsewhere is slow), and how sixteen lanes are stored in registers.
 ///
 /// # Safety
-/// Implementations use instructions of their set: every call must be inlined into a function that has them enabled.
+/// Implementations use instructions of their set: every call must be inlined into a function that enables them.
 pub(super) trait Arithmetic {
     const FUSED: bool;
     /// Sixteen lanes.
@@ -31,11 +31,11 @@ pub(super) fn fma<A: Arithmetic>(a: f32, b: f32, c: f32) -> f32 {
     if A::FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// 2^y for y < 127, to 1e-7 relative down to 2^−100; 0 below 2^−126. A minimax polynomial of degree 6 on [−½, ½] for the fraction, the whole
-/// part added to the exponent's bits.
+/// 2^y for y < 127, accurate to 1e-7 relative down to 2^−100; 0 below 2^−126. A minimax polynomial of degree 6 on [−½,
+/// ½] for the fraction; the integer part is added to the exponent bits.
 #[inline(always)]
 pub(super) fn exp2<A: Arithmetic>(y: f32) -> f32 {
-    /// 1.5·2²³: adding it rounds to a whole number, which is left in the low bits.
+    /// 1.5·2²³: adding it rounds to an integer, which is then in the low bits.
     const ROUNDING_SHIFT: f32 = 12_582_912.0;
     let clamped = if y > -126.0 { y } else { -126.0 };
     let shifted = clamped + ROUNDING_SHIFT;
@@ -45,13 +45,14 @@ pub(super) fn exp2<A: Arithmetic>(y: f32) -> f32 {
         p = fma::<A>(p, fraction, coefficient);
     }
     let power = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
-    // What was clamped becomes 0, and nothing above 2^−102 changes.
+    // Clamped values become 0, and values above 2^−102 do not change.
     power - f32::MIN_POSITIVE
 }
 
-/// A kernel as a function of single-precision geometry, with a term for each row and each column beside it.
+/// A kernel as a function of single-precision geometry, with one additional term per row and per column.
 ///
-/// Powers are taken of values divided by `unit`, and sums multiplied by `unit`^degree afterwards, so that they fit.
+/// Powers are computed from values divided by `unit`, and sums are multiplied by `unit`^degree afterwards, so that they
+/// do not overflow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Map {
     /// 2^(row + column + factor·product): −g‖x‖² − g‖y‖² + 2g x·y.
@@ -69,7 +70,7 @@ pub(super) enum Map {
 }
 
 impl Map {
-    /// The map of a kernel, and what sums of it are to be multiplied by. `direct` says that squared distances come
+    /// The map of a kernel, and the factor for sums of its values. `direct` means that squared distances are computed
     /// directly; `largest` bounds |x·y|.
     pub(super) fn new(kernel: &Kernel, direct: bool, largest: f64) -> (Self, f64) {
         let log2_e = std::f64::consts::LOG2_E;
@@ -85,11 +86,11 @@ impl Map {
             }
             Kernel::Laplacian { bandwidth } => (Map::LaplacianOfDistance { factor: (-log2_e / bandwidth) as f32 }, 1.0),
             Kernel::Polynomial { scale, offset, degree } => {
-                // (γ x·y + c)^p = γ^p (x·y + c/γ)^p, in a unit that is a power of two: for KID's kernel no number is rounded
-                // but the product, and what rounds at random averages out of sums.
+                // (γ x·y + c)^p = γ^p (x·y + c/γ)^p, in a unit that is a power of two: for the kernel of KID only the
+                // product is rounded, and random rounding errors average out in sums.
                 let shift = offset / scale;
                 let unit = (largest + shift).log2().ceil().exp2();
-                // Nothing but zeros: their powers are zero in any unit.
+                // All values are zero, so their powers are zero in any unit.
                 let unit = if unit > 0.0 && unit.is_finite() { unit } else { 1.0 };
                 let map = Map::Polynomial { factor: (1.0 / unit) as f32, offset: (shift / unit) as f32, degree };
                 (map, (scale * unit).powi(degree as i32))
@@ -98,11 +99,11 @@ impl Map {
         }
     }
 
-    /// The term that a row brings along, from its squared norm (about the centre).
+    /// The term of a row, from its squared norm (relative to the centre).
     pub(super) fn term(kernel: &Kernel, squared_norm: f64) -> f32 {
         match *kernel {
-            // With the very g that the products are multiplied by: a rounding of it then scales with the distance, which it
-            // hardly changes, and not with the norms.
+            // With exactly the g that multiplies the products: its rounding error then scales with the distance, which
+            // it hardly changes, and not with the norms.
             Kernel::Gaussian { bandwidth } => {
                 let g = (std::f64::consts::LOG2_E / (2.0 * bandwidth * bandwidth)) as f32;
                 (-squared_norm * f64::from(g)) as f32
@@ -112,7 +113,7 @@ impl Map {
         }
     }
 
-    /// Turns geometry into kernel values, in place: rows of `width` values, each with a term of its own.
+    /// Turns geometry into kernel values, in place: rows of `width` values, each with its own term.
     #[inline(always)]
     pub(super) fn apply<A: Arithmetic>(&self, values: &mut [f32], width: usize, rows: &[f32], columns: &[f32]) {
         let columns = &columns[..width];
@@ -121,7 +122,8 @@ impl Map {
             Map::GaussianOfProduct { factor } => {
                 for (values, row) in values {
                     for (value, column) in values.iter_mut().zip(columns) {
-                        // Rounding can leave a squared distance below zero, and y a little above: no worse than below.
+                        // Rounding can make a squared distance slightly negative, and y slightly positive; that error
+                        // is no larger than in the other direction.
                         *value = exp2::<A>(fma::<A>(factor, *value, row + column));
                     }
                 }
@@ -162,7 +164,7 @@ impl Map {
     }
 }
 
-/// x^degree of a run of values; the exponents in use have loops of their own.
+/// x^degree of an array of values; common exponents have specialised loops.
 #[inline(always)]
 fn power(values: &mut [f32], degree: u32) {
     match degree {
@@ -177,9 +179,10 @@ fn power(values: &mut [f32], degree: u32) {
     }
 }
 
-/// Whether distances have to come from differences: where the kernel is steep at zero, or where the rounding of products
-/// would show. A pair errs by about γ·u·‖x‖‖y‖ times the root of the depth that is summed in one run (a quarter of it, for
-/// rows that are alike, and less for others); pairs err independently, so a sum over `terms` of them errs by less.
+/// Whether distances must be computed from differences: if the kernel is steep at zero, or if rounding errors of
+/// products would be visible. A pair has an error of about γ·u·‖x‖‖y‖ times the square root of the depth that is summed
+/// in one run (a quarter of it for rows that are alike, and less for others). Errors of pairs are independent, so a sum
+/// over `terms` of them has a smaller one.
 pub(super) fn needs_differences(kernel: &Kernel, norms: f64, depth: usize, terms: usize) -> bool {
     const UNIT_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
     match kernel {
@@ -193,7 +196,7 @@ pub(super) fn needs_differences(kernel: &Kernel, norms: f64, depth: usize, terms
     }
 }
 
-/// Whether a kernel is a function of distances, so that the centre may be moved.
+/// Whether a kernel depends only on distances, so that rows may be shifted.
 pub(super) fn is_centred(kernel: &Kernel) -> bool {
     kernel.geometry() == Geometry::SquaredDistance
 }
@@ -225,7 +228,7 @@ mod tests {
     fn the_exponential_is_good_to_1e_7() {
         for instructions in Instructions::available() {
             let worst = instructions.run(WorstError);
-            // Without a fused multiply-add every step of the polynomial rounds twice.
+            // Without a fused multiply-add, every step of the polynomial rounds twice.
             let allowed = if instructions == Instructions::Portable { 1.5e-7 } else { 1e-7 };
             assert!(worst < allowed, "{instructions:?}: {worst}");
         }

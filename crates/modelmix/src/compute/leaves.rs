@@ -1,20 +1,20 @@
-//! What is done with tiles of kernel values: sums by row and column, or the values themselves.
+//! Reductions of tiles of kernel values: sums per row and column, or the values themselves.
 
 use super::lanes::Arithmetic;
 use super::tiles::{Leaf, Place};
 
-/// The most rows and columns of a register tile.
+/// The maximum number of rows and columns of a register tile.
 const ROWS: usize = 12;
 const COLUMNS: usize = 32;
 
-/// Sums by row and by column of one sweep. Within a panel they are kept in single precision, a few additions a lane; from
-/// there on in double precision.
+/// Sums per row and per column of one sweep. Within a panel they are in single precision, a few additions per lane;
+/// after that in double precision.
 pub(super) struct Sums {
     first_row: usize,
     first_column: usize,
     pub(super) rows: Vec<f64>,
     pub(super) columns: Vec<f64>,
-    /// What all sums are to be multiplied by.
+    /// The factor for all sums.
     pub(super) unit: f64,
     panel: [[f32; COLUMNS]; ROWS],
 }
@@ -25,7 +25,7 @@ impl Sums {
             first_row: rows.start,
             first_column: columns.start,
             rows: vec![0.0; rows.len()],
-            // Whole tiles, so that inner loops have a fixed length; what is beyond the columns is zero.
+            // Whole tiles, so that inner loops have a fixed length; entries beyond the columns are zero.
             columns: vec![0.0; columns.len().next_multiple_of(COLUMNS)],
             unit: 1.0,
             panel: [[0.0; COLUMNS]; ROWS],
@@ -56,7 +56,7 @@ impl Leaf for Sums {
     #[inline(always)]
     fn end_panel(&mut self, row: usize, rows: usize) {
         for (sum, lanes) in self.rows[row - self.first_row..][..rows].iter_mut().zip(&mut self.panel) {
-            // Halved in pairs, which vectorises, down to eight.
+            // Added in pairs, which vectorises, down to eight.
             for half in [16, 8] {
                 let (left, right) = lanes.split_at_mut(half);
                 left.iter_mut().zip(right).for_each(|(left, right)| *left += *right);
@@ -67,7 +67,7 @@ impl Leaf for Sums {
     }
 }
 
-/// Kernel values, weighted and added: of column after column from the first on, `stride` apart.
+/// Adds weighted kernel values to `out`, column by column from `first` on, `stride` apart.
 pub(super) struct Values<'a> {
     pub(super) stride: usize,
     pub(super) first: usize,

@@ -1,5 +1,5 @@
-//! Micro-kernels: a small tile of inner products or squared distances in registers. Written once, on lanes that each
-//! instruction set holds in its own way; everything around it is in `tiles`.
+//! Micro-kernels: a small tile of inner products or squared distances in registers. Written once, for the lanes of each
+//! instruction set; `tiles` contains everything around it.
 
 use super::lanes::{Arithmetic, fma};
 
@@ -11,9 +11,9 @@ pub(super) trait Micro: Arithmetic {
     const ROWS: usize;
     const COLUMNS: usize;
 
-    /// Adds to `tile`, or where `FIRST` writes into it (row by row, `COLUMNS` apart), for each of `ROWS` rows of `a`,
-    /// `stride` apart, and each of the `COLUMNS` columns of `b`, stored depth by depth: Σ a·b, or Σ (a − b)² where
-    /// `DISTANCE`.
+    /// Computes, for each of `ROWS` rows of `a`, `stride` apart, and each of the `COLUMNS` columns of `b`, stored depth
+    /// by depth, Σ a·b, or Σ (a − b)² if `DISTANCE`. Adds to `tile` (row-major, `COLUMNS` apart), or overwrites it if
+    /// `FIRST`.
     ///
     /// # Safety
     /// The processor must have the instruction set.
@@ -29,7 +29,7 @@ pub(super) trait Micro: Arithmetic {
 /// The micro-kernel itself, for `R` rows and `V` vectors of columns.
 ///
 /// # Safety
-/// Must be inlined into a function that has the instructions of `A` enabled.
+/// Must be inlined into a function that enables the instructions of `A`.
 #[inline(always)]
 unsafe fn accumulate<A: Arithmetic, const R: usize, const V: usize, const DISTANCE: bool, const FIRST: bool>(
     depth: usize,
@@ -39,7 +39,8 @@ unsafe fn accumulate<A: Arithmetic, const R: usize, const V: usize, const DISTAN
     tile: &mut [f32],
 ) {
     assert!(a.len() >= (R - 1) * stride + depth && b.len() >= depth * V * LANES && tile.len() >= R * V * LANES);
-    // SAFETY, of all blocks: instructions as the caller says; `assert!` has seen that all that is read lies in the slices.
+    // SAFETY, of all blocks: instructions as the caller guarantees; `assert!` has checked that all reads are within the
+    // slices.
     let mut sums = unsafe { [[A::splat(0.0); V]; R] };
     let lines = b.as_chunks::<LANES>().0;
     for k in 0..depth {
@@ -64,7 +65,7 @@ unsafe fn accumulate<A: Arithmetic, const R: usize, const V: usize, const DISTAN
     }
 }
 
-/// Plain Rust, vectorised by the compiler for whatever the target has: NEON on 64-bit ARM, SSE2 on x86-64.
+/// Plain Rust, vectorised by the compiler for the target: NEON on 64-bit ARM, SSE2 on x86-64.
 pub(super) struct Portable;
 
 impl Arithmetic for Portable {
@@ -108,7 +109,7 @@ impl Arithmetic for Portable {
 }
 
 impl Micro for Portable {
-    // As many sums as half of the registers hold.
+    // As many sums as fit in half of the registers.
     const ROWS: usize = if cfg!(target_arch = "aarch64") { 4 } else { 2 };
     const COLUMNS: usize = LANES;
 
@@ -120,7 +121,7 @@ impl Micro for Portable {
         b: &[f32],
         tile: &mut [f32],
     ) {
-        // SAFETY: what the compiler may assume is there.
+        // SAFETY: only instructions of the target's baseline.
         unsafe { accumulate::<Self, { Self::ROWS }, 1, DISTANCE, FIRST>(depth, a, stride, b, tile) }
     }
 }
@@ -137,7 +138,8 @@ mod x86 {
     /// 6 × 16: twelve registers of sums, two of columns and a broadcast row fill fifteen of sixteen.
     pub(in super::super) struct Avx2;
 
-    // SAFETY, of every block: arrays of sixteen values are read or written whole, and the caller has the instructions.
+    // SAFETY, of every block: arrays of sixteen values are read or written whole, and the caller guarantees the
+    // instructions.
     impl Arithmetic for Avx2 {
         const FUSED: bool = true;
         type Lanes = [__m256; 2];
@@ -194,7 +196,7 @@ mod x86 {
             b: &[f32],
             tile: &mut [f32],
         ) {
-            // Never inlined: among the registers of a caller, the compiler runs out of those that point to rows.
+            // Never inlined: within a caller, the compiler runs out of registers for the row pointers.
             #[target_feature(enable = "avx2,fma")]
             #[inline(never)]
             unsafe fn apart<const DISTANCE: bool, const FIRST: bool>(
@@ -204,10 +206,10 @@ mod x86 {
                 b: &[f32],
                 tile: &mut [f32],
             ) {
-                // SAFETY: this function has the instructions.
+                // SAFETY: this function enables the instructions.
                 unsafe { super::accumulate::<Avx2, 6, 1, DISTANCE, FIRST>(depth, a, stride, b, tile) }
             }
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             unsafe { apart::<DISTANCE, FIRST>(depth, a, stride, b, tile) }
         }
     }
@@ -278,10 +280,10 @@ mod x86 {
                 b: &[f32],
                 tile: &mut [f32],
             ) {
-                // SAFETY: this function has the instructions.
+                // SAFETY: this function enables the instructions.
                 unsafe { super::accumulate::<Avx512, 12, 2, DISTANCE, FIRST>(depth, a, stride, b, tile) }
             }
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             unsafe { apart::<DISTANCE, FIRST>(depth, a, stride, b, tile) }
         }
     }

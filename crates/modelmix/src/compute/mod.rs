@@ -1,5 +1,5 @@
-//! The only module with threads, vector instructions and, later, GPUs: sums of kernels over pairs of rows, neighbours,
-//! moments and products. What a kernel or an objective means is left to others.
+//! Compute engines: sums of kernels over pairs of rows, neighbours, moments and products. This is the only module with
+//! threads and vector instructions; GPUs implement [`Backend`]. Kernels and objectives are defined elsewhere.
 
 mod balls;
 mod cpu;
@@ -39,7 +39,7 @@ pub(crate) use set::reserve;
 pub use set::{HostRows, HostSet, Resident, Set, SingleRows, Storage};
 pub use stop::{Run, Stop};
 
-/// Sums of a kernel over all pairs of two sets, by row and by column.
+/// Sums of a kernel over all pairs of two sets, per row and per column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairSums {
     /// For every row of the first set, the sum over the second.
@@ -48,36 +48,36 @@ pub struct PairSums {
     pub columns: Vec<f64>,
 }
 
-/// Another row of the set, and how far it is.
+/// A neighbour of a row, and its distance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbour {
     /// ‖x − y‖², exact up to the rounding of double precision.
     pub squared_distance: f64,
-    /// Which row it is.
+    /// The index of the neighbour.
     pub row: u32,
 }
 
-/// Points that have balls around them: a sample with the regions that k-NN measures are about.
+/// Points with balls around them, for nearest-neighbour metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct Balls<'a> {
     /// The centres.
     pub centres: Set<'a>,
-    /// Their squared radii. A ball is open: what is at its radius is outside.
+    /// Their squared radii. A ball is open: a point exactly at its radius is outside.
     pub squared_radii: &'a [f64],
 }
 
-/// How the balls of two sets hold each other's centres.
+/// Which balls of two sets contain which centres of the other set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overlaps {
-    /// For every row of the first set, how many balls of the second hold it.
+    /// For every row of the first set, the number of balls of the second that contain it.
     pub counts: Vec<u32>,
-    /// For every ball of the second set, the sum of the weights of the rows of the first that it holds.
+    /// For every ball of the second set, the total weight of the rows of the first that it contains.
     pub masses: Vec<f64>,
-    /// For every row of the second set, whether a ball of the first holds it.
+    /// For every row of the second set, whether a ball of the first contains it.
     pub held: Vec<bool>,
 }
 
-/// Subsets of the rows of a set, as lists of rows; a row that is listed twice counts twice.
+/// Subsets of the rows of a set, as lists of row indices; a row that is listed twice counts twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Subsets<'a> {
     /// The set.
@@ -86,42 +86,42 @@ pub struct Subsets<'a> {
     pub subsets: &'a [&'a [usize]],
 }
 
-/// How large the relative error of an engine's kernel sums can be.
+/// Bounds on the relative error of an engine's kernel sums.
 ///
-/// An error is measured against Σ s(x, y) over the pairs (x, y) of the sum, where s is the larger of |k(x, y)| and |g·∂k/∂g|, with g
-/// the pair's squared distance for kernels of distances and Σ|xᵢyᵢ| for kernels of products: what k changes by if g changes by
-/// a factor of 1 + 1. Terms that do not cancel, at distances of a few bandwidths or less, make that the sum itself up to a
-/// small factor.
+/// An error is relative to Σ s(x, y) over the pairs (x, y) of the sum, where s is the larger of |k(x, y)| and
+/// |g·∂k/∂g|, with g the squared distance of the pair for kernels of distances and Σ|xᵢyᵢ| for kernels of products: the
+/// first-order change of k if g doubles. If terms do not cancel and distances are at most a few bandwidths, this is the
+/// sum itself up to a small factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Of an entry of K: the mean of k over all pairs of two sets.
+    /// For an entry of K: the mean of k over all pairs of two sets.
     pub entry: f64,
-    /// Of a row's sum over a set, which for a set of one row is a single value of k.
+    /// For the sum of a row over a set; for a set of one row, this is a single value of k.
     pub row_sum: f64,
 }
 
-/// What a compute engine can do.
+/// The operations of a compute engine.
 ///
 /// Methods are called with a [`Run`]: they check its stop token at least every tenth of a second and return
-/// [`Error::Stopped`](crate::Error::Stopped), and tell it how many kernel pairs they have summed. All can fail: with
-/// [`Error::Memory`](crate::Error::Memory) if memory runs out and with [`Error::Device`](crate::Error::Device) if a device is
-/// lost. A failed call leaves nothing behind.
+/// [`Error::Stopped`](crate::Error::Stopped), and report the number of kernel pairs that they have summed. All can
+/// fail: with [`Error::Memory`](crate::Error::Memory) if memory runs out and with
+/// [`Error::Device`](crate::Error::Device) if a device is lost. A failed call has no effect.
 ///
-/// Results are the same to the last bit in every call, on any number of threads or blocks, and whether a set is on the host
-/// or resident in single precision. Between engines, devices and instruction sets they differ within [`Backend::accuracy`].
-/// All sets of one call have the same width; callers have checked that, and that the kernel is defined on every row.
-/// `tests/conformance` holds every engine to this.
+/// Results are the same to the last bit in every call, on any number of threads or blocks, and for sets on the host or
+/// resident in single precision. Between engines, devices and instruction sets they differ within
+/// [`Backend::accuracy`]. All sets of one call must have the same width, and the kernel must be defined on every row;
+/// callers check both. `tests/conformance` tests every engine against this contract.
 pub trait Backend: Debug + Send + Sync {
-    /// Name, device and instruction set, as reports print it.
+    /// Name, device and instruction set, for reports.
     fn describe(&self) -> String;
 
-    /// How exact its kernel sums are.
+    /// The accuracy of its kernel sums.
     fn accuracy(&self) -> Accuracy;
 
-    /// The engine on the same device that computes in double precision, for published figures; itself if it does.
+    /// The engine on the same device that computes in double precision, for published numbers; itself if it does.
     fn precise(&self) -> Arc<dyn Backend>;
 
-    /// The engine for callers that run many tasks at once, each on a thread of theirs; `None` if it is this one.
+    /// The engine for callers that run many tasks at once on their own threads; `None` if it is this one.
     fn for_concurrent_callers(&self) -> Option<Arc<dyn Backend>> {
         None
     }
@@ -129,17 +129,17 @@ pub trait Backend: Debug + Send + Sync {
     /// Makes features resident. On the processor the set shares their memory.
     fn hold(&self, features: &Features) -> Result<Box<dyn Resident>>;
 
-    /// An empty resident set, to be appended to.
+    /// Creates an empty resident set, to which rows can be appended.
     fn empty(&self, width: usize, storage: Storage) -> Result<Box<dyn Resident>>;
 
     /// Σ k(x, y) over all pairs of two sets.
     fn kernel_sums(&self, run: &Run, kernel: &Kernel, x: Set<'_>, y: Set<'_>) -> Result<PairSums>;
 
-    /// Σ k over all pairs among several sets: `[i][j]` has for every row of set i its sum over set j. A row is not paired
-    /// with itself.
+    /// Σ k over all pairs among several sets: `[i][j]` has, for every row of set i, its sum over set j. A row is not
+    /// paired with itself.
     fn kernel_sums_among(&self, run: &Run, kernel: &Kernel, sets: &[Set<'_>]) -> Result<Vec<Vec<Vec<f64>>>>;
 
-    /// Adds `weight` · k(x, row) to `out`, for every new row `x` against every row of a set: new row after new row.
+    /// Adds `weight` · k(x, row) to `out`, for every new row `x` and every row of a set, in row-major order.
     fn kernel_rows(
         &self,
         run: &Run,
@@ -150,26 +150,28 @@ pub trait Backend: Debug + Send + Sync {
         out: &mut [f64],
     ) -> Result<()>;
 
-    /// x·row for every row `x` against every row of a set, x after x: what random features are made of.
+    /// x·row for every row `x` and every row of a set, in row-major order, for random Fourier features.
     fn products(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>>;
 
-    /// ‖x − row‖² for every row `x` against every row of a set, x after x, exact up to the rounding of double precision.
+    /// ‖x − row‖² for every row `x` and every row of a set, in row-major order, exact up to the rounding of double
+    /// precision.
     fn distances(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>>;
 
-    /// For every row its `k` nearest other rows of the set, the nearest first and equally near ones in the order of rows
-    /// (1 ≤ k < rows): `k` after `k`.
+    /// The `k` nearest other rows of every row of the set (1 ≤ k < rows), `k` entries per row, nearest first and ties
+    /// in the order of rows.
     fn neighbours(&self, run: &Run, x: Set<'_>, k: usize) -> Result<Vec<Neighbour>>;
 
-    /// For every point, how many of the balls hold it: ‖point − centre‖² < squared radius, strictly.
+    /// The number of balls that contain each point: ‖point − centre‖² < squared radius, strictly.
     fn ball_counts(&self, run: &Run, points: Set<'_>, balls: Balls<'_>) -> Result<Vec<u32>>;
 
-    /// How two sets' balls hold each other's centres, the rows of the first set weighing `weights`: one pass over all pairs.
+    /// Which balls of two sets contain which centres of the other, with `weights` for the rows of the first set, in one
+    /// pass over all pairs.
     fn overlaps(&self, run: &Run, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Result<Overlaps>;
 
-    /// The mean of all rows, in double precision; there is at least one.
+    /// The mean of all rows, in double precision; there must be at least one.
     fn mean(&self, run: &Run, x: Set<'_>) -> Result<Vec<f64>>;
 
-    /// Σ w (x − centre)(x − centre)ᵀ over rows, in double precision; w ≥ 0, and 1 if no weights are given.
+    /// Σ w (x − centre)(x − centre)ᵀ over rows, in double precision, with w ≥ 0, and w = 1 if no weights are given.
     fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix>;
 
     /// For every row x, Σₖ wₖ (uₖ·(x − centre))² over the columns uₖ of `directions`, in double precision.
@@ -182,14 +184,14 @@ pub trait Backend: Debug + Send + Sync {
         weights: &[f64],
     ) -> Result<Vec<f64>>;
 
-    /// Σk over the pairs of each subset of `x` with the one of `y` that has its number; over the ordered pairs of each
-    /// subset of `x` with itself, self-pairs included, if there is no `y`. Every pair of rows is evaluated once.
+    /// Σk over the pairs of each subset of `x` with the subset of `y` of the same index. Without `y`, over the ordered
+    /// pairs of each subset of `x` with itself, including self-pairs. Every pair of rows is evaluated once.
     fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>>;
 
-    /// The product of two dense matrices, either of them transposed or not.
+    /// The product of two dense matrices, each optionally transposed.
     fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix>;
 
-    /// [`Matrix::eigenvalues`]. Unless an engine does better, the processor computes it, and the stop token is checked before.
+    /// [`Matrix::eigenvalues`]. By default the processor computes it, and the stop token is checked before.
     fn eigenvalues(&self, run: &Run, matrix: &Matrix) -> Result<Vec<f64>> {
         run.check().map(|()| matrix.eigenvalues())
     }
@@ -217,7 +219,7 @@ impl Overlaps {
         Self { counts: vec![0; x], masses: vec![0.0; y], held: vec![false; y] }
     }
 
-    /// Counts a pair: whether the ball of x holds y, and that of y holds x.
+    /// Counts a pair: whether the ball of x contains y, and that of y contains x.
     fn add(&mut self, (x, y): (usize, usize), weight: f64, (in_x, in_y): (bool, bool)) {
         if in_y {
             self.counts[x] += 1;
@@ -227,7 +229,7 @@ impl Overlaps {
     }
 }
 
-/// How many balls hold each point, one by one in double precision.
+/// The number of balls that contain each point, computed one by one in double precision.
 fn ball_counts(run: &Run, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[f64]) -> Result<Vec<u32>> {
     let holds = |point: &[f32], centre: &[f32], radius: f64| squared_distance(point, centre) < radius;
     let count = |point: &[f32]| {
@@ -236,8 +238,8 @@ fn ball_counts(run: &Run, points: Rows<'_>, centres: Rows<'_>, squared_radii: &[
     points.iter().map(|point| run.check().map(|()| count(point) as u32)).collect()
 }
 
-/// ‖x−y‖² in double precision: neighbours are decided by comparisons that a rounding error would tip.
-// Inlined into code that is compiled for the processor's vectors; the order of addition is the same everywhere.
+/// ‖x−y‖² in double precision: neighbours are determined by comparisons, which a rounding error could change.
+// Inlined into code that is compiled for the processor's vectors; the order of addition is always the same.
 #[inline(always)]
 pub(crate) fn squared_distance(x: &[f32], y: &[f32]) -> f64 {
     const LANES: usize = 8;

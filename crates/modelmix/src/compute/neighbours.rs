@@ -1,5 +1,6 @@
-//! Nearest neighbours within one set, each pair met once. Tiles propose candidates by distances in single precision;
-//! whoever can be among the nearest, given the error of those, is measured in double precision, so that the answer is exact.
+//! Nearest neighbours within one set; each pair is visited once. Tiles propose candidates by distances in single
+//! precision. Rows that can be among the nearest, given the error of those distances, are recomputed in double
+//! precision, so the result is exact.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -13,29 +14,29 @@ use super::micro::Micro;
 use super::tiles::{Leaf, Place};
 use crate::features::Rows;
 
-/// How many candidates a row may have before they are thinned out.
+/// The maximum number of candidates of a row before they are pruned.
 const MAX_CANDIDATES: usize = 48;
 
-/// Candidates of every row, so far.
+/// The candidates of every row so far.
 pub(super) struct Candidates<'a> {
     rows: Rows<'a>,
     k: usize,
     lists: Vec<List>,
-    /// By row: what is farther, as tiles measure, cannot be among the nearest.
+    /// Per row: a row whose distance in a tile is larger cannot be among the nearest.
     limits: Vec<f32>,
-    /// By row: how far a tile's distances can be off.
+    /// Per row: the maximum error of a tile's distances.
     errors: Vec<f32>,
 }
 
-/// Candidates of a row, as tiles measure them.
+/// The candidates of a row, with the distances of tiles.
 #[derive(Clone, Default)]
 struct List {
-    /// The `k` least distances, ascending.
+    /// The `k` smallest distances, ascending.
     least: Vec<f32>,
     near: Vec<(f32, u32)>,
 }
 
-/// A row as a key: equal where the distance is zero.
+/// A row as a hash key: equal if the distance is zero.
 struct Values<'a>(&'a [f32]);
 
 impl PartialEq for Values<'_> {
@@ -44,7 +45,7 @@ impl PartialEq for Values<'_> {
     }
 }
 
-// Features are finite, so that every value equals itself.
+// Features are finite, so every value equals itself.
 impl Eq for Values<'_> {}
 
 impl Hash for Values<'_> {
@@ -55,7 +56,7 @@ impl Hash for Values<'_> {
 }
 
 impl<'a> Candidates<'a> {
-    /// None yet. `norms` are those of the rows as tiles see them.
+    /// Starts without candidates. `norms` are those of the rows in tiles.
     pub(super) fn new(rows: Rows<'a>, k: usize, norms: &[f32]) -> Self {
         let largest = norms.iter().fold(0.0f32, |most, &norm| most.max(norm));
         Self {
@@ -75,7 +76,7 @@ impl<'a> Candidates<'a> {
             least.insert(at, distance);
             least.truncate(self.k);
             if least.len() == self.k {
-                // Both the k-th and the newcomer may be off.
+                // Both the k-th distance and the new one have an error.
                 self.limits[row] =
                     self.limits[row].min(least[self.k - 1] * (1.0 + f32::EPSILON) + 2.0 * self.errors[row]);
             }
@@ -89,7 +90,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Many are too near to be told apart by tiles: only the nearest, measured, are kept.
+    /// Prunes the candidates of a row that tiles cannot distinguish: only the nearest, in double precision, are kept.
     fn settle(&mut self, row: usize) {
         let mut exact = self.measured(row);
         exact.truncate(self.k);
@@ -102,13 +103,13 @@ impl<'a> Candidates<'a> {
         self.lists[row].near.retain(|&(_, other)| kept(other));
     }
 
-    /// A row's candidates, measured, the nearest first; those at the same distance in the order of rows.
+    /// The candidates of a row with exact distances, nearest first; ties in the order of rows.
     #[inline(always)]
     fn measured(&self, row: usize) -> Vec<Neighbour> {
         let List { near, .. } = &self.lists[row];
         let limit = self.limits[row];
         let mut exact = Vec::with_capacity(near.len());
-        // A loop, since a closure would not be compiled for the vectors of the function that this is inlined into.
+        // A loop, because a closure would not be compiled for the vectors of the function that this is inlined into.
         for &(distance, other) in near {
             if distance <= limit || limit == f32::NEG_INFINITY {
                 exact.push(Neighbour::of(self.rows, row, other as usize));
@@ -118,7 +119,7 @@ impl<'a> Candidates<'a> {
         exact
     }
 
-    /// Takes another thread's candidates of the same rows.
+    /// Merges the candidates of another thread for the same rows.
     pub(super) fn merge(&mut self, other: Self) {
         for (row, (list, limit)) in other.lists.into_iter().zip(other.limits).enumerate() {
             self.limits[row] = self.limits[row].min(limit);
@@ -130,7 +131,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// A row with so many copies that tiles did not look at all of them: of copies the first rows count, as of other ties.
+    /// Handles a row with more copies than tiles examined: the first copies count, as for other
+    /// ties.
     pub(super) fn first_copies(&self, nearest: &mut [Neighbour]) {
         if !self.limits.contains(&f32::NEG_INFINITY) {
             return;
@@ -148,7 +150,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The `k` nearest of a row.
+    /// The `k` nearest neighbours of a row.
     #[inline(always)]
     fn nearest(&self, row: usize) -> Vec<Neighbour> {
         let mut nearest = self.measured(row);
@@ -187,7 +189,7 @@ impl Leaf for Candidates<'_> {
     fn end_panel(&mut self, _: usize, _: usize) {}
 }
 
-/// The nearest of a run of rows, measured with the processor's vectors.
+/// The nearest neighbours of a range of rows, computed with the processor's vectors.
 pub(super) struct Measure<'a> {
     pub(super) candidates: &'a Candidates<'a>,
     pub(super) rows: Range<usize>,

@@ -1,4 +1,4 @@
-//! Work shared among threads, results in the order of the work, so that nothing depends on who did what.
+//! Parallel work with results in the order of the work, so that they do not depend on the assignment to threads.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::Stop;
 use crate::error::{Error, Result};
 
-/// The most threads that work is shared among; systems refuse to start many more, and no machine has as many cores.
+/// The maximum number of threads; systems refuse to start many more, and no machine has as many cores.
 pub(super) const MAX_THREADS: usize = 1024;
 
-/// How many threads the machine offers.
+/// The number of threads of the machine.
 pub fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Tells the other threads to end if this one panics.
+/// Stops the other threads if this one panics.
 struct EndOthers<'a>(&'a AtomicBool);
 
 impl Drop for EndOthers<'_> {
@@ -27,11 +27,11 @@ impl Drop for EndOthers<'_> {
     }
 }
 
-/// `work(0)`, …, `work(count − 1)` on up to `threads` threads; the results in that order. Nothing begins after `stop` is set
-/// or a piece has failed.
+/// Runs `work(0)`, …, `work(count − 1)` on up to `threads` threads and returns the results in that order. No piece
+/// starts after `stop` is set or a piece has failed.
 ///
 /// # Errors
-/// That of the first piece that failed, as if there were one thread; [`Error::Stopped`].
+/// That of the first piece that failed, as with one thread; [`Error::Stopped`].
 pub(crate) fn parallel<R: Send>(
     threads: usize,
     stop: &Stop,
@@ -68,13 +68,13 @@ pub(crate) fn parallel<R: Send>(
         }
         done
     });
-    // Pieces begin in order, so all before the first that failed are there.
+    // Pieces start in order, so all pieces before the first failed one are finished.
     done.sort_unstable_by_key(|(index, _)| *index);
     let results: Vec<R> = done.into_iter().map(|(_, result)| result).collect::<Result<_>>()?;
     if results.len() == count { Ok(results) } else { Err(Error::Stopped) }
 }
 
-/// The same for pieces that each own something, such as a part of a slice to write to.
+/// [`parallel`] for pieces that own something, such as a part of a slice to write to.
 ///
 /// # Errors
 /// As [`parallel`].

@@ -1,4 +1,4 @@
-//! Plain loops in double precision: slow, obvious, and the truth that every other engine is compared with.
+//! Plain loops in double precision: slow and simple, the reference with which every other engine is compared.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::features::{Features, Rows};
 use crate::kernel::{Geometry, Kernel};
 
-/// The engine that tests trust.
+/// The engine of plain loops that tests compare with.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reference;
 
@@ -26,12 +26,12 @@ fn evaluate(kernel: &Kernel, x: &[f32], y: &[f32]) -> f64 {
     })
 }
 
-/// `of` every row; the run's token is checked before each.
+/// Calls `of` for every row; checks the stop token before each.
 fn each<T>(run: &Run, rows: Rows<'_>, of: impl Fn(&[f32]) -> T) -> Result<Vec<T>> {
     rows.iter().map(|row| run.check().map(|()| of(row))).collect()
 }
 
-// The loops on rows in host memory, for engines that fall back on them.
+// Loops over rows in host memory, for engines that fall back on them.
 impl Reference {
     pub(super) fn sums(run: &Run, kernel: &Kernel, x: Rows<'_>, y: Rows<'_>) -> Result<PairSums> {
         Ok(PairSums {

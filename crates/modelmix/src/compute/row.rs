@@ -1,5 +1,5 @@
-//! One new row against all rows held: a pass at the speed of memory. Squared distances come from differences, so that no
-//! centre is needed.
+//! One new row against all held rows: a pass at memory bandwidth. Squared distances are computed from differences, so
+//! no centre is needed.
 
 use super::dispatch::Job;
 use super::lanes::{Arithmetic, Map, is_centred};
@@ -8,14 +8,14 @@ use super::squared_distance;
 use crate::features::Rows;
 use crate::kernel::Kernel;
 
-/// Sums of a row that are in flight at once.
+/// The number of independent partial sums per row.
 const SUMS_IN_FLIGHT: usize = 4;
-/// Partial sums of a row.
+/// The number of lanes of a partial sum.
 pub(super) const LANES: usize = 16;
-/// Rows whose geometry is collected before the kernel is taken of all of them.
+/// The number of rows whose geometry is collected before the kernel is applied to all of them.
 const ROWS_PER_KERNEL_CALL: usize = 64;
 
-/// Adds `weight` · k(x, row) to `out`; says no, and adds nothing, where squares would leave single precision.
+/// Adds `weight` · k(x, row) to `out`; returns `false`, and adds nothing, if squares would overflow single precision.
 pub(super) struct RowPass<'a, V> {
     pub(super) kernel: &'a Kernel,
     pub(super) weight: f64,
@@ -24,7 +24,7 @@ pub(super) struct RowPass<'a, V> {
     pub(super) out: &'a mut [f64],
 }
 
-/// A value as it is held, in either precision.
+/// A stored value, in either precision.
 pub(super) trait Value: Copy + Default {
     unsafe fn load<A: Arithmetic>(values: &[Self; LANES]) -> A::Lanes;
 }
@@ -32,7 +32,7 @@ pub(super) trait Value: Copy + Default {
 impl Value for f32 {
     #[inline(always)]
     unsafe fn load<A: Arithmetic>(values: &[f32; LANES]) -> A::Lanes {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { A::load(values) }
     }
 }
@@ -40,12 +40,12 @@ impl Value for f32 {
 impl Value for u16 {
     #[inline(always)]
     unsafe fn load<A: Arithmetic>(bits: &[u16; LANES]) -> A::Lanes {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { A::load_half(bits) }
     }
 }
 
-/// What is left behind the whole chunks of a row, and then zeros.
+/// The values after the last whole chunk of a row, padded with zeros.
 #[inline(always)]
 fn rest<T: Copy + Default>(values: &[T]) -> [T; LANES] {
     std::array::from_fn(|lane| values.get(lane).copied().unwrap_or_default())
@@ -59,14 +59,14 @@ impl<V: Value> Job for RowPass<'_, V> {
         let norm = squared_norm(self.x, None).sqrt();
         let is_ordinary = norm == 0.0 || (1e-15..1e15).contains(&norm);
         if is_ordinary {
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             unsafe { pass::<M, V>(self.kernel, self.weight, self.x, self.held, self.out) };
         }
         is_ordinary
     }
 }
 
-/// x·row of every row x with every row held: sums in single precision of [`LANES`] · [`SUMS_IN_FLIGHT`] parts each.
+/// x·row of every row x and every held row: sums in single precision of [`LANES`] · [`SUMS_IN_FLIGHT`] parts each.
 pub(super) struct Products<'a> {
     pub(super) x: Rows<'a>,
     pub(super) held: Rows<'a>,
@@ -78,13 +78,13 @@ impl Job for Products<'_> {
     #[inline(always)]
     unsafe fn run<M: Micro>(self) -> Vec<f64> {
         let mut out = vec![0.0; self.x.len() * self.held.len()];
-        // A few rows at a time, which are in the cache still when the next x comes.
+        // A few rows at a time, which are still in the cache for the next x.
         for start in (0..self.held.len()).step_by(ROWS_PER_KERNEL_CALL) {
             let rows = self.held.slice(start, (start + ROWS_PER_KERNEL_CALL).min(self.held.len()));
             for (index, x) in self.x.iter().enumerate() {
                 let out = &mut out[index * self.held.len() + start..][..rows.len()];
                 for (out, row) in out.iter_mut().zip(rows.iter()) {
-                    // SAFETY: as the caller says.
+                    // SAFETY: as the caller guarantees.
                     *out = f64::from(unsafe { inner::<M, f32, false>(row, x) });
                 }
             }
@@ -93,7 +93,7 @@ impl Job for Products<'_> {
     }
 }
 
-/// ‖x − row‖² of every row x with every row held, in double precision.
+/// ‖x − row‖² of every row x and every held row, in double precision.
 pub(super) struct Distances<'a> {
     pub(super) x: Rows<'a>,
     pub(super) held: Rows<'a>,
@@ -177,7 +177,7 @@ fn squared_norm(row: &[f32], centre: Option<&[f32]>) -> f64 {
 }
 
 /// # Safety
-/// Must be inlined into a function that has the instructions enabled.
+/// Must be inlined into a function that enables the instructions.
 #[inline(always)]
 unsafe fn pass<A: Arithmetic, V: Value>(kernel: &Kernel, weight: f64, x: &[f32], held: Rows<'_, V>, out: &mut [f64]) {
     let distance = is_centred(kernel);
@@ -189,12 +189,12 @@ unsafe fn pass<A: Arithmetic, V: Value>(kernel: &Kernel, weight: f64, x: &[f32],
         let mut terms = [0.0f32; ROWS_PER_KERNEL_CALL];
         let mut largest = norm;
         for (value, row) in geometry.iter_mut().zip(rows.iter()) {
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             *value = unsafe { if distance { inner::<A, V, true>(row, x) } else { inner::<A, V, false>(row, x) } };
         }
         if !distance {
             for (row, term) in terms.iter_mut().enumerate().take(rows.len()) {
-                // SAFETY: as the caller says.
+                // SAFETY: as the caller guarantees.
                 let squared = unsafe { held_norm::<A, V>(rows, row) };
                 largest = largest.max(squared);
                 *term = Map::term(kernel, squared);
@@ -208,14 +208,14 @@ unsafe fn pass<A: Arithmetic, V: Value>(kernel: &Kernel, weight: f64, x: &[f32],
     }
 }
 
-/// The squared norm of a row held, in double precision.
+/// The squared norm of a held row, in double precision.
 #[inline(always)]
 unsafe fn held_norm<A: Arithmetic, V: Value>(rows: Rows<'_, V>, row: usize) -> f64 {
     let (chunks, last) = rows.row(row).as_chunks::<LANES>();
     let mut lanes = [0.0f64; LANES];
     for chunk in chunks.iter().chain([&rest(last)]) {
         let mut values = [0.0; LANES];
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { A::store(V::load::<A>(chunk), &mut values) };
         for (lane, value) in lanes.iter_mut().zip(values) {
             *lane += f64::from(value) * f64::from(value);
@@ -224,13 +224,13 @@ unsafe fn held_norm<A: Arithmetic, V: Value>(rows: Rows<'_, V>, row: usize) -> f
     lanes.iter().sum()
 }
 
-/// The geometry of one row against another. The row is read from end to end with several sums in flight, so that memory is
-/// one long stream, which processors look ahead in by themselves.
+/// The geometry of one row against another. The row is read from start to end with several partial sums, so that memory
+/// is one sequential stream, which the hardware prefetches.
 #[inline(always)]
 unsafe fn inner<A: Arithmetic, V: Value, const DISTANCE: bool>(row: &[V], x: &[f32]) -> f32 {
     let (others, other_rest) = x.as_chunks::<LANES>();
     let (chunks, chunk_rest) = row.as_chunks::<LANES>();
-    // SAFETY, of all blocks: as the caller says.
+    // SAFETY, of all blocks: as the caller guarantees.
     let add = |sum: A::Lanes, values: &[V; LANES], other: &[f32; LANES]| unsafe {
         let (values, other) = (V::load::<A>(values), A::load(other));
         if DISTANCE {

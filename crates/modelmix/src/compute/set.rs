@@ -1,4 +1,4 @@
-//! Sets of rows as engines take them: borrowed from the host, or resident in an engine's own memory.
+//! Sets of rows as input of engines: borrowed from the host, or resident in the memory of an engine.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -11,42 +11,42 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::features::{Features, HalfRows, Rows};
 
-/// How the values of resident rows are stored.
+/// Storage precision of resident rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Storage {
-    /// Single precision: 4 bytes per value, nothing is rounded.
+    /// Single precision: 4 bytes per value, without rounding.
     #[default]
     Single,
-    /// Half precision: 2 bytes per value, so that a pass over the rows reads half as much memory. Values from 6e-5 up are
-    /// rounded by 0.05% at most, smaller ones by 3e-8; the largest is 65,504.
+    /// Half precision: 2 bytes per value, so a pass over the rows reads half as much memory. Values from 6e-5 upward
+    /// are rounded by at most 0.05%, smaller ones by at most 3e-8; the largest value is 65,504.
     Half,
 }
 
-/// Rows that an engine keeps where it computes: host memory for the processor, device memory for a GPU.
+/// Rows in the memory in which an engine computes: host memory for the processor, device memory for a GPU.
 ///
-/// [`Backend::hold`](super::Backend::hold) and [`Backend::empty`](super::Backend::empty) make them. A set can be given to
-/// another engine than its own, which then reads the rows back.
+/// [`Backend::hold`](super::Backend::hold) and [`Backend::empty`](super::Backend::empty) create them. If a set is given
+/// to another engine than its own, that engine reads the rows back.
 pub trait Resident: Debug + Send + Sync {
-    /// How many rows there are.
+    /// Number of rows.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     fn width(&self) -> usize;
 
-    /// How values are stored.
+    /// The storage precision.
     fn storage(&self) -> Storage;
 
-    /// Adds rows behind the last one, rounded to the set's storage.
+    /// Appends rows, rounded to the storage precision.
     ///
     /// # Errors
-    /// [`Error::Memory`], or [`Error::Device`]. The set is then as it was.
+    /// [`Error::Memory`], or [`Error::Device`]. The set is then unchanged.
     fn append(&mut self, rows: Rows<'_>) -> Result<()>;
 
     /// Removes a row; the last row takes its place.
@@ -58,13 +58,13 @@ pub trait Resident: Debug + Send + Sync {
     /// If there is no such row.
     fn swap_remove(&mut self, row: usize) -> Result<()>;
 
-    /// Keeps the rows whose flag is true, in their order.
+    /// Keeps the rows whose flag is true, in order.
     ///
     /// # Errors
     /// [`Error::Device`].
     fn retain(&mut self, keep: &[bool]) -> Result<()>;
 
-    /// Reads rows back, in single precision, row after row.
+    /// Reads rows back in single precision, in row-major order.
     ///
     /// # Errors
     /// [`Error::Memory`], or [`Error::Device`].
@@ -76,7 +76,7 @@ pub trait Resident: Debug + Send + Sync {
     /// [`Error::Memory`], or [`Error::Device`].
     fn duplicate(&self) -> Result<Box<dyn Resident>>;
 
-    /// The rows as they lie in host memory; `None` if they lie elsewhere.
+    /// The rows in host memory; `None` if they are elsewhere.
     fn host(&self) -> Option<HostRows<'_>>;
 
     /// For an engine to recognise its own sets.
@@ -93,13 +93,13 @@ pub enum HostRows<'a> {
     Half(HalfRows<'a>),
 }
 
-/// A set of rows that is given to an engine: borrowed host memory, or a resident set.
+/// A set of rows as input of an engine: borrowed host memory, or a resident set.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Set<'a> {
-    /// Rows in host memory. The processor reads them where they are; a GPU uploads them for the call.
+    /// Rows in host memory. The processor reads them in place; a GPU uploads them for the call.
     Host(Rows<'a>),
-    /// Rows that an engine keeps.
+    /// Rows that are resident on an engine.
     Resident(&'a dyn Resident),
 }
 
@@ -122,7 +122,7 @@ impl<'a> From<&'a dyn Resident> for Set<'a> {
 }
 
 impl<'a> Set<'a> {
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         match self {
             Set::Host(rows) => rows.len(),
@@ -130,12 +130,12 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     pub fn width(&self) -> usize {
         match self {
             Set::Host(rows) => rows.width(),
@@ -143,7 +143,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// The rows in single precision: borrowed if they lie so in host memory, else copied.
+    /// The rows in single precision: borrowed if they are stored that way in host memory, otherwise copied.
     ///
     /// # Errors
     /// Those of [`Resident::read`].
@@ -158,7 +158,7 @@ impl<'a> Set<'a> {
         Ok(SingleRows { width: self.width(), values })
     }
 
-    /// The rows in half precision, if that is how they lie in host memory.
+    /// The rows in half precision, if they are stored that way in host memory.
     pub(super) fn half(self) -> Option<HalfRows<'a>> {
         match self {
             Set::Host(_) => None,
@@ -184,7 +184,7 @@ impl SingleRows<'_> {
     }
 }
 
-/// A resident set in host memory: that of every engine on the processor.
+/// A resident set in host memory, which every engine on the processor uses.
 #[derive(Clone, Debug)]
 pub struct HostSet {
     width: usize,
@@ -193,7 +193,7 @@ pub struct HostSet {
 
 #[derive(Clone, Debug)]
 enum Values {
-    /// A caller's features, shared without a copy until the set changes.
+    /// Features of the caller, shared without a copy until the set changes.
     Shared(Features),
     Single(Vec<f32>),
     /// The bits of half-precision values.
@@ -201,7 +201,7 @@ enum Values {
 }
 
 impl HostSet {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn empty(width: usize, storage: Storage) -> Self {
         let values = match storage {
             Storage::Single => Values::Single(Vec::new()),
@@ -210,7 +210,7 @@ impl HostSet {
         Self { width, values }
     }
 
-    /// A set of these values, row after row.
+    /// Creates a set of these values, in row-major order.
     pub(crate) fn of_single(width: usize, values: Vec<f32>) -> Self {
         Self { width, values: Values::Single(values) }
     }
@@ -220,7 +220,7 @@ impl HostSet {
         Self { width, values: Values::Half(values) }
     }
 
-    /// Makes room for more rows, so that appending them cannot fail.
+    /// Reserves memory for more rows, so that appending them cannot fail.
     pub(crate) fn reserve(&mut self, rows: usize) -> Result<()> {
         self.own()?;
         let more = rows.saturating_mul(self.width);
@@ -240,7 +240,7 @@ impl HostSet {
         }
     }
 
-    /// A set that shares the memory of `features`.
+    /// Creates a set that shares the memory of `features`.
     pub fn shared(features: &Features) -> Self {
         Self { width: features.width(), values: Values::Shared(features.clone()) }
     }
@@ -257,7 +257,7 @@ impl HostSet {
     }
 }
 
-/// Room for more values; an error, not an abort, if there is none.
+/// Reserves memory for more values; returns an error instead of aborting if there is none.
 pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize) -> Result<()> {
     values.try_reserve(more).map_err(|_| Error::Memory {
         what: format!("an array of {} values", values.len().saturating_add(more)),

@@ -1,16 +1,17 @@
-//! What a caller passes into long work: a token that stops it, and an observer of its progress.
+//! Stop tokens and progress observers, which callers pass to long computations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A token that stops work. Clones share one flag, so any thread that has a clone can stop all work that was given one.
+/// A token that stops computations. Clones share one flag, so any thread with a clone can stop all computations that
+/// have one.
 ///
-/// Sums over pairs, neighbours, subsets, matrix products, searches, draws and the rounds of simulations check it and return
-/// [`Error::Stopped`] within a fraction of a second. One eigendecomposition or one Cholesky factorization runs to its end,
-/// which takes seconds for some thousand rows. A [`Session`](crate::Session) that is told samples while it is stopped has taken
-/// all of them or none.
+/// Sums over pairs, neighbours, subsets, matrix products, searches, draws and the rounds of simulations check it and
+/// return [`Error::Stopped`] within a fraction of a second. A single eigendecomposition or Cholesky factorization runs
+/// to its end, which takes seconds for a few thousand rows. If a [`Session`](crate::Session) is stopped while it is
+/// told samples, it has accepted all of them or none.
 ///
 /// ```
 /// use modelmix::compute::Stop;
@@ -24,12 +25,12 @@ use crate::error::{Error, Result};
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A token that is not set. Work that nobody will stop takes a new one.
+    /// Creates a token that is not set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stops all work that has this token or a clone of it. It stays set.
+    /// Stops all computations with this token or a clone of it. It stays set.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -39,7 +40,7 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Fails if it is set. A check costs about a nanosecond.
+    /// Returns an error if it is set. A check takes about a nanosecond.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -49,10 +50,10 @@ impl Stop {
     }
 }
 
-/// Is called with the number of kernel pairs that a piece of work has summed, by whichever thread summed them.
+/// Called with the number of kernel pairs that a piece of work has summed, on the thread that summed them.
 type Observer = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// What every method of a [`Backend`](super::Backend) is called with: the stop token and the observer of a run.
+/// The argument of every method of a [`Backend`](super::Backend): the stop token and the observer of a run.
 #[derive(Clone, Default)]
 pub struct Run {
     stop: Stop,
@@ -60,28 +61,28 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run that `stop` stops.
+    /// Creates a run with the stop token `stop`.
     pub fn new(stop: Stop) -> Self {
         Self { stop, observer: None }
     }
 
-    /// The same run, stopped by another token.
+    /// The same run with another stop token.
     pub(super) fn with_stop(&self, stop: Stop) -> Self {
         Self { stop, observer: self.observer.clone() }
     }
 
-    /// The same run, with an observer of its progress.
+    /// The same run with a progress observer.
     #[must_use]
     pub fn observed(self, observer: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
 
-    /// The token.
+    /// Its stop token.
     pub fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// Fails if the run is stopped.
+    /// Returns an error if the run is stopped.
     ///
     /// # Errors
     /// [`Error::Stopped`].

@@ -1,4 +1,4 @@
-//! Sums of a kernel over many subsets of the same rows: every pair is evaluated once, however many subsets have it.
+//! Sums of a kernel over many subsets of the same rows: every pair is evaluated once, in however many subsets it is.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
@@ -7,11 +7,11 @@ use super::{Backend, Run, Subsets, parallel};
 use crate::error::Result;
 use crate::kernel::Kernel;
 
-/// Rows whose values against all others are held at a time. All others are copied for each block, which fewer would not pay
-/// for.
+/// The number of rows whose values against all others are stored at once. All others are copied for each block, so
+/// smaller blocks are inefficient.
 const BLOCK_ROWS: usize = 256;
 
-/// [`Backend::subset_sums`] from values of `backend`, which starts no threads of its own.
+/// [`Backend::subset_sums`] from values of `backend`, which must not start threads.
 pub(super) fn sums(
     backend: &dyn Backend,
     threads: usize,
@@ -32,7 +32,8 @@ pub(super) fn sums(
         let until = (first + BLOCK_ROWS).min(x_rows.len());
         let rows = until - first;
         let mut sums = vec![0.0; subsets];
-        // Of one set, what stands before the block has met it already: the rest counts twice, the block itself once.
+        // For one set, pairs with rows before the block are already counted: the rest counts twice, the block itself
+        // once.
         let runs: &[(usize, usize, f64)] =
             if y.is_some() { &[(0, held.len(), 1.0)] } else { &[(first, until, 1.0), (until, held.len(), 2.0)] };
         for &(start, end, factor) in runs.iter().filter(|(start, end, _)| start < end) {
@@ -64,7 +65,7 @@ pub(super) fn sums(
     Ok(sums)
 }
 
-/// How many times each row is in each subset.
+/// How often each row occurs in each subset.
 fn membership(rows: usize, subsets: &[&[usize]]) -> Mat<f64> {
     let mut members = Mat::zeros(rows, subsets.len());
     for (subset, indices) in subsets.iter().enumerate() {

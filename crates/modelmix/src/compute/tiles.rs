@@ -1,9 +1,10 @@
-//! The one tiling: rows of `x` against rows of `y`, block by block, with a leaf that reduces each tile while it is in L1.
-//! No n × m matrix exists at any time.
+//! The tiling: rows of `x` against rows of `y`, block by block, with a leaf that reduces each tile while it is in L1.
+//! No n × m matrix is ever stored.
 //!
-//! A block of `y` is stored depth by depth in panels of the micro-kernel's width; a chunk of `x` is copied row by row with
-//! a stride that does not alias in the cache. Both are centred on the way where the kernel allows it. The whole depth of a
-//! tile is summed before the leaf sees it, in steps that bound both the rounding error and the panel's part in L1.
+//! A block of `y` is stored depth by depth in panels of the micro-kernel's width. A chunk of `x` is copied row by row
+//! with a stride that avoids cache aliasing. Both are centred in the process if the kernel allows it. The whole depth
+//! of a tile is summed before the leaf receives it, in steps that bound both the rounding error and the panel's share
+//! of L1.
 
 use std::ops::Range;
 
@@ -13,23 +14,23 @@ use super::micro::Micro;
 use crate::features::Rows;
 use crate::kernel::Kernel;
 
-/// Depth summed in registers before it is added to the tile; less for squared differences, which only add up.
+/// The depth summed in registers before it is added to the tile; less for squared differences, which are all positive.
 pub(super) const PRODUCT_DEPTH: usize = 256;
 const DIFFERENCE_DEPTH: usize = 64;
-/// Bytes of a chunk of `x`, and of the part of a block of `y` that is swept at a time: each half of a common L2.
+/// Bytes of a chunk of `x`, and of the part of a block of `y` that is processed at once: each half of a typical L2.
 const CHUNK_BYTES: usize = 512 << 10;
-/// Tiles of a panel before its sums in single precision are taken over into double precision.
+/// The number of tiles of a panel before its sums in single precision are added to those in double precision.
 const PANEL_TILES: usize = 16;
 /// Bytes of a block of `y`.
 const BLOCK_BYTES: usize = 5 << 19;
-/// Values of the largest register tile, that of AVX-512: 12 rows of 32 columns.
+/// The number of values of the largest register tile, that of AVX-512: 12 rows of 32 columns.
 const MAX_TILE_VALUES: usize = 12 * 32;
 
-/// One side: its rows and the term that each brings into the kernel.
+/// One side: its rows, and the term of each in the kernel.
 pub(super) struct Side<'a> {
     pub(super) rows: Rows<'a>,
     pub(super) terms: Vec<f32>,
-    /// Norms about the centre.
+    /// Norms relative to the centre.
     pub(super) norms: Vec<f32>,
 }
 
@@ -39,21 +40,21 @@ impl Side<'_> {
     }
 }
 
-/// All that is the same for every tile.
+/// Everything that is the same for all tiles.
 pub(super) struct Task<'a> {
     pub(super) x: &'a Side<'a>,
     pub(super) y: &'a Side<'a>,
-    /// What is subtracted from every row.
+    /// The vector that is subtracted from every row.
     pub(super) centre: Option<&'a [f32]>,
-    /// The kernel that the leaf will see values of; none for squared distances.
+    /// The kernel whose values the leaf receives; `None` for squared distances.
     pub(super) kernel: Option<&'a Kernel>,
-    /// How many pairs the shortest sum has.
+    /// The number of pairs of the shortest sum.
     pub(super) terms: usize,
-    /// Only pairs with the row before the column, of one set with itself.
+    /// Only pairs with the row before the column, for a set with itself.
     pub(super) triangle: bool,
 }
 
-/// Where a tile stands.
+/// The position of a tile.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) row: usize,
@@ -62,17 +63,17 @@ pub(super) struct Place {
     pub(super) columns: usize,
 }
 
-/// What is done with tiles. A panel is a run of tiles of the same rows.
+/// A reduction of tiles. A panel is a sequence of tiles of the same rows.
 pub(super) trait Leaf {
-    /// Takes a tile of kernel values (or squared distances), `width` apart by row, `unit` what they are to be multiplied by.
-    /// Values beyond the place's rows and columns are zero.
+    /// Reduces a tile of kernel values (or squared distances), with rows `width` apart and `unit` as the factor of the
+    /// values. Values beyond the rows and columns of the place are zero.
     fn tile<A: Arithmetic>(&mut self, tile: &mut [f32], width: usize, place: Place, unit: f64);
 
-    /// The rows of the panel are done for now.
+    /// Ends a panel of these rows.
     fn end_panel(&mut self, row: usize, rows: usize);
 }
 
-/// How many rows of `y` a block has, for features of this width.
+/// The number of rows of `y` per block, for features of this width.
 pub(super) fn block_rows(width: usize) -> usize {
     (BLOCK_BYTES / (4 * width)).clamp(64, 1024) / 32 * 32
 }
@@ -84,7 +85,7 @@ pub(super) struct Scratch {
     panels: [Vec<f32>; 2],
 }
 
-/// Rows `x_range` against rows `y_range`, which is at most a block.
+/// Rows `x_range` against rows `y_range`, which is at most one block.
 pub(super) struct Sweep<'a, L> {
     pub(super) task: &'a Task<'a>,
     pub(super) x_range: Range<usize>,
@@ -99,13 +100,13 @@ impl<L: Leaf> Job for Sweep<'_, L> {
     #[inline(always)]
     unsafe fn run<M: Micro>(self) {
         let Sweep { task, x_range, y_range, leaf, scratch } = self;
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { sweep::<M, L>(task, x_range, y_range, leaf, scratch) }
     }
 }
 
 /// # Safety
-/// Must be inlined into a function that has the micro-kernel's instructions enabled.
+/// Must be inlined into a function that enables the instructions of the micro-kernel.
 #[inline(always)]
 unsafe fn sweep<M: Micro, L: Leaf>(
     task: &Task<'_>,
@@ -115,9 +116,9 @@ unsafe fn sweep<M: Micro, L: Leaf>(
     scratch: &mut Scratch,
 ) {
     let width = task.x.rows.width();
-    // Panels of `y` as they are and centred; each is packed when it is first needed.
+    // Panels of `y`, uncentred and centred; each is packed when it is first needed.
     let mut packed = [false; 2];
-    // Away from multiples of a page, so that the rows of a chunk do not fall on the same lines of the cache.
+    // Not a multiple of a page, so that the rows of a chunk do not map to the same cache lines.
     let stride = width.next_multiple_of(16) + 16;
     let chunk_rows = (CHUNK_BYTES / (4 * stride) / M::ROWS).max(1) * M::ROWS;
     let step_columns = (CHUNK_BYTES / (4 * width) / M::COLUMNS).clamp(1, PANEL_TILES) * M::COLUMNS;
@@ -152,7 +153,7 @@ unsafe fn sweep<M: Micro, L: Leaf>(
                     let place = Place { row, rows, column, columns: M::COLUMNS.min(until - column) };
                     if !(task.triangle && place.row >= place.column + place.columns) {
                         let b = &scratch.panels[which][(column - y_range.start) * width..];
-                        // SAFETY: the caller's function has the instructions.
+                        // SAFETY: the caller's function enables the instructions.
                         unsafe { tile::<M, L>(task, (a, stride), b, differences, (&map, unit), place, leaf) };
                     }
                     column += M::COLUMNS;
@@ -186,7 +187,7 @@ unsafe fn tile<M: Micro, L: Leaf>(
     while done < width {
         let depth = if differences { DIFFERENCE_DEPTH } else { PRODUCT_DEPTH }.min(width - done);
         let (a, b) = (&a[done..], &b[done * M::COLUMNS..]);
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe {
             match (differences, done == 0) {
                 (false, true) => M::accumulate::<false, true>(depth, a, stride, b, tile),
@@ -197,7 +198,7 @@ unsafe fn tile<M: Micro, L: Leaf>(
         }
         done += depth;
     }
-    // The last panel's missing columns have the terms of columns before them; their values are cleared below.
+    // Missing columns of the last panel use the terms of earlier columns; their values are cleared below.
     let mut padded = [0.0f32; 32];
     let columns = if place.columns == M::COLUMNS {
         &task.y.terms[place.column..place.column + M::COLUMNS]
@@ -223,14 +224,14 @@ fn largest(norms: &[f32]) -> f64 {
     norms.iter().fold(0.0f32, |most, &norm| most.max(norm)).into()
 }
 
-/// Makes room; what is there is old and finite.
+/// Grows the buffer; existing values are old and finite.
 fn grow(values: &mut Vec<f32>, len: usize) {
     if values.len() < len {
         values.resize(len, 0.0);
     }
 }
 
-/// Rows of `x` with their centre taken off, `stride` apart; what the last panel's missing rows hold does not matter.
+/// Copies rows of `x`, centred and `stride` apart; values in missing rows of the last panel are arbitrary.
 #[inline(always)]
 fn copy_rows<M: Micro>(rows: Rows<'_>, centre: Option<&[f32]>, stride: usize, chunk: &mut Vec<f32>) {
     grow(chunk, rows.len().next_multiple_of(M::ROWS) * stride);
@@ -244,10 +245,11 @@ fn copy_rows<M: Micro>(rows: Rows<'_>, centre: Option<&[f32]>, stride: usize, ch
     }
 }
 
-/// Rows of `y` as panels of columns, depth by depth; what the last panel's missing columns hold does not matter.
+/// Packs rows of `y` as panels of columns, depth by depth; values in missing columns of the last panel are arbitrary.
 #[inline(always)]
 fn pack_columns<M: Micro>(rows: Rows<'_>, centre: Option<&[f32]>, panels: &mut Vec<f32>) {
-    /// Rows and depths that are turned at a time, in registers. More rows a page apart would not fit the cache's ways.
+    /// The number of rows and depths that are transposed at once, in registers. More rows a page apart would exceed the
+    /// associativity of the cache.
     const TURNED_ROWS: usize = 4;
     const TURNED_DEPTH: usize = 16;
     let width = rows.width();

@@ -1,4 +1,4 @@
-//! The rows that may be chosen: all samples, or a pool drawn from them; κ of some against all.
+//! Candidate rows: all samples, or a pool drawn from them; and κ of some candidates against all.
 
 use super::Curation;
 use super::evaluate::Terms;
@@ -9,13 +9,13 @@ use crate::features::{Features, Rows};
 use crate::loss::Loss;
 use crate::random::Random;
 
-/// Rows to choose from, arm after arm; numbers count through all of them.
+/// Candidate rows, grouped by arm and numbered consecutively.
 pub(super) struct Candidates<'a> {
     loss: &'a Loss,
     sets: Vec<Features>,
-    /// The same rows, where the engine keeps them.
+    /// The same rows, resident on the engine.
     held: Vec<Box<dyn Resident>>,
-    /// The samples' rows in their arms, where a pool was drawn.
+    /// The rows of the pool within their arms, if a pool was drawn.
     drawn: Option<Vec<Vec<usize>>>,
     starts: Vec<usize>,
     /// κ(x, x) and f(x).
@@ -64,7 +64,7 @@ impl<'a> Candidates<'a> {
         self.starts[self.starts.len() - 1]
     }
 
-    /// Numbers of an arm's candidates.
+    /// The numbers of an arm's candidates.
     pub(super) fn of(&self, arm: usize) -> std::ops::Range<usize> {
         self.starts[arm]..self.starts[arm + 1]
     }
@@ -82,7 +82,7 @@ impl<'a> Candidates<'a> {
         self.sets[arm].row(number - self.starts[arm])
     }
 
-    /// Its arm, and its row there.
+    /// The arm of a candidate, and its row there.
     fn place(&self, number: usize) -> (usize, usize) {
         let arm = self.arm(number);
         let row = number - self.starts[arm];
@@ -93,7 +93,7 @@ impl<'a> Candidates<'a> {
         numbers.iter().map(|&number| self.place(number)).collect()
     }
 
-    /// κ of some candidates against all: `[i]` has that of the i-th.
+    /// κ of some candidates against all: entry `[i]` is that of the i-th.
     pub(super) fn kappa(&self, numbers: &[usize]) -> Result<Vec<Vec<f64>>> {
         self.check()?;
         let width = self.sets[0].width();
@@ -110,14 +110,14 @@ impl<'a> Candidates<'a> {
         Ok(out)
     }
 
-    /// Fails if the work is stopped.
+    /// Fails if the computation is stopped.
     pub(super) fn check(&self) -> Result<()> {
         self.loss.engine().check()
     }
 }
 
-/// Rows of each arm, drawn without replacement: half of the pool by the arms' quotas, half by how many samples they have, and of
-/// every arm what its quota asks for at least.
+/// Draws rows of each arm without replacement: half of the pool by the arms' quotas, half by their numbers of samples,
+/// and at least the quota of every arm.
 fn pool(arms: &RecordedArms, quotas: &[usize], settings: &Curation) -> Vec<Vec<usize>> {
     let mut random = Random::stream(settings.seed, 0);
     let samples: usize = arms.iter().map(|arm| arm.features.len()).sum();

@@ -1,4 +1,4 @@
-//! What a set of rows is worth: every term of the objective, with and without self-pairs.
+//! Evaluates a set of rows: every term of the objective, with and without self-pairs.
 
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::error::Result;
@@ -6,15 +6,15 @@ use crate::features::Rows;
 use crate::loss::Loss;
 use crate::mixture::TermValue;
 
-/// The terms' linear parts, of every sample.
+/// The linear parts of the terms, for every sample.
 pub(super) struct Terms<'a> {
     arms: &'a RecordedArms,
     loss: &'a Loss,
-    /// By term and arm; none where a term has no linear part.
+    /// Per term and arm; `None` if a term has no linear part.
     linear: Vec<Vec<Option<Vec<f64>>>>,
 }
 
-/// What a set comes to.
+/// The value of a set.
 pub(super) struct Evaluation {
     pub(super) loss: f64,
     pub(super) unbiased_loss: f64,
@@ -34,13 +34,13 @@ impl<'a> Terms<'a> {
         Ok(Self { arms, loss, linear })
     }
 
-    /// f of a row, all terms weighted and added.
+    /// f of a row: the weighted sum of all terms.
     pub(super) fn linear(&self, arm: usize, row: usize) -> f64 {
         let parts = self.loss.terms().iter().zip(&self.linear);
         parts.filter_map(|(term, arms)| Some(term.weight * arms[arm].as_ref()?[row])).sum()
     }
 
-    /// The rows' loss, each counting the same: at least two.
+    /// The loss of the rows with equal weights; at least two rows.
     pub(super) fn evaluate(&self, rows: &[(usize, usize)]) -> Result<Evaluation> {
         let width = self.arms.width();
         let mut values = Vec::with_capacity(rows.len() * width);

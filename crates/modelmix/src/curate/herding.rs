@@ -1,16 +1,16 @@
-//! Greedy selection and exchanges. N²·L(S) = ΣΣκ + N·Σf, so that with s(x) = Σκ(x, y) over the chosen y a row x changes it by
-//! 2·s(x) + κ(x, x) + N·f(x) when it comes; s is kept for every candidate, one row of κ a change.
+//! Kernel herding and exchanges. N²·L(S) = ΣΣκ + N·Σf, so adding a row x changes it by 2·s(x) + κ(x, x) + N·f(x), with
+//! s(x) = Σκ(x, y) over the chosen y. s is stored for every candidate; each change needs one row of κ.
 
 use super::candidates::Candidates;
 use super::quotas::Limits;
 use crate::error::Result;
 
-/// Chosen rows whose κ against all is computed at once.
+/// The number of chosen rows whose κ against all candidates is computed at once.
 const ROWS_PER_KAPPA_CALL: usize = 32;
-/// An exchange has to be worth more than rounding in single precision, in units of the mean of κ(x, x).
+/// An exchange must gain more than the rounding error of single precision, in units of the mean of κ(x, x).
 const MIN_EXCHANGE_GAIN: f64 = 1e-6;
 
-/// A set in the making.
+/// A set under construction.
 pub(super) struct Selection {
     /// Numbers of candidates, in the order chosen.
     pub(super) chosen: Vec<usize>,
@@ -21,7 +21,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Adds the row that makes the loss of the set so far the smallest, again and again; of equal ones the first.
+    /// Repeatedly adds the row that gives the set the smallest loss; among equal ones, the first.
     pub(super) fn herd(candidates: &Candidates<'_>, limits: &Limits, count: usize, done: &dyn Fn()) -> Result<Self> {
         let mut set = Self {
             chosen: Vec::with_capacity(count),
@@ -32,7 +32,8 @@ impl Selection {
         for size in 1..=count {
             candidates.check()?;
             let change = |x: usize| 2.0 * set.toward[x] + candidates.own[x] + size as f64 * candidates.linear[x];
-            let (found, _) = set.smallest(candidates, &limits.open(&set.counts), change).expect("limits leave room");
+            let (found, _) =
+                set.smallest(candidates, &limits.open(&set.counts), change).expect("the limits admit another row");
             set.chosen.push(found);
             set.put(candidates, found)?;
             done();
@@ -59,7 +60,7 @@ impl Selection {
         best
     }
 
-    /// Marks a row as chosen, and gives its κ against all.
+    /// Marks a row as chosen, and returns its κ against all.
     fn put(&mut self, candidates: &Candidates<'_>, number: usize) -> Result<Vec<f64>> {
         let kappa = candidates.kappa(&[number])?.swap_remove(0);
         self.is_chosen[number] = true;
@@ -74,8 +75,8 @@ impl Selection {
         self.toward.iter_mut().zip(kappa).for_each(|(sum, value)| *sum -= value);
     }
 
-    /// Exchanges every chosen row for the one that lowers the loss the most, where one does, until none does or all have been
-    /// looked at so often. How many were exchanged, and whether none is left to exchange.
+    /// Exchanges chosen rows for the ones that lower the loss most, until no exchange helps or `sweeps` passes are
+    /// made. Returns the number of exchanges, and whether none is left.
     pub(super) fn refine(
         &mut self,
         candidates: &Candidates<'_>,
@@ -88,7 +89,7 @@ impl Selection {
         let mut exchanges = 0;
         for _ in 0..sweeps {
             let before = exchanges;
-            // s once more, of the rows that are there in the end: differences do not pile up.
+            // s is recomputed from the rows at the end of a sweep, so that rounding errors do not accumulate.
             let mut fresh = vec![0.0; candidates.len()];
             for first in (0..self.chosen.len()).step_by(ROWS_PER_KAPPA_CALL) {
                 let last = (first + ROWS_PER_KAPPA_CALL).min(self.chosen.len());

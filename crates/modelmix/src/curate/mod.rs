@@ -1,11 +1,11 @@
-//! A set to publish: of the samples at hand, the N rows whose empirical loss is the smallest found. The mixture's proportions
-//! come first, then kernel herding and exchanges of rows; and the same without keeping to the proportions.
+//! Coresets: the N recorded rows with the smallest empirical loss found. Kernel herding and exchanges of rows select
+//! them, in the proportions of the optimal mixture and also with free proportions.
 //!
-//! What is minimised is the loss of the chosen rows themselves, each counting 1/N: L(S) = ΣΣκ/N² + Σf/N + constant, a row with
-//! itself included. It is not an estimate: it is the objective of the distribution that the set is, as
-//! [`Statistics::empirical_loss`](crate::Statistics::empirical_loss) has it, and for `mmd` a squared distance, never below 0. A statistic
-//! without self-pairs is unbiased for rows that were drawn, and these were chosen; it is reported beside the loss as what other
-//! tools will print of the set.
+//! The loss of the chosen rows themselves is minimised, with weight 1/N each: L(S) = ΣΣκ/N² + Σf/N + constant,
+//! including each row with itself. It is not an estimate: it is the objective of the set as a distribution, as in
+//! [`Statistics::empirical_loss`](crate::Statistics::empirical_loss), and for `mmd` a squared distance, never below 0.
+//! The U-statistic is unbiased for rows that were drawn at random, but these were chosen. It is reported in addition,
+//! because other tools print it.
 
 mod candidates;
 mod evaluate;
@@ -31,11 +31,11 @@ use quotas::Limits;
 
 pub use result::{Curated, CuratedArm, CuratedMixture, CuratedRow, CuratedSet, RandomDraws, Tried};
 
-/// What everyone who is handed a curated set must know.
-pub const CURATION_NOTE: &str = "A curated set is no longer an i.i.d. mixture: its rows were chosen to fit the objective together, so its \
-score flatters it and says nothing of the next sample; judge it by a metric or a reference that did not choose it.";
+/// A warning that must accompany every curated set.
+pub const CURATION_NOTE: &str = "A curated set is no longer an i.i.d. mixture: its rows were chosen together to fit the objective, so \
+its score is optimistically biased; evaluate it with a metric or a reference that was not used to choose it.";
 
-/// Which shares of the arms a curated set may have.
+/// The proportions of the arms in a curated set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -46,15 +46,15 @@ pub enum Proportions {
     Best,
     /// Those of the optimal mixture, rounded to whole rows.
     Mixture,
-    /// Whatever makes the loss small, within floors and caps.
+    /// Free proportions, within floors and caps.
     Free,
 }
 
 impl Proportions {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Proportions; 3] = [Proportions::Best, Proportions::Mixture, Proportions::Free];
 
-    /// As users write it.
+    /// The name in settings.
     pub fn name(self) -> &'static str {
         match self {
             Proportions::Best => "best",
@@ -76,22 +76,22 @@ impl std::str::FromStr for Proportions {
     }
 }
 
-/// How rows are chosen.
+/// Settings of [`curate`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Curation {
-    /// N, how many rows the set has; none comes twice.
+    /// N, the number of rows to select; no row is selected twice.
     pub count: usize,
-    /// Which shares of the arms it may have.
+    /// The proportions of the arms.
     pub proportions: Proportions,
-    /// The seed of all that is drawn: the pool, and the sets that the chosen one is compared with.
+    /// The random seed, for the pool and for the random sets that the chosen one is compared with.
     pub seed: u64,
-    /// How often, at most, every chosen row is looked at for an exchange.
+    /// The maximum number of passes over the chosen rows for exchanges.
     pub sweeps: usize,
-    /// Rows that are looked at, at most; of more samples than that a pool of so many is drawn.
+    /// The maximum number of candidate rows; if there are more samples, a pool of this size is drawn.
     pub pool: usize,
-    /// How many sets are drawn at random, for comparison.
+    /// The number of random sets for comparison.
     pub draws: usize,
 }
 
@@ -103,26 +103,26 @@ impl Default for Curation {
 
 setters! {
     Curation {
-        /// Sets how many rows the set has.
+        /// Sets the number of rows to select.
         count: usize,
-        /// Sets which shares of the arms the set may have.
+        /// Sets the proportions of the arms.
         proportions: Proportions,
-        /// Sets the seed of all that is drawn.
+        /// Sets the random seed.
         seed: u64,
-        /// Sets how often, at most, every chosen row is considered for an exchange.
+        /// Sets the maximum number of passes over the chosen rows for exchanges.
         sweeps: usize,
-        /// Sets the largest number of rows that are considered.
+        /// Sets the maximum number of candidate rows.
         pool: usize,
-        /// Sets how many sets are drawn at random, for comparison.
+        /// Sets the number of random sets for comparison.
         draws: usize,
     }
 }
 
-/// Chooses `settings.count` rows of the arms whose loss is as small as can be found.
+/// Selects a coreset: `settings.count` rows of the arms with a loss as small as can be found.
 ///
 /// ```
 /// use modelmix::{Curation, Features, Inputs, Objective, RecordedArm, RecordedArms, curate};
-/// // four kinds of things, some of them more often than others
+/// // Four kinds of samples, some of them more frequent than others.
 /// let often = Features::from_rows([[0.0], [0.1], [0.2], [5.0]])?;
 /// let seldom = Features::from_rows([[10.0], [10.1], [10.2], [15.0]])?;
 /// let arms = RecordedArms::new(vec![RecordedArm::new("often", often), RecordedArm::new("seldom", seldom)])?;
@@ -133,16 +133,17 @@ setters! {
 /// ```
 ///
 /// # Errors
-/// As [`solve`](crate::solve()); an objective that is not a mean over pairs; fewer than two rows or more than there are.
+/// As [`solve`](crate::solve()), if the objective is not a mean over pairs, and if fewer than two rows or more than
+/// there are must be chosen.
 pub fn curate(arms: &RecordedArms, loss: &Loss, settings: &Curation) -> Result<Curated> {
     curate_within(arms, loss, &Bounds::simplex(arms.len()), settings, &|| {})
 }
 
-/// The same with a smallest and a largest share for each arm, which the set keeps to the row; `done` is called after each of at
-/// most [`Curation::steps`] steps.
+/// [`curate`] with a smallest and a largest share per arm, which the set satisfies in whole rows. `done` is called
+/// after each of at most [`Curation::steps`] steps.
 ///
 /// # Errors
-/// As [`curate`], and bounds for another number of arms, or that no set of so many rows keeps.
+/// As [`curate`], if the number of bounds is not that of the arms, and if no set of this size satisfies them.
 pub fn curate_within(
     arms: &RecordedArms,
     loss: &Loss,
@@ -179,10 +180,10 @@ pub fn curate_within(
     if settings.proportions != Proportions::Mixture {
         let herded = Selection::herd(&candidates, &limits, settings.count, done)?;
         attempt(Proportions::Free, herded, &limits)?;
-        // The set in the mixture's proportions, once more without keeping to them.
+        // Continues from the set in the mixture's proportions, without keeping them.
         start.map(|start| attempt(Proportions::Free, start, &limits)).transpose()?;
     }
-    let (found, rows) = best.expect("one way at least was tried");
+    let (found, rows) = best.expect("at least one set was tried");
     let counts = |arm: usize| rows.iter().filter(|(other, _)| *other == arm).count();
     let curated = |(index, arm): (usize, &mixture::MixtureArm)| CuratedArm {
         name: arm.name.clone(),
@@ -220,21 +221,21 @@ impl Curation {
     fn check(&self, arms: &RecordedArms) -> Result<()> {
         let samples: usize = arms.iter().map(|arm| arm.features.len()).sum();
         if self.count < 2 || self.count > samples {
-            let must = format!("at least 2 and at most {samples}, the samples that there are; no row is chosen twice");
+            let must = format!("at least 2 and at most {samples}, the number of samples; no row is chosen twice");
             return Err(Error::setting("count", self.count, must));
         }
         let least = self.count.saturating_mul(2).min(samples);
         if self.pool < least {
-            let must = format!("at least {least}, so that {} rows can be chosen of it", self.count);
+            let must = format!("at least {least}, so that {} rows can be chosen from it", self.count);
             return Err(Error::setting("pool", self.pool, must));
         }
         if self.draws < 2 {
-            return Err(Error::setting("draws", self.draws, "at least 2, for a mean and a deviation"));
+            return Err(Error::setting("draws", self.draws, "at least 2, for a mean and a standard deviation"));
         }
         Ok(())
     }
 
-    /// How many steps there will be at most: rows chosen, and rows looked at for an exchange.
+    /// The maximum number of steps: rows chosen, and rows considered for an exchange.
     pub fn steps(&self) -> u64 {
         let ways = match self.proportions {
             Proportions::Best => (2, 3),
@@ -248,7 +249,7 @@ impl Curation {
 fn random_draws(arms: &RecordedArms, terms: &Terms<'_>, quotas: &[usize], settings: &Curation) -> Result<RandomDraws> {
     let drawn: Vec<Evaluation> = (0..settings.draws as u64)
         .map(|draw| {
-            // Stream 0 is the pool's.
+            // Stream 0 is used by the pool.
             let mut random = Random::stream(settings.seed, draw + 1);
             let rows = arms.iter().zip(quotas).enumerate().flat_map(|(index, (arm, &quota))| {
                 random.sample(arm.features.len(), quota).into_iter().map(move |row| (index, row)).collect::<Vec<_>>()

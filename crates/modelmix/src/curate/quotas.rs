@@ -1,14 +1,14 @@
-//! How many rows of each arm a set may have, and how many the optimal mixture gives it.
+//! Limits on the number of rows per arm, and the quotas of the optimal mixture.
 
 use crate::arms::RecordedArms;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 use crate::simplex::{self, Bounds};
 
-/// Shares are written with few digits: 0.07 of 100 rows are 7, not 8.
+/// Shares are written with few digits: 0.07 of 100 rows is 7, not 8.
 const SHARE_ROUNDING: f64 = 1e-9;
 
-/// A least and a greatest number of rows for each arm.
+/// The smallest and the largest number of rows per arm.
 pub(super) struct Limits {
     pub(super) least: Vec<usize>,
     pub(super) most: Vec<usize>,
@@ -16,14 +16,14 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Those of floors and caps, and of how many rows there are.
+    /// The limits from floors and caps, and from the number of rows of each arm.
     pub(super) fn new(arms: &RecordedArms, bounds: &Bounds, count: usize) -> Result<Self> {
         let shares = bounds.floors().iter().zip(bounds.caps());
         let (mut least, mut most) = (Vec::new(), Vec::new());
         if bounds.floors().len() != arms.len() {
             let found = bounds.floors().len();
             return Err(Error::Program {
-                problem: format!("there are bounds for {found} arms, and {} arms", arms.len()),
+                problem: format!("there are bounds for {found} arms, but {} arms", arms.len()),
             });
         }
         for (arm, (floor, cap)) in arms.iter().zip(shares) {
@@ -51,8 +51,8 @@ impl Limits {
         Ok(Self { least, most, count })
     }
 
-    /// The optimal mixture of what these limits allow, in whole rows: each arm the whole part of its share, and what is left to
-    /// the largest remainders.
+    /// The optimal mixture within these limits in whole rows, by the largest-remainder method: each arm gets the
+    /// integer part of its share, and the rest go to the largest remainders.
     pub(super) fn quotas(&self, form: &Quadratic) -> Result<Self> {
         let count = self.count as f64;
         let share = |rows: &[usize]| rows.iter().map(|&rows| rows as f64 / count).collect();
@@ -65,7 +65,7 @@ impl Limits {
             let sum: usize = quotas.iter().sum();
             let behind = |arm: usize| exact(arm) - quotas[arm] as f64;
             let arms = 0..quotas.len();
-            // Of equal remainders the first arm's counts.
+            // Among equal remainders, the first arm comes first.
             if sum < self.count {
                 let open = arms.filter(|&arm| quotas[arm] < self.most[arm]);
                 let Some(arm) = open.max_by(|&a, &b| behind(a).total_cmp(&behind(b)).then(b.cmp(&a))) else { break };
@@ -81,7 +81,7 @@ impl Limits {
         Ok(Self { least: quotas.clone(), most: quotas, count: self.count })
     }
 
-    /// Which arms may give another row to a set that has so many of each, so that it can still be completed.
+    /// Which arms may provide another row to a set with these counts, so that it can still be completed.
     pub(super) fn open(&self, counts: &[usize]) -> Vec<bool> {
         let left = self.count - counts.iter().sum::<usize>();
         let owed: usize = self.least.iter().zip(counts).map(|(least, count)| least.saturating_sub(*count)).sum();
@@ -89,7 +89,7 @@ impl Limits {
         (0..counts.len()).map(open).collect()
     }
 
-    /// Which arms may give the row that is put in the place of one of `arm`.
+    /// Which arms may provide the row that replaces one of `arm`.
     pub(super) fn exchanged(&self, counts: &[usize], arm: usize) -> Vec<bool> {
         let spare = counts[arm] > self.least[arm];
         (0..counts.len()).map(|other| other == arm || spare && counts[other] < self.most[other]).collect()

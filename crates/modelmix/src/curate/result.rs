@@ -1,4 +1,4 @@
-//! A curated set as data: the document that `modelmix curate --json` prints, and its headline.
+//! The result of `curate`, which `modelmix curate --json` prints, and its headline.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,40 +8,40 @@ use crate::mixture::TermValue;
 use crate::numbers::{brief, count};
 use crate::objective::ScoreMeaning;
 
-/// The chosen rows, and what they are worth beside the mixture and sets drawn at random.
+/// A coreset: the chosen rows, and their loss compared with the mixture and with random sets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Curated {
     /// The version of modelmix that computed it.
     pub version: String,
-    /// The objective, as it was written, with the bandwidth given.
+    /// The objective as written, including the bandwidth.
     pub objective: String,
-    /// The kernels, bandwidths found, one for every quadratic term.
+    /// The kernels with their bandwidths, one per quadratic term.
     pub kernels: Vec<Kernel>,
-    /// What `score` is, of the set, the mixture and random draws.
+    /// The meaning of `score` of the set, the mixture and the random sets.
     pub score: ScoreMeaning,
-    /// What everyone who is handed the set must know.
+    /// A warning that must accompany the set.
     pub note: String,
-    /// How many rows the set has.
+    /// The number of rows of the set.
     pub count: usize,
-    /// How many rows were candidates: all samples, or a pool of them.
+    /// The number of candidate rows: all samples, or a pool of them.
     pub candidates: usize,
     /// The random seed.
     pub seed: u64,
-    /// How the set that was kept was found: in the mixture's proportions or free ones.
+    /// The proportions with which the best set was found.
     pub proportions: Proportions,
     /// The arms in the order given.
     pub arms: Vec<CuratedArm>,
     /// The set.
     pub set: CuratedSet,
-    /// The optimal mixture of all samples, which gives the proportions.
+    /// The optimal mixture of all samples, which determines the proportions.
     pub mixture: CuratedMixture,
     /// Sets of the same size, drawn at random in the mixture's proportions.
     pub random: RandomDraws,
-    /// All that was tried, the set that was kept among it.
+    /// All sets that were tried, including the best one.
     pub tried: Vec<Tried>,
-    /// The chosen rows, in the order chosen; a row that came in by an exchange has the place of the other.
+    /// The chosen rows, in the order chosen; a row that was exchanged has the position of the one it replaced.
     pub rows: Vec<CuratedRow>,
 }
 
@@ -52,26 +52,26 @@ pub struct Curated {
 pub struct CuratedArm {
     /// Its name.
     pub name: String,
-    /// How many samples it has.
+    /// The number of samples that it has.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub samples: usize,
     /// Its weight in the optimal mixture.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub weight: f64,
-    /// How many of its samples were chosen.
+    /// The number of its samples that were chosen.
     pub chosen: usize,
     /// Its share in the set.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub share: f64,
 }
 
-/// The set of a [`Curated`].
+/// The loss and the score of a curated set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CuratedSet {
     /// L(S), as V-statistic, the constant included.
     pub loss: f64,
-    /// The same as U-statistic: what tools print that leave out self-pairs. It is not unbiased for rows that were chosen.
+    /// The loss as U-statistic, which tools print that leave out self-pairs. It is biased for rows that were chosen.
     pub unbiased_loss: f64,
     /// Its score.
     pub score: f64,
@@ -79,7 +79,7 @@ pub struct CuratedSet {
     pub terms: Vec<TermValue>,
 }
 
-/// The optimal mixture of a [`Curated`].
+/// The optimal mixture that a curated set is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CuratedMixture {
@@ -98,40 +98,40 @@ pub struct CuratedMixture {
 pub struct CuratedRow {
     /// Its arm.
     pub arm: String,
-    /// Its place among the arm's samples, counted from 0.
+    /// Its index among the arm's samples, counted from 0.
     pub row: usize,
 }
 
-/// A set that was found on the way.
+/// A set that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
-    /// In which proportions.
+    /// Its proportions.
     pub proportions: Proportions,
-    /// Its loss before any exchange: after herding, or that of the set that it started from.
+    /// Its loss before any exchange: after herding, or that of the set from which it started.
     pub before: f64,
     /// Its loss.
     pub loss: f64,
-    /// How many rows were exchanged.
+    /// The number of rows exchanged.
     pub exchanges: usize,
-    /// Whether no single exchange makes it better any more.
+    /// Whether no single exchange improves it.
     pub settled: bool,
 }
 
-/// How sets of the same size do that are drawn at random: from every arm as many rows as the mixture's proportions say.
+/// Sets of the same size drawn at random, with as many rows per arm as the mixture's proportions give.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RandomDraws {
-    /// How many were drawn.
+    /// The number of sets drawn.
     pub draws: usize,
     /// Mean and sample standard deviation of their losses.
     pub loss: [f64; 2],
-    /// The same of their scores.
+    /// Mean and sample standard deviation of their scores.
     pub score: [f64; 2],
 }
 
 impl Curated {
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub fn sentence(&self) -> String {
         let samples = self.arms.iter().map(|arm| arm.samples).sum();
         format!(
@@ -144,12 +144,12 @@ impl Curated {
         )
     }
 
-    /// How the set was found, in words.
+    /// A description of how the set was found.
     pub fn how(&self) -> String {
         let exchanges: usize = self.tried.iter().map(|tried| tried.exchanges).sum();
         let samples: usize = self.arms.iter().map(|arm| arm.samples).sum();
         let pool = if self.candidates < samples {
-            format!(" of a pool of {} rows, drawn at random", count(self.candidates))
+            format!(" from a pool of {} random rows", count(self.candidates))
         } else {
             String::new()
         };
@@ -159,7 +159,7 @@ impl Curated {
         };
         let other = self.tried.iter().find(|tried| tried.proportions != self.proportions);
         let own = self.tried.iter().find(|tried| tried.proportions == self.proportions);
-        // Sets of the same rows differ by rounding.
+        // Losses of sets of the same rows differ by rounding.
         let is_tie = |other: &Tried| own.is_some_and(|own| other.loss - own.loss <= 1e-9 * own.loss.abs());
         let than = other.map_or(String::new(), |other| match is_tie(other) {
             true => format!("; {} did as well", name(other.proportions)),

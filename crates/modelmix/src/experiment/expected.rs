@@ -1,4 +1,4 @@
-//! What an experiment expects of its results: a closed set of quantities, what may be required of each, and the comparison.
+//! Expectations of an experiment: a closed set of quantities, requirements on each, and their comparison.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Metric;
 use crate::text::nearest;
 
-/// Something that an experiment measures, as users write it.
+/// A quantity that an experiment measures, as written in its file.
 ///
 /// ```
 /// use modelmix::experiment::Quantity;
@@ -25,29 +25,30 @@ use crate::text::nearest;
 pub enum Quantity {
     /// `best single`: the name of the best single arm.
     BestSingle,
-    /// `gain`: the best single arm's loss less the mixture's.
+    /// `gain`: the loss of the best single arm minus that of the mixture.
     Gain,
-    /// `weight of flow`: an arm's share in the best mixture.
+    /// `weight of flow`: the weight of an arm in the best mixture.
     Weight(String),
-    /// `score of mixture`: the score of the objective's first term, as people read it.
+    /// `score of mixture`: the score of the objective's first term, as reported.
     Score(Subject),
     /// `loss of mixture`: the whole objective.
     Loss(Subject),
     /// `fid of mixture`: a metric.
     Metric(Metric, Subject),
-    /// `rounds of adaptive to 95%`: the median round from which on so much of the gain is kept.
+    /// `rounds of adaptive to 95%`: the median round from which this share of the gain is kept.
     Rounds(String, Percent),
-    /// `regret of adaptive`: the loss of the final shares on all recorded samples, less the optimum; the mean over seeds.
+    /// `regret of adaptive`: the loss of the final shares on all recorded samples, minus the optimum; the mean over
+    /// seeds.
     Regret(String),
-    /// `final loss of adaptive`: the loss of the samples collected in the end; the mean over seeds.
+    /// `final loss of adaptive`: the loss of the samples collected at the end; the mean over seeds.
     FinalLoss(String),
-    /// `share of digits by adaptive`: the share of pulls in the end; the mean over seeds.
+    /// `share of digits by adaptive`: the share of pulls at the end; the mean over seeds.
     Share(String, String),
-    /// `arms of sparse`: how many arms were asked at all, with any seed, in the last tenth of the rounds.
+    /// `arms of sparse`: the number of arms pulled, with any seed, in the last tenth of the rounds.
     Arms(String),
 }
 
-/// What is scored.
+/// The subject of a score.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Subject {
@@ -59,7 +60,7 @@ pub enum Subject {
     Arm(String),
 }
 
-/// How much of the gain is to be kept.
+/// The share of the gain that must be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Percent {
     /// 90%.
@@ -70,7 +71,7 @@ pub enum Percent {
     NinetyNine,
 }
 
-/// What is required of a quantity.
+/// A requirement on a quantity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -78,26 +79,26 @@ pub enum Percent {
 pub enum Requirement {
     /// `{ value = 0.37, tolerance = 0.01 }`.
     Near {
-        /// What is expected.
+        /// The expected value.
         value: f64,
-        /// How far off it may be.
+        /// The maximum deviation.
         tolerance: f64,
     },
     /// `{ at_most = 400 }`.
     AtMost(f64),
     /// `{ at_least = 0.01 }`.
     AtLeast(f64),
-    /// `{ below = "regret of vanilla" }`: less than another quantity.
+    /// `{ below = "regret of vanilla" }`: below another quantity.
     Below(Quantity),
-    /// `{ above = "recall of flow" }`: more than another quantity.
+    /// `{ above = "recall of flow" }`: above another quantity.
     Above(Quantity),
     /// `"flow"`: this name.
     Is(String),
-    /// `"never"`: it does not come to pass.
+    /// `"never"`: it does not happen.
     Never,
 }
 
-/// What was measured.
+/// A measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -106,23 +107,23 @@ pub enum Measured {
     Number(f64),
     /// A name.
     Name(String),
-    /// It did not come to pass.
+    /// It did not happen.
     Never,
 }
 
-/// An expectation and what came of it.
+/// An expectation, its measured value, and whether it holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
     /// The quantity.
     pub what: Quantity,
-    /// What was required of it.
+    /// The requirement.
     pub expected: Requirement,
-    /// The other quantity, where it was compared with one.
+    /// The other quantity, if it was compared with one.
     pub against: Option<Measured>,
-    /// What it came to.
+    /// The measured value.
     pub measured: Measured,
-    /// Whether it is as required.
+    /// Whether the requirement holds.
     pub passed: bool,
 }
 
@@ -137,7 +138,7 @@ impl Check {
         Self { what: what.clone(), expected: expected.clone(), against, measured, passed }
     }
 
-    /// What was required, in words, with the number that it was compared with.
+    /// The requirement as text, with the number that it was compared with.
     pub fn requirement(&self) -> String {
         match &self.against {
             Some(other) => format!("{} ({other})", self.expected),
@@ -147,9 +148,9 @@ impl Check {
 }
 
 impl Requirement {
-    /// Whether a measured value is as required; `against` is the other quantity's, where there is one.
+    /// Whether the requirement holds for a measured value; `against` is the value of the other quantity, if any.
     fn holds(&self, measured: &Measured, against: Option<&Measured>) -> bool {
-        // What never comes to pass comes later than everything else.
+        // "Never" is later than everything else.
         let later = |value: Option<&Measured>| match value {
             Some(Measured::Number(number)) => Some(*number),
             Some(Measured::Never) => Some(f64::INFINITY),
@@ -171,7 +172,7 @@ impl Requirement {
 }
 
 impl Quantity {
-    /// The arms that it names.
+    /// The arm that it names.
     pub(super) fn arm(&self) -> Option<&str> {
         match self {
             Quantity::Weight(arm) | Quantity::Share(arm, _) => Some(arm),
@@ -194,7 +195,7 @@ impl Quantity {
         }
     }
 
-    /// Whether it comes of the offline solution; else it is a metric or comes of a simulation.
+    /// Whether it is a result of the offline solution; otherwise it is a metric or a result of a simulation.
     pub(super) fn is_offline(&self) -> bool {
         matches!(
             self,
@@ -256,7 +257,7 @@ impl Quantity {
                 let policy = simulated(policy)?;
                 let (&end, last) = (policy.rounds.last()?, policy.shares.last()?);
                 let start = policy.rounds.iter().rposition(|&round| 10 * round <= 9 * end);
-                // Counts, by any seed, over the last tenth; less than half a pull of one seed is rounding.
+                // Counts arms over all seeds in the last tenth; less than half a pull of one seed is rounding error.
                 let least = 0.5 / results.simulate?.seeds as f64;
                 let pulls = |arm: usize| {
                     let before = start.map_or(0.0, |at| policy.shares[at][arm] * policy.rounds[at] as f64);
@@ -412,7 +413,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// A number with five digits that count, as few as it needs, without an exponent where that is short.
+/// Formats a number with up to five significant digits, without an exponent if that is short.
 fn five_digits(number: f64) -> String {
     let size = number.abs();
     if number == 0.0 {
@@ -455,7 +456,7 @@ mod tests {
         assert!(below.holds(&number(1.0), Some(&number(2.0))) && !below.holds(&number(2.0), Some(&number(2.0))));
         let above = Requirement::Above(other);
         assert!(above.holds(&number(3.0), Some(&number(2.0))) && !above.holds(&number(2.0), Some(&number(2.0))));
-        // what never comes is later than any round
+        // "Never" is later than any round.
         assert!(!Requirement::AtMost(1e9).holds(&never, None) && below.holds(&number(1.0), Some(&never)));
         assert!(Requirement::Never.holds(&never, None) && !Requirement::Never.holds(&number(1.0), None));
         assert!(!near.holds(&Measured::Name("flow".into()), None));

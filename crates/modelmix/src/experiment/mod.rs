@@ -1,14 +1,14 @@
-//! Experiments as data: a TOML file says what to mix, what to minimise, what to simulate and what is expected.
+//! Experiments as data: a TOML file specifies arms, objective, simulations and expected results.
 //!
 //! ```toml
 //! name = "specialists-kid"
 //! about = "FFHQ by KID, with small generators of clothing images"
-//! features = "../../data/fashion"      # where arms and reference are, seen from this file
+//! features = "../../data/fashion"      # folder of arms and reference, relative to this file
 //! arms = ["specialists.npz"]           # as on the command line: [name=]path[:key]
 //! reference = "reference.npy"
 //! objective = "kid"
 //! bandwidth = 20
-//! metrics = ["fid", "recall"]          # of every arm and of the mixture
+//! metrics = ["fid", "recall"]          # computed for every arm and the mixture
 //!
 //! [simulate]
 //! policies = ["adaptive", "vanilla(sensitivity=0.03)"]
@@ -22,8 +22,9 @@
 //! "regret of adaptive" = { below = "regret of vanilla" }
 //! ```
 //!
-//! An [`Experiment`] is what was written; [`Experiment::check`] makes a [`Plan`] of it, in which everything is right that can
-//! be known without reading features; [`Plan::run`] reads them, computes, and compares with what is expected ([`Outcome`]).
+//! An [`Experiment`] is the parsed file. [`Experiment::check`] turns it into a [`Plan`], in which everything is valid
+//! that can be checked without reading features. [`Plan::run`] reads them, computes, and compares with the expected
+//! results ([`Outcome`]).
 
 mod expected;
 mod plan;
@@ -40,48 +41,48 @@ use crate::metrics::Metric;
 use crate::objective::Objective;
 use crate::simulate::Simulation;
 
-/// What a TOML file says.
+/// An experiment as written in a TOML file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// The file that it comes from.
+    /// The file that it was read from.
     pub path: PathBuf,
-    /// Its name, which no other has; outputs may be named after it.
+    /// Its unique name; outputs may be named after it.
     pub name: String,
-    /// What is asked, in words.
+    /// A description of the experiment.
     pub about: String,
-    /// Where the files of arms and of the reference are, seen from the file's own folder; that folder where it is empty.
+    /// The folder of the arms and the reference, relative to the folder of the file; empty for that folder itself.
     pub features: PathBuf,
-    /// The arms, each as [`ArmSource`](crate::load::ArmSource) reads it.
+    /// The arms, each as [`ArmSource`](crate::load::ArmSource) parses it.
     pub arms: Vec<String>,
     /// The reference, `path[:key]`.
     pub reference: Option<String>,
-    /// How many of the first samples of each arm and of the reference to use; all where it is left out.
+    /// The number of samples to use, from the start of each arm and of the reference; default: all.
     pub samples: Option<usize>,
-    /// What is minimised.
+    /// The objective.
     pub objective: Objective,
-    /// The bandwidth of every quadratic term that names no kernel; the median distance where it is left out.
+    /// The bandwidth of every quadratic term that names no kernel; default: the median distance.
     pub bandwidth: Option<f64>,
-    /// What a sample of each arm costs.
+    /// The cost per sample of each arm.
     pub costs: Option<Vec<f64>>,
     /// Whether the best mixture is found offline.
     pub offline: bool,
-    /// What every arm and the mixture are scored by.
+    /// The metrics of every arm and of the mixture.
     pub metrics: Vec<Metric>,
-    /// What is simulated.
+    /// The simulation.
     pub simulate: Option<Simulation>,
-    /// What is expected, in the order written. A quantity may stand several times.
+    /// The expectations, in the order written. A quantity may occur several times.
     pub expected: Vec<(Quantity, Requirement)>,
 }
 
-/// No two experiments may have the same name, since their outputs are named after them.
+/// Checks that experiments have different names, because their outputs are named after them.
 ///
 /// # Errors
-/// The two files.
+/// If two have the same name; the message contains both files.
 pub fn check_names(experiments: &[Experiment]) -> Result<()> {
     for (index, experiment) in experiments.iter().enumerate() {
         if let Some(other) = experiments[..index].iter().find(|other| other.name == experiment.name) {
             let problem = format!(
-                "the name \"{}\" is taken by {}; name each experiment differently",
+                "the name \"{}\" is also used by {}; rename one of them",
                 experiment.name,
                 other.path.display()
             );

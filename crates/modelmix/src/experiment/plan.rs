@@ -1,5 +1,5 @@
-//! A checked experiment and its run: features are read, the mixture is solved, scored and simulated, and all that is
-//! expected is compared.
+//! A checked experiment and its run: reads features, solves, scores and simulates, and compares the results with the
+//! expectations.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::objective::Objective;
 use crate::simulate::{Simulation, SimulationReport, simulate};
 use crate::text::nearest;
 
-/// An experiment in which everything is right that can be known without reading features; made by
-/// [`Experiment::check`](super::Experiment::check).
+/// An experiment in which everything is valid that can be checked without reading features.
+/// [`Experiment::check`](super::Experiment::check) creates it.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(super) name: String,
@@ -37,7 +37,7 @@ pub struct Plan {
     pub(super) expected: Vec<(Quantity, Requirement)>,
 }
 
-/// What a run is at.
+/// The stage of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
@@ -47,44 +47,44 @@ pub enum Stage {
     Solving,
     /// Scoring an arm, or the mixture after all of them.
     Scoring {
-        /// Which one, counted from 0.
+        /// Its index, counted from 0.
         pool: usize,
-        /// How many there are.
+        /// The number of pools.
         of: usize,
     },
     /// Simulating all policies.
     Simulating {
-        /// How many runs there are: policies × seeds.
+        /// The number of runs: policies × seeds.
         runs: usize,
     },
 }
 
-/// What came of an experiment.
+/// The results of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The experiment's name.
+    /// The name of the experiment.
     pub name: String,
-    /// What was asked, in words.
+    /// A description of the experiment.
     pub about: String,
     /// The best mixture.
     pub solve: Option<Mixture>,
     /// The scores of the arms and of the mixture.
     pub score: Option<Scores>,
-    /// How the policies did.
+    /// The results of the policies.
     pub simulate: Option<SimulationReport>,
-    /// What was expected, and what was measured.
+    /// The expectations and the measured values.
     pub checks: Vec<Check>,
 }
 
 impl Outcome {
-    /// Whether everything is as expected.
+    /// Whether all expectations hold.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|check| check.passed)
     }
 }
 
-/// What checks look at.
+/// The results that checks use.
 pub(super) struct Results<'a> {
     pub(super) solve: Option<&'a Mixture>,
     pub(super) score: Option<&'a Scores>,
@@ -92,42 +92,42 @@ pub(super) struct Results<'a> {
 }
 
 impl Plan {
-    /// The experiment's name.
+    /// The name of the experiment.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What is asked, in words.
+    /// A description of the experiment.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// The file that it comes from.
+    /// The file that it was read from.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is minimised, bandwidths included.
+    /// The objective, including bandwidths.
     pub fn objective(&self) -> &Objective {
         &self.objective
     }
 
-    /// What is simulated.
+    /// The simulation.
     pub fn simulation(&self) -> Option<&Simulation> {
         self.simulation.as_ref()
     }
 
-    /// The first file of features that is not there; [`Plan::run`] would refuse to run.
+    /// The first missing feature file. [`Plan::run`] fails if there is one.
     pub fn missing(&self) -> Option<&Path> {
         self.arms.iter().chain(&self.reference).map(|source| source.path.as_path()).find(|path| !load::is_there(path))
     }
 
-    /// Reads the features, computes, and compares with what is expected. `progress` is told of every stage before it starts.
-    /// Results do not depend on the number of threads.
+    /// Reads the features, computes, and compares the results with the expectations. `progress` is called before every
+    /// stage. Results do not depend on the number of threads.
     ///
     /// # Errors
-    /// Features that cannot be read or do not fit each other; arms that are expected and not there; settings that do not fit
-    /// the arms, such as another number of costs.
+    /// If features cannot be read or do not match each other, if an expectation names an arm that does not exist, or if
+    /// settings do not match the arms, such as the number of costs.
     pub fn run(&self, threads: usize, progress: &mut dyn FnMut(Stage)) -> Result<Outcome> {
         progress(Stage::Reading);
         let (arms, reference) = self.read()?;
@@ -194,7 +194,7 @@ impl Plan {
         Ok((arms, self.reference.as_ref().map(read).transpose()?))
     }
 
-    /// Every arm that is expected must be there.
+    /// Checks that every arm that an expectation names exists.
     pub(super) fn check_arms(&self, names: &[String]) -> Result<()> {
         let others = self.expected.iter().filter_map(|(_, required)| match required {
             Requirement::Below(other) | Requirement::Above(other) => Some(other),
@@ -219,7 +219,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Every policy must be possible with these arms, before anything is computed.
+    /// Checks that every policy can run with these arms, before anything is computed.
     fn check_policies(&self, arms: &RecordedArms, loss: &Loss) -> Result<()> {
         let uniform = vec![1.0 / arms.len() as f64; arms.len()];
         for policy in self.simulation.iter().flat_map(|simulation| &simulation.policies) {

@@ -1,4 +1,4 @@
-//! From the text of an experiment to its fields, and from these to a plan: every key, type and name is checked here.
+//! Parses the text of an experiment and checks it: every key, type and name.
 
 use std::path::{Path, PathBuf};
 
@@ -34,26 +34,27 @@ const SIMULATE_KEYS: [&str; 8] =
 const REQUIREMENT_KEYS: [&str; 6] = ["value", "tolerance", "at_most", "at_least", "below", "above"];
 
 impl Experiment {
-    /// Reads an experiment's file.
+    /// Reads the file of an experiment.
     ///
     /// # Errors
-    /// A file that cannot be read, and all that [`Experiment::parse`] refuses.
+    /// If the file cannot be read, and as [`Experiment::parse`].
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         Self::parse(path, &load::text(path)?)
     }
 
-    /// Reads an experiment's text; `path` is the file that it stands in.
+    /// Parses the text of an experiment; `path` is the file that contains it.
     ///
     /// # Errors
-    /// One sentence with the file, the line and the remedy: text that is not TOML, unknown keys with the nearest known one,
-    /// values of the wrong type, objectives, policies, metrics or quantities that do not exist, keys that are missing.
+    /// One sentence with the file, the line and the fix: if the text is not TOML, if a key is unknown (with the nearest
+    /// known one), if a value has the wrong type, if an objective, policy, metric or quantity does not exist, or if a
+    /// key is missing.
     pub fn parse(path: &Path, text: &str) -> Result<Self> {
         let table = Source { path, text }.parse(&EXPERIMENT_KEYS)?;
         let name = table.text("name")?.ok_or_else(|| table.missing("name", "name = \"specialists-kid\""))?;
         let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
         if name.is_empty() || !name.chars().all(plain) {
-            let problem = format!("\"{}\" is no name; use letters, digits, - and _", name.escape_debug());
+            let problem = format!("\"{}\" is not a valid name; use letters, digits, - and _", name.escape_debug());
             return Err(table.error("name", problem));
         }
         let objective = table.text("objective")?.ok_or_else(|| table.missing("objective", "objective = \"kid\""))?;
@@ -82,12 +83,12 @@ impl Experiment {
         })
     }
 
-    /// Checks all that can be known without reading features. `features` is a folder to look for them in, instead of the
-    /// one that the experiment names.
+    /// Checks everything that can be checked without reading features. `features` is a folder that replaces the one of
+    /// the experiment.
     ///
     /// # Errors
-    /// One sentence with the file and the remedy: settings out of range, terms or metrics without the reference or the costs
-    /// that they need, expectations about arms, policies or metrics that the experiment does not have.
+    /// One sentence with the file and the fix: if settings are out of range, if the reference or the costs are missing
+    /// for a term or a metric, or if an expectation names an arm, policy or metric that the experiment does not have.
     pub fn check(&self, features: Option<&Path>) -> Result<Plan> {
         self.checked(features).map_err(|error| match error {
             error @ Error::File { .. } => error,
@@ -139,7 +140,7 @@ impl Experiment {
         Ok(plan)
     }
 
-    /// The objective with its bandwidth, and all that it needs given, and nothing given that it has no use for.
+    /// The objective with its bandwidth. Checks that all inputs that it needs are given, and no others.
     fn checked_objective(&self) -> Result<Objective> {
         self.objective.check()?;
         let terms = self.objective.terms();
@@ -164,7 +165,7 @@ impl Experiment {
         }
         if let Some(term) = terms.iter().find(|term| term.measure.is_smooth() && self.simulate.is_some()) {
             return Err(self.refuse(format!(
-                "{} is an objective of offline mixtures, and no policy minimises it; leave out [simulate]",
+                "{} can be optimised offline only, and no policy minimises it; leave out [simulate]",
                 term.measure.name()
             )));
         }
@@ -182,10 +183,8 @@ impl Experiment {
             ));
         }
         if !terms.iter().any(|term| matches!(term.measure.kernel(), Some(None))) {
-            return Err(self.refuse(format!(
-                "bandwidth is {bandwidth}, but no term of {} is left to have it; leave it out",
-                self.objective
-            )));
+            return Err(self
+                .refuse(format!("bandwidth is {bandwidth}, but no term of {} uses it; leave it out", self.objective)));
         }
         Ok(self.objective.clone().with_bandwidth(bandwidth))
     }
@@ -200,12 +199,12 @@ impl Experiment {
             }
         }
         if !self.metrics.is_empty() && !self.offline {
-            return Err(self.refuse("metrics are of the arms and of the best mixture; leave out offline = false"));
+            return Err(self.refuse("metrics need the best mixture; leave out offline = false"));
         }
         Ok(self.metrics.clone())
     }
 
-    /// An expectation whose policies are named in full, and whose quantities the experiment will have.
+    /// An expectation with full policy names. Checks that the experiment measures its quantities.
     fn expectation(&self, (what, requirement): &(Quantity, Requirement)) -> Result<(Quantity, Requirement)> {
         let requirement = match requirement {
             Requirement::Below(other) => Requirement::Below(self.available(other)?),
@@ -236,7 +235,7 @@ impl Experiment {
         Ok(found)
     }
 
-    /// The policy that is meant: by its whole text, or by its name where only one has it.
+    /// The policy with this text, or with this name if it is unique.
     fn policy<'a>(policies: &'a [PolicySpec], text: &str) -> Result<&'a PolicySpec, String> {
         if let Some(policy) = policies.iter().find(|policy| policy.to_string() == text) {
             return Ok(policy);
@@ -274,7 +273,7 @@ fn simulation(table: &Table<'_>) -> Result<Simulation> {
     })
 }
 
-/// Every key is a quantity, every value one requirement or several of it.
+/// Every key is a quantity; every value is one requirement or several.
 fn expected(table: &Table<'_>) -> Result<Vec<(Quantity, Requirement)>> {
     let mut all = Vec::new();
     for key in table.keys() {
@@ -299,7 +298,7 @@ fn requirements(table: &Table<'_>, key: &str, quantity: &Quantity) -> Result<Vec
         }
         let never = if matches!(quantity, Quantity::Rounds(..)) { ", or \"never\"" } else { "" };
         let problem =
-            format!("write what is required, as in {{ value = 0.3, tolerance = 0.01 }} or {{ at_most = 400 }}{never}");
+            format!("write the requirement, as in {{ value = 0.3, tolerance = 0.01 }} or {{ at_most = 400 }}{never}");
         return Err(table.error(key, problem));
     }
     let Some(inner) = table.table(key, Some(&REQUIREMENT_KEYS))? else { return Ok(Vec::new()) };
@@ -308,7 +307,7 @@ fn requirements(table: &Table<'_>, key: &str, quantity: &Quantity) -> Result<Vec
             .text_or_texts(word)?
             .iter()
             .map(|text| match text.parse() {
-                Ok(Quantity::BestSingle) => Err(inner.error(word, "best single is a name, and a number is needed")),
+                Ok(Quantity::BestSingle) => Err(inner.error(word, "best single is a name, but a number is needed")),
                 Ok(other) => Ok(other),
                 Err(error) => Err(inner.error(word, error)),
             })

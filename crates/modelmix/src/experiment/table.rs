@@ -1,5 +1,5 @@
-//! TOML tables whose every complaint is a sentence with the file, the line and the remedy.
-//! What the keys mean is left to `spec`.
+//! TOML tables with error messages that contain the file, the line and the fix.
+//! `spec` defines the meaning of the keys.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{Error, Result};
 use crate::text::nearest;
 
-/// A table of a document, whose keys are all known.
+/// A table of a document with known keys.
 pub(super) struct Table<'a> {
     source: Source<'a>,
-    /// Empty for the document itself, else as in `[simulate]`.
+    /// Empty for the document itself, otherwise as in `[simulate]`.
     name: String,
     entries: Vec<Entry<'a>>,
 }
@@ -24,7 +24,7 @@ struct Entry<'a> {
     value: Spanned<DeValue<'a>>,
 }
 
-/// The document and the file it stands in.
+/// A document and the file that contains it.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
@@ -32,7 +32,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads the document.
+    /// Parses the document.
     pub(super) fn parse(self, known: &[&str]) -> Result<Table<'a>> {
         let document = DeTable::parse(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -41,21 +41,21 @@ impl<'a> Source<'a> {
         Table::new(self, String::new(), document.into_inner(), Some(known))
     }
 
-    /// What is wrong at a byte of the document.
+    /// The error for a problem at a byte of the document.
     fn error(self, at: usize, problem: impl std::fmt::Display) -> Error {
         let before = self.text.as_bytes().get(..at).unwrap_or(self.text.as_bytes());
         let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
         self.refuse(format!("line {line}: {problem}"))
     }
 
-    /// What is wrong with the document as a whole.
+    /// The error for a problem with the document as a whole.
     pub(super) fn refuse(self, problem: impl Into<String>) -> Error {
         Error::File { path: self.path.into(), problem: problem.into() }
     }
 }
 
 impl<'a> Table<'a> {
-    /// Keys in the order written. Where the known ones are given, no other is allowed.
+    /// The keys in the order written. If the known keys are given, no others are allowed.
     fn new(source: Source<'a>, name: String, table: DeTable<'a>, known: Option<&[&str]>) -> Result<Self> {
         let mut entries: Vec<Entry<'a>> = table
             .into_iter()
@@ -68,7 +68,7 @@ impl<'a> Table<'a> {
         {
             let hint = match nearest(key, known) {
                 Some(near) => format!("did you mean {near}?"),
-                None => format!("known are {}", known.join(", ")),
+                None => format!("known keys: {}", known.join(", ")),
             };
             let place = if table.name.is_empty() { String::new() } else { format!(" in {}", table.name) };
             return Err(source.error(*at, format!("unknown key \"{key}\"{place} ({hint})")));
@@ -76,13 +76,13 @@ impl<'a> Table<'a> {
         Ok(table)
     }
 
-    /// What is wrong with the value of a key.
+    /// The error for the value of a key.
     pub(super) fn error(&self, key: &str, problem: impl std::fmt::Display) -> Error {
         let at = self.entries.iter().find(|entry| entry.key == key).map_or(0, |entry| entry.at);
         self.source.error(at, format!("{key}: {problem}"))
     }
 
-    /// What a key that is not there needs.
+    /// The error for a missing key.
     pub(super) fn missing(&self, key: &str, as_in: &str) -> Error {
         let place = if self.name.is_empty() { String::new() } else { format!(" in {}", self.name) };
         self.source.refuse(format!("the key {key} is missing{place}; write it as in {as_in}"))
@@ -97,17 +97,17 @@ impl<'a> Table<'a> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.value.get_ref())
     }
 
-    /// The value of a key as `read` understands it, or a sentence that it `must` be something else.
+    /// The value of a key as `read` interprets it, or an error that it `must` be something else.
     fn read<T>(&self, key: &str, must: &str, read: impl Fn(&DeValue<'a>) -> Option<T>) -> Result<Option<T>> {
         self.value(key)
             .map(|value| {
-                read(value).ok_or_else(|| self.error(key, format!("{} is given where {must} is needed", kind(value))))
+                read(value).ok_or_else(|| self.error(key, format!("{} is given, but {must} is needed", kind(value))))
             })
             .transpose()
     }
 
     pub(super) fn text(&self, key: &str) -> Result<Option<String>> {
-        self.read(key, "a text in quotes", text)
+        self.read(key, "a string in quotes", text)
     }
 
     pub(super) fn number(&self, key: &str) -> Result<Option<f64>> {
@@ -129,20 +129,20 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>> {
-        self.read(key, "a list of texts, as in [\"one\", \"two\"],", |value| list(value, text))
+        self.read(key, "a list of strings, as in [\"one\", \"two\"],", |value| list(value, text))
     }
 
-    /// One text or a list of them; an empty list where there is neither.
+    /// A string or a list of strings; empty if the key is absent.
     pub(super) fn text_or_texts(&self, key: &str) -> Result<Vec<String>> {
         let read = |value: &DeValue<'_>| text(value).map(|one| vec![one]).or_else(|| list(value, text));
-        Ok(self.read(key, "a text or a list of texts", read)?.unwrap_or_default())
+        Ok(self.read(key, "a string or a list of strings", read)?.unwrap_or_default())
     }
 
     pub(super) fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>> {
         self.read(key, "a list of finite numbers, as in [0.5, 2],", |value| list(value, number))
     }
 
-    /// A table within. Without `known`, any keys are allowed.
+    /// A nested table. Without `known`, any keys are allowed.
     pub(super) fn table(&self, key: &str, known: Option<&[&str]>) -> Result<Option<Table<'a>>> {
         let found = self.read(key, "a table", |value| match value {
             DeValue::Table(table) => Some(table.clone()),
@@ -180,12 +180,12 @@ fn list<T>(value: &DeValue<'_>, read: impl Fn(&DeValue<'_>) -> Option<T>) -> Opt
     }
 }
 
-/// What a value is, in words.
+/// A description of a value for messages.
 fn kind(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => {
             let short: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-            format!("the text \"{short}\"")
+            format!("the string \"{short}\"")
         }
         DeValue::Integer(integer) => format!("the number {integer}"),
         DeValue::Float(float) => format!("the number {float}"),

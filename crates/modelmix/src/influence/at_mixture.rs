@@ -1,19 +1,19 @@
-//! Covariances of estimates at one mixture: of the gradient there, and of every arm's loss less the mixture's.
+//! Covariances of estimates at one mixture: of the gradient, and of the loss of every arm minus that of the mixture.
 
 use super::{Influences, dot};
 use crate::compute::Matrix;
 
-/// Which gradient a covariance is of.
+/// The gradient that a covariance refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GradientKind {
-    /// 2Kw + f itself.
+    /// The gradient 2Kw + f.
     Gradient,
-    /// Less its mean under w: the slopes from w toward the arms.
+    /// The gradient minus its mean under w: the slopes from w toward the arms.
     Toward,
 }
 
-/// What the samples of one arm s do at a mixture w, with t_a = wᵀκ̃_a: u_a = 2t_a + f̃_a moves both g_s and L(w)/w_s, and
-/// v_a = 2κ̃_as + f̃_a moves L(e_s).
+/// The influence of the samples of one arm s at a mixture w. With t_a = wᵀκ̃_a, u_a = 2t_a + f̃_a changes both g_s and
+/// L(w)/w_s, and v_a = 2κ̃_as + f̃_a changes L(e_s).
 struct Own {
     t: Vec<f64>,
     u: Vec<f64>,
@@ -34,21 +34,22 @@ impl Influences<'_> {
         (0..arms * arms).map(|at| joint.at(at / arms, at % arms)).collect()
     }
 
-    /// The covariance of 2m estimates at a mixture: the gradient 2K̂w + f̂, and below it every arm's loss less the mixture's.
+    /// The covariance of 2m estimates at a mixture: the gradient 2K̂w + f̂, then the loss of every arm minus that of
+    /// the mixture.
     pub fn covariance_at(&self, weights: &[f64]) -> Matrix {
         self.joint_covariance(weights, GradientKind::Gradient)
     }
 
-    /// The covariance of 2m estimates at a mixture: the gradient (or the slopes toward the arms), and below it every arm's loss less
-    /// the mixture's.
+    /// The covariance of 2m estimates at a mixture: the gradient (or the slopes toward the arms), then the loss of
+    /// every arm minus that of the mixture.
     ///
-    /// A sample a of arm s moves gᵢ by 2w_s κ̃_ai + [i = s] u_a and L(eᵢ) − L(w) by [i = s] v_a − w_s u_a. So only arms with a
-    /// weight take a product of matrices, of n_s rows; the others are known by three sums each.
+    /// A sample a of arm s changes gᵢ by 2w_s κ̃_ai + [i = s] u_a and L(eᵢ) − L(w) by [i = s] v_a − w_s u_a. So only
+    /// arms with a positive weight need a product of matrices, of n_s rows; for the others three sums are enough.
     pub(crate) fn joint_covariance(&self, weights: &[f64], kind: GradientKind) -> Matrix {
         let m = self.arms();
         assert_eq!(weights.len(), m, "a weight per arm");
-        // By blocks of the answer: gradient and gradient, gradient and gain, gain and gain. What all gains have in common
-        // is added in the end.
+        // Blocks of the result: gradient × gradient, gradient × gain, gain × gain. The part that all gains share is
+        // added at the end.
         let (mut gradient, mut cross, mut gains) = (Matrix::zeros(m, m), Matrix::zeros(m, m), vec![0.0; m]);
         let (mut cross_common, mut gain_common, mut common) = (vec![0.0; m], vec![0.0; m], 0.0);
         let mut rare_gradient = Matrix::zeros(m, m);
@@ -75,7 +76,7 @@ impl Influences<'_> {
             gains[s] += vv + rare.vv;
             gain_common[s] -= w * (uv + rare.uv);
             common += w * w * (uu + rare.uu);
-            // The same of rare values, whose parts are independent.
+            // The same for rare values, whose parts are independent.
             let parts = self.rare_of(s);
             *rare_gradient.at_mut(s, s) += rare.uu;
             *rare_cross.at_mut(s, s) += 4.0 * w * parts[s] + rare.uv;
@@ -118,8 +119,8 @@ impl Influences<'_> {
         joint
     }
 
-    /// The variances of the slopes from a mixture toward each arm, and of every arm's loss less the mixture's, by the arm whose
-    /// samples they come from: entry i·m + s of each. The reference is taken as given.
+    /// The variances of the slopes from a mixture toward each arm, and of the loss of every arm minus that of the
+    /// mixture, split by the arm whose samples cause them: entry i·m + s of each. The reference is treated as fixed.
     pub(crate) fn variances_by_arm(&self, weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let m = self.arms();
         let (mut toward, mut gains) = (vec![0.0; m * m], vec![0.0; m * m]);
@@ -152,7 +153,7 @@ impl Influences<'_> {
         (toward, gains)
     }
 
-    /// The variances of the slopes from a mixture toward each arm, the reference's part included.
+    /// The variances of the slopes from a mixture toward each arm, including the contribution of the reference.
     pub(crate) fn toward_variances(&self, weights: &[f64]) -> Vec<f64> {
         let m = self.arms();
         let (toward, _) = self.variances_by_arm(weights);
@@ -179,7 +180,7 @@ impl Influences<'_> {
         Rare { uu: 4.0 * weighted + of_f, uv: 4.0 * parts[arm] * weights[arm] + of_f, vv: 4.0 * parts[arm] + of_f }
     }
 
-    /// From κ̃ of the samples of arm s to what each of them does to the gradient.
+    /// Turns κ̃ of the samples of arm s into the influence of each on the gradient.
     fn to_gradient(&self, block: &mut Matrix, s: usize, weights: &[f64], own: &Own, kind: GradientKind) {
         let w = weights[s];
         for i in 0..weights.len() {
@@ -195,7 +196,7 @@ impl Influences<'_> {
         }
     }
 
-    /// The part of the reference's rows, which move f̂ alone.
+    /// Adds the contribution of the reference's rows, which influence only f̂.
     fn add_reference(&self, joint: &mut Matrix, weights: &[f64], kind: GradientKind) {
         let (m, rows) = (self.arms(), self.reference.rows());
         if rows == 0 {

@@ -1,10 +1,10 @@
-//! Slopes from one arm alone toward the others, dᵢ = gᵢ − g_b with g = 2Ke_b + f: variances and third moments of all, covariances
-//! of some.
+//! Slopes from one arm alone toward the others, dᵢ = gᵢ − g_b with g = 2Ke_b + f: variances and third moments of all of
+//! them, covariances of some.
 
 use super::{Influences, dot};
 use crate::compute::Matrix;
 
-/// Of the slopes from one arm toward all others; zero for the arm itself.
+/// Moments of the slopes from one arm toward all others; zero for the arm itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slopes {
     /// The variance of each estimate.
@@ -14,8 +14,8 @@ pub struct Slopes {
 }
 
 impl Influences<'_> {
-    /// How the slopes from `arm` toward each other one vary. A sample a of `arm` moves dᵢ by 2κ̃_ai − 4κ̃_ab − f̃_a, and one of
-    /// arm i by 2κ̃_ab + f̃_a.
+    /// Variances and third moments of the slopes from `arm` toward each other arm. A sample a of `arm` changes dᵢ by
+    /// 2κ̃_ai − 4κ̃_ab − f̃_a, and one of arm i changes it by 2κ̃_ab + f̃_a.
     pub fn slopes(&self, arm: usize) -> Slopes {
         let m = self.arms();
         let common = self.common(arm);

@@ -1,4 +1,4 @@
-//! The `.csv` and `.tsv` formats: a line a sample, a number a cell, and perhaps a line of names above them.
+//! The `.csv` and `.tsv` formats: one line per sample, one number per cell, and an optional header line.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -37,11 +37,11 @@ impl Csv {
             .from_reader(BufReader::new(&self.file).chain(b"\n".as_slice()));
         let mut record = ByteRecord::new();
         let mut values = Vec::new();
-        // The width, and the line that set it.
+        // The width, and the line that determined it.
         let mut first: Option<(usize, u64)> = None;
         let mut rows = 0;
         while reader.read_byte_record(&mut record).map_err(|error| read_error(error, &origin))? {
-            // The record's own position is that of the blank lines before it; this one is just behind its end.
+            // The position of the record includes the blank lines before it; this one is just after its end.
             let line = reader.position().line() - 1;
             if record.len() == 1 && record[0].is_empty() {
                 continue;
@@ -49,7 +49,7 @@ impl Csv {
             let (width, above) = *first.get_or_insert((record.len(), line));
             if record.len() != width {
                 return Err(origin.array(format!(
-                    "line {line} has {} values where line {above} has {width}; give every line the same columns",
+                    "line {line} has {} values, but line {above} has {width}; give every line the same columns",
                     record.len()
                 )));
             }
@@ -71,7 +71,7 @@ impl Csv {
             rows += 1;
         }
         if rows == 0 {
-            return Err(origin.array("there are no rows; give a line of numbers a sample"));
+            return Err(origin.array("there are no rows; give one line of numbers per sample"));
         }
         let width = first.map_or(0, |(width, _)| width);
         let features = Features::new(width, values).map_err(|error| error.of(origin.name()))?;
@@ -84,8 +84,8 @@ fn number(cell: &[u8]) -> Option<f64> {
     str::from_utf8(cell).ok()?.parse().ok()
 }
 
-/// Whether the first line holds names. So it does where a cell is no number, or where it counts its columns from 0, as
-/// pandas does when columns have no names. Lines that may be either are refused, so that no sample is lost unnoticed.
+/// Whether the first line is a header: if a cell is not a number, or if the line counts its columns from 0, as pandas
+/// does for columns without names. Ambiguous lines are rejected, so that no sample is silently lost.
 fn is_header(record: &ByteRecord, line: u64, origin: &Origin<'_>) -> Result<bool> {
     if record.iter().all(|cell| number(cell).is_some()) {
         let counts = record.iter().enumerate().all(|(column, cell)| cell == column.to_string().as_bytes());
@@ -93,7 +93,7 @@ fn is_header(record: &ByteRecord, line: u64, origin: &Origin<'_>) -> Result<bool
     }
     if let Some(column) = record.iter().position(<[u8]>::is_empty) {
         return Err(origin.array(format!(
-            "line {line}, column {} is empty, as is the name of an index; write it without one, as in frame.to_csv(path, index=False)",
+            "line {line}, column {} is empty, like the name of an index column; write the file without one, as in frame.to_csv(path, index=False)",
             column + 1
         )));
     }
@@ -116,7 +116,7 @@ fn not_a_number_error(line: u64, column: usize, cell: &[u8], origin: &Origin<'_>
         } else {
             "keep columns of numbers only"
         };
-        (format!("\"{}\", which is no number", one_line(text.chars().take(40).collect::<String>())), remedy)
+        (format!("\"{}\", which is not a number", one_line(text.chars().take(40).collect::<String>())), remedy)
     };
     origin.array(format!("line {line}, column {} is {found}; {remedy}", column + 1))
 }

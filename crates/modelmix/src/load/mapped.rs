@@ -1,5 +1,5 @@
-//! Large arrays that are stored just as features are kept: mapped into memory instead of read, so that they may be larger
-//! than it. Pages come and go as tiles walk over them.
+//! Memory-mapped arrays: large arrays that are stored in the layout of features are mapped instead of read, so they may
+//! be larger than memory. The operating system loads and evicts pages as tiles use them.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::arms::check_rows;
 use crate::error::Result;
 use crate::features::Features;
 
-/// Smaller arrays are read: a copy costs little, and does not depend on the file any more.
+/// Smaller arrays are read: a copy is cheap, and no longer depends on the file.
 const MIN_MAPPED_BYTES: u64 = 256 << 20;
 
-/// A part of a file that holds 32-bit floats.
+/// A part of a file that contains 32-bit floats.
 struct Mapped(Mmap);
 
 impl AsRef<[f32]> for Mapped {
@@ -23,7 +23,8 @@ impl AsRef<[f32]> for Mapped {
     }
 }
 
-/// Maps an array that starts at `start`; nothing where it is small, or has to be converted, and should be read instead.
+/// Maps an array that starts at `start`; `None` if it should be read instead, because it is small or has to be
+/// converted.
 pub(super) fn features(file: &File, start: u64, layout: &Layout, origin: &Origin<'_>) -> Result<Option<Features>> {
     if layout.bytes() < MIN_MAPPED_BYTES {
         return Ok(None);
@@ -34,8 +35,9 @@ pub(super) fn features(file: &File, start: u64, layout: &Layout, origin: &Origin
 fn map(file: &File, start: u64, layout: &Layout, origin: &Origin<'_>) -> Result<Option<Features>> {
     let in_place = layout.is_in_place() && start.is_multiple_of(4);
     let Some(length) = usize::try_from(layout.bytes()).ok().filter(|_| in_place) else { return Ok(None) };
-    // SAFETY: the file's length was checked against the layout. Whoever changes a file while it is mapped changes the
-    // features, which the documentation of `load` forbids; the values are plain floats, of which every pattern is valid.
+    // SAFETY: the file's length was checked against the layout. Changing a file while it is mapped changes the
+    // features, which the documentation of `load` forbids; the values are plain floats, of which every bit pattern is
+    // valid.
     let map = unsafe { MmapOptions::new().offset(start).len(length).map(file) }.map_err(|error| origin.io(error))?;
     let features =
         Features::shared(layout.columns(), Arc::new(Mapped(map))).map_err(|error| error.of(origin.name()))?;

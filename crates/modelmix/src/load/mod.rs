@@ -1,15 +1,15 @@
-//! Features from files: `.npy`, `.npz` and `.safetensors` in 16, 32 or 64-bit floats of either order, `.csv` and `.tsv`
-//! with or without a line of names, and, with the feature `parquet`, `.parquet` with a column of lists of floats or with
-//! float columns alone. Pictures and texts of samples, for those who look at them, are read by [`pictures()`] and [`texts()`].
+//! Reads features from files: `.npy`, `.npz` and `.safetensors` with 16, 32 or 64-bit floats of either byte order;
+//! `.csv` and `.tsv` with or without a header; and, with the Cargo feature `parquet`, `.parquet` with a column of lists
+//! of floats or with only float columns. [`pictures()`] and [`texts()`] read the samples themselves, for reports.
 //!
-//! No header is trusted: what it claims is checked against the bytes that are there before anything is allocated for
-//! it, nothing is ever unpickled, and whatever does not fit is refused in one sentence with its remedy.
+//! Headers are untrusted input: their claims are checked against the actual bytes before memory is allocated, nothing
+//! is ever unpickled, and invalid input is rejected with a one-sentence message that states the fix.
 //!
-//! Arrays of 256 MiB and more that are stored as features are kept (32-bit little-endian floats in C order, in `.npy` or
-//! `.safetensors`) are mapped into memory instead of read, and may be larger than it. Such a file must not be changed while
-//! its features are in use.
+//! Arrays of 256 MiB and more in the layout of features (32-bit little-endian floats in C order, in `.npy` or
+//! `.safetensors`) are memory-mapped instead of read, and may be larger than memory. Such a file must not be changed
+//! while its features are in use.
 //!
-//! Whatever else the library reads comes through here as well: texts such as experiments, and whether a file is there.
+//! All other file access of the library is here too: text files such as experiments, and whether a file exists.
 
 mod csv;
 mod mapped;
@@ -44,7 +44,7 @@ use safetensors::Safetensors;
 /// The file types that features are read from, by extension in lower case.
 const FEATURE_EXTENSIONS: [&str; 6] = ["npy", "npz", "safetensors", "csv", "tsv", "parquet"];
 
-/// Reads one array: the only one of a file, or the one that `key` names.
+/// Reads one array: the only one in a file, or the one named `key`.
 ///
 /// ```no_run
 /// let reference = modelmix::load::features("reference.npy", None)?;
@@ -53,8 +53,9 @@ const FEATURE_EXTENSIONS: [&str; 6] = ["npy", "npz", "safetensors", "csv", "tsv"
 /// ```
 ///
 /// # Errors
-/// A file that cannot be read or is not what its name promises; a key where there is nothing to pick, or none where
-/// there is; an array that is not two-dimensional, not of floats, not finite, or has fewer than two rows.
+/// If the file cannot be read or does not have the format of its extension, if a key is given for a file without names
+/// or is missing for a file with several arrays, or if the array is not two-dimensional, not of floats, not finite, or
+/// has fewer than two rows.
 pub fn features(path: impl AsRef<Path>, key: Option<&str>) -> Result<Features> {
     let path = path.as_ref();
     let mut file = ArrayFile::open(path)?;
@@ -78,11 +79,12 @@ pub fn features(path: impl AsRef<Path>, key: Option<&str>) -> Result<Features> {
 
 /// Reads all arrays of a file with their names.
 ///
-/// An `.npz` gives one an array, in the order of the archive. So does a `.safetensors` file, in the order of their names;
-/// its only tensor is named by the file's stem. Any other file holds one, named by the file's stem.
+/// An `.npz` file contains one or more named arrays, in the order of the archive. So does a `.safetensors` file, in the
+/// order of their names; if it has only one tensor, that is named after the file's stem. Any other file contains one
+/// array, named after the file's stem.
 ///
 /// # Errors
-/// As [`features`]; also a `.parquet` file with several columns of lists, which describe the same samples.
+/// As [`features`]; also if a `.parquet` file has several columns of lists, which describe the same samples.
 pub fn arrays(path: impl AsRef<Path>) -> Result<Vec<(String, Features)>> {
     let path = path.as_ref();
     let mut file = ArrayFile::open(path)?;
@@ -97,13 +99,13 @@ pub fn arrays(path: impl AsRef<Path>) -> Result<Vec<(String, Features)>> {
     names.into_iter().enumerate().map(|(index, name)| Ok((name, file.read(index)?))).collect()
 }
 
-/// The most that a text may take. No experiment comes near it.
+/// The maximum size of a text file. Experiments are far smaller.
 const LONGEST_TEXT: u64 = 1 << 20;
 
 /// Reads a small text file, such as an experiment.
 ///
 /// # Errors
-/// A file that cannot be read, is no regular file, is larger than a mebibyte, or is not UTF-8.
+/// If the file cannot be read, is not a regular file, is larger than 1 MiB, or is not UTF-8.
 pub fn text(path: impl AsRef<Path>) -> Result<String> {
     let path = path.as_ref();
     let io = |source| Error::Io { path: path.into(), source };
@@ -119,12 +121,12 @@ pub fn text(path: impl AsRef<Path>) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| refused("this is not UTF-8; save it as text"))
 }
 
-/// Whether there is something at `path`.
+/// Whether a file or folder exists at `path`.
 pub fn is_there(path: impl AsRef<Path>) -> bool {
     path.as_ref().exists()
 }
 
-/// An opened file whose table of arrays was read and checked, and whose arrays were not read yet.
+/// An open file whose table of arrays was read and checked, but not the arrays themselves.
 enum ArrayFile {
     Npy(Npy),
     Npz(Npz),
@@ -166,7 +168,7 @@ impl ArrayFile {
         Ok(file)
     }
 
-    /// The names that pick an array, in the order of [`ArrayFile::read`]; never none.
+    /// The names of the arrays, in the order of [`ArrayFile::read`]; never empty.
     fn keys(&self) -> &[String] {
         match self {
             ArrayFile::Npy(file) => std::slice::from_ref(&file.name),
@@ -200,12 +202,12 @@ impl ArrayFile {
     }
 }
 
-/// Opens a file of one of the types that are `supported`; also says how long it is.
+/// Opens a file of one of the `supported` types; also returns its length.
 fn open(path: &Path, supported: &str) -> Result<(File, u64)> {
     let io = |source| Error::Io { path: path.into(), source };
     let refused = |problem: String| Error::File { path: path.into(), problem };
 
-    // Looked at before it is opened, since opening a pipe would wait for whoever writes to it.
+    // Checked before the file is opened, because opening a pipe would wait for its writer.
     let metadata = std::fs::metadata(path).map_err(io)?;
     if metadata.is_dir() {
         return Err(refused(format!("this is a directory; give a file of type {supported}")));
@@ -218,19 +220,19 @@ fn open(path: &Path, supported: &str) -> Result<(File, u64)> {
     Ok((file, length))
 }
 
-/// Refuses names that cannot be typed, and a file that has none.
+/// Rejects names that cannot be typed, and files without arrays.
 fn check_names(path: &Path, names: &[String]) -> Result<()> {
     let refused = |problem: String| Error::File { path: path.into(), problem };
     if names.is_empty() {
         return Err(refused("the file holds no arrays; save at least one".into()));
     }
     match names.iter().find(|name| name.is_empty() || name.chars().any(char::is_control)) {
-        Some(name) => Err(refused(format!("{name:?} is no name for an array; save it under a printable one"))),
+        Some(name) => Err(refused(format!("{name:?} is not a valid array name; use printable characters"))),
         None => Ok(()),
     }
 }
 
-/// The refusal of a file of several arrays of which one is needed.
+/// The error for a file with several arrays if only one is needed.
 fn several_arrays_error(path: &Path, names: &[String]) -> Error {
     let problem = format!(
         "it holds {} arrays ({}); pick one by its name, as in {}:{}",
@@ -252,21 +254,21 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// That no array has this name, and which there are.
+/// The message that no array has this name, with the names that exist.
 fn no_such_array(key: &str, names: &[String]) -> String {
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let hint = nearest(key, &known).map_or(String::new(), |near| format!(" (did you mean {near:?}?)"));
     format!("there is no array named {key:?}{hint}; pick one of {}", listed(names))
 }
 
-/// Names for a message, cut short where there are many.
+/// Names for a message, shortened if there are many.
 fn listed(names: &[String]) -> String {
     const MAX_LISTED_NAMES: usize = 20;
     let shown = names.iter().take(MAX_LISTED_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > MAX_LISTED_NAMES { format!("{shown} and {} more", names.len() - MAX_LISTED_NAMES) } else { shown }
 }
 
-/// Another crate's words on one line of bounded length, since they may quote what a forged file says.
+/// The message of another crate on one line of bounded length, because it may quote a forged file.
 fn one_line(words: impl ToString) -> String {
     words.to_string().chars().take(200).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }

@@ -1,7 +1,7 @@
-//! The `.npy` format: a preamble, a header in Python's notation and the elements.
+//! The `.npy` format: a preamble, a header in Python's notation, and the elements.
 //!
-//! The header is read here and not by a crate: the one at hand multiplies a shape without checking, which panics or
-//! wraps around on a forged one, and takes any Python literal where three fixed keys are all that is needed.
+//! The header is parsed here instead of by a crate: the available one multiplies shapes without overflow checks, which
+//! panics or wraps around for a forged file, and accepts any Python literal although only three fixed keys are needed.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -12,19 +12,19 @@ use super::{mapped, one_line, stem};
 use crate::error::Result;
 use crate::features::Features;
 
-/// Far longer than any header of plain floats; only structured arrays, which are refused, come near it.
+/// Much longer than any header of plain floats; only structured arrays, which are rejected, come near it.
 const LONGEST_HEADER: u64 = 1 << 16;
 
-/// What is known of an array before its header is read.
+/// Sizes that are known before the header of an array is read.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
-    /// The bytes that it takes with its header.
+    /// The number of bytes of the array, including its header.
     pub(super) available: u64,
-    /// The bytes that memory may be taken for before they have arrived.
+    /// The number of bytes that may be allocated before they have been read.
     pub(super) at_once: usize,
 }
 
-/// An opened `.npy` file.
+/// An open `.npy` file.
 pub(super) struct Npy {
     path: PathBuf,
     file: File,
@@ -49,7 +49,7 @@ impl Npy {
         payload::read(&mut reader, &layout, usize::MAX, &origin)
     }
 
-    /// Hands the array to `read` whatever it holds, with the bytes it takes and those that memory may be taken for at once.
+    /// Calls `read` with the array, of any type, its number of bytes, and the number that may be allocated at once.
     pub(super) fn with<T>(&mut self, read: impl FnOnce(&mut dyn Read, Size, &Origin<'_>) -> Result<T>) -> Result<T> {
         let origin = Origin { path: &self.path, array: None };
         let size = Size { available: self.length, at_once: usize::MAX };
@@ -57,8 +57,7 @@ impl Npy {
     }
 }
 
-/// Reads the header of an array of features that takes `available` bytes in all; also says how many of them the header
-/// took.
+/// Reads the header of an array of features that takes `available` bytes in all; also returns the length of the header.
 pub(super) fn header(reader: &mut impl Read, available: u64, origin: &Origin<'_>) -> Result<(Layout, u64)> {
     let (header, used) = described(reader, available, origin)?;
     let (element, big_endian) = element(&header.element).map_err(|problem| origin.array(problem))?;
@@ -66,7 +65,7 @@ pub(super) fn header(reader: &mut impl Read, available: u64, origin: &Origin<'_>
     Ok((Layout::new(element, order, &header.shape, origin)?, used))
 }
 
-/// The same of an array of whatever there is, whose claims are left to be checked.
+/// The same for an array of any type; its claims are not checked yet.
 pub(super) fn described(reader: &mut impl Read, available: u64, origin: &Origin<'_>) -> Result<(Header, u64)> {
     let no_array =
         |problem: String| origin.file(format!("this is not a .npy array: {problem}; save it with numpy.save"));
@@ -78,7 +77,7 @@ pub(super) fn described(reader: &mut impl Read, available: u64, origin: &Origin<
     }
     reader.read_exact(&mut preamble[..10]).map_err(|error| origin.io(error))?;
     if !preamble.starts_with(b"\x93NUMPY") {
-        return Err(no_array("it does not begin with the format's mark".into()));
+        return Err(no_array("it does not begin with the magic number".into()));
     }
     let (start, length) = match preamble[6] {
         1 => (10, u64::from(u16::from_le_bytes([preamble[8], preamble[9]]))),
@@ -105,7 +104,7 @@ pub(super) fn described(reader: &mut impl Read, available: u64, origin: &Origin<
     Ok((header, used))
 }
 
-/// The element type of NumPy's name for it, and whether it is big-endian; or why it cannot be a feature.
+/// The element type for NumPy's name, and whether it is big-endian; or why it cannot be used for features.
 fn element(name: &str) -> Result<(Element, bool), String> {
     let (order, kind) = name.split_at_checked(1).unwrap_or_default();
     let big_endian = order == ">";
@@ -124,16 +123,16 @@ fn element(name: &str) -> Result<(Element, bool), String> {
             "nameless 2-byte values, which is how NumPy saves bfloat16",
             "save array.astype(numpy.float32), or write a .safetensors file, which keeps bfloat16",
         ),
-        [b'i' | b'u' | b'b', ..] => ("integers or truth values where features are floats", cast),
-        [b'c', ..] => ("complex numbers where features are real", "save array.real or numpy.abs(array)"),
-        [b'S' | b'U', ..] => ("text where features are floats", "save the encoder's output"),
+        [b'i' | b'u' | b'b', ..] => ("integers or booleans, but features are floats", cast),
+        [b'c', ..] => ("complex numbers, but features are real", "save array.real or numpy.abs(array)"),
+        [b'S' | b'U', ..] => ("text, but features are floats", "save the encoder's output"),
         [b'f', ..] => ("floats that are not of 16, 32 or 64 bits", cast),
-        _ => ("no floats that can be read", cast),
+        _ => ("not floats of a known type", cast),
     };
     Err(format!("the elements ('{}') are {what}; {remedy}", one_line(name)))
 }
 
-/// What a header says, unchecked.
+/// The contents of a header, unchecked.
 pub(super) struct Header {
     /// NumPy's name for the element type.
     pub(super) element: String,
@@ -141,14 +140,14 @@ pub(super) struct Header {
     pub(super) shape: Vec<u64>,
 }
 
-/// Where reading a header stopped, and what should be there.
+/// The position at which parsing a header stopped, and what was expected there.
 struct Unread {
     at: u64,
     wanted: &'static str,
 }
 
-/// The header's text and how far it is read. Python's notation is followed as far as NumPy writes it: one dictionary of
-/// three keys in any order, whose values do not nest.
+/// The text of a header and the position of the parser. It accepts Python's notation as NumPy writes it: one dictionary
+/// of three keys in any order, whose values are not nested.
 struct Literal<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -204,7 +203,7 @@ impl Literal<'_> {
         found
     }
 
-    /// A quoted word without escapes.
+    /// A quoted string without escapes.
     fn string(&mut self, wanted: &'static str) -> Result<String, Unread> {
         let Some(quote @ (b'\'' | b'"')) = self.next() else {
             return self.unread(wanted);

@@ -14,17 +14,17 @@ use super::{npy, one_line};
 use crate::error::{Error, Result};
 use crate::features::Features;
 
-/// The most bytes that one deflated byte can become: a match of 258 bytes takes 2 bits or more.
+/// The maximum expansion of one deflated byte: a match of 258 bytes takes 2 bits or more.
 const LARGEST_EXPANSION: u64 = 1032;
 
-/// Values that memory is taken for before the first of them is inflated.
+/// The number of values that are allocated before the first of them is inflated.
 const VALUES_AT_ONCE: usize = 1 << 20;
 
-/// An opened `.npz` file.
+/// An open `.npz` file.
 pub(super) struct Npz {
     path: PathBuf,
     archive: ZipArchive<BufReader<File>>,
-    /// Its members in the archive's order, without `.npy`.
+    /// Its members in the order of the archive, without `.npy`.
     pub(super) names: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Npz {
             names.push(name.strip_suffix(".npy").unwrap_or(&name).to_string());
             compressed = compressed.saturating_add(member.compressed_size());
         }
-        // Members that share their bytes would multiply what a small file can become.
+        // Members that share their bytes would multiply the size that a small file can expand to.
         if compressed > length {
             return Err(origin.file(format!(
                 "its members claim {compressed} bytes of the file's {length}; save it again with numpy.savez"
@@ -53,7 +53,7 @@ impl Npz {
         Ok(Self { path: path.into(), archive, names })
     }
 
-    /// Checks what the archive says of a member: the bytes that it inflates to, and whether it is stored as it is.
+    /// Checks the claims of the archive about a member: its inflated size, and whether it is stored uncompressed.
     fn claimed(&self, index: usize, origin: &Origin<'_>) -> Result<(u64, bool)> {
         let member = self.archive.by_index_data(index).map_err(|error| refused(error, origin))?;
         let (compressed, size) = (member.compressed_size(), member.size());
@@ -79,7 +79,7 @@ impl Npz {
         Ok((size, stored))
     }
 
-    /// Hands an array to `read` whatever it holds.
+    /// Calls `read` with an array of any type.
     pub(super) fn with<T>(
         &mut self,
         index: usize,
@@ -98,7 +98,8 @@ impl Npz {
         let mut member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
         let (layout, used) = npy::header(&mut member, size, &origin)?;
         layout.check(size - used, &origin)?;
-        // Fortran order needs all of its memory at the start, so the claim is first proved by inflating to nowhere.
+        // Fortran order needs all of its memory at the start, so the claim is first verified by inflating without
+        // storing.
         if layout.fortran() && !stored {
             let inflated = io::copy(&mut member, &mut io::sink()).map_err(|error| origin.io(error))?;
             layout.check(inflated, &origin)?;
@@ -108,7 +109,7 @@ impl Npz {
         }
         let at_once = if stored { usize::MAX } else { VALUES_AT_ONCE };
         let features = payload::read(&mut member, &layout, at_once, &origin)?;
-        // Reading up to the end also has the checksum compared.
+        // Reading to the end also verifies the checksum.
         match member.read(&mut [0]).map_err(|error| origin.io(error))? {
             0 => Ok(features),
             _ => Err(origin.file("bytes follow the array; save it again with numpy.savez")),

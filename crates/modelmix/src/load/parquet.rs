@@ -1,8 +1,8 @@
 //! The `.parquet` format: one column of lists of floats, or float columns side by side.
 //!
-//! It is read here and not by the crate of that name: that one asks for 16 GiB when 15 bytes claim a schema of 2³¹ − 1
-//! children, overflows the stack on groups within groups, and believes the sizes of pages. Of the format, what
-//! features need is little: floats of 16, 32 and 64 bits, in three encodings and four compressions.
+//! It is parsed here instead of by the `parquet` crate: that one requests 16 GiB if 15 bytes claim a schema of 2³¹ − 1
+//! children, overflows the stack on deeply nested groups, and trusts the sizes of pages. Features need only a small
+//! part of the format: floats of 16, 32 and 64 bits, in three encodings and four compressions.
 
 mod footer;
 mod page;
@@ -22,20 +22,21 @@ use crate::arms::check_rows;
 use crate::error::{Error, Result};
 use crate::features::Features;
 
-/// A few thousand columns in a hundred row groups take a tenth of it.
+/// The maximum size of a footer. A few thousand columns in a hundred row groups take a tenth of it.
 const LONGEST_FOOTER: u64 = 64 << 20;
 
-/// Values that any file may claim, and how many a byte may claim beyond that: equal values take next to no space.
+/// The number of values that any file may claim, and the number that each further byte may claim: equal values take
+/// almost no space.
 const MAX_VALUES_OF_ANY_FILE: u64 = 1 << 24;
 const MAX_VALUES_PER_BYTE: u64 = 256;
 
-/// An opened `.parquet` file.
+/// An open `.parquet` file.
 pub(super) struct Parquet {
     path: PathBuf,
     file: File,
     length: u64,
     footer: Footer,
-    /// The leaves of the arrays that can be picked: each a column of lists, or one array of all columns.
+    /// The leaves of the selectable arrays: each is a column of lists, or one array of all columns.
     arrays: Vec<Vec<usize>>,
     /// The names of the columns of lists; the file's stem for an array of all columns.
     pub(super) names: Vec<String>,
@@ -46,7 +47,8 @@ pub(super) struct Parquet {
 impl Parquet {
     pub(super) fn open(path: &Path, mut file: File, length: u64) -> Result<Self> {
         let origin = Origin { path, array: None };
-        let none = |problem: &str| origin.file(format!("this is no Parquet file: {problem}; write or copy it again"));
+        let none =
+            |problem: &str| origin.file(format!("this is not a Parquet file: {problem}; write or copy it again"));
         let mut tail = [0; 8];
         let Some(before) = length.checked_sub(12) else {
             return Err(none(&format!("its {length} bytes are fewer than the format needs")));
@@ -60,7 +62,7 @@ impl Parquet {
             return Err(origin.file("the file is encrypted; write it without encryption"));
         }
         if head != *b"PAR1" || [m0, m1, m2, m3] != *b"PAR1" {
-            return Err(none("it does not begin and end with the format's mark"));
+            return Err(none("it does not begin and end with the magic number"));
         }
         let size = u64::from(u32::from_le_bytes(size));
         if size > before || size > LONGEST_FOOTER {
@@ -102,11 +104,11 @@ impl Parquet {
         Ok(features)
     }
 
-    /// A column of lists: a row a list.
+    /// Reads a column of lists: one row per list.
     fn rows(&self, leaf: usize, left: &mut u64, origin: &Origin<'_>) -> Result<(usize, Vec<f32>), ReadFailure> {
         let (column, element) = self.leaf(leaf);
         let mut values = Vec::new();
-        // The first row's width, once it is known; rows that were begun; where the last of them began.
+        // The width of the first row, once known; the number of rows started; where the last of them started.
         let (mut width, mut rows, mut start) = (None, 0_usize, 0);
         let ended = |width: &mut Option<usize>, rows: usize, length: usize| {
             let width = *width.get_or_insert(length);
@@ -114,7 +116,7 @@ impl Parquet {
                 return Ok(());
             }
             Err(ReadFailure::Said(origin.array(format!(
-                "row {} has {length} values where row 0 has {width}; every sample needs the same features",
+                "row {} has {length} values, but row 0 has {width}; every sample needs the same features",
                 rows - 1
             ))))
         };
@@ -149,12 +151,12 @@ impl Parquet {
         Ok((width.unwrap_or(0), values))
     }
 
-    /// Float columns side by side: a feature a column.
+    /// Reads float columns side by side: one feature per column.
     fn columns(&self, leaves: &[usize], left: &mut u64, origin: &Origin<'_>) -> Result<(usize, Vec<f32>), ReadFailure> {
         let mut values: Vec<f32> = Vec::new();
         let mut above = 0;
         for group in &self.footer.groups {
-            // Kept apart until all are there, since a claim of rows is only proved by reading them.
+            // Stored separately until all are read, because a claimed number of rows is verified only by reading them.
             let mut columns = Vec::with_capacity(leaves.len());
             for (at, &leaf) in leaves.iter().enumerate() {
                 let (column, element) = self.leaf(leaf);
@@ -221,7 +223,7 @@ fn too_large(origin: &Origin<'_>) -> ReadFailure {
     ReadFailure::Said(origin.array("the values do not fit into memory; save fewer rows"))
 }
 
-/// Appends a value, or says where it is not finite.
+/// Appends a value, or returns an error with its position if it is not finite.
 fn push(
     values: &mut Vec<f32>,
     value: f64,
@@ -240,10 +242,10 @@ fn push(
     Ok(())
 }
 
-/// Which leaves are features: columns of lists where there are any, or else all columns; and whether it is the former.
+/// Which leaves are features: columns of lists if there are any, otherwise all columns; and whether they are lists.
 fn arrays(footer: &Footer, origin: &Origin<'_>) -> Result<(Vec<Vec<usize>>, bool)> {
     let leaves = &footer.leaves;
-    // Leaves of one top-level column are neighbours.
+    // Leaves of one top-level column are adjacent.
     let alone = |leaf: usize| {
         let same = |other: Option<&Leaf>| other.is_some_and(|other| other.top == leaves[leaf].top);
         !same(leaf.checked_sub(1).map(|before| &leaves[before])) && !same(leaves.get(leaf + 1))
@@ -266,12 +268,12 @@ fn arrays(footer: &Footer, origin: &Origin<'_>) -> Result<(Vec<Vec<usize>>, bool
         .collect();
     let floats = leaves.len() - others.len();
     let problem = if leaves.is_empty() {
-        "the table has no columns; write a column of lists of floats, or a column a feature".to_string()
+        "the table has no columns; write a column of lists of floats, or one column per feature".to_string()
     } else if floats == 0 {
         format!("no column holds floats or lists of floats, but {}; write a column of lists of floats", listed(&others))
     } else {
         format!(
-            "beside {floats} float columns there are others, {}; keep the float columns, as in table.drop_columns([...])",
+            "there are {floats} float columns and others, {}; keep only the float columns, as in table.drop_columns([...])",
             listed(&others)
         )
     };

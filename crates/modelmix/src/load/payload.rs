@@ -1,5 +1,5 @@
-//! From the bytes of an array to features: what a header may claim of them, and the conversion to rows of 32-bit floats
-//! in small chunks. What the bytes come from is left to the file types.
+//! Converts the bytes of an array to features: checks the claims of a header, and converts to rows of 32-bit floats in
+//! small chunks. The file formats provide the bytes.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::arms::check_rows;
 use crate::error::{Error, Result};
 use crate::features::Features;
 
-/// Bytes converted at a time; a multiple of every element's size.
+/// The number of bytes converted at once; a multiple of the size of every element type.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Where an array is, for messages: a file, and the array's name where the file has names.
+/// The location of an array for messages: a file, and the name of the array if the file has names.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) path: &'a Path,
@@ -36,12 +36,12 @@ impl Origin<'_> {
         Error::File { path: self.path.into(), problem }
     }
 
-    /// The array is sound but cannot serve as features.
+    /// The array is valid but cannot be used as features.
     pub(super) fn array(&self, problem: impl Into<String>) -> Error {
         Error::Array { origin: self.name(), problem: problem.into() }
     }
 
-    /// Reading failed: the system said so, or the bytes ended early, or they cannot be decompressed.
+    /// Reading failed: an error of the operating system, a premature end, or invalid compressed data.
     pub(super) fn io(&self, source: io::Error) -> Error {
         if source.raw_os_error().is_some() {
             Error::Io { path: self.path.into(), source }
@@ -53,7 +53,7 @@ impl Origin<'_> {
     }
 }
 
-/// The element types that can become features.
+/// The element types that can be converted to features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Element {
     F16,
@@ -71,7 +71,7 @@ impl Element {
         }
     }
 
-    /// One little-endian value, of as many bytes as [`Element::size`] says.
+    /// Decodes one little-endian value of [`Element::size`] bytes.
     #[cfg(feature = "parquet")]
     pub(super) fn value(self, bytes: &[u8]) -> f64 {
         fn whole<const SIZE: usize>(bytes: &[u8]) -> [u8; SIZE] {
@@ -86,16 +86,16 @@ impl Element {
     }
 }
 
-/// How the elements of an array follow one another.
+/// The order of the elements of an array in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     /// Each element starts with its most significant byte.
     pub(super) big_endian: bool,
-    /// Column after column, instead of row after row.
+    /// Column-major instead of row-major.
     pub(super) fortran: bool,
 }
 
-/// What a header claims of an array, once it is possible: two dimensions whose size is a number.
+/// The claims of a header about an array, if possible: two dimensions whose product does not overflow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     element: Element,
@@ -110,18 +110,18 @@ impl Layout {
         let &[rows, columns] = shape else {
             let axes = shape.iter().take(8).map(u64::to_string).collect::<Vec<_>>().join(", ");
             let remedy = match shape.len() {
-                0 | 1 => "reshape it to one row a sample, as in array.reshape(-1, width)",
+                0 | 1 => "reshape it to one row per sample, as in array.reshape(-1, width)",
                 _ => "flatten each sample to one row, as in array.reshape(len(array), -1)",
             };
             return Err(origin.array(format!(
-                "the shape ({axes}{}) has {} dimensions where features have 2; {remedy}",
+                "the shape ({axes}{}) has {} dimensions, but features have 2; {remedy}",
                 if shape.len() > 8 { ", …" } else { "" },
                 shape.len(),
             )));
         };
         let bytes = rows.checked_mul(columns).and_then(|values| values.checked_mul(element.size() as u64));
-        // The features take four bytes a value, which must be countable as well; so is then each of the two axes,
-        // unless the other is 0.
+        // The features take four bytes per value, which must not overflow either; then neither does any of the two
+        // axes, unless the other is 0.
         let countable = |size: u64| usize::try_from(size).ok().filter(|&size| size <= isize::MAX as usize / 4);
         match (bytes, countable(rows), countable(columns), countable(rows.saturating_mul(columns))) {
             (Some(bytes), Some(rows), Some(columns), Some(_)) => Ok(Self { element, order, rows, columns, bytes }),
@@ -131,7 +131,7 @@ impl Layout {
         }
     }
 
-    /// The bytes that the array takes.
+    /// The number of bytes of the array.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -141,18 +141,18 @@ impl Layout {
         self.columns
     }
 
-    /// Whether the bytes are features just as they are, on this machine.
+    /// Whether the bytes have the layout of features on this machine.
     pub(super) fn is_in_place(&self) -> bool {
         let native = self.order.big_endian == cfg!(target_endian = "big");
         self.element == Element::F32 && native && !self.order.fortran && self.rows > 0 && self.columns > 0
     }
 
-    /// Whether the array is written column after column.
+    /// Whether the array is column-major.
     pub(super) fn fortran(&self) -> bool {
         self.order.fortran
     }
 
-    /// Refuses a shape that does not take exactly the bytes that are there.
+    /// Rejects a shape that does not take exactly the available bytes.
     pub(super) fn check(&self, available: u64, origin: &Origin<'_>) -> Result<()> {
         if self.bytes == available {
             return Ok(());
@@ -163,20 +163,20 @@ impl Layout {
             self.rows,
             self.columns,
             self.bytes,
-            if short { "was cut short" } else { "has something behind the array" },
+            if short { "is truncated" } else { "has bytes after the array" },
         )))
     }
 
-    /// The row and column of the element that comes `at`-th in the file.
+    /// The row and column of the `at`-th element in the file.
     fn place(&self, at: usize) -> (usize, usize) {
         if self.order.fortran { (at % self.rows, at / self.rows) } else { (at / self.columns, at % self.columns) }
     }
 }
 
-/// Reads the elements that `layout` describes, and not a byte more.
+/// Reads the elements that `layout` describes, and no byte more.
 ///
-/// Memory is taken for at most `at_once` values before their bytes have arrived, and for as many again as have arrived
-/// later on; an array in Fortran order takes all of its memory first, since its first column reaches into every row.
+/// At most `at_once` values are allocated before their bytes have been read, and later at most as many again as have
+/// been read. An array in Fortran order allocates all of its memory first, because its first column spans every row.
 pub(super) fn read(reader: &mut impl Read, layout: &Layout, at_once: usize, origin: &Origin<'_>) -> Result<Features> {
     let total = layout.rows * layout.columns;
     let size = layout.element.size();
@@ -205,7 +205,7 @@ pub(super) fn read(reader: &mut impl Read, layout: &Layout, at_once: usize, orig
         narrow(layout.element, bytes, &mut narrowed);
         if let Some(at) = narrowed.iter().position(|value| !value.is_finite()) {
             let (row, column) = layout.place(done + at);
-            // Only a 64-bit value can differ from what it was narrowed to.
+            // Only 64-bit values can change when they are narrowed.
             let value = match layout.element {
                 Element::F64 => f64::from_le_bytes(bytes.as_chunks().0[at]),
                 _ => narrowed[at].into(),

@@ -1,4 +1,4 @@
-//! Pictures of samples, for galleries: 8-bit arrays, or folders of encoded images, whose bytes are passed on as they are.
+//! Pictures of samples for reports: 8-bit arrays, or folders of image files, whose bytes are passed on unchanged.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,36 +11,36 @@ use super::source::ArmSource;
 use super::{extension, open, source, stem};
 use crate::error::{Error, Result};
 
-/// A gallery is no place for larger ones.
+/// The maximum size of an image file in a gallery.
 const LARGEST_IMAGE_FILE: u64 = 16 << 20;
 
 /// The longest side of a picture in an array.
 const LONGEST_SIDE: u64 = 1 << 14;
 
-/// Bytes read at a time.
+/// The number of bytes read at once.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// The pictures of an arm's first samples, in the order of its features' rows.
+/// The pictures of an arm's first samples, in the order of the rows of its features.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pictures {
-    /// Pixels of 8 bits, picture after picture, row after row, with a pixel's channels side by side.
+    /// 8-bit pixels, row-major per picture, with interleaved channels.
     Raw {
-        /// How many pictures there are; never 0.
+        /// The number of pictures; never 0.
         count: usize,
-        /// Rows of a picture.
+        /// The height of a picture.
         height: usize,
-        /// Columns of a picture.
+        /// The width of a picture.
         width: usize,
         /// 1 (grey) or 3 (red, green, blue).
         channels: usize,
         /// `count` × `height` × `width` × `channels` values.
         pixels: Vec<u8>,
     },
-    /// Image files, one a picture; never none.
+    /// Image files, one per picture; never empty.
     Encoded(Vec<Encoded>),
 }
 
-/// An image file that begins as its type does and was not decoded.
+/// An image file with the signature of its type; it was not decoded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Encoded {
     /// `image/png`, `image/jpeg`, `image/webp` or `image/gif`.
@@ -50,7 +50,7 @@ pub struct Encoded {
 }
 
 impl Pictures {
-    /// How many pictures there are; never 0.
+    /// The number of pictures; never 0.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         match self {
@@ -77,20 +77,22 @@ impl std::fmt::Debug for Encoded {
     }
 }
 
-/// Reads the first `most` pictures (but one at least) of each arm that `sources` stand for, in their order.
+/// Reads the first `most` pictures (at least one) of each arm in `sources`, in their order.
 ///
-/// An `.npz` file holds an arm an array, a `.npy` file one arm, of 8-bit integers in one of the shapes `[n, h, w]`,
-/// `[n, h, w, c]` and `[n, c, h, w]` with 1 or 3 channels. A folder of `.png`, `.jpg`, `.webp` or `.gif` files, sorted by
-/// name, is one arm named by the folder; other files in it are passed over. Names and keys are as for arms.
+/// In an `.npz` file each array is one arm; a `.npy` file is one arm. Arrays contain 8-bit integers in one of the
+/// shapes `[n, h, w]`, `[n, h, w, c]` and `[n, c, h, w]` with 1 or 3 channels. A folder of `.png`, `.jpg`, `.webp` or
+/// `.gif` files, sorted by name, is one arm named after the folder; other files in it are ignored. Names and keys are
+/// as for arms.
 ///
 /// # Errors
-/// Files and folders that cannot be read or hold no pictures, a wrong type or shape, two arms of the same name.
+/// If a file or folder cannot be read or contains no pictures, if a type or shape is wrong, or if two arms have the
+/// same name.
 pub fn pictures(sources: &[ArmSource], most: usize) -> Result<Vec<(String, Pictures)>> {
     read(sources, &|_, count| (0..count.min(most.max(1))).collect())
 }
 
-/// The same of the rows that were `chosen` of each arm, in that order, at most `most` of each; rows without a picture are passed
-/// over, and so are arms that none is left of.
+/// [`pictures`] of the `chosen` rows of each arm, in that order, at most `most` of each. Rows without a picture are
+/// skipped, and so are arms without any.
 ///
 /// # Errors
 /// As [`pictures`].
@@ -108,10 +110,10 @@ pub fn chosen_pictures(
     Ok(arms)
 }
 
-/// The names of the files of every folder of pictures among the sources, in the order of their arm's rows.
+/// The file names of every folder of pictures among the sources, in the order of the rows of their arm.
 ///
 /// # Errors
-/// Folders that cannot be read or hold no pictures.
+/// If a folder cannot be read or contains no pictures.
 pub fn picture_names(sources: &[ArmSource]) -> Result<Vec<(String, Vec<String>)>> {
     let mut arms = Vec::new();
     for ArmSource { name, path, .. } in sources.iter().filter(|source| source.path.is_dir()) {
@@ -121,7 +123,7 @@ pub fn picture_names(sources: &[ArmSource]) -> Result<Vec<(String, Vec<String>)>
     Ok(arms)
 }
 
-/// Which pictures of an arm are read, by its name and how many it has.
+/// The indices of the pictures to read, by the name of the arm and its number of pictures.
 type Wanted<'a> = &'a dyn Fn(&str, usize) -> Vec<usize>;
 
 fn read(sources: &[ArmSource], wanted: Wanted<'_>) -> Result<Vec<(String, Pictures)>> {
@@ -167,7 +169,7 @@ fn read(sources: &[ArmSource], wanted: Wanted<'_>) -> Result<Vec<(String, Pictur
     Ok(arms)
 }
 
-/// Reads pictures of an array.
+/// Reads pictures from an array.
 fn array(
     reader: &mut dyn Read,
     size: Size,
@@ -178,7 +180,7 @@ fn array(
     let (header, used) = npy::described(&mut reader, size.available, origin)?;
     if header.element.get(1..) != Some("u1") {
         return Err(origin.array(format!(
-            "the elements ('{}') are not of 8 bits, as pixels are; save (array * 255).astype(numpy.uint8)",
+            "the elements ('{}') are not 8-bit pixels; save (array * 255).astype(numpy.uint8)",
             super::one_line(&header.element)
         )));
     }
@@ -226,7 +228,8 @@ fn array(
     Ok(Pictures::Raw { count, height, width, channels, pixels })
 }
 
-/// Reads `total` bytes; memory is taken for at most `at_once` before they have arrived, and as many again as have later.
+/// Reads `total` bytes; at most `at_once` are allocated before they have been read, and later as many again as have
+/// been read.
 fn bytes(reader: &mut dyn Read, total: usize, at_once: usize, origin: &Origin<'_>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while bytes.len() < total {
@@ -242,7 +245,7 @@ fn bytes(reader: &mut dyn Read, total: usize, at_once: usize, origin: &Origin<'_
     Ok(bytes)
 }
 
-/// Pictures of planes, one a channel, as pictures of pixels.
+/// Converts pictures with one plane per channel to pictures with interleaved channels.
 fn interleave_channels(planes: &[u8], picture: usize, channels: usize) -> Vec<u8> {
     let plane = picture / channels;
     let mut pixels = Vec::with_capacity(planes.len());
@@ -276,7 +279,7 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Reads image files of a folder.
+/// Reads image files from a folder.
 fn files(folder: &Path, wanted: &dyn Fn(usize) -> Vec<usize>) -> Result<Vec<Encoded>> {
     let paths = paths(folder)?;
     let mut files = Vec::new();
@@ -285,20 +288,19 @@ fn files(folder: &Path, wanted: &dyn Fn(usize) -> Vec<usize>) -> Result<Vec<Enco
         let (file, length) = open(path, ".png, .jpg, .webp or .gif")?;
         if length > LARGEST_IMAGE_FILE {
             return Err(refused(format!(
-                "{length} bytes are more than a gallery's {LARGEST_IMAGE_FILE}; scale the picture down"
+                "{length} bytes are more than the {LARGEST_IMAGE_FILE} allowed in a gallery; scale the picture down"
             )));
         }
         let mut bytes = Vec::new();
         file.take(LARGEST_IMAGE_FILE).read_to_end(&mut bytes).map_err(io(path))?;
-        let mime = mime(&bytes).ok_or_else(|| {
-            refused("the file does not begin as a PNG, JPEG, WebP or GIF picture does; save it as one".into())
-        })?;
+        let mime = mime(&bytes)
+            .ok_or_else(|| refused("the file is not a PNG, JPEG, WebP or GIF picture; save it as one".into()))?;
         files.push(Encoded { mime, bytes });
     }
     Ok(files)
 }
 
-/// What kind of image begins like this.
+/// The MIME type of an image with these first bytes.
 fn mime(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),

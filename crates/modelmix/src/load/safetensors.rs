@@ -1,5 +1,5 @@
-//! The `.safetensors` format: the header's length, a header in JSON and the tensors end to end.
-//! The crate of that name checks the header; only the tensors that are asked for are read.
+//! The `.safetensors` format: the length of the header, a JSON header, and the contiguous tensors.
+//! The `safetensors` crate checks the header; only requested tensors are read.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,18 +12,18 @@ use super::{mapped, one_line};
 use crate::error::Result;
 use crate::features::Features;
 
-/// The format allows ten times as much, but a parsed header takes many times its own length, and the names and shapes
-/// of features take a few thousand bytes.
+/// The maximum size of a header. The format allows ten times as much, but a parsed header takes many times its own
+/// length, and the names and shapes of features take a few thousand bytes.
 const LONGEST_HEADER: u64 = 10_000_000;
 
-/// An opened `.safetensors` file.
+/// An open `.safetensors` file.
 pub(super) struct Safetensors {
     path: PathBuf,
     file: File,
     metadata: Metadata,
-    /// Where the tensors begin.
+    /// The offset of the first tensor.
     start: u64,
-    /// The tensors' names, sorted.
+    /// The names of the tensors, sorted.
     pub(super) names: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Safetensors {
         let forged = |problem: String| origin.file(format!("{problem}; write the file again with safetensors"));
 
         let Some(rest) = length.checked_sub(8) else {
-            return Err(forged(format!("{length} bytes are fewer than the length of a header takes")));
+            return Err(forged(format!("{length} bytes are too few for the length of a header")));
         };
         let mut bytes = [0; 8];
         file.read_exact(&mut bytes).map_err(|error| origin.io(error))?;
@@ -45,7 +45,7 @@ impl Safetensors {
         }
         let mut text = vec![0; header as usize];
         file.read_exact(&mut text).map_err(|error| origin.io(error))?;
-        // Parsed apart from `SafeTensors::read_metadata`, which wants the whole file in memory.
+        // Not parsed by `SafeTensors::read_metadata`, which needs the whole file in memory.
         let metadata: Metadata = serde_json::from_slice(&text)
             .map_err(|error| forged(format!("the header cannot be read ({})", one_line(error))))?;
         let tensors = metadata.data_len() as u64;
@@ -70,10 +70,10 @@ impl Safetensors {
         let order = Order { big_endian: false, fortran: false };
         let layout = Layout::new(element, order, &shape, &origin)?;
 
-        // The crate has checked that the tensors lie end to end and fill the file; should it ever not, this will tell.
+        // The crate has checked that the tensors are contiguous and fill the file; this is a second check.
         let (begin, end) = (*begin as u64, *end as u64);
         if end > self.metadata.data_len() as u64 {
-            return Err(origin.file("the tensor ends behind the file; write the file again with safetensors"));
+            return Err(origin.file("the tensor extends beyond the file; write the file again with safetensors"));
         }
         layout.check(end.saturating_sub(begin), &origin)?;
         if let Some(features) = mapped::features(&self.file, self.start + begin, &layout, &origin)? {
@@ -84,7 +84,7 @@ impl Safetensors {
     }
 }
 
-/// The element type, or why it cannot be a feature.
+/// The element type, or why it cannot be used for features.
 fn element(dtype: Dtype) -> Result<Element, String> {
     match dtype {
         Dtype::F16 => Ok(Element::F16),
@@ -92,7 +92,7 @@ fn element(dtype: Dtype) -> Result<Element, String> {
         Dtype::F32 => Ok(Element::F32),
         Dtype::F64 => Ok(Element::F64),
         other => Err(format!(
-            "the elements are {other} where features are F16, BF16, F32 or F64; save tensor.to(torch.float32)"
+            "the elements are {other}, but features are F16, BF16, F32 or F64; save tensor.to(torch.float32)"
         )),
     }
 }

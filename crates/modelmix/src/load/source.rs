@@ -1,4 +1,4 @@
-//! Which arrays are arms: the text a user types for each file, and the arms it stands for.
+//! Sources of arms: the text that a user types for each file, and the arms in that file.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use super::{ArrayFile, FEATURE_EXTENSIONS, arrays, check_names, extension, featu
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::error::{Error, Result};
 
-/// Where arms come from, as a user types it: `[name=]path[:key]`.
+/// A source of arms, as typed by a user: `[name=]path[:key]`.
 ///
-/// An `.npz` or `.safetensors` file holds an arm an array, named as [`arrays`] names them; any other file is one arm named
-/// by its stem. `name=path` names the only arm of a file, `path:key` picks one array, which is then named by its key. In a
-/// `.parquet` file the key picks a column, and the arm keeps the file's stem as its name.
+/// In an `.npz` or `.safetensors` file each array is one arm, named as in [`arrays`]; any other file is one arm named
+/// after its stem. `name=path` names the only arm of a file. `path:key` picks one array, and the arm is named after its
+/// key. In a `.parquet` file the key picks a column, and the arm keeps the file's stem as its name.
 ///
-/// A `:` starts a key only behind a supported extension, so that drive letters stay part of the path, and what stands
-/// before `=` is a name only if it has no slash. A path that exists as it is written is always taken as the path, even
-/// with `=` or `:` in it; parsing looks at the file system for that alone.
+/// A `:` starts a key only after a supported extension, so drive letters stay part of the path. Text before `=` is a
+/// name only if it has no slash. A path that exists as written is always taken as the path, even with `=` or `:` in it;
+/// parsing accesses the file system only for this check.
 ///
 /// ```
 /// use modelmix::load::ArmSource;
@@ -27,11 +27,11 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArmSource {
-    /// The arm's name, where it is not the file's to give.
+    /// The name of the arm; `None` to name it after the array or the file.
     pub name: Option<String>,
     /// The file.
     pub path: PathBuf,
-    /// The array to pick; all of them where there is none.
+    /// The array to pick; `None` for all.
     pub key: Option<String>,
 }
 
@@ -44,10 +44,10 @@ impl FromStr for ArmSource {
 }
 
 impl ArmSource {
-    /// Reads the text as [`FromStr`] does, with relative paths under `folder`.
+    /// Parses the text as [`FromStr`] does, with relative paths resolved against `folder`.
     ///
     /// # Errors
-    /// An empty name, path or key.
+    /// If the name, path or key is empty.
     pub fn within(folder: &Path, text: &str) -> Result<Self> {
         let exists = |path: &str| folder.join(path).exists();
         let source = |name: Option<&str>, path: &str, key: Option<&str>| ArmSource {
@@ -85,12 +85,12 @@ impl ArmSource {
         }
         let (path, key) = split_key(rest);
         if key == Some("") {
-            return Err(unread(text, "there is no array's name behind ':'; write path:key, or only the path"));
+            return Err(unread(text, "there is no array name after ':'; write path:key, or only the path"));
         }
         Ok(source(name, path, key))
     }
 
-    /// The arm's name where it can be told without reading the file.
+    /// The name of the arm, if it is known without reading the file.
     pub(crate) fn known_name(&self) -> Option<String> {
         match (&self.name, &self.key, extension(&self.path).as_str()) {
             (Some(name), ..) => Some(name.clone()),
@@ -100,10 +100,10 @@ impl ArmSource {
     }
 }
 
-/// The types of files that hold texts, which are named as arms are.
+/// The extensions of text files, which name arms in the same way.
 const TEXT_EXTENSIONS: [&str; 3] = ["json", "jsonl", "txt"];
 
-/// Splits at the first `:` that follows a supported extension.
+/// Splits at the first `:` after a supported extension.
 fn split_key(text: &str) -> (&str, Option<&str>) {
     for (at, _) in text.match_indices(':') {
         let (path, key) = (&text[..at], &text[at + 1..]);
@@ -116,11 +116,11 @@ fn split_key(text: &str) -> (&str, Option<&str>) {
     (text, None)
 }
 
-/// Reads all arms that `sources` stand for, in their order.
+/// Reads all arms of `sources`, in their order.
 ///
 /// # Errors
-/// As [`features`]; also a name for a file of several arms, and whatever [`RecordedArms::new`] refuses: two arms of the
-/// same name or of different widths.
+/// As [`features`]; also if one name is given for a file of several arms, and as [`RecordedArms::new`]: if two arms
+/// have the same name or different widths.
 pub fn arms(sources: &[ArmSource]) -> Result<RecordedArms> {
     let mut arms = Vec::new();
     for ArmSource { name, path, key } in sources {
@@ -147,17 +147,17 @@ pub fn arms(sources: &[ArmSource]) -> Result<RecordedArms> {
     RecordedArms::new(arms)
 }
 
-/// Why a name does not do for a file of several arrays.
+/// The error for a name given to a file of several arrays.
 fn several_named(name: &str, path: &Path, keys: &[String]) -> String {
     format!(
-        "it holds {} arrays, so that {name} cannot name them all; pick one, as in {name}={}:{}, or leave out the name",
+        "it holds {} arrays, so {name} cannot name them all; pick one, as in {name}={}:{}, or leave out the name",
         keys.len(),
         path.display(),
         keys[0]
     )
 }
 
-/// Which of a file's arrays, or lists of texts, are arms, by their index and with the arms' names.
+/// The arrays, or lists of texts, of a file that are arms: their indices and the names of the arms.
 pub(super) fn picked(
     name: &Option<String>,
     path: &Path,
@@ -178,14 +178,14 @@ pub(super) fn picked(
     }
 }
 
-/// Refuses arms of the same name.
+/// Rejects arms with the same name.
 pub(super) fn distinct<T>(arms: &[(String, T)]) -> Result<()> {
     let mut names: Vec<&str> = arms.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(Error::Array {
             origin: format!("arm {}", one_line(pair[0])),
-            problem: "the name is taken by an earlier arm; name each arm differently".into(),
+            problem: "two arms have this name; rename one of them".into(),
         }),
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Texts of samples, for galleries.
+//! Texts of samples, for reports.
 
 use std::fmt;
 use std::io::Read;
@@ -11,17 +11,18 @@ use super::source::{self, ArmSource};
 use super::{extension, one_line, open, stem};
 use crate::error::{Error, Result};
 
-/// Hundreds of thousands of passages.
+/// The maximum size of a file: hundreds of thousands of passages.
 const LARGEST_FILE: u64 = 256 << 20;
 
-/// Reads the first `most` texts (but one at least) of each arm that `sources` stand for, in their order, which is that of the features' rows.
+/// Reads the first `most` texts (at least one) of each arm in `sources`, in the order of the rows of its features.
 ///
-/// A `.json` file holds an object of lists of texts, an arm a list, or one list; a `.jsonl` file has a text a line; so has
-/// a `.txt` file, as it stands. A text in JSON is a string, or an object with a string named `text`. Names and keys are as
-/// for arms.
+/// A `.json` file contains an object with one list of texts per arm, or one list. A `.jsonl` or `.txt` file contains
+/// one text per line. A text in JSON is a string, or an object with a string named `text`. Names and keys are as for
+/// arms.
 ///
 /// # Errors
-/// Files that cannot be read, are larger than 256 MiB, or hold something else or no texts; two arms of the same name.
+/// If a file cannot be read, is larger than 256 MiB, contains something else or no texts, or if two arms have the same
+/// name.
 pub fn texts(sources: &[ArmSource], most: usize) -> Result<Vec<(String, Vec<String>)>> {
     let mut arms: Vec<(String, Vec<String>)> = Vec::new();
     for ArmSource { name, path, key } in sources {
@@ -48,7 +49,7 @@ pub fn texts(sources: &[ArmSource], most: usize) -> Result<Vec<(String, Vec<Stri
     Ok(arms)
 }
 
-/// What a file holds.
+/// The contents of a file.
 enum File {
     Arms(Vec<(String, Vec<String>)>),
     One(Vec<String>),
@@ -82,7 +83,7 @@ fn read(path: &Path) -> Result<File> {
             for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
                 let read: Text = serde_json::from_str(line).map_err(|_| {
                     refused(format!(
-                        "line {} is neither a text in quotes nor an object with a \"text\"; write one of them a line",
+                        "line {} is neither a text in quotes nor an object with a \"text\"; write one of them per line",
                         at + 1
                     ))
                 })?;
@@ -94,14 +95,14 @@ fn read(path: &Path) -> Result<File> {
             Ok(Document::Arms(arms)) => Ok(File::Arms(arms)),
             Ok(Document::One(texts)) => Ok(File::One(texts)),
             Err(error) => Err(refused(format!(
-                "it is no object of lists of texts, as in {{\"arm\": [\"a text\"]}}, and no list of texts ({}); write it as one",
+                "it is neither an object of lists of texts, as in {{\"arm\": [\"a text\"]}}, nor a list of texts ({}); write it as one",
                 one_line(error)
             ))),
         },
     }
 }
 
-/// A text by itself or among other things that are said of a sample.
+/// A text, alone or as a field of an object.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Text {
@@ -117,7 +118,7 @@ impl Text {
     }
 }
 
-/// A JSON document of texts, with the arms in their order.
+/// A JSON document of texts, with the arms in order.
 enum Document {
     Arms(Vec<(String, Vec<String>)>),
     One(Vec<String>),

@@ -1,4 +1,4 @@
-//! A loss with other bandwidths: all that depends on a kernel is made again, all else is as it was.
+//! Changes the bandwidths of a loss: everything that depends on a kernel is recomputed, everything else is kept.
 
 use super::{Linear, Loss, Smooth};
 use crate::error::{Error, Result};
@@ -15,12 +15,15 @@ impl Loss {
         found.ok_or_else(|| {
             Error::missing(
                 "a range of bandwidths",
-                format!("a kernel that has one, and {} has none; use a gaussian or a laplacian kernel", self.objective),
+                format!(
+                    "a kernel with a bandwidth, but {} has none; use a gaussian or a laplacian kernel",
+                    self.objective
+                ),
             )
         })
     }
 
-    /// The same loss with `change` of the bandwidth in every kernel that has one.
+    /// The same loss with `change` applied to the bandwidth of every kernel that has one.
     pub(crate) fn with_bandwidths(&self, change: impl Fn(f64) -> f64) -> Result<Self> {
         let mut loss = self.clone();
         for (term, written) in loss.terms.iter_mut().zip(self.objective.terms()) {
@@ -45,7 +48,7 @@ impl Loss {
                     term.kappa = Some(kernel);
                     term.linear = Some(Linear::Cross(kernel));
                     let reference = self.reference.as_ref().ok_or_else(|| {
-                        Error::missing(written.measure.name(), "a reference set, which it was prepared with")
+                        Error::missing(written.measure.name(), "a reference set, the one that it was prepared with")
                     })?;
                     term.constant = reference.constant(&kernel, &self.engine)?;
                 }

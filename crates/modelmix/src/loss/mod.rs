@@ -1,5 +1,5 @@
-//! A loss: an objective that has been given all it needs (reference, costs, bandwidth) and can be evaluated on samples,
-//! as κ(x, x′) on pairs and f(x) on single ones. Of its smooth terms it holds the data; they are evaluated by `spectral`.
+//! A loss: an objective with all inputs that it needs (reference, costs, bandwidth), which can be evaluated on samples,
+//! as κ(x, x′) on pairs and f(x) on single ones. It stores the data of smooth terms; `spectral` evaluates them.
 
 mod bandwidth;
 mod prepare;
@@ -17,12 +17,12 @@ use crate::text::nearest;
 
 pub use prepare::Inputs;
 
-/// Smallest and largest values of κ and of f, which the paper's widths are made of.
+/// Smallest and largest values of κ and f, from which the confidence widths of the paper are computed.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Ranges {
-    /// κ₀ and κ₁.
+    /// The range of κ, κ₀ to κ₁.
     pub kappa: (f64, f64),
-    /// f₀ and f₁.
+    /// The range of f, f₀ to f₁.
     pub linear: (f64, f64),
 }
 
@@ -32,7 +32,7 @@ impl Ranges {
         self.kappa.1 - self.kappa.0
     }
 
-    /// Δ_L = 2Δκ + Δf, the paper's sensitivity.
+    /// Δ_L = 2Δκ + Δf, the sensitivity of the paper.
     pub fn sensitivity(&self) -> f64 {
         2.0 * self.kappa_width() + self.linear.1 - self.linear.0
     }
@@ -43,26 +43,26 @@ impl Ranges {
 pub(crate) enum Linear {
     /// −2·E[k(x, Y)] over the reference.
     Cross(Kernel),
-    /// 1 where a ball holds x, else 0; the balls' squared radii.
+    /// 1 if a ball contains x, otherwise 0. Holds the squared radii of the balls.
     Precision(Arc<[f64]>),
-    /// The number of balls that hold x over the number of neighbours.
+    /// The number of balls that contain x, divided by the number of neighbours.
     Density(usize, Arc<[f64]>),
-    /// By arm.
+    /// The cost per sample, for each arm.
     Cost(Vec<f64>),
-    /// Given with the samples, with its range where that is known.
+    /// A score given with the samples, and its range if known.
     Score(String, Option<(f64, f64)>),
 }
 
-/// What a smooth term is of, beside the samples.
+/// What a smooth term depends on besides the samples.
 #[derive(Clone, Debug)]
 pub(crate) enum Smooth {
     /// The Fréchet distance to a reference with these moments.
     Fid(Arc<Moments>),
-    /// The Vendi score of an order, with the term's kernel.
+    /// The Vendi score of this order, with the kernel of the term.
     Vendi(f64, Kernel),
 }
 
-/// A term that can be evaluated: weight · (E κ + E f + constant), or a smooth one.
+/// A term that can be evaluated: weight · (E κ + E f + constant), or a smooth term.
 #[derive(Clone, Debug)]
 pub(crate) struct PreparedTerm {
     pub(crate) measure: Measure,
@@ -70,17 +70,17 @@ pub(crate) struct PreparedTerm {
     pub(crate) smooth: Option<Smooth>,
     /// κ, already squared for RKE.
     pub(crate) kappa: Option<Kernel>,
-    /// The kernel as users know it, before squaring.
+    /// The kernel as written, before squaring.
     pub(crate) kernel: Option<Kernel>,
     pub(crate) linear: Option<Linear>,
-    /// E[k(Y, Y′)] over the reference with self-pairs, and without.
+    /// E[k(Y, Y′)] over the reference, with and without self-pairs.
     pub(crate) constant: (f64, f64),
-    /// Smallest and largest value of `kernel` as the caller gave them, for kernels that have no range of their own.
+    /// The smallest and the largest value of `kernel` as given by the caller, for unbounded kernels.
     pub(crate) kernel_range: Option<(f64, f64)>,
 }
 
 impl PreparedTerm {
-    /// The range of the term's kernel, or of its square, which follows from it.
+    /// The range of the term's kernel, or of its square.
     fn range_of(&self, kernel: &Kernel) -> Result<(f64, f64)> {
         let given = self.kernel_range.map(|(least, greatest)| {
             if Some(*kernel) == self.kernel {
@@ -98,7 +98,7 @@ impl PreparedTerm {
     }
 }
 
-/// An objective ready to be evaluated.
+/// An objective with its inputs, ready to be evaluated on samples.
 #[derive(Clone, Debug)]
 pub struct Loss {
     objective: Objective,
@@ -108,7 +108,7 @@ pub struct Loss {
     engine: Engine,
 }
 
-/// The reference, and where the engine keeps it.
+/// The reference, and its copy on the engine.
 #[derive(Clone, Debug)]
 struct HeldReference {
     features: Arc<Features>,
@@ -119,17 +119,17 @@ struct HeldReference {
 pub type Scores = BTreeMap<String, Vec<f64>>;
 
 impl Loss {
-    /// The objective as it was written.
+    /// The objective as written.
     pub fn objective(&self) -> &Objective {
         &self.objective
     }
 
-    /// The kernels in use, bandwidths found, one for every term that has one, in the order written.
+    /// The kernels in use with their bandwidths, one per term that has a kernel, in the order written.
     pub fn kernels(&self) -> Vec<Kernel> {
         self.terms.iter().filter_map(|term| term.kernel).collect()
     }
 
-    /// The width that features must have, where it is known.
+    /// The width that features must have, if known.
     pub fn width(&self) -> Option<usize> {
         self.width
     }
@@ -139,12 +139,12 @@ impl Loss {
         &self.engine
     }
 
-    /// The same loss for callers with threads of their own.
+    /// The same loss for callers that run threads themselves.
     pub(crate) fn for_concurrent_callers(&self) -> Self {
         Self { engine: self.engine.for_concurrent_callers(), ..self.clone() }
     }
 
-    /// Whether everything given by arm was given for so many.
+    /// Checks that inputs per arm were given for this number of arms.
     pub(crate) fn check_arms(&self, arms: usize) -> Result<()> {
         let costs = self.terms.iter().find_map(|term| match &term.linear {
             Some(Linear::Cost(costs)) if costs.len() != arms => Some(costs.len()),
@@ -155,15 +155,16 @@ impl Loss {
             Some(costs) => Err(Error::missing_input(
                 Input::Costs,
                 "cost",
-                format!("one cost an arm: {costs} costs were given for {arms} arms"),
+                format!("one cost per arm: {costs} costs were given for {arms} arms"),
             )),
         }
     }
 
-    /// Whether the loss is made of means over samples and pairs of them, which is all that sessions and statistics know.
+    /// Checks that the loss consists of means over samples and pairs of samples. Sessions and statistics support only
+    /// these.
     ///
     /// # Errors
-    /// The first term that is not.
+    /// The first term that is not such a mean.
     pub(crate) fn check_means(&self) -> Result<()> {
         let smooth = self.terms.iter().find_map(|term| Some((term, term.smooth.as_ref()?)));
         match smooth {
@@ -178,21 +179,21 @@ impl Loss {
         }
     }
 
-    /// Whether all terms are quadratic or linear in the mixture weights, for `what` needs that.
+    /// Checks that all terms are quadratic or linear in the weights, which `what` requires.
     pub(crate) fn check_quadratic(&self, what: &str) -> Result<()> {
         match self.terms.iter().find(|term| term.smooth.is_some()) {
             None => Ok(()),
             Some(term) => Err(Error::missing(
                 what,
                 format!(
-                    "an objective of means over samples and pairs of them, and {} is none; use kid or rke",
+                    "an objective of means over samples and pairs of samples, but {} is not one; use kid or rke",
                     term.measure
                 ),
             )),
         }
     }
 
-    /// How many rows the reference has; 0 where there is none.
+    /// The number of rows of the reference; 0 if there is none.
     pub(crate) fn reference_len(&self) -> usize {
         self.reference.as_ref().map_or(0, |reference| reference.features.len())
     }
@@ -201,20 +202,22 @@ impl Loss {
         &self.terms
     }
 
-    /// What is added to αᵀKα + fᵀα when a loss is reported: w·E[k(Y, Y′)] of every `mmd` and `kid`, as V-statistic.
+    /// The constant that is added to αᵀKα + fᵀα in a reported loss: w·E[k(Y, Y′)] of every `mmd` and `kid`, as
+    /// V-statistic.
     pub fn constant(&self) -> f64 {
         self.terms.iter().map(|term| term.weight * term.constant.0).sum()
     }
 
-    /// The same as U-statistic: a reference row is not paired with itself.
+    /// The same as U-statistic: no row of the reference is paired with itself.
     pub fn unbiased_constant(&self) -> f64 {
         self.terms.iter().map(|term| term.weight * term.constant.1).sum()
     }
 
-    /// Ranges of κ and f, where all are known.
+    /// The ranges of κ and f.
     ///
     /// # Errors
-    /// Which kernel or score has none, and how to give it; a smooth term, which has neither κ nor f.
+    /// If a kernel or a score has no known range; the message says how to give it. If there is a smooth term, which has
+    /// neither κ nor f.
     pub fn ranges(&self) -> Result<Ranges> {
         self.check_means()?;
         let mut ranges = Ranges { kappa: (0.0, 0.0), linear: (0.0, 0.0) };
@@ -246,19 +249,21 @@ impl Loss {
         Ok(ranges)
     }
 
-    /// Whether it is what anybody wants to be least: precision and density alone, with positive weights, are not.
+    /// Checks the direction of the objective: precision and density alone, with positive weights, must not be
+    /// minimised.
     pub(crate) fn check_direction(&self) -> Result<()> {
         let is_quality = |measure: &Measure| matches!(measure, Measure::Precision { .. } | Measure::Density { .. });
         let objective = self.objective();
         if !objective.terms().iter().all(|term| is_quality(&term.measure) && term.weight > 0.0) {
             return Ok(());
         }
-        let must = format!("{}: objectives are minimised, and of this more is better", -objective.clone());
+        let must =
+            format!("{}: objectives are minimised, and a higher value of this one is better", -objective.clone());
         Err(Error::setting("the objective", objective, must))
     }
 
-    /// How far f of an arm's samples is known to range: of precision, which is 0 or 1 a sample, and of scores with a range. Of what
-    /// has none here only samples can tell.
+    /// The known range of f of an arm's samples: from precision, which is 0 or 1 per sample, and from scores with a
+    /// given range. Terms without a range contribute nothing here; their spread is estimated from samples.
     pub(crate) fn linear_spread(&self) -> f64 {
         let spread = |term: &PreparedTerm| match &term.linear {
             Some(Linear::Precision(_)) => term.weight.abs(),
@@ -268,10 +273,10 @@ impl Loss {
         self.terms.iter().map(spread).sum()
     }
 
-    /// Whether samples of these rows can be evaluated.
+    /// Checks that these rows can be evaluated.
     ///
     /// # Errors
-    /// Another width than the reference's, or a row that a kernel is not defined on.
+    /// If the width is not that of the reference, or if a kernel is not defined on a row.
     pub fn check(&self, rows: Rows<'_>) -> Result<()> {
         if let Some(expected) = self.width.filter(|&width| width != rows.width()) {
             return Err(Error::Width {
@@ -284,8 +289,8 @@ impl Loss {
         self.terms.iter().filter_map(|term| term.kernel).try_for_each(|kernel| kernel.check(rows))
     }
 
-    /// κ(x, row) for every new sample against every row of a set, new row after new row: one pass per quadratic term. Other
-    /// terms have no part in it.
+    /// Computes κ(x, row) of every new sample x and every row of a set, in row-major order, in one pass per quadratic
+    /// term. Other terms do not contribute.
     ///
     /// # Errors
     /// Those of the engine.
@@ -307,10 +312,11 @@ impl Loss {
         self.terms.iter().filter_map(|term| term.kappa.map(|kernel| term.weight * kernel.of_self(x))).sum()
     }
 
-    /// f(x) for samples of one arm, all terms weighted and added.
+    /// f(x) of samples of one arm: the weighted sum of all terms.
     ///
     /// # Errors
-    /// A score that was not given, or not for every sample; costs for another number of arms; a smooth term.
+    /// If a score is missing or does not have one value per sample, if the number of costs is not that of the arms, or
+    /// if there is a smooth term.
     pub fn linear(&self, arm: usize, rows: Rows<'_>, scores: &Scores) -> Result<Vec<f64>> {
         self.check_means()?;
         let mut sums = vec![0.0; rows.len()];
@@ -324,7 +330,7 @@ impl Loss {
         Ok(sums)
     }
 
-    /// f(x) of one term, unweighted; nothing where the term has no linear part.
+    /// f(x) of one term, unweighted; `None` if the term has no linear part.
     pub(crate) fn term_linear(
         &self,
         term: &PreparedTerm,
@@ -335,8 +341,8 @@ impl Loss {
         self.term_linear_by_row(term, arm, rows.into(), scores, &mut None)
     }
 
-    /// The same; where f is a mean over the reference's rows, `by_row` becomes what each of them makes of the samples' mean f,
-    /// as if it were all of the reference.
+    /// The same. If f is a mean over the rows of the reference, `by_row` receives, for each of these rows, the mean f
+    /// of the samples as if that row were the whole reference.
     pub(crate) fn term_linear_by_row(
         &self,
         term: &PreparedTerm,
@@ -396,7 +402,7 @@ impl Loss {
                     return Err(Error::missing_input(
                         Input::Scores,
                         format!("score {name}"),
-                        format!("one value a sample: {} values were given for {} samples", values.len(), rows.len()),
+                        format!("one value per sample: {} values were given for {} samples", values.len(), rows.len()),
                     ));
                 }
                 if let Some(value) = values.iter().find(|value| !value.is_finite()) {
@@ -407,12 +413,12 @@ impl Loss {
         }))
     }
 
-    /// A number that changes with the objective, its kernels, ranges, costs and reference, so that a snapshot is not restored
-    /// with another loss than it was taken with.
+    /// A hash of the objective, its kernels, ranges, costs and reference, so that a snapshot is restored only with the
+    /// loss that it was taken with.
     ///
-    /// It is the 64-bit FNV-1a hash of these bytes, which stay the same in later releases: the objective as text; for every term
-    /// its kernel as JSON, if it has one, the two ends of the kernel's and of the score's range, if given, and all costs; the
-    /// reference's width as a 64-bit integer and its values. Numbers are little-endian.
+    /// It is the 64-bit FNV-1a hash of the following bytes, which stay the same in later releases: the objective as
+    /// text; for every term its kernel as JSON, if it has one, the two ends of the ranges of kernel and score, if
+    /// given, and all costs; the width of the reference as a 64-bit integer and its values. Numbers are little-endian.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let mut feed = |bytes: &[u8]| {

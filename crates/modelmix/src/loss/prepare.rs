@@ -1,4 +1,4 @@
-//! From an objective to a loss: what it is given, what is checked, and what is computed of the reference once.
+//! Prepares a loss from an objective: collects and checks its inputs, and computes what depends only on the reference.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::kernel::{Kernel, KernelSpec, median_distance};
 use crate::metrics::Moments;
 use crate::objective::{Measure, Objective};
 
-/// What an objective is prepared with. Everything is optional until a term needs it.
+/// The inputs of an objective. Each is optional unless a term needs it.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs<'a> {
     reference: Option<Arc<Features>>,
@@ -27,69 +27,69 @@ pub struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// Nothing yet.
+    /// Creates empty inputs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The reference set, for `mmd`, `kid`, `fid`, `precision` and `density`.
+    /// Sets the reference, for `mmd`, `kid`, `fid`, `precision` and `density`.
     #[must_use]
     pub fn reference(mut self, reference: impl Into<Arc<Features>>) -> Self {
         self.reference = Some(reference.into());
         self
     }
 
-    /// What a sample costs, arm by arm, for `cost`.
+    /// Sets the cost per sample of each arm, for `cost`.
     #[must_use]
     pub fn costs(mut self, costs: Vec<f64>) -> Self {
         self.costs = Some(costs);
         self
     }
 
-    /// Recorded arms, which tell the width, and the scale for an `auto` bandwidth where there is no reference.
+    /// Sets recorded arms, which provide the width, and the scale of an `auto` bandwidth if there is no reference.
     #[must_use]
     pub fn arms(mut self, arms: &'a RecordedArms) -> Self {
         self.arms = Some(arms);
         self.width(arms.width())
     }
 
-    /// The features' width, where neither arms nor a reference tell it.
+    /// Sets the width of the features, if there are neither arms nor a reference.
     #[must_use]
     pub fn width(mut self, width: usize) -> Self {
         self.width = Some(width);
         self
     }
 
-    /// The smallest and the largest value of the kernels that have no range of their own, such as polynomials: of k as it is
-    /// written, also if a term squares it. [`Inputs::kernel_range_of`] goes before it.
+    /// Sets the smallest and the largest value of unbounded kernels, such as polynomials. The range is that of k as
+    /// written, even if a term squares it. [`Inputs::kernel_range_of`] takes precedence.
     #[must_use]
     pub fn kernel_range(mut self, least: f64, greatest: f64) -> Self {
         self.kernel_range = Some((least, greatest));
         self
     }
 
-    /// The smallest and the largest value of one kernel, as the objective writes it.
+    /// Sets the smallest and the largest value of one kernel, as the objective writes it.
     #[must_use]
     pub fn kernel_range_of(mut self, kernel: KernelSpec, least: f64, greatest: f64) -> Self {
         self.kernel_ranges.push((kernel, (least, greatest)));
         self
     }
 
-    /// The smallest and the largest value of a caller's score.
+    /// Sets the smallest and the largest value of one of your scores.
     #[must_use]
     pub fn score_range(mut self, score: impl Into<String>, least: f64, greatest: f64) -> Self {
         self.score_ranges.insert(score.into(), (least, greatest));
         self
     }
 
-    /// The seed of the subsample that an `auto` bandwidth looks at.
+    /// Sets the seed of the subsample that determines an `auto` bandwidth.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The compute engine, with its stop token and observer; all cores of this machine if it is left out.
+    /// Sets the compute engine, with its stop token and observer. The default uses all cores of this machine.
     #[must_use]
     pub fn engine(mut self, engine: impl Into<Engine>) -> Self {
         self.engine = Some(engine.into());
@@ -98,10 +98,11 @@ impl<'a> Inputs<'a> {
 }
 
 impl Objective {
-    /// Checks the objective, finds what it left open, and computes what it needs of the reference.
+    /// Checks the objective, finds `auto` parameters, and computes what depends only on the reference.
     ///
     /// # Errors
-    /// A missing reference, cost or width, weights or settings out of range, a reference of another width.
+    /// If a reference, cost or width is missing, if weights or settings are out of range, or if the reference has
+    /// another width.
     pub fn prepare(&self, inputs: Inputs<'_>) -> Result<Loss> {
         self.check()?;
         let Inputs { reference, costs, arms, width, kernel_range, kernel_ranges, score_ranges, seed, engine } = inputs;
@@ -159,7 +160,7 @@ impl HeldReference {
         Ok(Self { features, set })
     }
 
-    /// E[k(Y, Y′)] over the reference with self-pairs, and without.
+    /// E[k(Y, Y′)] over the reference, with and without self-pairs.
     pub(super) fn constant(&self, kernel: &Kernel, engine: &Engine) -> Result<(f64, f64)> {
         let n = self.features.len() as f64;
         let pairs: f64 = engine.kernel_sums_within(kernel, &*self.set)?.iter().sum();
@@ -234,7 +235,7 @@ impl<'a> TermBuilder<'a> {
                     return Err(Error::missing_input(
                         Input::Costs,
                         "cost",
-                        format!("one cost an arm: {} costs were given for {arms} arms", costs.len()),
+                        format!("one cost per arm: {} costs were given for {arms} arms", costs.len()),
                     ));
                 }
                 if let Some((arm, cost)) = costs.iter().enumerate().find(|(_, cost)| !cost.is_finite()) {
@@ -249,7 +250,7 @@ impl<'a> TermBuilder<'a> {
         Ok(term)
     }
 
-    /// The range that was given for the kernel of a term, as it is written.
+    /// The range that was given for the kernel of a term, as written.
     fn range(&self, measure: &Measure) -> Option<(f64, f64)> {
         let written = match measure {
             Measure::Rke { kernel } | Measure::Mmd { kernel } | Measure::Kid { kernel } => kernel.unwrap_or_default(),
@@ -267,7 +268,7 @@ impl<'a> TermBuilder<'a> {
     }
 
     fn kernel(&self, spec: &Option<KernelSpec>) -> Result<Kernel> {
-        // The reference alone where there is one: then the kernel does not depend on which arms compete.
+        // If there is a reference, only the reference is used: the kernel then does not depend on which arms compete.
         let sets: Vec<&Features> = match self.reference {
             Some(reference) => vec![&reference.features],
             None => self.arms.into_iter().flatten().map(|arm| &arm.features).collect(),

@@ -1,11 +1,11 @@
-//! What metrics ask of their input, each with its sentence.
+//! Input checks of metrics, each with its error message.
 
 use super::Pool;
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 
-/// One width.
+/// Checks that widths are equal.
 pub(super) fn width(pool: &Pool<'_>, reference: &Features) -> Result<()> {
     if pool.width() == reference.width() {
         return Ok(());
@@ -18,13 +18,13 @@ pub(super) fn width(pool: &Pool<'_>, reference: &Features) -> Result<()> {
     })
 }
 
-/// Rows that the kernel is defined on.
+/// Checks that the kernel is defined on all rows.
 pub(super) fn kernel(pool: &Pool<'_>, reference: Option<&Features>, kernel: &Kernel) -> Result<()> {
     pool.parts().iter().try_for_each(|part| kernel.check(part.rows).map_err(|error| error.of("the samples")))?;
     reference.map_or(Ok(()), |reference| kernel.check(reference.view()).map_err(|error| error.of("the reference")))
 }
 
-/// At least so many rows.
+/// Checks that there are at least `least` rows.
 pub(super) fn rows(what: &str, metric: &str, rows: Rows<'_>, least: usize) -> Result<()> {
     if rows.len() >= least {
         return Ok(());
@@ -32,6 +32,6 @@ pub(super) fn rows(what: &str, metric: &str, rows: Rows<'_>, least: usize) -> Re
     let found = if rows.len() == 1 { "there is 1 row".into() } else { format!("there are {} rows", rows.len()) };
     Err(Error::Array {
         origin: what.into(),
-        problem: format!("{found}, and {metric} needs at least {least}; record more samples"),
+        problem: format!("{found}, but {metric} needs at least {least}; record more samples"),
     })
 }

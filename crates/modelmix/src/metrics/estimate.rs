@@ -1,18 +1,18 @@
-//! A number with its standard error, and how that error was found.
+//! A value with its standard error, and the method of the standard error.
 
 use serde::{Deserialize, Serialize};
 
 use super::Pool;
 
-/// A metric's value and its standard error.
+/// The value of a metric and its standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The value.
     pub value: f64,
-    /// How uncertain it is, one standard deviation, as [`ErrorBy`] says; not a number where a set is too small to tell.
+    /// The standard error, computed as [`ErrorBy`] says; NaN if a set is too small.
     #[serde(with = "or_null")]
     pub standard_error: f64,
-    /// How the standard error was found.
+    /// The method of the standard error.
     pub by: ErrorBy,
 }
 
@@ -29,34 +29,35 @@ mod or_null {
     }
 }
 
-/// Ways to a standard error.
+/// Methods for standard errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ErrorBy {
-    /// Every sample left out in turn, set by set; the sets' variances added.
+    /// Jackknife: every sample is left out in turn, set by set; the variances of the sets are added.
     Jackknife,
-    /// Every sample's influence to first order (the infinitesimal jackknife), set by set; the sets' variances added.
+    /// Infinitesimal jackknife: the first-order influence of every sample, set by set; the variances of the sets are
+    /// added.
     Influence,
-    /// The spread of what is averaged, the other set taken as given: over the samples for precision and density, over the
-    /// reference for recall and coverage.
+    /// The variance of the averaged terms, with the other set fixed: over the samples for precision and density, over
+    /// the reference for recall and coverage.
     Terms,
-    /// The spread over subsets of the samples. It is that of one subset, not of their mean, as tools print it.
+    /// The standard deviation over subsets of the samples, as tools print it: that of one subset, not of their mean.
     Subsets,
-    /// The residuals of a line fitted to several sizes of sample.
+    /// The residuals of a line fitted to several sample sizes.
     Regression,
 }
 
 impl Estimate {
-    /// The same in another unit.
+    /// The same estimate in another unit.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { value: factor * self.value, standard_error: factor.abs() * self.standard_error, by: self.by }
     }
 }
 
-/// The standard error of Σαᵢ·(mean of h over set i), the sets being independent: √ Σ αᵢ² Var(h)/nᵢ, with the variance of
-/// the samples at hand. `values` has h of every sample, set after set.
+/// The standard error of Σαᵢ·(mean of h over set i) for independent sets: √ Σ αᵢ² Var(h)/nᵢ, with the sample variance.
+/// `values` has h of every sample, set by set.
 pub(super) fn stratified_error(pool: &Pool<'_>, values: &[f64]) -> f64 {
     if pool.parts().iter().any(|part| part.rows.len() < 2) {
         return f64::NAN;

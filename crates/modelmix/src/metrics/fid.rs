@@ -1,4 +1,4 @@
-//! The Fréchet distance of Gaussians, FID, and its extrapolation to samples without end.
+//! FID, the Fréchet distance between Gaussians, and its extrapolation to infinitely many samples.
 
 use super::estimate::stratified_error;
 use super::pool::Part;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::random::Random;
 
-/// One side of Fréchet distances, with what all distances to it share.
+/// A Gaussian prepared for Fréchet distances to it: shared computations are done once.
 #[derive(Clone, Debug)]
 pub struct Frechet {
     moments: Moments,
@@ -18,7 +18,7 @@ pub struct Frechet {
 }
 
 impl Frechet {
-    /// Distances to this Gaussian.
+    /// Prepares distances to this Gaussian.
     ///
     /// # Errors
     /// Those of the engine.
@@ -32,8 +32,8 @@ impl Frechet {
         self.engine.product(self.factor.transposed(), &self.engine.product(covariance, &self.factor)?)
     }
 
-    /// ‖μ − μ′‖² + tr(Σ + Σ′) − 2 tr(ΣΣ′)^½. Covariances may be singular: the root is that of LᵀΣ′L, which is symmetric, so
-    /// that no imaginary part and no small constant on the diagonal is needed.
+    /// The distance ‖μ − μ′‖² + tr(Σ + Σ′) − 2 tr(ΣΣ′)^½. Covariances may be singular: the root is that of LᵀΣ′L, which
+    /// is symmetric, so neither imaginary parts nor a small constant on the diagonal occur.
     ///
     /// # Errors
     /// Those of the engine.
@@ -49,7 +49,7 @@ impl Frechet {
         Ok((apart + traces - 2.0 * root).max(0.0))
     }
 
-    /// R with RRᵀ = L (LᵀΣ′L)^−½ Lᵀ, the derivative of 2 tr(ΣΣ′)^½ by Σ′, where it is defined.
+    /// R with RRᵀ = L (LᵀΣ′L)^−½ Lᵀ, the derivative of 2 tr(ΣΣ′)^½ by Σ′ where it is defined.
     fn transport(&self, other: &Moments) -> Result<Matrix> {
         let eigen = self.engine.eigen(&self.middle(other.covariance())?)?;
         let zero = negligible(&eigen.values);
@@ -62,7 +62,7 @@ impl Frechet {
     }
 }
 
-/// A reference with what all distances to it share.
+/// A reference prepared for FID: shared computations are done once.
 #[derive(Clone, Debug)]
 pub struct FidReference<'a> {
     features: &'a Features,
@@ -73,7 +73,7 @@ impl<'a> FidReference<'a> {
     /// Prepares a reference.
     ///
     /// # Errors
-    /// Fewer than two rows.
+    /// If there are fewer than two rows.
     pub fn new(features: &'a Features, engine: &Engine) -> Result<Self> {
         check::rows("the reference", "fid", features.view(), 2)?;
         Ok(Self { features, frechet: Frechet::to(Moments::of(features, engine)?, engine)? })
@@ -85,7 +85,7 @@ impl<'a> FidReference<'a> {
         Moments::of_pool(pool, engine)
     }
 
-    /// [`fid`] of a pool.
+    /// [`fid`] between a pool and this reference.
     ///
     /// # Errors
     /// As [`fid`].
@@ -93,15 +93,15 @@ impl<'a> FidReference<'a> {
         self.frechet.distance(&self.moments(pool, engine)?)
     }
 
-    /// [`fid_estimate`] of a pool.
+    /// [`fid_estimate`] between a pool and this reference.
     ///
     /// # Errors
     /// As [`fid`].
     pub fn estimate(&self, pool: &Pool<'_>, engine: &Engine) -> Result<Estimate> {
         let to_pool = Frechet::to(self.moments(pool, engine)?, engine)?;
         let value = self.frechet.distance(&to_pool.moments)?;
-        // Where sample x of either side gains weight, the distance changes by h(x) less its mean:
-        // h(x) = 2(μ − μ′)·x + (x − μ)ᵀ(I − T)(x − μ), T the derivative of the root.
+        // If sample x of either side gains weight, the distance changes by h(x) minus its mean: h(x) = 2(μ − μ′)·x + (x
+        // − μ)ᵀ(I − T)(x − μ), with T the derivative of the root.
         let influences = |pool: &Pool<'_>, own: &Moments, other: &Frechet| -> Result<f64> {
             let transport = other.transport(own)?;
             let toward: Vec<f64> =
@@ -115,7 +115,7 @@ impl<'a> FidReference<'a> {
         Ok(Estimate { value, standard_error: from_pool.hypot(from_reference), by: ErrorBy::Influence })
     }
 
-    /// [`fid_infinity`] of a pool.
+    /// [`fid_infinity`] between a pool and this reference.
     ///
     /// # Errors
     /// As [`fid_infinity`].
@@ -132,7 +132,7 @@ impl<'a> FidReference<'a> {
                 "the smallest sample of an extrapolation",
                 least,
                 format!(
-                    "at least 2, and so that {points} sizes fit up to the {most} samples that can be drawn; record more samples or use fewer points"
+                    "at least 2, and small enough for {points} sizes up to the {most} samples that can be drawn; record more samples or use fewer points"
                 ),
             ));
         }
@@ -148,17 +148,19 @@ impl<'a> FidReference<'a> {
     }
 }
 
-/// FID: the Fréchet distance between Gaussians of the samples' and the reference's moments. A mixture's is exact from the
-/// moments of its sets. Zero for identical sets; too large by about c/n for n samples (see [`fid_infinity`]).
+/// FID: the Fréchet distance between Gaussians with the moments of the samples and of the reference. For a mixture it
+/// is exact, computed from the moments of its sets. It is zero for identical sets, and biased upward by about c/n for n
+/// samples (see [`fid_infinity`]).
 ///
 /// # Errors
-/// Fewer than two samples in a set, another width.
+/// If a set has fewer than two samples, or if widths differ.
 pub fn fid(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> Result<f64> {
     check::width(pool, reference)?;
     FidReference::new(reference, engine)?.distance(pool, engine)
 }
 
-/// [`fid`] with a standard error from every sample's influence. To first order, so that it says nothing of the bias.
+/// [`fid`] with a standard error from the influence of every sample. It is of first order and does not include the
+/// bias.
 ///
 /// # Errors
 /// As [`fid`].
@@ -167,7 +169,7 @@ pub fn fid_estimate(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> R
     FidReference::new(reference, engine)?.estimate(pool, engine)
 }
 
-/// toward·z + zᵀ(I − RRᵀ)z for every row, z = x − centre.
+/// toward·z + zᵀ(I − RRᵀ)z for every row, with z = x − centre.
 fn influence(set: Set<'_>, centre: &[f64], toward: &[f64], transport: &Matrix, engine: &Engine) -> Result<Vec<f64>> {
     let along = engine.projections(set, centre, transport, &vec![1.0; transport.columns()])?;
     let rows = set.rows()?;
@@ -180,12 +182,12 @@ fn influence(set: Set<'_>, centre: &[f64], toward: &[f64], transport: &Matrix, e
     Ok(rows.view().iter().zip(along).map(value).collect())
 }
 
-/// How a distance is extrapolated to samples without end.
+/// Settings of [`fid_infinity`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extrapolation {
-    /// How many sizes of sample are measured.
+    /// The number of sample sizes that are measured.
     pub points: usize,
-    /// The smallest of them; half of what there is where nothing else is said, and 5,000 where that is less.
+    /// The smallest of them; default: half of the samples, or 5,000 if that is less.
     pub smallest: Option<usize>,
     /// The seed of the subsets.
     pub seed: u64,
@@ -197,12 +199,12 @@ impl Default for Extrapolation {
     }
 }
 
-/// FID∞: FID at several sizes of sample, evenly spaced and drawn without replacement, is fitted by a line in 1/n, whose value
-/// at 1/n = 0 is given (Chong and Forsyth, 2020). The reference is used whole, and its own bias stays. The standard error is
-/// that of the line, whose points share samples; take it as a lower limit.
+/// FID∞: FID at several evenly spaced sample sizes, drawn without replacement, is fitted by a line in 1/n, and the
+/// value at 1/n = 0 is returned (Chong and Forsyth, 2020). The whole reference is used, and its own bias remains. The
+/// standard error is that of the line; its points share samples, so it is a lower limit.
 ///
 /// # Errors
-/// As [`fid`]; fewer than two sizes, or a smallest one that is not smaller than the sample.
+/// As [`fid`], if there are too few sizes, or if the smallest size is not smaller than the sample.
 pub fn fid_infinity(
     pool: &Pool<'_>,
     reference: &Features,
@@ -213,7 +215,7 @@ pub fn fid_infinity(
     FidReference::new(reference, engine)?.infinity(pool, extrapolation, engine)
 }
 
-/// Where the least-squares line meets x = 0, and its standard error.
+/// The intercept of the least-squares line, and its standard error.
 fn intercept(points: &[(f64, f64)]) -> (f64, f64) {
     let count = points.len() as f64;
     let (x_mean, y_mean) =

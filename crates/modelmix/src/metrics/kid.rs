@@ -1,4 +1,4 @@
-//! The Kernel Inception Distance over subsets, as tools define it.
+//! The Kernel Inception Distance over subsets, as other tools define it.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,20 +11,21 @@ use crate::kernel::Kernel;
 use crate::random::Random;
 use crate::settings::setters;
 
-/// The most rows of one side that all subsets may have together. Their numbers then take 1.6 GB, and the spread between subsets
-/// has long been known to more digits than anyone prints.
+/// The maximum number of rows of one side over all subsets. Their indices then take 1.6 GB, and the standard deviation
+/// between subsets is known to more digits than are ever printed.
 const MAX_DRAWN_ROWS: usize = 100_000_000;
 
-/// How KID's subsets are drawn.
+/// How the subsets of KID are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct KidSettings {
-    /// How many subsets.
+    /// The number of subsets.
     pub subsets: usize,
-    /// How many samples of each side a subset has; where none is given, 1,000, or fewer where there are fewer.
+    /// The number of samples per subset and side; default: 1,000, or all if there are fewer.
     pub size: Option<usize>,
-    /// The seed of NumPy's legacy generator. The samples' subset is drawn first, then the reference's, in turns.
+    /// The seed of NumPy's legacy generator. Subsets of the samples and of the reference are drawn in turns, samples
+    /// first.
     pub seed: u32,
 }
 
@@ -38,25 +39,26 @@ setters! {
     KidSettings {
         /// Sets the number of subsets.
         subsets: usize,
-        /// Sets how many samples of each side a subset has; 1,000, or all if there are fewer, if `None`.
+        /// Sets the number of samples per subset and side; `None` for 1,000, or all if there are fewer.
         size: impl Into<Option<usize>>,
         /// Sets the seed of NumPy's legacy generator.
         seed: u32,
     }
 }
 
-/// The kernel of KID for features of a width: (x·y/d + 1)³.
+/// The kernel of KID for features of this width: (x·y/d + 1)³.
 pub fn kid_kernel(width: usize) -> Kernel {
     Kernel::Polynomial { scale: 1.0 / width as f64, offset: 1.0, degree: 3 }
 }
 
 /// KID: the mean over subsets of the unbiased MMD², and the standard deviation between subsets (of the population, as
-/// tools print it). For the whole of the samples use [`mmd`](super::mmd()) with [`kid_kernel`].
+/// tools print it). For all samples at once, use [`mmd`](super::mmd()) with [`kid_kernel`].
 ///
-/// Of a mixture, a subset has each set's share of its size, whose remainders go by lot.
+/// A subset of a mixture contains each set in proportion to its weight; remainders are assigned at random.
 ///
 /// # Errors
-/// Subsets larger than the samples or the reference, or of fewer than two; no subsets; another width.
+/// If subsets are larger than the samples or the reference, or have fewer than two rows, if there are no subsets, or if
+/// widths differ.
 pub fn kid(
     pool: &Pool<'_>,
     reference: &Features,
@@ -76,7 +78,7 @@ pub fn kid(
             "subset_size",
             size,
             format!(
-                "at least 2 and at most {most}, since {drawn} samples can be drawn and the reference has {}; record more or choose smaller subsets",
+                "at least 2 and at most {most}, because {drawn} samples can be drawn and the reference has {}; record more or choose smaller subsets",
                 reference.len()
             ),
         ));
@@ -92,7 +94,7 @@ pub fn kid(
     Ok(Estimate { value, standard_error: variance.sqrt(), by: ErrorBy::Subsets })
 }
 
-/// The rows of a subset, of both sides.
+/// The rows of a subset, on both sides.
 struct Subset {
     samples: Vec<usize>,
     reference: Vec<usize>,
@@ -106,7 +108,8 @@ fn draw(
     engine: &Engine,
 ) -> Result<Vec<Subset>> {
     let mut random = NumPyRandom::seeded(settings.seed);
-    // Shares of whole subsets need no lot, and one set needs no shares: tools' draws stay as they are.
+    // If shares are whole numbers, or if there is only one set, no random numbers are used, so the draws are those of
+    // other tools.
     let mut lots = Random::seeded(settings.seed.into());
     let subset = |_| {
         engine.check()?;
@@ -121,8 +124,8 @@ fn draw(
     (0..settings.subsets).map(subset).collect()
 }
 
-/// The unbiased MMD² of each subset: from the values of all pairs, each computed once, where that is less work than every
-/// subset by itself.
+/// The unbiased MMD² of each subset: from the values of all pairs, each computed once, if that is less work than every
+/// subset separately.
 fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, engine: &Engine) -> Result<Vec<f64>> {
     let size = subsets[0].reference.len() as f64;
     let value = |within: f64, between: f64| within / (size * (size - 1.0)) - 2.0 * between / (size * size);

@@ -1,4 +1,4 @@
-//! The squared maximum mean discrepancy to a reference, and CMMD, its form for CLIP features.
+//! The squared maximum mean discrepancy to a reference, and CMMD, its variant for CLIP features.
 
 use super::pairs::{Pairs, Statistic};
 use super::{ErrorBy, Estimate, Pool, check};
@@ -7,19 +7,19 @@ use crate::error::Result;
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 
-/// MMD², both ways.
+/// MMD² as V-statistic and as U-statistic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mmd {
-    /// Every sample with itself included: never below zero, too large by about 1/n.
+    /// With self-pairs (V-statistic): never below zero, too large by about 1/n.
     pub biased: Estimate,
-    /// No sample with itself: right on average, and below zero now and then where the two are alike.
+    /// Without self-pairs (U-statistic): unbiased, and sometimes below zero if samples and reference are alike.
     pub unbiased: Estimate,
 }
 
-/// MMD² of the samples to the reference. Standard errors are jackknifed over both.
+/// MMD² between samples and reference. Standard errors are jackknifed over both.
 ///
 /// # Errors
-/// Fewer than two samples in a set, another width, a row that the kernel is not defined on.
+/// If a set has fewer than two samples, if widths differ, or if the kernel is not defined on a row.
 pub fn mmd(pool: &Pool<'_>, reference: &Features, kernel: &Kernel, engine: &Engine) -> Result<Mmd> {
     check::width(pool, reference)?;
     check::kernel(pool, Some(reference), kernel)?;
@@ -35,20 +35,20 @@ pub fn mmd(pool: &Pool<'_>, reference: &Features, kernel: &Kernel, engine: &Engi
     Ok(Mmd { biased: estimate(Statistic::V), unbiased: estimate(Statistic::U) })
 }
 
-/// The sets of a pool and the reference behind them, and what makes MMD² of their means.
+/// The sets of a pool followed by the reference, and the coefficients that turn their means into MMD².
 fn against<'a>(pool: &Pool<'a>, reference: Set<'a>) -> (Vec<Set<'a>>, Vec<f64>) {
     let sets = pool.parts().iter().map(|part| part.set).chain([reference]).collect();
     (sets, pool.parts().iter().map(|part| part.share).chain([-1.0]).collect())
 }
 
-/// The bandwidth that CMMD is defined with.
+/// The bandwidth in the definition of CMMD.
 pub const CMMD_BANDWIDTH: f64 = 10.0;
 
-/// CMMD: 1000 · the biased MMD² of rows scaled to length 1, with a Gaussian kernel of bandwidth 10. It is meant for CLIP
-/// features.
+/// CMMD: 1000 · the biased MMD² of rows scaled to length 1, with a Gaussian kernel of bandwidth 10. It is intended for
+/// CLIP features.
 ///
 /// # Errors
-/// As [`mmd`], and a row of zeros, which has no direction.
+/// As [`mmd`], and if a row is all zeros.
 pub fn cmmd(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> Result<Estimate> {
     check::kernel(pool, Some(reference), &Kernel::Cosine { power: 1 })?;
     let parts: Vec<(Features, f64)> =

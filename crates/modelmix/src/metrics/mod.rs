@@ -1,10 +1,9 @@
-//! Metrics of samples: RKE, Vendi, MMD², KID, FID, precision, recall, density and coverage; of one set and of weighted
-//! mixtures ([`Pool`]), each with a standard error that says how it was found ([`Estimate`]).
+//! Metrics of samples: RKE, Vendi, MMD², KID, FID, precision, recall, density and coverage, for one set and for
+//! weighted mixtures ([`Pool`]), each with a standard error and its method ([`Estimate`]).
 //!
-//! All are plain functions over a compute engine, and none but Vendi ever holds a matrix of all pairs. Figures to be published
-//! are computed with [`Double`](crate::compute::Double), which is as exact as NumPy in `float64`;
-//! [`Cpu`](crate::compute::Cpu) is faster and good to about 1e-7 of a kernel value. Neighbourhoods and moments are exact with
-//! both.
+//! All are plain functions on a compute engine. Only Vendi stores a matrix of all pairs. To publish numbers, use
+//! [`Double`](crate::compute::Double), which is as exact as NumPy in `float64`. [`Cpu`](crate::compute::Cpu) is faster
+//! and accurate to about 1e-7 of a kernel value. Neighbourhoods and moments are exact with both.
 //!
 //! ```
 //! use modelmix::compute::{Double, Engine};

@@ -1,10 +1,10 @@
-//! Means and covariances, of one set and of mixtures: the Gaussians that Fréchet distances compare.
+//! Means and covariances of sets and of mixtures: the Gaussians that Fréchet distances compare.
 
 use super::Pool;
 use crate::compute::{Engine, Matrix, Set};
 use crate::error::{Error, Result};
 
-/// A mean and a covariance.
+/// The mean and the covariance of a distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moments {
     mean: Vec<f64>,
@@ -12,16 +12,16 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of one set: the sample mean, and the covariance with n − 1 in its denominator.
+    /// The moments of one set: the sample mean, and the covariance with the denominator n − 1.
     ///
     /// # Errors
-    /// Fewer than two rows; those of the engine.
+    /// If there are fewer than two rows; those of the engine.
     pub fn of<'a>(rows: impl Into<Set<'a>>, engine: &Engine) -> Result<Self> {
         let set = rows.into();
         if set.len() < 2 {
             return Err(Error::Array {
                 origin: "features".into(),
-                problem: format!("a covariance needs at least 2 samples, and there is {}; record more", set.len()),
+                problem: format!("a covariance needs at least 2 samples, but there is {}; record more", set.len()),
             });
         }
         let mean = engine.mean(set)?;
@@ -30,21 +30,21 @@ impl Moments {
         Ok(Self { mean, covariance })
     }
 
-    /// Of a pool: μ = Σαᵢμᵢ and Σ = Σαᵢ(Σᵢ + μᵢμᵢᵀ) − μμᵀ, which is exact for the mixture of distributions with its
-    /// parts' moments.
+    /// The moments of a pool: μ = Σαᵢμᵢ and Σ = Σαᵢ(Σᵢ + μᵢμᵢᵀ) − μμᵀ, which is exact for the mixture of distributions
+    /// with the moments of its parts.
     ///
     /// # Errors
-    /// A set with fewer than two rows.
+    /// If a set has fewer than two rows.
     pub fn of_pool(pool: &Pool<'_>, engine: &Engine) -> Result<Self> {
         let parts = pool.parts().iter().map(|part| Ok((part.share, Self::of(part.set, engine)?)));
         let parts: Vec<(f64, Self)> = parts.collect::<Result<_>>()?;
         Ok(Self::mixed(parts.iter().map(|(share, moments)| (*share, moments))))
     }
 
-    /// Of a mixture of parts whose moments are known; the shares add up to 1.
+    /// The moments of a mixture of parts with known moments; the shares sum to 1.
     ///
     /// # Panics
-    /// Where there are no parts, or parts of different widths.
+    /// If there are no parts, or if their widths differ.
     pub fn mixed<'a>(parts: impl IntoIterator<Item = (f64, &'a Moments)> + Clone) -> Self {
         let width = parts.clone().into_iter().next().expect("a mixture has parts").1.mean.len();
         let mut mean = vec![0.0; width];
@@ -54,24 +54,24 @@ impl Moments {
         let mut covariance = Matrix::zeros(width, width);
         for (share, part) in parts {
             covariance.add(share, &part.covariance);
-            // Around the mixture's mean, which does not cancel as Σαᵢμᵢμᵢᵀ − μμᵀ does.
+            // Around the mean of the mixture, which avoids the cancellation in Σαᵢμᵢμᵢᵀ − μμᵀ.
             let away: Vec<f64> = part.mean.iter().zip(&mean).map(|(part, mean)| part - mean).collect();
             covariance.add_outer(share, &away, &away);
         }
         Self { mean, covariance }
     }
 
-    /// μ.
+    /// The mean μ.
     pub fn mean(&self) -> &[f64] {
         &self.mean
     }
 
-    /// Σ.
+    /// The covariance Σ.
     pub fn covariance(&self) -> &Matrix {
         &self.covariance
     }
 
-    /// How many features there are.
+    /// The number of features.
     pub fn width(&self) -> usize {
         self.mean.len()
     }

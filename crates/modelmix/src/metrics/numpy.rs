@@ -1,8 +1,8 @@
-//! NumPy's legacy generator, for presets that draw the very subsets that other tools draw.
+//! NumPy's legacy generator, for presets that draw the same subsets as other tools.
 
 use rand_mt::Mt;
 
-/// `numpy.random.RandomState` of a seed, and the one draw that tools use of it.
+/// `numpy.random.RandomState` of a seed, with the one method that other tools use.
 #[derive(Clone, Debug)]
 pub struct NumPyRandom(Mt);
 
@@ -12,10 +12,11 @@ impl NumPyRandom {
         Self(Mt::new(seed))
     }
 
-    /// `choice(len, count, replace=False)`: the first of a shuffle of 0..len, as NumPy has kept it for old seeds' sake.
+    /// `choice(len, count, replace=False)`: the first elements of a shuffle of 0..len, which NumPy keeps for
+    /// reproducibility.
     ///
     /// # Panics
-    /// Where `count` is more than `len`.
+    /// If `count` exceeds `len`.
     pub fn choice(&mut self, len: usize, count: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..len).collect();
         for last in (1..len).rev() {
@@ -25,7 +26,7 @@ impl NumPyRandom {
         all[..count].to_vec()
     }
 
-    /// Uniform in 0..=`most`: bits under the smallest mask that holds it, drawn again while they are too large.
+    /// Draws a uniform integer in 0..=`most`: bits under the smallest mask that covers it, with rejection.
     fn at_most(&mut self, most: u64) -> u64 {
         if most == 0 {
             return 0;

@@ -1,26 +1,26 @@
-//! Sums of a kernel over all pairs of several sets, and every quadratic form βᵀK̂β of them with its jackknife: RKE has the
-//! shares of the mixture as β, MMD² the same with −1 for the reference behind them.
+//! Sums of a kernel over all pairs of several sets, and quadratic forms βᵀK̂β with their jackknife: for RKE, β are the
+//! shares of the mixture; for MMD², the same followed by −1 for the reference.
 
 use crate::compute::{Engine, Set};
 use crate::error::Result;
 use crate::kernel::Kernel;
 
-/// Whether a sample is paired with itself.
+/// Whether samples are paired with themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Statistic {
-    /// It is: biased, positive semidefinite.
+    /// V-statistic, with self-pairs: biased, positive semidefinite.
     V,
-    /// It is not: unbiased.
+    /// U-statistic, without self-pairs: unbiased.
     U,
 }
 
-/// Sums by sample, and what makes means of them.
+/// Sums per sample, from which means are computed.
 pub(super) struct Pairs {
-    /// `[i][j][a]`: Σk of sample a of set i over set j, itself left out.
+    /// `[i][j][a]`: Σk of sample a of set i over set j, without the sample itself.
     toward: Vec<Vec<Vec<f64>>>,
     /// `[i][a]`: k of the sample with itself.
     own: Vec<Vec<f64>>,
-    /// Σ of `toward`, by set and set.
+    /// Σ of `toward`, per pair of sets.
     sums: Vec<Vec<f64>>,
     own_sums: Vec<f64>,
 }
@@ -42,7 +42,7 @@ impl Pairs {
         self.own[set].len() as f64
     }
 
-    /// K̂ of two sets, with a sample of set i left out where `without` names one.
+    /// K̂ of two sets, without one sample of set i if `without` is given.
     fn mean(&self, statistic: Statistic, i: usize, j: usize, without: Option<usize>) -> f64 {
         let mut sum = self.sums[i][j];
         let mut own = self.own_sums[i];
@@ -68,8 +68,8 @@ impl Pairs {
         (0..factors.len()).map(row).sum()
     }
 
-    /// The standard error of `of(βᵀK̂β)`: every sample left out in turn, the sets' variances added. Not a number where a
-    /// set is too small to leave one out.
+    /// The standard error of `of(βᵀK̂β)`: every sample is left out in turn, and the variances of the sets are added.
+    /// NaN if a set is too small.
     pub(super) fn jackknife(&self, statistic: Statistic, factors: &[f64], of: impl Fn(f64) -> f64) -> f64 {
         let least = if statistic == Statistic::U { 3 } else { 2 };
         if self.own.iter().any(|own| own.len() < least) {
@@ -78,7 +78,7 @@ impl Pairs {
         let form = self.form(statistic, factors);
         let mut variance = 0.0;
         for i in 0..factors.len() {
-            // Only what has to do with set i changes.
+            // Only entries that involve set i change.
             let part = |without: Option<usize>| -> f64 {
                 let others =
                     |j: usize| if i == j { 1.0 } else { 2.0 } * factors[j] * self.mean(statistic, i, j, without);

@@ -1,4 +1,4 @@
-//! What a metric is taken of: one set of samples, or several pooled with weights.
+//! Pools, the input of metrics: one set of samples, or several with weights.
 
 use crate::arms::RecordedArms;
 use crate::compute::{Engine, Resident, Set};
@@ -6,15 +6,15 @@ use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::random::Random;
 
-/// What is this near to a whole number is one.
+/// Values this close to a whole number count as one.
 const WHOLE_NUMBER_TOLERANCE: f64 = 1e-9;
 
-/// Whether a set may have this weight.
+/// Whether a weight is valid.
 fn is_share(weight: f64) -> bool {
     weight.is_finite() && weight >= 0.0
 }
 
-/// One set of samples, or a mixture of several: sample a of set i weighs αᵢ/nᵢ.
+/// A set of samples, or a weighted mixture of several: sample a of set i has the weight αᵢ/nᵢ.
 ///
 /// ```
 /// use modelmix::Features;
@@ -34,23 +34,23 @@ pub struct Pool<'a> {
 pub struct Part<'a> {
     /// The samples.
     pub rows: Rows<'a>,
-    /// The same samples, where an engine keeps them; in host memory if none does.
+    /// The same samples, resident on an engine; in host memory otherwise.
     pub set: Set<'a>,
-    /// Its share α; all shares add up to 1.
+    /// Its share α; all shares sum to 1.
     pub share: f64,
     features: &'a Features,
 }
 
 impl<'a> Pool<'a> {
-    /// One set.
+    /// Creates a pool of one set.
     pub fn of(features: &'a Features) -> Self {
         Self { parts: vec![Part { rows: features.view(), set: features.into(), share: 1.0, features }] }
     }
 
-    /// Several sets with shares, which are scaled to add up to 1. Sets without a share are left out.
+    /// Creates a pool of several sets with shares, which are scaled to sum to 1. Sets with share 0 are left out.
     ///
     /// # Errors
-    /// No positive share, one that is negative or not finite, sets of different widths.
+    /// If no share is positive, if one is negative or not finite, or if widths differ.
     pub fn mixture(sets: impl IntoIterator<Item = (&'a Features, f64)>) -> Result<Self> {
         let mut parts: Vec<Part<'a>> = Vec::new();
         let mut width = None;
@@ -74,7 +74,7 @@ impl<'a> Pool<'a> {
         if parts.is_empty() {
             return Err(Error::missing("a mixture", "at least one set with a positive weight"));
         }
-        // The largest becomes 1 first, so that no sum overflows; what is nothing beside it has no share.
+        // Scaled by the largest first, so that no sum overflows; shares that underflow are zero.
         let largest = parts.iter().fold(0.0f64, |largest, part| largest.max(part.share));
         parts.iter_mut().for_each(|part| part.share /= largest);
         let total: f64 = parts.iter().map(|part| part.share).sum();
@@ -83,22 +83,22 @@ impl<'a> Pool<'a> {
         Ok(Self { parts })
     }
 
-    /// Recorded arms with their weights.
+    /// Creates a pool of recorded arms with their weights.
     ///
     /// # Errors
-    /// As [`Pool::mixture`], and another number of weights than of arms.
+    /// As [`Pool::mixture`], and if the number of weights is not that of the arms.
     pub fn arms(arms: &'a RecordedArms, weights: &[f64]) -> Result<Self> {
         if weights.len() != arms.len() {
             return Err(Error::missing(
                 "a mixture",
-                format!("one weight an arm, zero for those left out: {} given for {} arms", weights.len(), arms.len()),
+                format!("one weight per arm, zero for those left out: {} given for {} arms", weights.len(), arms.len()),
             ));
         }
         if let Some((arm, weight)) = arms.iter().zip(weights).find(|(_, weight)| !is_share(**weight)) {
             return Err(Error::setting(&format!("the weight of {}", arm.name), weight, "zero or a positive number"));
         }
         if weights.iter().all(|weight| *weight == 0.0) {
-            return Err(Error::missing("a mixture", "an arm with a positive weight, and all weights are 0; give one"));
+            return Err(Error::missing("a mixture", "an arm with a positive weight, but all weights are 0; give one"));
         }
         Self::mixture(arms.iter().map(|arm| &arm.features).zip(weights.iter().copied()))
     }
@@ -108,24 +108,24 @@ impl<'a> Pool<'a> {
         &self.parts
     }
 
-    /// The width of its samples.
+    /// The width of the features.
     pub fn width(&self) -> usize {
         self.parts[0].rows.width()
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.parts.iter().map(|part| part.rows.len()).sum()
     }
 
-    /// What each sample weighs, set after set; they add up to 1.
+    /// The weight of each sample, set by set; they sum to 1.
     pub fn row_weights(&self) -> Vec<f64> {
         let weights = |part: &Part<'_>| vec![part.share / part.rows.len() as f64; part.rows.len()];
         self.parts.iter().flat_map(weights).collect()
     }
 
-    /// How many samples of equal weight say as much: 1/Σw² (Kish). The number of samples where all weigh the same.
+    /// The effective sample size 1/Σw² (Kish). It is the number of samples if all have the same weight.
     pub fn effective_len(&self) -> f64 {
         1.0 / self.parts.iter().map(|part| part.share.powi(2) / part.rows.len() as f64).sum::<f64>()
     }
@@ -144,7 +144,7 @@ impl<'a> Pool<'a> {
         Pool { parts: parts.map(|(part, set)| Part { set: Set::Resident(&**set), ..*part }).collect() }
     }
 
-    /// All samples in one run; copied only where there are several sets.
+    /// All samples as one array; copied only if there are several sets.
     pub(crate) fn rows(&self) -> Pooled<'a> {
         match &self.parts[..] {
             [part] => Pooled::Borrowed(part.rows, part.set),
@@ -155,11 +155,11 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Samples drawn from the mixture, as one who publishes it would: each set gives its share of `count` (the remainders
-    /// by lot), drawn without replacement.
+    /// Draws samples from the mixture, as for publication: each set contributes its share of `count` (remainders at
+    /// random), drawn without replacement.
     ///
     /// # Errors
-    /// A set with fewer samples than its share of `count`.
+    /// If a set has fewer samples than its share of `count`.
     pub fn draw(&self, count: usize, seed: u64) -> Result<Features> {
         let mut random = Random::seeded(seed);
         let counts = self.apportion(count, &mut random);
@@ -170,7 +170,7 @@ impl<'a> Pool<'a> {
                     "the number of samples drawn",
                     counts.iter().sum::<usize>(),
                     format!(
-                        "at most {}: a set with {} samples would have to give {count}; draw fewer or record more",
+                        "at most {}: a set with {} samples would have to contribute {count}; draw fewer or record more",
                         self.largest_draw(),
                         part.rows.len()
                     ),
@@ -183,15 +183,15 @@ impl<'a> Pool<'a> {
         Features::new(self.width(), values)
     }
 
-    /// The most samples that [`Pool::draw`] can surely give.
+    /// The largest number of samples that [`Pool::draw`] can always draw.
     pub fn largest_draw(&self) -> usize {
-        // Where a share of them is no whole number, it is rounded up at most, and that is still within the set.
+        // A share that is not a whole number is at most rounded up, which is still within the set.
         let most = |part: &Part<'_>| (part.rows.len() as f64 / part.share + WHOLE_NUMBER_TOLERANCE).floor() as usize;
         self.parts.iter().map(most).min().unwrap_or(0).min(self.len())
     }
 
-    /// Whole numbers near share · count that add up to it: the floor each, what is left by lot with the remainders as
-    /// chances (systematic sampling, so that each is the floor or one more).
+    /// Whole numbers near share · count that sum to `count`: the floor of each, and the rest at random with the
+    /// remainders as probabilities (systematic sampling, so each is the floor or one more).
     pub(crate) fn apportion(&self, count: usize, random: &mut Random) -> Vec<usize> {
         let mut line = 0.0;
         let start = random.unit();
@@ -202,7 +202,7 @@ impl<'a> Pool<'a> {
             .enumerate()
             .map(|(index, part)| {
                 line += part.share * count as f64;
-                // Rounding must not turn a whole number into one that is drawn for.
+                // Rounding errors must not cause a draw if the value is a whole number.
                 let line = if (line - line.round()).abs() < WHOLE_NUMBER_TOLERANCE { line.round() } else { line };
                 let until = if index == last { count } else { ((line + start).floor() as usize).min(count) };
                 let number = until.saturating_sub(given);
@@ -213,7 +213,7 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// The samples of a pool in one run.
+/// The samples of a pool as one array.
 pub(crate) enum Pooled<'a> {
     Borrowed(Rows<'a>, Set<'a>),
     Owned(usize, Vec<f32>),
@@ -227,7 +227,7 @@ impl Pooled<'_> {
         }
     }
 
-    /// As an engine takes them.
+    /// The samples as input of an engine.
     pub(crate) fn set(&self) -> Set<'_> {
         match self {
             Pooled::Borrowed(_, set) => *set,

@@ -1,4 +1,4 @@
-//! Precision, recall, density and coverage: how the samples' and the reference's neighbourhoods hold each other.
+//! Precision, recall, density and coverage, from nearest-neighbour balls of the samples and of the reference.
 
 use super::estimate::stratified_error;
 use super::{ErrorBy, Estimate, Pool, check};
@@ -7,22 +7,22 @@ use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::settings::setters;
 
-/// How many neighbours the balls of precision, recall, density and coverage reach to, where nothing else is said.
+/// The default k of the k-nearest-neighbour radii of precision, recall, density and coverage.
 pub const DEFAULT_NEIGHBOURS: usize = 5;
-/// Sums of weighted counts reach a number if they miss it by no more than this: weights are rounded.
+/// The tolerance for sums of weighted counts, because weights are rounded.
 const COUNT_TOLERANCE: f64 = 1e-9;
 
-/// Rows whose distances to all others are held at a time.
+/// The number of rows whose distances to all others are stored at once.
 const ROWS_AT_ONCE: usize = 64;
 
-/// How neighbourhoods are made.
+/// Definition of nearest-neighbour balls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Neighbourhoods {
-    /// Up to which neighbour a ball reaches, the sample itself not counted.
+    /// k of the k-nearest-neighbour radii; a sample is not its own neighbour.
     pub neighbours: usize,
-    /// Whether what lies at the very radius is inside. It is not in `prdc`, where identical sets score less than 1
-    /// therefore; it is in torch-fidelity.
+    /// Whether a point exactly at the radius is inside. In `prdc` it is not, so identical sets may score less than 1;
+    /// in torch-fidelity it is.
     pub closed: bool,
 }
 
@@ -34,15 +34,15 @@ impl Default for Neighbourhoods {
 
 setters! {
     Neighbourhoods {
-        /// Sets up to which neighbour a ball reaches.
+        /// Sets k of the k-nearest-neighbour radii.
         neighbours: usize,
-        /// Sets whether what lies exactly at the radius is inside.
+        /// Sets whether a point exactly at the radius is inside.
         closed: bool,
     }
 }
 
 impl Neighbourhoods {
-    /// Whether every row of so many has such a neighbour.
+    /// Checks that each of `rows` rows has a k-th neighbour.
     pub(super) fn check(&self, what: &str, rows: usize) -> Result<()> {
         let must = match self.neighbours {
             0 => "at least 1".into(),
@@ -55,26 +55,26 @@ impl Neighbourhoods {
         Err(Error::setting("neighbours", self.neighbours, must))
     }
 
-    /// An open ball that holds what the ball of this squared radius does.
+    /// The squared radius of an open ball that contains the same points as the ball of this squared radius.
     fn border(&self, squared_radius: f64) -> f64 {
         if self.closed { squared_radius.next_up() } else { squared_radius }
     }
 }
 
-/// The four, each with the spread of what it averages.
+/// Precision, recall, density and coverage, each with a standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prdc {
-    /// The share of samples that lie in a ball of the reference.
+    /// The share of samples inside a ball of the reference.
     pub precision: Estimate,
-    /// The share of the reference that lies in a ball of the samples.
+    /// The share of the reference inside a ball of the samples.
     pub recall: Estimate,
-    /// How many balls of the reference hold a sample, on average, divided by the number of neighbours.
+    /// The mean number of reference balls that contain a sample, divided by k.
     pub density: Estimate,
-    /// The share of the reference's balls that hold a sample.
+    /// The share of reference balls that contain a sample.
     pub coverage: Estimate,
 }
 
-/// A reference with its balls, which all samples are compared with.
+/// A reference prepared for [`prdc`]: its nearest-neighbour radii are computed once.
 #[derive(Clone, Debug)]
 pub struct ReferenceBalls<'a> {
     reference: &'a Features,
@@ -83,10 +83,10 @@ pub struct ReferenceBalls<'a> {
 }
 
 impl<'a> ReferenceBalls<'a> {
-    /// Finds the radii of a reference.
+    /// Computes the radii of a reference.
     ///
     /// # Errors
-    /// Not more rows than neighbours.
+    /// If there are not more rows than neighbours.
     pub fn new(reference: &'a Features, neighbourhoods: &Neighbourhoods, engine: &Engine) -> Result<Self> {
         let neighbourhoods = *neighbourhoods;
         neighbourhoods.check("rows in the reference", reference.len())?;
@@ -95,7 +95,7 @@ impl<'a> ReferenceBalls<'a> {
         Ok(Self { reference, squared_radii, neighbourhoods })
     }
 
-    /// [`prdc`] of a pool.
+    /// [`prdc`] between a pool and this reference.
     ///
     /// # Errors
     /// As [`prdc`].
@@ -145,13 +145,13 @@ impl<'a> ReferenceBalls<'a> {
 
 /// Precision, recall (Kynkäänniemi et al., 2019), density and coverage (Naeem et al., 2020).
 ///
-/// In a mixture sample a counts as cₐ = N·wₐ samples, N = 1/Σw² being its effective number of samples: its ball reaches to
-/// where the others in it count k, and a ball of the reference is covered where the samples in it count 1. With equal weights
-/// that is the usual definition. As with any sample, fewer of them have wider balls: compare the recall and the coverage of
-/// mixtures that have about the same effective number ([`Pool::effective_len`]).
+/// In a mixture, sample a counts as cₐ = N·wₐ samples, with the effective sample size N = 1/Σw²: its ball extends to
+/// where the counts of the other samples inside sum to k, and a ball of the reference is covered if the counts of the
+/// samples inside sum to 1. With equal weights this is the usual definition. Fewer samples have wider balls, so compare
+/// the recall and the coverage of mixtures only at similar effective sample sizes ([`Pool::effective_len`]).
 ///
 /// # Errors
-/// Not more samples, or effective samples, than neighbours; another width.
+/// If there are not more samples, or effective samples, than neighbours, or if widths differ.
 pub fn prdc(pool: &Pool<'_>, reference: &Features, neighbourhoods: &Neighbourhoods, engine: &Engine) -> Result<Prdc> {
     check::width(pool, reference)?;
     ReferenceBalls::new(reference, neighbourhoods, engine)?.score(pool, engine)
@@ -163,7 +163,7 @@ fn radii(rows: Set<'_>, k: usize, engine: &Engine) -> Result<Vec<f64>> {
     Ok(nearest.iter().skip(k - 1).step_by(k).map(|neighbour| neighbour.squared_distance).collect())
 }
 
-/// Squared distances at which the others' counts reach `k`.
+/// Squared distances at which the counts of the other samples sum to `k`.
 fn weighted_radii(rows: Rows<'_>, counts: &[f64], k: usize, engine: &Engine) -> Result<Vec<f64>> {
     let needed = k as f64 - COUNT_TOLERANCE;
     let total: f64 = counts.iter().sum();
@@ -172,10 +172,11 @@ fn weighted_radii(rows: Rows<'_>, counts: &[f64], k: usize, engine: &Engine) -> 
         return Err(Error::setting(
             "neighbours",
             k,
-            format!("less than the effective number of samples of the mixture, {total:.1}; record more or take fewer"),
+            format!("less than the effective sample size of the mixture, {total:.1}; record more samples or use fewer"),
         ));
     }
-    // As many neighbours as the lightest samples would need, within reason; what is left is measured row by row.
+    // As many neighbours as the samples with the smallest weights would need, up to a limit; the rest is computed row
+    // by row.
     let least = counts.iter().fold(f64::INFINITY, |least, &count| least.min(count));
     let asked = ((k as f64 / least).ceil() as usize).min(8 * k).clamp(1, rows.len() - 1);
     let reach = |neighbours: &[Neighbour]| {

@@ -1,4 +1,4 @@
-//! The Rényi kernel entropy of order 2 and its mode count.
+//! The Rényi kernel entropy (RKE) of order 2 and its mode count.
 
 use super::pairs::{Pairs, Statistic};
 use super::{ErrorBy, Estimate, Pool, check};
@@ -6,21 +6,21 @@ use crate::compute::{Engine, Set};
 use crate::error::Result;
 use crate::kernel::Kernel;
 
-/// How diverse samples are.
+/// Diversity of samples: the RKE mode count and its entropy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rke {
-    /// 1/Σ wₐw_b k²(xₐ, x_b), every sample with itself included: n²/ΣΣk² for one set. Between 1 and n.
+    /// The mode count 1/Σ wₐw_b k²(xₐ, x_b), including each sample with itself: n²/ΣΣk² for one set. Between 1 and n.
     pub modes: Estimate,
-    /// Its logarithm, the entropy of order 2.
+    /// Its logarithm, the Rényi entropy of order 2.
     pub entropy: Estimate,
 }
 
-/// RKE with the kernel `kernel` (which is squared here). Identical samples have one mode; one sample has one.
+/// RKE with the kernel `kernel`, which is squared here. Identical samples, or a single one, have one mode.
 ///
-/// Standard errors are jackknifed, and not a number for a set of one sample.
+/// Standard errors are jackknifed; NaN for a set of one sample.
 ///
 /// # Errors
-/// A row that the kernel is not defined on.
+/// If the kernel is not defined on a row.
 pub fn rke(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Rke> {
     kernel.check_unit()?;
     check::kernel(pool, None, kernel)?;

@@ -1,4 +1,4 @@
-//! The score table: many metrics of many pools against one reference, under settings of one's own or of a known tool.
+//! The score table: many metrics of many pools against one reference, with custom settings or those of a known tool.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::kernel::{Kernel, KernelSpec, median_distance};
 use crate::settings::setters;
 use crate::text::nearest;
 
-/// A metric by its name.
+/// A metric of samples, such as FID or recall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -28,17 +28,17 @@ pub enum Metric {
     Rke,
     /// The Vendi score.
     Vendi,
-    /// KID over subsets.
+    /// KID, as the mean over subsets.
     Kid,
-    /// The unbiased MMD² with KID's kernel over all samples.
+    /// The unbiased MMD² with the kernel of KID, over all samples.
     KidFull,
-    /// The unbiased MMD² with a Gaussian kernel over all samples.
+    /// The unbiased MMD² with a Gaussian kernel, over all samples.
     Mmd,
-    /// CMMD.
+    /// CMMD, which is intended for CLIP features.
     Cmmd,
     /// FID.
     Fid,
-    /// FID extrapolated to samples without end.
+    /// FID extrapolated to infinitely many samples.
     FidInfinity,
     /// Precision.
     Precision,
@@ -51,7 +51,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All of them.
+    /// All metrics.
     pub const ALL: [Metric; 12] = [
         Metric::Rke,
         Metric::Vendi,
@@ -67,7 +67,7 @@ impl Metric {
         Metric::Coverage,
     ];
 
-    /// Those of the paper's tables and figures.
+    /// The metrics in the tables and figures of the paper.
     pub const OF_PAPER: [Metric; 8] = [
         Metric::Rke,
         Metric::Vendi,
@@ -97,12 +97,12 @@ impl Metric {
         }
     }
 
-    /// Whether it compares with a reference.
+    /// Whether it needs a reference.
     pub fn needs_reference(self) -> bool {
         !matches!(self, Metric::Rke | Metric::Vendi)
     }
 
-    /// Whether more of it is better.
+    /// Whether higher is better.
     pub fn more_is_better(self) -> bool {
         !matches!(self, Metric::Kid | Metric::KidFull | Metric::Mmd | Metric::Cmmd | Metric::Fid | Metric::FidInfinity)
     }
@@ -122,7 +122,7 @@ impl FromStr for Metric {
     }
 }
 
-/// One of a closed set by its name, or the nearest one's name.
+/// The value with this name in a closed set; the error suggests the nearest name.
 fn by_name<T: Copy>(what: &str, text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T> {
     all.iter().copied().find(|&one| name(one) == text).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|&one| name(one)).collect();
@@ -131,7 +131,7 @@ fn by_name<T: Copy>(what: &str, text: &str, all: &[T], name: fn(T) -> &'static s
     })
 }
 
-/// A tool whose numbers are to be had, to the last digits that its arithmetic gives.
+/// Settings that reproduce the numbers of another tool, up to its rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -139,8 +139,8 @@ pub enum Preset {
     /// torch-fidelity: KID of 100 subsets of 1,000 by `RandomState(2020)`; precision and recall with 3 neighbours and
     /// closed balls; FID. Its first input is the samples, its second the reference.
     TorchFidelity,
-    /// clean-fid: KID of 100 subsets of at most 1,000, drawn by NumPy's global generator, whose seed is 0 unless another
-    /// is given; FID.
+    /// clean-fid: KID of 100 subsets of at most 1,000, drawn by NumPy's global generator, with seed 0 unless another is
+    /// given; FID.
     CleanFid,
     /// prdc: precision, recall, density, coverage with 5 neighbours and open balls.
     Prdc,
@@ -149,10 +149,10 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Preset; 4] = [Preset::TorchFidelity, Preset::CleanFid, Preset::Prdc, Preset::VendiScore];
 
-    /// The tool's name.
+    /// The name of the tool.
     pub fn name(self) -> &'static str {
         match self {
             Preset::TorchFidelity => "torch-fidelity",
@@ -162,7 +162,7 @@ impl Preset {
         }
     }
 
-    /// Its metrics and their definitions.
+    /// The metrics of the tool and their definitions.
     pub fn settings(self) -> ScoreSettings {
         let settings = ScoreSettings::default();
         match self {
@@ -194,11 +194,11 @@ impl FromStr for Preset {
     }
 }
 
-/// Which metrics, and how they are defined.
+/// The metrics to compute, and their definitions.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ScoreSettings {
-    /// In the order wanted.
+    /// The metrics, in order.
     pub metrics: Vec<Metric>,
     /// The kernel of `rke` and `mmd`.
     pub kernel: KernelSpec,
@@ -210,9 +210,9 @@ pub struct ScoreSettings {
     pub kid: KidSettings,
     /// The neighbourhoods of `precision`, `recall`, `density` and `coverage`.
     pub neighbourhoods: Neighbourhoods,
-    /// The sizes of `fid_infinity`.
+    /// The sample sizes of `fid_infinity`.
     pub extrapolation: Extrapolation,
-    /// The seed of the sample that an automatic bandwidth looks at.
+    /// The seed of the subsample that determines an automatic bandwidth.
     pub seed: u64,
 }
 
@@ -233,7 +233,7 @@ impl Default for ScoreSettings {
 
 setters! {
     ScoreSettings {
-        /// Sets the metrics, in this order.
+        /// Sets the metrics, in order.
         metrics: Vec<Metric>,
         /// Sets the kernel of `rke` and `mmd`.
         kernel: KernelSpec,
@@ -245,21 +245,21 @@ setters! {
         kid: KidSettings,
         /// Sets the neighbourhoods of `precision`, `recall`, `density` and `coverage`.
         neighbourhoods: Neighbourhoods,
-        /// Sets the sizes of `fid_infinity`.
+        /// Sets the sample sizes of `fid_infinity`.
         extrapolation: Extrapolation,
-        /// Sets the seed of the sample that an automatic bandwidth is computed from.
+        /// Sets the seed of the subsample that determines an automatic bandwidth.
         seed: u64,
     }
 }
 
 impl ScoreSettings {
-    /// Whether a metric is wanted that counts neighbours.
+    /// Whether any metric uses nearest neighbours.
     pub(super) fn has_neighbourhoods(&self) -> bool {
         let counts = [Metric::Precision, Metric::Recall, Metric::Density, Metric::Coverage];
         self.metrics.iter().any(|metric| counts.contains(metric))
     }
 
-    /// The same with the metrics that can be had without a reference: rke and vendi.
+    /// The same settings with only the metrics that need no reference: rke and vendi.
     #[must_use]
     pub fn without_reference(self) -> Self {
         let metrics = Metric::ALL.into_iter().filter(|metric| !metric.needs_reference()).collect();
@@ -270,7 +270,7 @@ impl ScoreSettings {
 /// Scores by metric.
 pub type ScoreTable = BTreeMap<Metric, Estimate>;
 
-/// What all pools share: kernels found, and what the reference needs once.
+/// Computes the metrics of pools; shares kernels and everything that depends only on the reference.
 pub struct Scorer<'a> {
     settings: ScoreSettings,
     kernel: Kernel,
@@ -278,17 +278,17 @@ pub struct Scorer<'a> {
     reference: Option<&'a Features>,
     fid: Option<FidReference<'a>>,
     balls: Option<ReferenceBalls<'a>>,
-    /// In double precision, and as it was given.
+    /// In double precision, and as given.
     exact: Engine,
     fast: Engine,
 }
 
 impl<'a> Scorer<'a> {
-    /// Checks the settings and prepares the reference. `sets` are all samples that will be scored: an automatic bandwidth is
-    /// their median distance where there is no reference.
+    /// Checks the settings and prepares the reference. `sets` are all samples that will be scored: without a reference,
+    /// an automatic bandwidth is their median distance.
     ///
     /// # Errors
-    /// A metric that needs a reference where none is given, settings out of range, a reference that is too small.
+    /// If a metric needs a reference and there is none, if settings are out of range, or if the reference is too small.
     pub fn new(
         settings: ScoreSettings,
         sets: &[&Features],
@@ -316,7 +316,7 @@ impl<'a> Scorer<'a> {
             })
         };
         let moments = [Metric::Fid, Metric::FidInfinity];
-        // A bandwidth is looked for only where it is used: equal samples have none.
+        // The bandwidth is computed only if it is used: equal samples have none.
         let kernel = if has(&[Metric::Rke, Metric::Mmd]) {
             find(&settings.kernel)?
         } else {
@@ -340,7 +340,7 @@ impl<'a> Scorer<'a> {
         })
     }
 
-    /// The kernel of `rke` and `mmd`, its bandwidth found.
+    /// The kernel of `rke` and `mmd`, with its bandwidth.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
@@ -355,10 +355,10 @@ impl<'a> Scorer<'a> {
         &self.settings
     }
 
-    /// All metrics of one pool.
+    /// Computes all metrics of one pool.
     ///
     /// # Errors
-    /// What the metrics say of it.
+    /// Those of the metrics.
     pub fn score(&self, pool: &Pool<'_>) -> Result<ScoreTable> {
         // All metrics share one upload of the samples.
         let sets = pool.hold(&self.fast)?;
@@ -373,11 +373,11 @@ impl<'a> Scorer<'a> {
 
     fn metric(&self, metric: Metric, pool: &Pool<'_>, neighbourhoods: &mut Option<Prdc>) -> Result<Estimate> {
         let reference = || self.reference.expect("metrics with a reference were checked when the scorer was made");
-        let fid = || self.fid.as_ref().expect("prepared where fid is wanted");
+        let fid = || self.fid.as_ref().expect("prepared if fid is requested");
         Ok(match metric {
             Metric::Rke => rke(pool, &self.kernel, &self.exact)?.modes,
             Metric::Vendi => vendi_estimate(pool, &self.vendi_kernel, self.settings.order, &self.exact)?,
-            // Over so many pairs the roundings of single precision average out below a millionth.
+            // Over this many pairs, rounding errors of single precision average out to less than a millionth.
             Metric::Kid => kid(pool, reference(), &kid_kernel(pool.width()), &self.settings.kid, &self.fast)?,
             Metric::KidFull => mmd(pool, reference(), &kid_kernel(pool.width()), &self.exact)?.unbiased,
             Metric::Mmd => mmd(pool, reference(), &self.kernel, &self.exact)?.unbiased,
@@ -388,7 +388,7 @@ impl<'a> Scorer<'a> {
                 let all = match neighbourhoods {
                     Some(all) => *all,
                     None => {
-                        let balls = self.balls.as_ref().expect("prepared where neighbourhoods are wanted");
+                        let balls = self.balls.as_ref().expect("prepared if neighbourhoods are needed");
                         *neighbourhoods.insert(balls.score(pool, &self.exact)?)
                     }
                 };

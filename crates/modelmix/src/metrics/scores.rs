@@ -1,4 +1,5 @@
-//! Scores of recorded arms and of a mixture of them: the table that `modelmix score` prints, and the definitions behind it.
+//! Scores of recorded arms and of a mixture of them: the table that `modelmix score` prints, and the definitions of its
+//! metrics.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::kernel::Kernel;
 
-/// Scores of every arm and of a mixture.
+/// Scores of every recorded arm and of a mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -20,7 +21,7 @@ pub struct Scores {
     pub version: String,
     /// The arms in the order given.
     pub arms: Vec<ScoredArm>,
-    /// The mixture; none if no weights were given.
+    /// The mixture; absent if no weights were given.
     pub mixture: Option<ScoredMixture>,
     /// How the metrics were defined.
     pub settings: ScoreDefinitions,
@@ -32,12 +33,12 @@ pub struct Scores {
 pub struct ScoredArm {
     /// Its name.
     pub name: String,
-    /// How many samples it has.
+    /// The number of samples that it has.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub samples: usize,
-    /// By metric, and `kid_std`, the standard deviation between the subsets of KID.
+    /// Scores by metric, and `kid_std`, the standard deviation between the subsets of KID.
     pub scores: BTreeMap<String, f64>,
-    /// Standard errors by metric; null if it is not defined. KID has none.
+    /// Standard errors by metric; null if not defined. KID has none.
     pub errors: BTreeMap<String, Option<f64>>,
 }
 
@@ -45,23 +46,23 @@ pub struct ScoredArm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScoredMixture {
-    /// The weights by arm, which add up to 1.
+    /// The weights by arm, which sum to 1.
     pub weights: BTreeMap<String, f64>,
-    /// The effective sample size: how many samples of equal weight have the same variance.
+    /// The effective sample size: the number of samples of equal weight with the same variance.
     pub effective_samples: f64,
-    /// As for arms.
+    /// Scores, as for arms.
     pub scores: BTreeMap<String, f64>,
-    /// As for arms.
+    /// Standard errors, as for arms.
     pub errors: BTreeMap<String, Option<f64>>,
 }
 
-/// How metrics were defined; what no metric of the table needs is absent.
+/// Definitions of the metrics; those that no metric of the table uses are absent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScoreDefinitions {
-    /// The metrics, in the order wanted.
+    /// The metrics, in order.
     pub metrics: Vec<Metric>,
-    /// The kernel of `rke` and `mmd`, its bandwidth found.
+    /// The kernel of `rke` and `mmd`, with its bandwidth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Kernel>,
     /// The definition of `vendi`.
@@ -73,7 +74,7 @@ pub struct ScoreDefinitions {
     /// k of the k-nearest-neighbour radii of `precision`, `recall`, `density` and `coverage`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<usize>,
-    /// Whether a sample at the very radius of a ball counts as inside.
+    /// Whether a sample exactly at the radius of a ball counts as inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_balls: Option<bool>,
 }
@@ -119,7 +120,7 @@ fn read_order<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result
 }
 
 impl ScoreDefinitions {
-    /// Those that a scorer works with.
+    /// The definitions that a scorer uses.
     pub fn of(scorer: &Scorer<'_>) -> Self {
         let settings = scorer.settings();
         let has = |metrics: &[Metric]| metrics.iter().any(|metric| settings.metrics.contains(metric));
@@ -136,7 +137,7 @@ impl ScoreDefinitions {
     }
 }
 
-/// Scores every arm, and the mixture if weights are given, which need not add up to 1.
+/// Scores every arm, and the mixture if weights are given. Weights need not sum to 1.
 ///
 /// ```
 /// use modelmix::metrics::ScoreSettings;
@@ -151,8 +152,8 @@ impl ScoreDefinitions {
 /// ```
 ///
 /// # Errors
-/// A metric that needs a reference if none is given, settings that do not fit the samples, another number of weights
-/// than of arms, a negative weight, no positive one.
+/// If a metric needs a reference and there is none, if settings do not match the samples, if the number of weights is
+/// not that of the arms, or if a weight is negative or none is positive.
 pub fn score(
     arms: &RecordedArms,
     reference: Option<&Features>,
@@ -162,8 +163,8 @@ pub fn score(
     score_watched(arms, reference, settings, weights, &Engine::default(), &|| {})
 }
 
-/// The same on an engine. `done` is called once the reference is prepared, and after each
-/// arm and the mixture.
+/// [`score`] on an engine, with progress: `done` is called after the reference is prepared, and after each arm and the
+/// mixture.
 ///
 /// # Errors
 /// As [`score`].
@@ -175,7 +176,7 @@ pub fn score_watched(
     engine: &Engine,
     done: &dyn Fn(),
 ) -> Result<Scores> {
-    // Weights that do not fit are refused before anything is computed.
+    // Invalid weights are rejected before anything is computed.
     let pool = weights.map(|weights| Pool::arms(arms, weights)).transpose()?;
     let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();
     let scorer = Scorer::new(settings.clone(), &sets, reference, engine)?;
@@ -208,9 +209,9 @@ pub fn score_watched(
     })
 }
 
-/// Weights that add up to 1.
+/// Weights scaled to sum to 1.
 fn normalized(weights: &[f64]) -> impl Iterator<Item = f64> {
-    // A power of two, which rounds nothing, if the sum of the weights would overflow.
+    // A power of two, which causes no rounding, if the sum of the weights would overflow.
     let unit = if weights.iter().sum::<f64>().is_finite() { 1.0 } else { f64::EPSILON };
     let total: f64 = weights.iter().map(|weight| unit * weight).sum();
     weights.iter().map(move |weight| unit * weight / total)
@@ -222,7 +223,7 @@ pub fn by_name(table: &ScoreTable) -> (BTreeMap<String, f64>, BTreeMap<String, O
     for (metric, estimate) in table {
         scores.insert(metric.name().to_string(), estimate.value);
         if estimate.by == ErrorBy::Subsets {
-            // Tools print the spread of subsets, which is not the standard error of their mean.
+            // Tools print the standard deviation between subsets, which is not the standard error of their mean.
             scores.insert(format!("{metric}_std"), estimate.standard_error);
         } else {
             errors.insert(metric.name().to_string(), Some(estimate.standard_error).filter(|error| error.is_finite()));
@@ -231,7 +232,7 @@ pub fn by_name(table: &ScoreTable) -> (BTreeMap<String, f64>, BTreeMap<String, O
     (scores, errors)
 }
 
-/// Whether more of a score of [`Scores`] is better; none for what is no metric, such as `kid_std`.
+/// Whether a higher value of a score of [`Scores`] is better; `None` if it is not a metric, such as `kid_std`.
 pub fn more_is_better(score: &str) -> Option<bool> {
     score.parse::<Metric>().ok().map(Metric::more_is_better)
 }

@@ -1,4 +1,5 @@
-//! The Vendi score of any order: how many samples there effectively are, by the eigenvalues of their kernel.
+//! The Vendi score of any order: the effective number of different samples, from the eigenvalues of their kernel
+//! matrix.
 
 use super::estimate::stratified_error;
 use super::pairs::{Pairs, Statistic};
@@ -7,21 +8,21 @@ use crate::compute::{Eigen, Engine, Matrix, Set};
 use crate::error::{Error, Result};
 use crate::kernel::{Geometry, Kernel};
 
-/// The most samples whose kernel matrix is held: 3.2 GB of them.
+/// The maximum number of samples whose kernel matrix is stored: it takes 3.2 GB.
 pub const LARGEST_MATRIX: usize = 20_000;
-/// Rows of a kernel matrix that are computed at a time.
+/// The number of rows of a kernel matrix that are computed at once.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// The Vendi score of order q: with λ the eigenvalues of the kernel matrix, a row and a column weighing √w each (K/n for one
-/// set), exp(−Σλ ln λ) for q = 1, (Σλ^q)^(1/(1−q)) for others, 1/max λ for q = ∞. Between 1 (identical samples, or one)
-/// and n.
+/// The Vendi score of order q. With λ the eigenvalues of the kernel matrix whose rows and columns are scaled by √w (K/n
+/// for one set), it is exp(−Σλ ln λ) for q = 1, (Σλ^q)^(1/(1−q)) for others, and 1/max λ for q = ∞. It is between 1
+/// (identical samples, or one) and n.
 ///
-/// With the cosine kernel and fewer features than samples the d × d matrix Σw xxᵀ is taken, whose eigenvalues are the same;
-/// order 2 needs no eigenvalues and holds no matrix at all.
+/// With the cosine kernel and fewer features than samples, the d × d matrix Σw xxᵀ is used, which has the same
+/// eigenvalues. Order 2 needs no eigenvalues and stores no matrix.
 ///
 /// # Errors
-/// An order that is not positive, a kernel without k(x, x) = 1, a row of zeros for the cosine kernel, more than
-/// [`LARGEST_MATRIX`] samples where their whole matrix is needed.
+/// If the order is not positive, if the kernel does not have k(x, x) = 1, if a row is all zeros for the cosine kernel,
+/// or if there are more than [`LARGEST_MATRIX`] samples and their matrix is needed.
 pub fn vendi(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Engine) -> Result<f64> {
     check(pool, kernel, order)?;
     if order == 2.0 && !is_dual(pool, kernel) {
@@ -31,14 +32,15 @@ pub fn vendi(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Engine) -> R
     Ok(number(order, &engine.eigenvalues(&matrix)?))
 }
 
-/// [`vendi`] with a standard error from every sample's influence. It needs eigenvectors, which take about twice as long.
+/// [`vendi`] with a standard error from the influence of every sample. It needs eigenvectors, which takes about twice
+/// as long.
 ///
 /// # Errors
-/// As [`vendi`]; and more than [`LARGEST_MATRIX`] samples where the matrix of samples is needed, whatever the order.
+/// As [`vendi`]; and, for any order, if there are more than [`LARGEST_MATRIX`] samples and their matrix is needed.
 pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Engine) -> Result<Estimate> {
     check(pool, kernel, order)?;
     let weights = pool.row_weights();
-    // h(x) = φ(x)ᵀ f′(ρ) φ(x), f′ the slopes, where the score is a function of tr f(ρ).
+    // h(x) = φ(x)ᵀ f′(ρ) φ(x), with f′ the slopes, if the score is a function of tr f(ρ).
     let (values, influences): (Vec<f64>, Vec<f64>) = if is_dual(pool, kernel) {
         let matrix = dual(pool, engine)?;
         let Eigen { values, vectors } = engine.eigen(&matrix)?;
@@ -61,7 +63,7 @@ pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Eng
         (values, influences)
     };
     let value = number(order, &values);
-    // The score's derivative by what `slopes` are of.
+    // The derivative of the score by the quantity that `slopes` differentiates.
     let slope = if order == 1.0 {
         value
     } else if order.is_infinite() {
@@ -73,7 +75,7 @@ pub fn vendi_estimate(pool: &Pool<'_>, kernel: &Kernel, order: f64, engine: &Eng
     Ok(Estimate { value, standard_error, by: ErrorBy::Influence })
 }
 
-/// Derivatives by every eigenvalue: of −Σλ ln λ for q = 1, of ln Σλ^q for others, of the largest for q = ∞.
+/// Derivatives by every eigenvalue: of −Σλ ln λ for q = 1, of ln Σλ^q for others, of the largest eigenvalue for q = ∞.
 fn slopes(order: f64, values: &[f64]) -> Vec<f64> {
     let largest = values.len() - 1;
     let zero = zero(order, values);
@@ -92,7 +94,7 @@ fn slopes(order: f64, values: &[f64]) -> Vec<f64> {
     values.iter().enumerate().map(slope).collect()
 }
 
-/// The score of eigenvalues, ascending. What rounding left below zero counts as zero.
+/// The score from eigenvalues in ascending order. Eigenvalues that rounding made negative count as zero.
 fn number(order: f64, values: &[f64]) -> f64 {
     if order == 1.0 {
         (-values.iter().filter(|&&value| value > 0.0).map(|value| value * value.ln()).sum::<f64>()).exp()
@@ -103,8 +105,8 @@ fn number(order: f64, values: &[f64]) -> f64 {
     }
 }
 
-/// ln Σλ^q for eigenvalues that add up to 1. Near q = 1 that is nearly ln 1, so that only what differs from it is added; and
-/// powers of a high order are too small for any float, so that they are taken of λ/max λ.
+/// ln Σλ^q for eigenvalues that sum to 1. Near q = 1 it is nearly ln 1, so only the difference is summed. Powers of a
+/// high order underflow, so they are computed from λ/max λ.
 fn log_sum(order: f64, values: &[f64]) -> f64 {
     let zero = zero(order, values);
     let positive = values.iter().copied().filter(|&value| value > zero);
@@ -116,7 +118,7 @@ fn log_sum(order: f64, values: &[f64]) -> f64 {
     }
 }
 
-/// What an eigenvalue must exceed to count: below 1 an order lifts those that are rounding.
+/// The smallest eigenvalue that counts: orders below 1 amplify rounding errors.
 fn zero(order: f64, values: &[f64]) -> f64 {
     if order < 1.0 { crate::compute::negligible(values) } else { 0.0 }
 }
@@ -143,8 +145,8 @@ fn dual(pool: &Pool<'_>, engine: &Engine) -> Result<Matrix> {
     Ok(sum)
 }
 
-/// √wₐ k(xₐ, x_b) √w_b, its lower triangle. In double precision whatever the engine: rounding to single precision makes
-/// eigenvalues that low orders count, and the kernel is a small part of the work beside its eigenvalues.
+/// √wₐ k(xₐ, x_b) √w_b, lower triangle. Always in double precision: rounding to single precision creates eigenvalues
+/// that low orders count, and the kernel is a small part of the work compared with the eigenvalues.
 fn primal(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Matrix> {
     let count = pool.len();
     if count > LARGEST_MATRIX {
@@ -152,7 +154,7 @@ fn primal(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Matrix> {
             "the number of samples for vendi",
             count,
             format!(
-                "at most {LARGEST_MATRIX} here, since the matrix of all pairs is needed; use fewer samples, the cosine kernel with fewer features than samples, or order 2"
+                "at most {LARGEST_MATRIX} here, because the matrix of all pairs is needed; use fewer samples, the cosine kernel with fewer features than samples, or order 2"
             ),
         ));
     }
@@ -171,7 +173,7 @@ fn primal(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Matrix> {
             entries.for_each(|((entry, value), root)| *entry = roots[column] * root * value);
         }
     }
-    // A sample is like itself exactly, whatever an engine rounds to.
+    // The similarity of a sample to itself is exactly 1, independent of the engine's rounding.
     for (index, root) in roots.iter().enumerate() {
         *matrix.at_mut(index, index) = root * root;
     }

@@ -1,4 +1,5 @@
-//! The default: an upper-confidence Frank-Wolfe step whose widths come from the data, so that there is nothing to tune.
+//! The default policy: an upper-confidence Frank-Wolfe step with widths estimated from the data. It has no constants to
+//! tune.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,14 +8,17 @@ use crate::confidence::{adaptive_width, pooled_variances};
 use crate::error::Result;
 use crate::random::Random;
 
-/// One pull per arm, then always the arm with the smallest
+/// The default policy: upper confidence bounds on the slope of the loss, estimated from the data.
+///
+/// One pull per arm first, then always the arm with the smallest
 ///
 /// f̂_i + 2 Σ_j K̂_ij n_j / t − √(v_i ln⁺(t/(m n_i)) / n_i),
 ///
-/// the slope of the loss toward arm i, less a width. n and t are those of the collected pool in the slope, and those of all
-/// samples, known ones included, in the width. v_i is the variance of a sample's share in the slope, pooled a little over
-/// arms; an arm with a fair part of the samples, t/m, has no width left, so that only neglected ones are looked at again (as in
-/// MOSS). Pulls in flight count in n, not in K̂, f̂, v. How the rule was found is in `experiments/policies`.
+/// which is the slope of the loss toward arm i minus a confidence width. In the slope, n and t count the collected
+/// pool; in the width, they count all samples, including known ones. v_i is the variance of a sample's contribution to
+/// the slope, partially pooled over arms. An arm with its equal share of the samples, t/m, has width zero, so only
+/// neglected arms are explored again (as in MOSS). Pulls in flight count in n, but not in K̂, f̂ and v.
+/// `experiments/policies` describes how the rule was found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adaptive {}

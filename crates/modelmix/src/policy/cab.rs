@@ -1,4 +1,5 @@
-//! Mixture-UCB-CAB, Algorithm 1 of the paper: solve the quadratic program with a bonus, draw from its weights.
+//! Mixture-UCB-CAB, Algorithm 1 of the paper: solves the quadratic program with an exploration bonus and samples from
+//! its weights.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,9 @@ use crate::error::Result;
 use crate::random::Random;
 use crate::simplex::Bounds;
 
-/// α = argmin L̂(α) − εᵀα, then an arm at random with probabilities α. One pull per arm first.
+/// Mixture-UCB-CAB (Algorithm 1): samples from the weights of an optimistic quadratic program.
+///
+/// One pull per arm first; then α = argmin L̂(α) − εᵀα, and a random arm with probabilities α.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cab {
@@ -16,7 +19,7 @@ pub struct Cab {
 }
 
 impl Cab {
-    /// With these constants.
+    /// Creates the policy with these constants.
     pub fn new(widths: Widths) -> Self {
         Self { widths, start: WorkingSet::default() }
     }

@@ -1,4 +1,4 @@
-//! Weights that are known ahead: the paper's Mixture Oracle and One-Arm Oracle, equal shares, or any others.
+//! Known weights: the Mixture Oracle and the One-Arm Oracle of the paper, equal shares, or any others.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,8 @@ use super::{Choice, Evidence, Policy};
 use crate::error::{Error, Result};
 use crate::random::Random;
 
-/// Arms in given proportions: drawn at random, or tracked, which keeps n/t as near to them as whole samples allow.
+/// Pulls arms in given proportions: drawn at random, or tracked, so that n/t stays as close to them as whole samples
+/// allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fixed {
@@ -26,15 +27,15 @@ pub(super) enum FixedName {
 }
 
 impl Fixed {
-    /// Any weights; they are divided by their sum.
+    /// Creates the policy from any weights, which are divided by their sum.
     ///
     /// # Errors
-    /// Weights that are negative, not finite, or all zero.
+    /// If a weight is negative or not finite, or if all are zero.
     pub fn new(weights: &[f64], tracked: bool) -> Result<Self> {
         Self::named(FixedName::Fixed, weights, tracked)
     }
 
-    /// Equal shares, tracked.
+    /// Creates the policy with equal shares, tracked.
     pub fn uniform(arms: usize) -> Self {
         let share = 1.0 / arms as f64;
         Self { name: FixedName::Uniform, weights: vec![share; arms], support: (0..arms).collect(), tracked: true }
@@ -69,8 +70,8 @@ impl Policy for Fixed {
         let open = if open.is_empty() { &self.support } else { &open };
         if self.tracked {
             let total: usize = (0..evidence.arms()).map(|arm| evidence.pooled(arm)).sum();
-            // Of the arms that one more sample does not put ahead of its share, the one that would be a whole sample
-            // behind first (the quota method of Balinski and Young): no arm is ever as much as one sample off.
+            // The quota method of Balinski and Young: among the arms that one more sample does not put ahead of their
+            // share, choose the one that would first be a whole sample behind. No arm is ever off by a whole sample.
             let behind = |arm: &usize| (evidence.pooled(*arm) as f64) < self.weights[*arm] * (total + 1) as f64;
             let due: Vec<usize> = open.iter().copied().filter(behind).collect();
             let due = if due.is_empty() { open } else { &due };

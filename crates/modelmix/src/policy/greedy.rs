@@ -1,4 +1,5 @@
-//! The quadratic program without a bonus. Often quick, but an arm that looks bad early may never be asked again.
+//! The quadratic program without an exploration bonus. Often fast, but an arm that looks bad early may never be pulled
+//! again.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,9 @@ use crate::error::Result;
 use crate::random::Random;
 use crate::simplex::Bounds;
 
-/// α = argmin L̂(α), then an arm at random with probabilities α. One pull per arm first.
+/// Samples from the weights of the quadratic program, without exploration.
+///
+/// One pull per arm first; then α = argmin L̂(α), and a random arm with probabilities α.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Greedy {

@@ -6,21 +6,23 @@ use super::{Choice, Evidence, Policy, is_subset};
 use crate::error::Result;
 use crate::random::Random;
 
-/// ⌈log₂ m⌉ phases share the budget of T samples equally; in each, all arms left get the same number of samples, and the
-/// better half by K̂_ii + f̂_i goes on. What is left of the budget, and all after it, goes to the winner. A phase ends when the
-/// samples have been answered; recorded samples known beforehand come on top of the budget.
+/// Successive Halving: best-arm identification with a fixed budget.
+///
+/// ⌈log₂ m⌉ phases share the budget of T samples equally. In each phase all remaining arms get the same number of
+/// samples, and the better half by K̂_ii + f̂_i continues. The rest of the budget, and all later samples, go to the
+/// winner. A phase ends when its samples have been answered; known samples do not count toward the budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Halving {
     budget: usize,
     phases: usize,
     arms: Vec<usize>,
-    /// Samples that every arm left must have answered before the present phase ends.
+    /// The number of answered samples that every remaining arm needs before the present phase ends.
     quota: usize,
 }
 
 impl Halving {
-    /// For `arms` arms and a budget of so many samples.
+    /// Creates the policy for `arms` arms and a budget of `budget` samples.
     pub fn new(arms: usize, budget: usize) -> Self {
         let phases = arms.next_power_of_two().trailing_zeros() as usize;
         let mut policy = Self { budget, phases, arms: (0..arms).collect(), quota: 0 };
@@ -28,7 +30,7 @@ impl Halving {
         policy
     }
 
-    /// Ends the phases that can end, and says which arm to ask.
+    /// Ends the phases that can end, and returns the arm to pull.
     fn advance(&mut self, evidence: &Evidence, random: &mut Random) -> usize {
         loop {
             if self.arms.len() == 1 {
@@ -43,8 +45,8 @@ impl Halving {
             if let Some(arm) = fewest(&due, random) {
                 return arm;
             }
-            // All that could be asked has been. The phase is judged on answers, so those in flight are waited for, and the
-            // arms that do answer are asked meanwhile; until these have answered twice the quota.
+            // All samples of the phase are answered or in flight. The phase is decided by answers, so it waits for
+            // those in flight. Meanwhile the arms that do answer are pulled, until they have answered twice the quota.
             let of = |test: &dyn Fn(usize) -> bool| -> Vec<usize> {
                 self.arms.iter().copied().filter(|&arm| test(arm)).collect()
             };
@@ -57,7 +59,7 @@ impl Halving {
                     return arm;
                 }
             }
-            // Arms without any answer are judged last, since nothing is known of them.
+            // Arms without any answer rank last, because nothing is known about them.
             let keep = self.arms.len().div_ceil(2);
             let mut left: Vec<usize> = self.arms.iter().copied().filter(|&arm| evidence.is_known(arm)).collect();
             if left.len() < keep {
@@ -76,7 +78,7 @@ impl Halving {
         }
     }
 
-    /// ⌊T / (|S|·⌈log₂ m⌉)⌋ more samples for every arm left, at least one.
+    /// Raises the quota by ⌊T / (|S|·⌈log₂ m⌉)⌋ samples for every remaining arm, at least one.
     fn raise_quota(&mut self) {
         self.quota = self.quota.saturating_add((self.budget / (self.arms.len() * self.phases.max(1))).max(1));
     }

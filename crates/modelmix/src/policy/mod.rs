@@ -1,5 +1,5 @@
-//! Policies: which arm to ask next. Each sees evidence (estimates, counts) and a seeded generator, and nothing else:
-//! no samples, no clock, no storage. One file per algorithm.
+//! Policies: the bandit algorithms that choose the next arm. Each sees only evidence (estimates, counts) and a seeded
+//! generator: no samples, no clock, no storage. One file per algorithm.
 
 mod adaptive;
 mod cab;
@@ -32,46 +32,47 @@ pub use sparse::Sparse;
 pub use spec::{PolicySpec, WidthSpec};
 pub use vanilla::Vanilla;
 
-/// An algorithm that chooses the next arm.
+/// A bandit algorithm that chooses the next arm.
 pub trait Policy {
-    /// Its name, as users write it.
+    /// Its name in settings.
     fn name(&self) -> &'static str;
 
-    /// The arm to ask next, and what becomes of the policy. Equal choices must be made with equal probability.
+    /// Chooses the next arm, and returns the policy's next state. Ties must be broken with equal probability.
     ///
     /// # Errors
-    /// If the evidence admits no choice, such as κ that is not positive semidefinite.
+    /// If no choice can be computed, for example because κ is not positive semidefinite.
     fn choose(&self, evidence: &Evidence, random: &mut Random) -> Result<Choice<Self>>
     where
         Self: Sized;
 
-    /// The arms that may still get weight; all, unless the policy has dropped some for good.
+    /// The arms that may still get weight; `None` for all, unless the policy has dropped some permanently.
     fn support(&self) -> Option<&[usize]> {
         None
     }
 
-    /// Whether its state makes sense for so many arms. Asked of a policy that comes out of a snapshot, which is not trusted.
+    /// Whether its state is valid for this number of arms. Policies from snapshots are checked, because snapshots are
+    /// untrusted input.
     fn fits(&self, _arms: usize) -> bool {
         true
     }
 }
 
-/// What a policy chose.
+/// The choice of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice<P> {
-    /// The arm to ask.
+    /// The arm to pull.
     pub arm: usize,
-    /// The policy after the choice; `None` if it did not change.
+    /// The state of the policy after the choice; `None` if it did not change.
     pub next: Option<P>,
 }
 
 impl<P> Choice<P> {
-    /// A choice that leaves the policy as it is.
+    /// A choice that does not change the policy.
     pub fn of(arm: usize) -> Self {
         Self { arm, next: None }
     }
 
-    /// A choice after which the policy is another one.
+    /// A choice that changes the policy to `next`.
     pub fn with_next(arm: usize, next: P) -> Self {
         Self { arm, next: Some(next) }
     }
@@ -81,15 +82,15 @@ impl<P> Choice<P> {
     }
 }
 
-/// The largest that β, Δ_L, Δκ and fees may be: ε and sums of fees then stay finite, and are squared without overflow.
+/// The maximum of β, Δ_L, Δκ and fees: ε and sums of fees stay finite, and their squares do not overflow.
 const MAX_CONSTANT: f64 = 1e50;
 
-/// Whether a number is zero or a positive one that constants of policies may be.
+/// Whether a number is valid as a constant of a policy: zero or positive, and not too large.
 fn is_size(value: f64) -> bool {
     (0.0..=MAX_CONSTANT).contains(&value)
 }
 
-/// The paper's ε with its constants settled.
+/// The confidence width ε of the paper with all constants set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Widths {
@@ -100,36 +101,37 @@ pub struct Widths {
 }
 
 impl Widths {
-    /// What the constants must be for ε to be a number.
+    /// Whether the constants make ε a number.
     fn are_valid(&self) -> bool {
         self.beta > 1.0 && is_size(self.beta) && is_size(self.sensitivity.loss) && is_size(self.sensitivity.kappa)
     }
 
-    /// ε_i at the present counts, pulls in flight included.
+    /// ε_i at the present counts, including pulls in flight.
     pub fn of(&self, evidence: &Evidence, arm: usize) -> f64 {
         confidence::mixture_ucb_width(self.sensitivity, self.beta, evidence.total(), evidence.count(arm))
     }
 
-    /// ε_i at the counts of answered samples alone: what is known now. Decisions that cannot be taken back use it.
+    /// ε_i at the counts of answered samples only. Irreversible decisions use it.
     pub fn answered(&self, evidence: &Evidence, arm: usize) -> f64 {
         let total = evidence.answered.iter().sum();
         confidence::mixture_ucb_width(self.sensitivity, self.beta, total, evidence.answered[arm])
     }
 }
 
-/// Whether these are some of so many arms, in ascending order and none twice.
+/// Whether these are distinct arms below `arms`, in ascending order.
 fn is_subset(subset: &[usize], arms: usize) -> bool {
     !subset.is_empty() && subset.windows(2).all(|pair| pair[0] < pair[1]) && subset[subset.len() - 1] < arms
 }
 
-/// The arms with weight in the last answer of a policy's program, where the next search starts. It is the whole memory of a
-/// solver: small, seldom changed, and the same on every processor unless the answer itself differs.
+/// The arms with positive weight in the last solution of a policy's program, from which the next search starts. It is
+/// the only state of a solver: small, rarely changed, and the same on every processor unless the solution itself
+/// differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 struct WorkingSet(Vec<usize>);
 
 impl WorkingSet {
-    /// The answer, and the working set that it leaves; `None` if that is still the same.
+    /// The solution, and the working set after it; `None` if that did not change.
     fn solve(&self, form: &Quadratic, bounds: &Bounds) -> Result<(Solution, Option<WorkingSet>)> {
         let mut solver = Solver::default();
         if self.is_subset_of(form.arms()) {
@@ -143,7 +145,7 @@ impl WorkingSet {
         Ok((solution, next))
     }
 
-    /// A snapshot is not trusted; nothing to start from is fine.
+    /// Whether it is valid for this number of arms; snapshots are untrusted input. An empty set is valid.
     fn fits(&self, arms: usize) -> bool {
         self.0.is_empty() || self.is_subset_of(arms)
     }
@@ -153,8 +155,8 @@ impl WorkingSet {
     }
 }
 
-/// An arm drawn from the weights of a solved program. Arms that the program cannot tell apart share their chances, since
-/// which of them the solver preferred says nothing.
+/// Draws an arm from the weights of a solved program. Arms that are interchangeable in the program share their
+/// probability, because the solver's preference between them is arbitrary.
 fn draw(weights: &[f64], form: &Quadratic, support: &[usize], random: &mut Random) -> usize {
     let arm = random.pick(weights);
     let twins: Vec<usize> =
@@ -162,7 +164,7 @@ fn draw(weights: &[f64], form: &Quadratic, support: &[usize], random: &mut Rando
     twins[random.below(twins.len())]
 }
 
-/// Whether exchanging two arms leaves the form as it is.
+/// Whether exchanging two arms leaves the form unchanged.
 fn are_interchangeable(form: &Quadratic, arm: usize, other: usize, support: &[usize]) -> bool {
     arm == other
         || form.linear()[arm] == form.linear()[other]
@@ -173,7 +175,7 @@ fn are_interchangeable(form: &Quadratic, arm: usize, other: usize, support: &[us
                 .all(|&third| form.at(arm, third) == form.at(other, third))
 }
 
-/// Any of the policies that come with the crate, as data that can be stored and restored.
+/// Any of the built-in policies, as data that can be stored and restored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "policy", rename_all = "lowercase")]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! Mixture-UCB-OGD, Algorithm 2 of the paper: one step down the gradient at the present proportions.
+//! Mixture-UCB-OGD, Algorithm 2 of the paper: one gradient step at the present proportions.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,10 @@ use super::{Choice, Evidence, Policy, Widths};
 use crate::error::Result;
 use crate::random::Random;
 
-/// The arm with the smallest (2/t)·(K̂n)_i + f̂_i − ε_i, n and t those of the collected pool. One pull per arm first.
+/// Mixture-UCB-OGD (Algorithm 2): one optimistic gradient step per pull.
+///
+/// One pull per arm first, then the arm with the smallest (2/t)·(K̂n)_i + f̂_i − ε_i, with n and t of the collected
+/// pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ogd {
@@ -14,7 +17,7 @@ pub struct Ogd {
 }
 
 impl Ogd {
-    /// With these constants.
+    /// Creates the policy with these constants.
     pub fn new(widths: Widths) -> Self {
         Self { widths }
     }

@@ -1,4 +1,5 @@
-//! Sparse-Mixture-UCB-CAB, Algorithm 3 of the paper: every arm costs a fee per round until it is unsubscribed for good.
+//! Sparse-Mixture-UCB-CAB, Algorithm 3 of the paper: every arm has a fee per round until it is unsubscribed
+//! permanently.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,49 +9,53 @@ use crate::quadratic::Quadratic;
 use crate::random::Random;
 use crate::simplex::{Bounds, minimize};
 
-/// Mixture-UCB-CAB on the subscribed arms S. Before every pull, while the cost without some arm, C′, is at most the cost
-/// with it, C, both at the unfavourable end of their widths (of answered samples), the arm whose loss hurts least is unsubscribed:
+/// Sparse-Mixture-UCB-CAB (Algorithm 3): drops arms that are not worth their fee.
+///
+/// Mixture-UCB-CAB on the subscribed arms S. Before every pull, arms are unsubscribed while the cost without some arm,
+/// C′, is at most the cost with it, C, both at the unfavourable ends of their widths (of answered samples). Each time
+/// it is the arm whose removal increases the loss least:
 ///
 /// C = min over S of L̂(α) − εᵀα + λ|S|, C′ = min over i of min over S∖{i} of L̂(α) + εᵀα + λ(|S| − 1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sparse {
     widths: Widths,
-    /// λ.
+    /// λ, the fee per arm and round.
     fee: f64,
-    /// How much λ grows a round while more than `keep` arms are subscribed; 0 for a fixed fee.
+    /// The increase of λ per round while more than `keep` arms are subscribed; 0 for a fixed fee.
     fee_step: f64,
-    /// Never fewer arms than this.
+    /// The minimum number of arms.
     keep: usize,
     subscribed: Vec<usize>,
     start: WorkingSet,
 }
 
 impl Sparse {
-    /// With a fixed fee λ a round and arm.
+    /// Creates the policy with a fixed fee λ per round and arm.
     pub fn with_fee(arms: usize, widths: Widths, fee: f64) -> Self {
         Self { widths, fee, fee_step: 0.0, keep: 1, subscribed: (0..arms).collect(), start: WorkingSet::default() }
     }
 
-    /// Down to `keep` arms: λ starts at 0 and grows by `fee_step` a round until so many are left.
+    /// Creates the policy that ends with `keep` arms: λ starts at 0 and grows by `fee_step` per round until they are
+    /// left.
     pub fn with_arms(arms: usize, widths: Widths, keep: usize, fee_step: f64) -> Self {
         Self { fee_step, keep: keep.max(1), ..Self::with_fee(arms, widths, 0.0) }
     }
 
-    /// λ, as it is now.
+    /// The present λ.
     pub fn fee(&self) -> f64 {
         self.fee
     }
 
-    /// The form L̂ + s·εᵀα, with these widths.
+    /// The form L̂ + s·εᵀα with these widths.
     fn shifted(evidence: &Evidence, arms: &[usize], sign: f64, width: impl Fn(usize) -> f64) -> Quadratic {
         let mut form = evidence.form.clone();
         arms.iter().for_each(|&arm| form.linear_mut()[arm] += sign * width(arm));
         form
     }
 
-    /// The arm to unsubscribe, if one can be spared. Nothing is learned of an arm that is gone, so the widths are those of
-    /// answered samples: pulls in flight may bring anything, or nothing.
+    /// The arm to unsubscribe, if there is one. Nothing more is learned about an unsubscribed arm, so the widths are
+    /// those of answered samples: pulls in flight may change anything, or never return.
     fn arm_to_drop(&self, evidence: &Evidence, arms: &[usize], random: &mut Random) -> Result<Option<usize>> {
         if arms.len() < 2 || self.subscribed.len() <= self.keep {
             return Ok(None);
@@ -63,11 +68,11 @@ impl Sparse {
         Ok((without <= with).then_some(arm))
     }
 
-    /// The arm that can be spared best, and min L̂ + εᵀα without it.
+    /// The least useful arm, and min L̂ + εᵀα without it.
     fn least_useful_arm(upper: &Quadratic, arms: &[usize], random: &mut Random) -> Result<(usize, f64)> {
         let best = minimize(upper, &Bounds::support(upper.arms(), arms))?;
         let without = |arm: usize| -> Result<f64> {
-            // An arm without weight in the best mixture can go without changing it.
+            // An arm without weight in the best mixture can be removed without changing it.
             if best.weights[arm] == 0.0 {
                 return Ok(best.value);
             }
@@ -76,7 +81,7 @@ impl Sparse {
         };
         let values = arms.iter().map(|&arm| without(arm)).collect::<Result<Vec<f64>>>()?;
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        // Arms that can be spared equally well differ by the solver's rounding, which must not choose between them.
+        // Arms that are equally useful differ by the solver's rounding error, which must not decide between them.
         let size = arms.iter().flat_map(|&i| arms.iter().map(move |&j| (i, j)));
         let size = size.fold(0.0f64, |size, (i, j)| size.max(upper.at(i, j).abs()).max(upper.linear()[i].abs()));
         let tied: Vec<usize> =

@@ -1,4 +1,4 @@
-//! Policies as users write them, `cab(beta=4, sensitivity=0.1)`, and how they become algorithms with all constants known.
+//! Policies as text, `cab(beta=4, sensitivity=0.1)`, and their conversion to algorithms with all constants set.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub struct WidthSpec {
     pub beta: f64,
     /// Δ_L.
     pub sensitivity: Option<f64>,
-    /// Δκ; where only Δ_L is given, it is scaled along with it.
+    /// Δκ; if only Δ_L is given, it is scaled proportionally.
     pub kappa: Option<f64>,
 }
 
@@ -30,7 +30,7 @@ impl Default for WidthSpec {
 }
 
 impl WidthSpec {
-    /// The same with Δ_L given, as one tunes it.
+    /// Tuned widths: the default constants with this Δ_L.
     pub fn tuned(sensitivity: f64) -> Self {
         Self { sensitivity: Some(sensitivity), ..Self::default() }
     }
@@ -48,7 +48,7 @@ impl WidthSpec {
         let (loss, kappa) = match (self.sensitivity, self.kappa, known) {
             (Some(loss), Some(kappa), _) => (loss, kappa),
             (Some(loss), None, Ok(known)) if known.loss > 0.0 => (loss, known.kappa * loss / known.loss),
-            // Without a linear term Δ_L = 2Δκ, and with one less: half is the most that Δκ can be.
+            // Without a linear term Δ_L = 2Δκ, and with one Δκ is smaller: it is at most half of Δ_L.
             (Some(loss), None, _) => (loss, loss / 2.0),
             (None, kappa, Ok(known)) => (known.loss, kappa.unwrap_or(known.kappa)),
             (None, _, Err(error)) => return Err(Error::missing("the width of this policy", error.to_string())),
@@ -60,12 +60,12 @@ impl WidthSpec {
     }
 }
 
-/// A constant that is neither negative nor so large that widths overflow.
+/// Checks that a constant is neither negative nor so large that widths overflow.
 fn constant(what: &str, value: f64) -> Result<f64> {
     if is_size(value) { Ok(value) } else { Err(Error::setting(what, value, "zero or a positive number up to 1e50")) }
 }
 
-/// A policy and its settings.
+/// A policy and its settings, as written in text.
 ///
 /// ```
 /// use modelmix::PolicySpec;
@@ -77,7 +77,7 @@ fn constant(what: &str, value: f64) -> Result<f64> {
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum PolicySpec {
-    /// [`Adaptive`], which needs no constants.
+    /// [`Adaptive`], the default, which has no constants.
     #[default]
     Adaptive,
     /// [`Cab`].
@@ -86,21 +86,21 @@ pub enum PolicySpec {
     Ogd(WidthSpec),
     /// [`Vanilla`].
     Vanilla(WidthSpec),
-    /// [`Sparse`] with a fee a round and arm.
+    /// [`Sparse`] with a fee per round and arm.
     SparseFee(WidthSpec, f64),
-    /// [`Sparse`] down to a number of arms, the fee growing by a step a round; Δ_L/200 where it is left out.
+    /// [`Sparse`] down to a number of arms; the fee grows by a step per round, Δ_L/200 by default.
     SparseKeep(WidthSpec, usize, Option<f64>),
     /// [`Greedy`].
     Greedy,
-    /// [`Halving`]; the budget is the session's number of rounds where it is left out.
+    /// [`Halving`] with a budget; the default is the session's number of rounds.
     Halving(Option<usize>),
     /// [`Fixed`] with equal shares.
     Uniform,
-    /// [`Fixed`] with any weights, tracked or drawn.
+    /// [`Fixed`] with any weights, tracked or drawn at random.
     Fixed(Vec<f64>, bool),
-    /// [`Fixed`] with the optimal weights of the recorded arms; only a simulation knows them.
+    /// [`Fixed`] with the optimal weights of the recorded arms, which only a simulation knows.
     MixtureOracle,
-    /// [`Fixed`] on the best single recorded arm; only a simulation knows it.
+    /// [`Fixed`] on the best single recorded arm, which only a simulation knows.
     OneArmOracle,
 }
 
@@ -122,7 +122,7 @@ impl PolicySpec {
     /// The names of all policies.
     pub const NAMES: [&str; 11] = NAMES;
 
-    /// Its name, as users write it.
+    /// Its name in text.
     pub fn name(&self) -> &'static str {
         match self {
             PolicySpec::Adaptive => "adaptive",
@@ -139,8 +139,8 @@ impl PolicySpec {
         }
     }
 
-    /// The algorithm for `arms` arms. `ranges` is asked only by policies that need it; `budget` is the number of samples
-    /// that will be taken, where that is known; `oracle` the optimal weights and the best arm, where those are.
+    /// Creates the algorithm for `arms` arms. `ranges` is called only by policies that need it. `budget` is the total
+    /// number of samples, if known; `oracle` the optimal weights and the best arm, if known.
     pub(crate) fn build(
         &self,
         arms: usize,
@@ -150,7 +150,7 @@ impl PolicySpec {
     ) -> Result<AnyPolicy> {
         let oracle = || {
             oracle.ok_or_else(|| {
-                Error::missing(self.name(), "recorded arms; it knows the answer, so it runs in simulations only")
+                Error::missing(self.name(), "recorded arms; it uses the optimum, so it runs in simulations only")
             })
         };
         Ok(match self {
@@ -197,7 +197,7 @@ impl PolicySpec {
         })
     }
 
-    /// Reads `name` or `name(key=value, …)`.
+    /// Parses `name` or `name(key=value, …)`.
     ///
     /// # Errors
     /// What was expected, and at which character.
@@ -205,7 +205,7 @@ impl PolicySpec {
         let mut reader = Reader::new(text);
         let mut call = reader.call("a policy")?;
         if !reader.is_done() {
-            return Err(reader.error(reader.at(), "nothing is expected after the policy"));
+            return Err(reader.error(reader.at(), "unexpected text after the policy"));
         }
         let width = |call: &mut Call<'_>| -> Result<WidthSpec> {
             Ok(WidthSpec {
@@ -226,7 +226,7 @@ impl PolicySpec {
                 let spec = match (fee, keep) {
                     (Some(fee), None) if step.is_none() => PolicySpec::SparseFee(width, fee),
                     (None, Some(keep)) => PolicySpec::SparseKeep(width, keep, step),
-                    _ => return Err(reader.error(call.at, "sparse needs either fee=…, the price of an arm a round, or keep=…, the number of arms to end with (then step=…, how fast the fee grows, is optional)")),
+                    _ => return Err(reader.error(call.at, "sparse needs either fee=…, the fee per arm and round, or keep=…, the number of arms to end with (then step=…, how fast the fee grows, is optional)")),
                 };
                 (spec, &["beta", "sensitivity", "kappa", "fee", "keep", "step"])
             }
@@ -238,15 +238,12 @@ impl PolicySpec {
                     return Err(reader.error(call.at, "fixed needs its weights, as in fixed(weights=0.5 0.3 0.2)"));
                 };
                 let weights = list.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>();
-                let weights =
-                    weights.map_err(|_| reader.error(at, "weights must be numbers with blanks between them"))?;
+                let weights = weights.map_err(|_| reader.error(at, "weights must be numbers separated by spaces"))?;
                 let tracked = match call.argument("tracked") {
                     None | Some(("false", _)) => false,
                     Some(("true", _)) => true,
                     Some((value, at)) => {
-                        return Err(
-                            reader.error(at, format!("tracked must be true or false, and \"{value}\" is neither"))
-                        );
+                        return Err(reader.error(at, format!("tracked must be true or false, not \"{value}\"")));
                     }
                 };
                 (PolicySpec::Fixed(weights, tracked), &["weights", "tracked"])

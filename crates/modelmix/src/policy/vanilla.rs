@@ -1,4 +1,4 @@
-//! Vanilla-UCB, a baseline of the paper: the upper confidence bound applied to single arms, blind to mixtures.
+//! Vanilla-UCB, a baseline of the paper: upper confidence bounds of single arms, without mixtures.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,9 @@ use super::{Choice, Evidence, Policy, Widths};
 use crate::error::Result;
 use crate::random::Random;
 
-/// The arm with the smallest L̂(e_i) − ε_i = K̂_ii + f̂_i − ε_i. One pull per arm first.
+/// Vanilla-UCB: best-arm identification by upper confidence bounds.
+///
+/// One pull per arm first, then the arm with the smallest L̂(e_i) − ε_i = K̂_ii + f̂_i − ε_i.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vanilla {
@@ -14,7 +16,7 @@ pub struct Vanilla {
 }
 
 impl Vanilla {
-    /// With these constants.
+    /// Creates the policy with these constants.
     pub fn new(widths: Widths) -> Self {
         Self { widths }
     }

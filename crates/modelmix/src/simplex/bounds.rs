@@ -1,13 +1,13 @@
-//! What mixture weights may be: a smallest and a largest for each arm.
+//! Bounds on mixture weights: a floor and a cap per arm.
 
 use crate::error::{Error, Result};
 
-/// Whether shares may lie between these.
+/// Whether floor and cap are a valid range of weights.
 fn is_range(floor: f64, cap: f64) -> bool {
     0.0 <= floor && floor <= cap && cap <= 1.0
 }
 
-/// What the weights of each arm may be. They must add up to 1.
+/// A smallest and a largest weight for each arm. Weights always sum to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     pub(super) floors: Vec<f64>,
@@ -15,15 +15,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Any mixture of `arms` arms.
+    /// Allows every mixture of `arms` arms.
     pub fn simplex(arms: usize) -> Self {
         Self { floors: vec![0.0; arms], caps: vec![1.0; arms] }
     }
 
-    /// Only the arms of `support` may have weight.
+    /// Allows only the arms of `support` to have weight.
     ///
     /// # Panics
-    /// When there is no such arm.
+    /// If an arm does not exist.
     pub fn support(arms: usize, support: &[usize]) -> Self {
         let mut caps = vec![0.0; arms];
         for &arm in support {
@@ -32,21 +32,21 @@ impl Bounds {
         Self { floors: vec![0.0; arms], caps }
     }
 
-    /// A smallest and a largest weight for each arm.
+    /// Creates bounds from a smallest and a largest weight per arm.
     ///
     /// # Errors
-    /// Bounds outside 0 to 1, a floor above its cap, or no mixture within all of them.
+    /// If a bound is outside 0 to 1, if a floor is above its cap, or if no mixture satisfies all bounds.
     pub fn new(floors: Vec<f64>, caps: Vec<f64>) -> Result<Self> {
         if floors.len() != caps.len() {
             return Err(Error::Program {
-                problem: format!("there are {} floors and {} caps; give one of each an arm", floors.len(), caps.len()),
+                problem: format!("there are {} floors and {} caps; give one of each per arm", floors.len(), caps.len()),
             });
         }
         for (arm, (&floor, &cap)) in floors.iter().zip(&caps).enumerate() {
             if !is_range(floor, cap) {
                 return Err(Error::Program {
                     problem: format!(
-                        "arm {arm} has floor {floor} and cap {cap}; both must be between 0 and 1, the floor first"
+                        "arm {arm} has floor {floor} and cap {cap}; both must be between 0 and 1, and the floor must not exceed the cap"
                     ),
                 });
             }
@@ -56,10 +56,10 @@ impl Bounds {
         Ok(bounds)
     }
 
-    /// The same for arms that have names, which errors speak of.
+    /// [`Bounds::new`] for named arms; errors contain the names.
     ///
     /// # Errors
-    /// As [`Bounds::new`], and bounds for another number of arms.
+    /// As [`Bounds::new`], and if the number of bounds is not that of the arms.
     pub fn by_arm(names: &[String], floors: Vec<f64>, caps: Vec<f64>) -> Result<Self> {
         for (name, (&floor, &cap)) in names.iter().zip(floors.iter().zip(&caps)) {
             if !is_range(floor, cap) {
@@ -67,7 +67,7 @@ impl Bounds {
                     what: "floor".into(),
                     arm: name.clone(),
                     problem: format!(
-                        "the floor of {name} is {floor} and its cap {cap}, but shares are between 0 and 1, and a cap is not below its floor"
+                        "the floor of {name} is {floor} and its cap {cap}, but both must be between 0 and 1, and the floor must not exceed the cap"
                     ),
                 });
             }
@@ -87,14 +87,15 @@ impl Bounds {
         &self.caps
     }
 
-    /// The same without one arm; nothing where the others cannot make up for it.
+    /// The bounds without one arm; `None` if the others cannot replace it.
     pub fn without(&self, arm: usize) -> Option<Self> {
         let mut bounds = self.clone();
         (bounds.floors[arm], bounds.caps[arm]) = (0.0, 0.0);
         bounds.check(bounds.floors.len()).is_ok().then_some(bounds)
     }
 
-    /// The same with these arms only; nothing where they cannot make a mixture, or an arm that must be there is not.
+    /// The bounds with only these arms; `None` if they admit no mixture, or if an arm with a positive floor is left
+    /// out.
     pub fn only(&self, allowed: &[bool]) -> Option<Self> {
         let mut bounds = self.clone();
         for (arm, allowed) in allowed.iter().enumerate() {
@@ -111,12 +112,12 @@ impl Bounds {
     pub(super) fn check(&self, arms: usize) -> Result<()> {
         if self.floors.len() != arms {
             return Err(Error::Program {
-                problem: format!("there are bounds for {} arms, and {arms} arms", self.floors.len()),
+                problem: format!("there are bounds for {} arms, but {arms} arms", self.floors.len()),
             });
         }
         let (least, most): (f64, f64) = (self.floors.iter().sum(), self.caps.iter().sum());
         if least > 1.0 + 1e-12 || most < 1.0 - 1e-12 {
-            // Without the roundings of the sums.
+            // Removes the rounding errors of the sums.
             let [least, most] = [least, most].map(|sum| (sum * 1e12).round() / 1e12);
             return Err(Error::Program {
                 problem: format!(
@@ -130,12 +131,12 @@ impl Bounds {
     /// The allowed mixture nearest to a point: clamp(pᵢ + t, floor, cap) with the t that makes the sum 1.
     ///
     /// # Errors
-    /// Bounds for another number of arms, or that no mixture fits.
+    /// If the number of bounds is not that of the arms, or if no mixture satisfies them.
     pub(crate) fn nearest(&self, point: &[f64]) -> Result<Vec<f64>> {
         self.check(point.len())?;
         let limits = || self.floors.iter().zip(&self.caps).zip(point);
         let shifted = |t: f64| limits().map(move |((floor, cap), p)| (p + t).clamp(*floor, *cap));
-        // The sum is linear in t between the places where an arm meets a bound.
+        // The sum is linear in t between the points at which an arm reaches a bound.
         let mut turns: Vec<f64> = limits().flat_map(|((floor, cap), p)| [floor - p, cap - p]).collect();
         turns.sort_by(f64::total_cmp);
         let sum = |t: f64| shifted(t).sum::<f64>();
@@ -151,12 +152,12 @@ impl Bounds {
         (0..self.caps.len()).all(|other| if other == arm { self.caps[arm] == 1.0 } else { self.floors[other] == 0.0 })
     }
 
-    /// The weight nearest to a value that an arm may have.
+    /// The allowed weight of an arm that is nearest to a value.
     pub(crate) fn clamped(&self, arm: usize, value: f64) -> f64 {
         value.clamp(self.floors[arm], self.caps[arm])
     }
 
-    /// The same where all arms but these have no more than their floors; nothing where that is too little.
+    /// The bounds in which all arms except these are fixed at their floors; `None` if that admits no mixture.
     pub(crate) fn free_only(&self, free: &[usize]) -> Option<Self> {
         let mut bounds = self.clone();
         for arm in (0..self.caps.len()).filter(|arm| !free.contains(arm)) {
@@ -165,18 +166,18 @@ impl Bounds {
         bounds.check(bounds.floors.len()).is_ok().then_some(bounds)
     }
 
-    /// The arms that can have weight within these bounds.
+    /// The arms that can have positive weight within these bounds.
     pub(crate) fn usable(&self) -> Vec<usize> {
         let room = 1.0 - self.floors.iter().sum::<f64>();
         (0..self.caps.len()).filter(|&arm| self.floors[arm] > 0.0 || self.caps[arm] > 0.0 && room > 0.0).collect()
     }
 
-    /// The linear program min gᵀy over these bounds: fill the cheapest arms first. Calls `fill(arm, amount)` with what
-    /// each gets above its floor, in that order.
+    /// Solves the linear program min gᵀy over these bounds: fills the cheapest arms first. Calls `fill(arm, amount)`
+    /// with the amount above its floor that each arm gets, in that order.
     pub(super) fn fill(&self, cost: &[f64], mut fill: impl FnMut(usize, f64)) {
         let room = |arm: usize| self.caps[arm] - self.floors[arm];
         let mut left = 1.0 - self.floors.iter().sum::<f64>();
-        // On a plain simplex the cheapest arm takes all.
+        // On a plain simplex the cheapest arm gets everything.
         let cheapest = (0..cost.len()).filter(|&arm| room(arm) > 0.0).min_by(|&a, &b| cost[a].total_cmp(&cost[b]));
         if let Some(arm) = cheapest.filter(|&arm| left > 0.0 && room(arm) >= left) {
             return fill(arm, left);

@@ -1,5 +1,5 @@
-//! The cheapest mixture whose loss is within a limit: a fee for every arm in use, and a price for its share. With the arms
-//! given it is a convex program, solved by its dual; which arms to use is found by branch and bound.
+//! The cheapest mixture whose loss is within a limit, with a fee per arm in use and a price for its share. For given
+//! arms it is a convex program, solved by its dual; the arms are found by branch and bound.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -10,32 +10,32 @@ use crate::compute::Stop;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
-/// What is left of a price's range when the search for multipliers ends.
+/// The width of the price interval, relative to its range, at which the search for multipliers ends.
 const PRICE_TOLERANCE: f64 = 1e-12;
-/// How many multipliers are tried for one set of arms.
+/// The maximum number of multipliers that are tried for one set of arms.
 const MOST_STEPS: usize = 120;
-/// How many sets of arms are looked at where there are too many for all of them.
+/// The maximum number of sets of arms that are examined if there are too many for all of them.
 const MOST_SETS: usize = 2000;
 
-/// How often all exchanges are tried.
+/// The maximum number of passes over all exchanges.
 const MOST_EXCHANGES: usize = 20;
 
-/// What arms cost, for one period: a fee for whoever is used at all, and what it costs to have all samples from one arm.
+/// What arms cost per period: a fee if an arm is used at all, and the cost of taking all samples from one arm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prices {
-    /// By arm; not negative.
+    /// The fee per arm; not negative.
     pub fees: Vec<f64>,
-    /// By arm: price of a sample times the number of samples.
+    /// Per arm: price per sample times the number of samples.
     pub costs: Vec<f64>,
 }
 
 impl Prices {
-    /// The fees of the arms in use.
+    /// The total of the fees of the arms in use.
     pub fn fee(&self, weights: &[f64]) -> f64 {
         self.fees.iter().zip(weights).filter(|(_, weight)| **weight > NEGLIGIBLE_WEIGHT).map(|(fee, _)| fee).sum()
     }
 
-    /// The price of the samples.
+    /// The total cost of the samples.
     pub fn cost(&self, weights: &[f64]) -> f64 {
         dot(&self.costs, weights)
     }
@@ -43,7 +43,7 @@ impl Prices {
     fn check(&self, arms: usize) -> Result<()> {
         for (what, values) in [("fees", &self.fees), ("costs", &self.costs)] {
             if values.len() != arms {
-                return Err(Error::setting(what, format!("{} numbers", values.len()), format!("one an arm: {arms}")));
+                return Err(Error::setting(what, format!("{} numbers", values.len()), format!("one per arm: {arms}")));
             }
             if let Some(value) = values.iter().find(|value| !value.is_finite()) {
                 return Err(Error::setting(what, value, "finite numbers"));
@@ -56,7 +56,7 @@ impl Prices {
     }
 }
 
-/// The cheapest mixture that was found.
+/// The cheapest mixture found, with a bound on how much cheaper another could be.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CheapestMixture {
@@ -64,20 +64,21 @@ pub struct CheapestMixture {
     pub weights: Vec<f64>,
     /// αᵀKα + fᵀα.
     pub value: f64,
-    /// What it costs in all: fees and samples.
+    /// Its total cost: fees and samples.
     pub total: f64,
-    /// Nothing within the limit costs less than `total − gap`.
+    /// No mixture within the limit costs less than `total − gap`.
     pub gap: f64,
 }
 
-/// The cheapest mixture with αᵀKα + fᵀα ≤ limit, and of several the best; nothing where no mixture is as good as that.
+/// Finds the cheapest mixture with αᵀKα + fᵀα ≤ limit; among equally cheap ones, the one with the smallest loss. `None`
+/// if no mixture satisfies the limit.
 ///
-/// With up to 12 arms its gap is what rounding leaves; beyond, the search may end before all sets of arms are ruled out, and the
-/// gap says how much cheaper another could be.
+/// With up to 12 arms the gap is only rounding error. With more, the search may end before all sets of arms are ruled
+/// out, and the gap bounds how much cheaper another mixture could be.
 ///
 /// ```
 /// use modelmix::{Quadratic, compute::Stop, simplex::{self, Bounds, Prices}};
-/// // of two arms that are alike, the one without a fee will do
+/// // Of two similar arms, the one without a fee is used.
 /// let form = Quadratic::new(vec![1.0, 0.2, 0.2, 0.2, 1.0, 0.99, 0.2, 0.99, 1.0], vec![0.0; 3])?;
 /// let prices = Prices { fees: vec![0.0, 0.0, 5.0], costs: vec![1.0, 1.0, 1.0] };
 /// let found = simplex::cheapest(&form, &Bounds::simplex(3), &prices, 0.601, &Stop::new())?.expect("half of each has 0.6");
@@ -86,7 +87,7 @@ pub struct CheapestMixture {
 /// ```
 ///
 /// # Errors
-/// Prices for another number of arms, a negative fee, as [`super::minimize`], and if it is stopped.
+/// If the number of prices is not that of the arms, if a fee is negative, as [`super::minimize`], and if it is stopped.
 pub fn cheapest(
     form: &Quadratic,
     bounds: &Bounds,
@@ -109,18 +110,18 @@ pub fn cheapest(
     Ok(search.best.map(|best| CheapestMixture { gap: (best.total - bound).max(0.0), ..best }))
 }
 
-/// Sets of arms between those that are paid for and those that are allowed.
+/// All sets of arms between the forced arms and the allowed arms.
 struct Node {
-    /// None of its mixtures costs less.
+    /// A lower bound on the cost of its mixtures.
     bound: f64,
     allowed: Vec<bool>,
     forced: Vec<bool>,
-    /// The arm whose fee is counted least; nothing where all fees are counted in full.
+    /// The arm whose fee is counted least; `None` if all fees are counted in full.
     open: Option<usize>,
 }
 
 impl Ord for Node {
-    /// The least bound is the greatest, for a heap.
+    /// Reversed, so that a heap yields the smallest bound first.
     fn cmp(&self, other: &Self) -> Ordering {
         other
             .bound
@@ -154,11 +155,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The sets with the least bound first, until what is left costs no less than what was found. Gives the least bound of
-    /// what is left after so many sets.
+    /// Visits nodes in the order of their bounds, until the rest cannot be cheaper than the best mixture found. Returns
+    /// the smallest bound of the rest after at most `most` sets.
     fn prove(&mut self, most: usize) -> Result<f64> {
         let arms = self.form.arms();
-        // Whoever has a floor is in use anyway.
+        // An arm with a floor is always in use.
         let forced = self.bounds.floors().iter().map(|&floor| floor > 0.0).collect();
         let mut nodes = BinaryHeap::from_iter(self.node(vec![true; arms], forced)?);
         for _ in 0..most {
@@ -174,8 +175,9 @@ impl Search<'_> {
         Ok(nodes.pop().map_or(f64::INFINITY, |node| node.bound))
     }
 
-    /// The best mixture of these sets where the fee of an arm that may still be left out is counted by its share: feeᵢ·αᵢ/capᵢ
-    /// is no more than feeᵢ, and nothing where it has no weight, so what comes out is a bound. Nothing where no mixture fits.
+    /// The best mixture of a node, if the fee of an arm that may still be left out is counted in proportion to its
+    /// share: feeᵢ·αᵢ/capᵢ is at most feeᵢ, and zero if the arm has no weight, so the result is a lower bound. `None`
+    /// if no mixture satisfies the bounds.
     fn node(&mut self, allowed: Vec<bool>, forced: Vec<bool>) -> Result<Option<Node>> {
         let Some(bounds) = self.bounds.only(&allowed) else { return Ok(None) };
         let price = |arm: usize| {
@@ -201,15 +203,15 @@ impl Search<'_> {
         cheapest_within(self.form, bounds, prices, self.limit)
     }
 
-    /// Offers the cheapest mixture of these arms; whether it was taken.
+    /// Tries the cheapest mixture of these arms; returns whether it is the new best.
     fn try_arms(&mut self, arms: &[bool]) -> Result<bool> {
         let Some(bounds) = self.bounds.only(arms) else { return Ok(false) };
         let found = self.within(&bounds, &self.prices.costs)?;
         Ok(found.is_some_and(|found| self.keep_if_cheaper(found.weights)))
     }
 
-    /// Where there are too many sets for a proof, a good guess: the best few arms that are good enough, and then without one
-    /// of them, or with another in its place, as long as that is cheaper.
+    /// A heuristic if there are too many sets for a proof: starts from the best small subset that satisfies the limit,
+    /// then removes or exchanges arms as long as that is cheaper.
     fn search_greedily(&mut self) -> Result<()> {
         for found in eliminate(self.form, self.bounds, self.stop)?.into_iter().flatten() {
             self.try_arms(&support(&found.weights))?;
@@ -235,7 +237,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Takes what is cheaper, and of what costs the same the better.
+    /// Keeps the mixture if it is cheaper, or equally cheap and better.
     fn keep_if_cheaper(&mut self, weights: Vec<f64>) -> bool {
         let total = self.prices.fee(&weights) + self.prices.cost(&weights);
         let value = self.form.value(&weights);
@@ -250,23 +252,23 @@ impl Search<'_> {
         is_better
     }
 
-    /// What counts as the same price.
+    /// Prices that differ by less than this count as equal.
     fn price_tolerance(&self) -> f64 {
         PRICE_TOLERANCE
             * self.prices.fees.iter().chain(&self.prices.costs).fold(0.0f64, |most, price| most.max(price.abs()))
     }
 }
 
-/// The mixture of the least price within the limit, and a proof: no price is less than the bound.
+/// The cheapest mixture within the limit, and a lower bound on its price.
 struct CheapestWithin {
     weights: Vec<f64>,
     bound: f64,
 }
 
-/// min pᵀα with L(α) ≤ limit. For any λ > 0, pᵀα ≥ (min (L + λp) − limit)/λ: the dual. As λ grows, the minimiser of L + λp gets
-/// cheaper and worse; between one within the limit and one beyond it, the segment's last point within is tried, and the dual
-/// says how far from the optimum that can be. Where both have the same arms the path between is the segment, so that the
-/// search ends there.
+/// min pᵀα with L(α) ≤ limit. For any λ > 0 the dual gives pᵀα ≥ (min (L + λp) − limit)/λ. As λ grows, the minimiser of
+/// L + λp becomes cheaper and worse. Between one within the limit and one beyond it, the last point of the segment
+/// within the limit is tried, and the dual bounds its distance to the optimum. If both use the same arms, the path
+/// between them is the segment, so the search ends there.
 fn cheapest_within(form: &Quadratic, bounds: &Bounds, prices: &[f64], limit: f64) -> Result<Option<CheapestWithin>> {
     let mut solver = Solver::default();
     let best = solver.solve(form, bounds)?;
@@ -284,7 +286,7 @@ fn cheapest_within(form: &Quadratic, bounds: &Bounds, prices: &[f64], limit: f64
         let bound = dot(prices, &best.weights);
         return Ok(Some(CheapestWithin { weights: best.weights, bound }));
     }
-    // Relative to the cheapest, so that what all have in common does not blur the rest.
+    // Relative to the cheapest price, so that a common offset does not cost precision.
     let relative: Vec<f64> = prices.iter().map(|price| price - least).collect();
     let mut at = |multiplier: f64| -> Result<(Solution, f64, f64)> {
         let mut tilted = form.clone();
@@ -331,7 +333,7 @@ fn cheapest_within(form: &Quadratic, bounds: &Bounds, prices: &[f64], limit: f64
     Ok(Some(CheapestWithin { weights: without_negligible(answer, bounds), bound: bound.max(0.0) + least }))
 }
 
-/// The largest share t of the way from one mixture to another at which L ≤ limit: L is a parabola on the way.
+/// The largest t at which the point from + t·(to − from) has L ≤ limit; L is a parabola along the segment.
 fn last_within(form: &Quadratic, from: &[f64], to: &[f64], limit: f64) -> f64 {
     let way: Vec<f64> = from.iter().zip(to).map(|(a, b)| b - a).collect();
     let slope = dot(&form.gradient(from), &way);

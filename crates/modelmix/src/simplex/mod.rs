@@ -1,7 +1,7 @@
-//! min αᵀKα + fᵀα over mixture weights: Σα = 1, floor ≤ α ≤ cap. A primal active-set method, exact up to rounding,
-//! warm-started, and its answer carries a duality gap that proves how far from the optimum it can be. With a smooth convex
-//! function beside the form, Newton's method on top of it. On top of both: the best few arms, and the cheapest mixture that is
-//! nearly as good.
+//! Minimises αᵀKα + fᵀα over mixture weights: Σα = 1, floor ≤ α ≤ cap. A primal active-set method, exact up to
+//! rounding, with warm starts; the solution has a duality gap that bounds its distance to the optimum. Newton's method
+//! adds a smooth convex function. Built on both: the best subsets of arms, and the cheapest mixture within a loss
+//! limit.
 
 mod bounds;
 mod cheapest;
@@ -23,10 +23,10 @@ pub use smooth::{Local, minimize_smooth};
 pub use solver::Solver;
 pub use subsets::{Subset, eliminate, subsets};
 
-/// Weights up to this are what rounding leaves of none.
+/// Weights up to this are rounding errors of zero.
 pub(crate) const NEGLIGIBLE_WEIGHT: f64 = 1e-13;
 
-/// The weights without dust, which the largest takes.
+/// Sets negligible weights to zero and adds them to the largest weight.
 fn without_negligible(mut weights: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
     let mut dust = 0.0;
     for (weight, floor) in weights.iter_mut().zip(&bounds.floors) {
@@ -40,25 +40,26 @@ fn without_negligible(mut weights: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
     weights
 }
 
-/// Weights with their proof.
+/// Optimal weights with a duality gap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Solution {
-    /// α, which adds up to 1.
+    /// α, which sums to 1.
     pub weights: Vec<f64>,
-    /// αᵀKα + fᵀα, and the smooth function where there is one.
+    /// αᵀKα + fᵀα, plus the smooth function if there is one.
     pub value: f64,
-    /// max over all allowed mixtures y of gradientᵀ(α − y): no mixture has a value less than `value − gap`.
+    /// The duality gap, max over all allowed mixtures y of gradientᵀ(α − y): no mixture has a value below `value −
+    /// gap`.
     pub gap: f64,
-    /// How often the set of free arms was changed or refined; with a smooth function, how many steps were taken.
+    /// The number of changes and refinements of the set of free arms; with a smooth function, the number of steps.
     pub iterations: usize,
 }
 
-/// Solves one problem from scratch.
+/// Finds the weights that minimise a quadratic form within bounds.
 ///
 /// ```
 /// use modelmix::{Quadratic, simplex::{self, Bounds}};
-/// // two arms, each diverse where the other is not: half of each
+/// // Two arms, each diverse where the other is not: half of each.
 /// let form = Quadratic::new(vec![1.0, 0.2, 0.2, 1.0], vec![0.0, 0.0])?;
 /// let best = simplex::minimize(&form, &Bounds::simplex(2))?;
 /// assert_eq!(best.weights, [0.5, 0.5]);
@@ -67,7 +68,7 @@ pub struct Solution {
 /// ```
 ///
 /// # Errors
-/// Bounds that no mixture fits, or a direction in which K is not positive semidefinite (noticed where it is met).
+/// If no mixture satisfies the bounds, or if K is found not to be positive semidefinite in some direction.
 pub fn minimize(form: &Quadratic, bounds: &Bounds) -> Result<Solution> {
     Solver::default().solve(form, bounds)
 }

@@ -1,65 +1,65 @@
-//! The mixtures that are best for A + λB, from λ = 0 to ∞: all that cannot be made better for one without being made worse for
-//! the other. Where A or B is linear the path is made of straight pieces, which are found by their ends; else it is followed
-//! by points as near to each other as it bends.
+//! The Pareto front of two objectives A and B: the mixtures that minimise A + λB, from λ = 0 to ∞. If A or B is linear,
+//! the path is piecewise linear and is found by the ends of its pieces. Otherwise it is followed point by point, with
+//! spacing that adapts to its curvature.
 
 use super::{Bounds, NEGLIGIBLE_WEIGHT, Solution};
 use crate::error::Result;
 use crate::quadratic::Quadratic;
 
-/// How near to each other the ends of a turn are: two mixtures with other arms at their bounds.
+/// The maximum distance between the two sides of a turn, which are mixtures with different arms at their bounds.
 const TURN_WIDTH: f64 = 1e-11;
-/// An arm with less weight than this at a turn is the turn's error.
+/// An arm with less weight than this at a turn is an error of the turn's position.
 const TURN_WEIGHT_ERROR: f64 = 1e-8;
-/// The largest step along the path, in shares of the ranges of A and of B.
+/// The largest step along the path, as a share of the ranges of A and of B.
 const MAX_STEP: f64 = 1.0 / 16.0;
-/// How near to each other points are put where arms come and go and the path is not straight.
+/// The largest step near points at which arms enter or leave, if the path is not straight.
 const MAX_STEP_AT_TURNS: f64 = 1.0 / 512.0;
-/// The nearest that points are put to each other.
+/// The smallest step.
 const MIN_STEP: f64 = 1e-7;
-/// What counts as no difference, in shares of a range.
+/// Values that differ by less than this share of a range count as equal.
 const EQUAL_VALUES: f64 = 1e-9;
-/// How far the ends are from λ = 0 and ∞ where ties are to be broken by the other objective.
+/// The distance of the ends from λ = 0 and ∞ if ties are broken by the other objective.
 const TIE_BREAK_SHARE: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// How many points a path of two quadratic forms may have if it is followed point by point.
+/// The maximum number of points of a path of two quadratic forms that is followed point by point.
 const MAX_POINTS: usize = 400;
 
-/// A mixture on the path.
+/// A mixture on the Pareto front.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waypoint {
-    /// A λ that it is best for; infinite at the end.
+    /// A λ for which it is optimal; infinite at the end.
     pub multiplier: f64,
     /// α.
     pub weights: Vec<f64>,
-    /// A and B of it, without their constants.
+    /// The values of A and B, without their constants.
     pub values: [f64; 2],
 }
 
-/// Two objectives as the path needs them.
+/// Two objectives, as the path search needs them.
 pub(crate) trait ObjectivePair {
-    /// The best weights for a·A + b·B, searched from these.
+    /// The best weights for a·A + b·B, with a search from `start`.
     fn minimize(&mut self, shares: [f64; 2], start: &[f64]) -> Result<Solution>;
 
-    /// A and B.
+    /// The values of A and B.
     fn values(&self, weights: &[f64]) -> Result<[f64; 2]>;
 
-    /// Whether the path is made of straight pieces.
+    /// Whether the path is piecewise linear.
     fn is_piecewise_linear(&self) -> bool;
 
-    /// How many points there may be.
+    /// The maximum number of points.
     fn max_points(&self) -> usize;
 }
 
-/// The path of two forms.
+/// Finds the Pareto front of two quadratic forms.
 ///
 /// ```
 /// use modelmix::{Quadratic, simplex::{self, Bounds}};
-/// // diversity of two arms against the quality of the first: from half of each to all of it
+/// // Diversity of two arms against the quality of the first: from half of each to all of it.
 /// let diversity = Quadratic::new(vec![1.0, 0.0, 0.0, 1.0], vec![0.0; 2])?;
 /// let quality = Quadratic::new(vec![0.0; 4], vec![-1.0, 0.0])?;
 /// let path = simplex::path(&diversity, &quality, &Bounds::simplex(2))?;
 /// assert_eq!((&path[0].weights[..], &path[path.len() - 1].weights[..]), (&[0.5, 0.5][..], &[1.0, 0.0][..]));
-/// // in between it is a = ½ + λ/4
+/// // In between, a = ½ + λ/4.
 /// assert!(path.iter().all(|point| (point.weights[0] - (0.5 + point.multiplier / 4.0).min(1.0)).abs() < 1e-9));
 /// # Ok::<(), modelmix::Error>(())
 /// ```
@@ -120,7 +120,7 @@ pub(crate) fn trace(pair: &mut dyn ObjectivePair, bounds: &Bounds) -> Result<Vec
     let size = |at: usize| values[0][at].abs().max(values[1][at].abs()).max(f64::MIN_POSITIVE);
     let point = |end: usize| Point { theta: end as f64, weights: ends[end].clone(), values: values[end] };
     if ranges[0] <= 1e-13 * size(0) || ranges[1] <= 1e-13 * size(1) {
-        // One of the ends is the best for both.
+        // One of the ends is optimal for both.
         let only = point(usize::from(ranges[0] <= 1e-13 * size(0)));
         return Ok(vec![Waypoint { multiplier: 0.0, weights: only.weights, values: only.values }]);
     }
@@ -141,7 +141,7 @@ pub(crate) fn trace(pair: &mut dyn ObjectivePair, bounds: &Bounds) -> Result<Vec
     };
     let mut path = undominated(points.into_iter().map(waypoint).collect::<Result<_>>()?, ranges);
     if let Some(last) = path.last_mut() {
-        // The last turn and the end are the same mixture but for how well turns are known.
+        // The last turn and the end are the same mixture up to the accuracy of turns.
         let off = last.values[1] - values[1][1];
         if off.abs() < EQUAL_VALUES * ranges[1] {
             (last.weights, last.values) = (ends[1].clone(), values[1]);
@@ -150,7 +150,7 @@ pub(crate) fn trace(pair: &mut dyn ObjectivePair, bounds: &Bounds) -> Result<Vec
     Ok(path)
 }
 
-/// Turns are known up to an error, which leaves arms that come or go there with a weight of about that size: they are not used yet.
+/// Removes the error of a turn's position, which leaves a weight of about that size on arms that enter or leave there.
 fn without_turn_errors(found: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
     let (mut weights, mut moved) = (found.clone(), 0.0);
     for (weight, floor) in weights.iter_mut().zip(bounds.floors()) {
@@ -158,7 +158,7 @@ fn without_turn_errors(found: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
             moved += std::mem::take(weight);
         }
     }
-    // To the largest that has room for it; without one, all stays as it is.
+    // Moved to the largest weight whose cap allows it; without one, nothing changes.
     let has_room = |arm: &usize| weights[*arm] + moved <= bounds.caps()[*arm];
     let largest = (0..weights.len()).filter(has_room).max_by(|&a, &b| weights[a].total_cmp(&weights[b]));
     let Some(largest) = largest else { return found };
@@ -166,8 +166,8 @@ fn without_turn_errors(found: Vec<f64>, bounds: &Bounds) -> Vec<f64> {
     weights
 }
 
-/// The best for one of them; of several, the best for the other. A hint of the other finds it: where the best is unique it
-/// moves it by no more than that.
+/// The optimum of one objective; if there are several, the best of them for the other. A small weight of the other
+/// objective finds it; a unique optimum moves by no more than that.
 fn best_end(pair: &mut dyn ObjectivePair, shares: [f64; 2], start: &[f64]) -> Result<Vec<f64>> {
     let best = pair.minimize(shares, start)?.weights;
     let other = pair.minimize(shares.map(|share| 1.0 - share), start)?.weights;
@@ -208,18 +208,18 @@ impl Search<'_> {
         Ok(Point { theta, values: self.pair.values(&weights)?, weights })
     }
 
-    /// The largest difference of two points, in shares of the ranges.
+    /// The largest difference of two points, as a share of the ranges.
     fn step(&self, left: &Point, right: &Point) -> f64 {
         let step = |at: usize| (left.values[at] - right.values[at]).abs() / self.ranges[at];
         step(0).max(step(1))
     }
 
-    /// Puts the ends of straight pieces after `left`, up to `right`, into the list.
+    /// Appends the ends of straight pieces after `left`, up to `right`, to the list.
     fn find_turns(&mut self, left: &Point, right: &Point, depth: usize) -> Result<()> {
-        // Whether weights are best is a set of linear conditions on λ (or on 1/λ) while the same arms are at their bounds:
-        // what holds at both ends holds between.
+        // While the same arms are at their bounds, optimality is a set of linear conditions on λ (or on 1/λ): if they
+        // hold at both ends, they hold between.
         if self.places(&left.weights) == self.places(&right.weights) {
-            // Pieces of one piece are one.
+            // Adjacent parts of one straight piece are joined.
             let joined = |at: usize| self.places(&self.points[at].weights) == self.places(&right.weights);
             let count = self.points.len();
             if count > 1 && joined(count - 1) && joined(count - 2) {
@@ -237,10 +237,10 @@ impl Search<'_> {
         self.find_turns(&middle, right, depth + 1)
     }
 
-    /// Puts points on straight pieces, so near to each other that a line through them shows the bend of A and B.
+    /// Adds points on straight pieces, close enough that a line through them shows the curvature of A and B.
     fn fill(&mut self) -> Result<()> {
         let turns = std::mem::take(&mut self.points);
-        // Where B is linear, weights are linear in λ, else in 1/λ.
+        // If B is linear, weights are linear in λ, otherwise in 1/λ.
         let middle: Vec<f64> =
             turns[0].weights.iter().zip(&turns[turns.len() - 1].weights).map(|(a, b)| 0.5 * (a + b)).collect();
         let (from, to) = (turns[0].values[1], turns[turns.len() - 1].values[1]);
@@ -264,7 +264,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Puts points where the path bends or arms come and go, where that is needed most first.
+    /// Adds points where the path bends or arms enter or leave, the largest gap first.
     fn follow(&mut self) -> Result<()> {
         while self.points.len() < self.pair.max_points() {
             let need = |at: usize| {
@@ -291,7 +291,8 @@ impl Search<'_> {
     }
 }
 
-/// From the best for A to the best for B: each point is worse in A and better in B than the one before.
+/// Keeps undominated points, from the best for A to the best for B: each is worse in A and better in B than the one
+/// before.
 fn undominated(points: Vec<Waypoint>, ranges: [f64; 2]) -> Vec<Waypoint> {
     let mut kept: Vec<Waypoint> = Vec::new();
     for point in points {
@@ -301,7 +302,7 @@ fn undominated(points: Vec<Waypoint>, ranges: [f64; 2]) -> Vec<Waypoint> {
         {
             kept.pop();
         }
-        // The two ends of a turn are one point: which of them is ahead by how little depends on the processor.
+        // The two ends of a turn count as one point: the tiny difference between them depends on the processor.
         if kept.last().is_none_or(|last| point.values[1] < last.values[1] - EQUAL_VALUES * ranges[1]) {
             kept.push(point);
         }

@@ -1,30 +1,30 @@
-//! min φ(α) + αᵀKα + fᵀα over mixture weights for a smooth convex φ: Newton's method, whose models the active-set solver
-//! minimises exactly within the bounds. What φ is, and its derivatives, are left to the caller.
+//! Minimises φ(α) + αᵀKα + fᵀα over mixture weights for a smooth convex φ, by Newton's method. The active-set solver
+//! minimises the quadratic models exactly within the bounds. The caller provides φ and its derivatives.
 
 use super::{Bounds, Solution, Solver};
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
-/// The duality gap at which the search ends, relative to the scale of the gradient: near what rounding leaves.
+/// The duality gap at which the search ends, relative to the scale of the gradient: near rounding error.
 const GAP_TOLERANCE: f64 = 1e-12;
-/// The share of the slope that a step must make good (Armijo).
+/// The share of the predicted decrease that a step must achieve (Armijo).
 const ARMIJO_DECREASE: f64 = 1e-4;
-/// How steeply a function may rise, relative to how it fell, where a step ends.
+/// The maximum slope at the end of a step, relative to the slope at its start.
 const MAX_OVERSHOOT: f64 = 0.9;
-/// How many steps of Newton's method are made; about ten are needed.
+/// The maximum number of steps of Newton's method; about ten are needed.
 const MOST_STEPS: usize = 100;
 
-/// A smooth convex function at one point. Only differences along Σα = 1 count, so its gradient may have any number added
-/// to all of its entries, and its curvature any a1ᵀ + 1aᵀ.
+/// A smooth convex function at one point. Only differences along Σα = 1 matter, so any constant may be added to all
+/// entries of the gradient, and any a1ᵀ + 1aᵀ to the curvature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Local {
     /// φ(α).
     pub value: f64,
     /// ∂φ/∂αᵢ.
     pub gradient: Vec<f64>,
-    /// ∂²φ/∂αᵢ∂αⱼ, row by row; positive semidefinite along Σα = 1.
+    /// ∂²φ/∂αᵢ∂αⱼ in row-major order; positive semidefinite along Σα = 1.
     pub curvature: Vec<f64>,
-    /// The size of the terms that the gradient's entries are sums of, by which their rounding is judged.
+    /// The magnitude of the terms of which the gradient's entries are sums, to estimate their rounding error.
     pub scale: f64,
 }
 
@@ -59,7 +59,7 @@ impl Local {
         self.value.is_finite() && self.gradient.iter().chain(&self.curvature).all(|value| value.is_finite())
     }
 
-    /// φ(α) + gradientᵀ(y − α) + ½(y − α)ᵀH(y − α), but for a constant, as a form in y.
+    /// φ(α) + gradientᵀ(y − α) + ½(y − α)ᵀH(y − α) up to a constant, as a form in y.
     fn model(&self, weights: &[f64]) -> Quadratic {
         let arms = weights.len();
         let mut model = Quadratic::zeros(arms);
@@ -75,9 +75,10 @@ impl Local {
         model
     }
 
-    /// max over all allowed mixtures y of gradientᵀ(α − y): by convexity, nothing is less than φ(α) minus this.
+    /// The duality gap, max over all allowed mixtures y of gradientᵀ(α − y): by convexity, no value is below φ(α) minus
+    /// this.
     fn gap(&self, weights: &[f64], bounds: &Bounds) -> f64 {
-        // About the mean, since a number added to all entries cancels.
+        // Relative to the mean, because a constant added to all entries cancels.
         let level = dot(&self.gradient, weights);
         let gradient: Vec<f64> = self.gradient.iter().map(|g| g - level).collect();
         let mut least = dot(&gradient, &bounds.floors);
@@ -86,12 +87,12 @@ impl Local {
     }
 }
 
-/// Minimises φ(α) + αᵀKα + fᵀα within the bounds, from the allowed mixture nearest to `start`. The solution's value is of
-/// the sum, and its gap is a proof as far as φ is convex. `smooth` is not asked for φ outside of the bounds.
+/// Minimises φ(α) + αᵀKα + fᵀα within the bounds, from the allowed mixture nearest to `start`. The value of the
+/// solution is that of the sum, and its gap is valid if φ is convex. `smooth` is never called outside of the bounds.
 ///
 /// ```
 /// use modelmix::{Quadratic, simplex::{self, Bounds, Local}};
-/// // Σα ln α + fᵀα, whose minimum is the softmax of −f
+/// // Σα ln α + fᵀα, whose minimum is the softmax of −f.
 /// let form = Quadratic::new(vec![0.0; 4], vec![0.0, 3.0f64.ln()])?;
 /// let entropy = |weights: &[f64]| Ok(Local {
 ///     value: weights.iter().map(|a| a * a.ln()).sum(),
@@ -105,8 +106,8 @@ impl Local {
 /// ```
 ///
 /// # Errors
-/// Bounds that no mixture fits, a function that is not finite where the search starts, curvature that is not positive
-/// semidefinite; what `smooth` fails with, such as a stop.
+/// If no mixture satisfies the bounds, if the function is not finite at the start, or if the curvature is not positive
+/// semidefinite; the errors of `smooth`, such as a stop.
 pub fn minimize_smooth(
     form: &Quadratic,
     bounds: &Bounds,
@@ -125,7 +126,7 @@ pub fn minimize_smooth(
             problem: "the loss is not finite at the mixture where the search starts; scale the features".into(),
         });
     }
-    // Every point visited bounds the minimum from below, and the best bound counts.
+    // Every visited point gives a lower bound on the minimum; the best one counts.
     let mut gap = here.gap(&weights, bounds);
     let mut bound = here.value - gap;
     let mut iterations = 0;
@@ -135,7 +136,8 @@ pub fn minimize_smooth(
         let Some((step, next)) = step(&weights, &target, &here, bounds, &at)? else { break };
         let own = next.gap(&step, bounds);
         bound = bound.max(next.value - own);
-        // Where the value does not fall any more, rounding decides the steps, and the gap says whether they still help.
+        // If the value no longer decreases, rounding errors determine the steps, and the gap tells whether they still
+        // help.
         let idle = here.value - next.value <= 4.0 * f64::EPSILON * here.scale;
         let last = idle && own > 0.5 * gap;
         if !(last && own >= gap) {
@@ -149,9 +151,9 @@ pub fn minimize_smooth(
     Ok(Solution { value: here.value, gap, weights, iterations })
 }
 
-/// The longest of the steps 1, ½, ¼, … towards `target` which falls enough and does not end where the function rises
-/// steeply again. The second matters at borders where the slope is infinite, as that of a root at 0: there a step that
-/// falls may still end in a corner that later steps leave slowly.
+/// The longest of the steps 1, ½, ¼, … toward `target` that decreases the value enough and does not end where the
+/// function increases steeply again. The second condition matters at bounds where the slope is infinite, such as that
+/// of a root at 0: a step that decreases the value may still end in a corner that later steps leave slowly.
 fn step(
     weights: &[f64],
     target: &[f64],
@@ -164,7 +166,7 @@ fn step(
     let rounding = 16.0 * f64::EPSILON * here.scale;
     let mut length = 1.0;
     loop {
-        // The whole step is the target itself: arms that it leaves out weigh exactly nothing.
+        // The full step is the target itself, so arms that it leaves out have a weight of exactly zero.
         let trial = if length == 1.0 {
             target.to_vec()
         } else {
@@ -181,7 +183,7 @@ fn step(
             return Ok(Some((trial, next)));
         }
         length *= 0.5;
-        // A step that promises less than the value's rounding cannot be told from none.
+        // A step that promises less than the rounding error of the value is indistinguishable from none.
         if length * slope.abs() <= f64::EPSILON * here.scale {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! The active-set solver: a Cholesky factor over the free arms, extended and rotated as arms come and go.
+//! The active-set solver: a Cholesky factor over the free arms, which is extended and rotated as arms enter and leave.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,8 @@ use super::{Bounds, Solution};
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
-/// How far below zero a curvature must be, relative to K, before K is refused: sums in single precision are good to 1e-6, so
-/// that arms which are alike may seem to curve the wrong way by so much. What is less is taken for flat.
+/// K is rejected if a curvature is below zero by more than this, relative to K. Sums in single precision are accurate
+/// to 1e-6, so arms that are alike may seem to curve downward by that much. Smaller curvatures are treated as flat.
 const MAX_NEGATIVE_CURVATURE: f64 = 1e-5;
 
 fn not_convex() -> Error {
@@ -15,7 +15,7 @@ fn not_convex() -> Error {
     Error::Program { problem: problem.into() }
 }
 
-/// Where an arm's weight stands.
+/// The position of an arm's weight relative to its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Floor,
@@ -23,11 +23,11 @@ enum Place {
     Free,
 }
 
-/// A solver that remembers its last answer and starts from it.
+/// A solver that starts from its last solution.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "LastAnswer", into = "LastAnswer")]
 pub struct Solver {
-    /// The present point, and after a solve its answer.
+    /// The present point, and after a solve its solution.
     weights: Vec<f64>,
     places: Vec<Place>,
     /// Free arms, in the order of the rows of `factor`.
@@ -46,11 +46,11 @@ pub struct Solver {
     /// Rounding noise of K̃'s entries, and the size of K's.
     noise: f64,
     size: f64,
-    /// What K̃ and its linear part were divided by.
+    /// The divisor of K̃ and its linear part.
     scale: f64,
 }
 
-/// All that a later solve depends on: a solver restored from it gives the same bits.
+/// All state that a later solve depends on: a solver restored from it gives identical bits.
 #[derive(Serialize, Deserialize)]
 struct LastAnswer {
     weights: Vec<f64>,
@@ -69,10 +69,10 @@ impl From<Solver> for LastAnswer {
 }
 
 impl Solver {
-    /// Solves a problem, starting from the last answer where it fits the bounds.
+    /// Solves a problem, starting from the last solution if it satisfies the bounds.
     ///
     /// # Errors
-    /// Bounds that no mixture fits, or a direction in which K is not positive semidefinite (noticed where it is met).
+    /// If no mixture satisfies the bounds, or if K is found not to be positive semidefinite in some direction.
     pub fn solve(&mut self, form: &Quadratic, bounds: &Bounds) -> Result<Solution> {
         let arms = form.arms();
         bounds.check(arms)?;
@@ -98,8 +98,8 @@ impl Solver {
         Ok(Solution { value: form.value(&weights), gap: self.gap(bounds) * scale, weights, iterations })
     }
 
-    /// The best weights with the K of the last solve and another f, from the last answer on: nothing that depends on K alone is found
-    /// again. Everything is to be of the same size as then.
+    /// The best weights with the K of the last solve and another f, starting from the last solution. Nothing that
+    /// depends only on K is recomputed. All sizes must be the same as then.
     ///
     /// # Errors
     /// As [`Solver::solve`].
@@ -117,12 +117,12 @@ impl Solver {
         Ok(self.weights.clone())
     }
 
-    /// Forgets the last answer: the next solve starts from scratch, in the same memory.
+    /// Forgets the last solution: the next solve starts from scratch and reuses the memory.
     pub fn forget(&mut self) {
         self.weights.clear();
     }
 
-    /// The next solve starts from these weights, where they fit its bounds.
+    /// Starts the next solve from these weights, if they satisfy its bounds.
     pub fn start_from(&mut self, weights: &[f64]) {
         self.weights.clear();
         self.weights.extend_from_slice(weights);
@@ -135,9 +135,9 @@ impl Solver {
             .all(|(weight, (floor, cap))| floor <= weight && weight <= cap)
     }
 
-    /// Takes the form relative to arm 0, which changes its value by a constant only, since Σα = 1:
-    /// K̃ᵢⱼ = Kᵢⱼ − Kᵢ₀ − K₀ⱼ + K₀₀ and f̃ᵢ = fᵢ − f₀ + 2(Kᵢ₀ − K₀₀). What all arms have in common is gone, so that small
-    /// differences keep their digits. Both are divided by the returned scale.
+    /// Transforms the form relative to arm 0, which changes its value only by a constant, because Σα = 1: K̃ᵢⱼ = Kᵢⱼ −
+    /// Kᵢ₀ − K₀ⱼ + K₀₀ and f̃ᵢ = fᵢ − f₀ + 2(Kᵢ₀ − K₀₀). This removes what all arms have in common, so small
+    /// differences keep their precision. Both are divided by the returned scale.
     fn shift(&mut self, form: &Quadratic) -> Result<f64> {
         let m = form.arms();
         let common = form.at(0, 0);
@@ -151,7 +151,7 @@ impl Solver {
             self.shifted.extend(row.iter().zip(first).map(|(value, above)| value - above - base));
             size = row.iter().fold(size, |size, value| size.max(value.abs()));
         }
-        // A form is made of finite numbers, but what callers add to its f may not be.
+        // A form has finite values, but values that callers add to its f may not be finite.
         if !self.shifted_linear.iter().all(|value| value.is_finite()) {
             return Err(Error::Program { problem: "f has a value that is not finite".into() });
         }
@@ -171,13 +171,13 @@ impl Solver {
         }
         self.noise = noise / scale;
         self.size = size / scale;
-        // With the ridge c·11ᵀ, which is constant on Σα = 1, a set of arms has a singular block only if it holds a
-        // direction along which a mixture can move without curvature.
+        // With the ridge c·11ᵀ, which is constant on Σα = 1, the block of a set of arms is singular only if it contains
+        // a direction along which a mixture can move without curvature.
         self.ridge = if curvature > noise { curvature / scale } else { 1.0 };
         Ok(scale)
     }
 
-    /// The arm with the least loss alone, as far as the caps allow.
+    /// Starts from the arm with the smallest loss alone, as far as the caps allow.
     fn start_cold(&mut self, form: &Quadratic, bounds: &Bounds) {
         let m = form.arms();
         let alone: Vec<f64> = (0..m).map(|arm| form.single(arm)).collect();
@@ -189,7 +189,7 @@ impl Solver {
             last = Some(arm);
         });
         self.reset_places(bounds);
-        // One arm is always free, even where it stands at a bound: it pays for what another one gets.
+        // One arm is always free, even if it is at a bound: it compensates for the weight that another one gets.
         let basis = last.or_else(|| (0..m).find(|&arm| bounds.floors[arm] < bounds.caps[arm]));
         if let Some(arm) = basis {
             self.append(arm);
@@ -199,7 +199,7 @@ impl Solver {
     fn reset_places(&mut self, bounds: &Bounds) {
         let m = self.weights.len();
         self.free.clear();
-        // What is left of an earlier factor is overwritten before it is read.
+        // The rest of an earlier factor is overwritten before it is read.
         self.factor.resize(m * m, 0.0);
         self.places.clear();
         self.places.extend((0..m).map(|arm| {
@@ -266,7 +266,8 @@ impl Solver {
         None
     }
 
-    /// Takes the free arm at `position` out of the factor: its row goes, and rotations make the rest triangular again.
+    /// Removes the free arm at `position` from the factor: deletes its row, and makes the rest triangular again by
+    /// rotations.
     fn remove(&mut self, position: usize, place: Place) {
         let m = self.weights.len();
         let size = self.free.len();
@@ -276,7 +277,7 @@ impl Solver {
             let (a, b) = (self.factor[row * m + row], self.factor[row * m + row + 1]);
             let length = a.hypot(b);
             let (cosine, sine) = (a / length, b / length);
-            // The row itself, and in advance the same two columns of the rows that follow.
+            // The row itself, and the same two columns of the following rows.
             self.factor[row * m + row] = length;
             for below in row + 2..size {
                 let at = below * m + row;
@@ -309,8 +310,8 @@ impl Solver {
         Self::back_substitute(factor, m, x);
     }
 
-    /// Frees an arm. Where it depends on the free ones, moves along the flat direction first, down the slope (`sign` says
-    /// which way the arm itself may go; both ways if none), until another arm meets a bound and makes room.
+    /// Frees an arm. If it depends on the free ones, first moves along the flat direction, down the slope (`sign` is
+    /// the direction in which the arm itself may move; both if `None`), until another arm reaches a bound and leaves.
     fn release(&mut self, arm: usize, bounds: &Bounds, sign: Option<f64>) -> Result<()> {
         let m = self.weights.len();
         while let Some(pivot) = self.append(arm) {
@@ -318,10 +319,11 @@ impl Solver {
                 return Err(not_convex());
             }
             if self.free.is_empty() {
-                // Nothing curves more than rounding does, and nobody is there to pay for what the arm would get.
+                // All curvature is rounding error, and no other arm can compensate for the weight that this one would
+                // get.
                 return Ok(());
             }
-            // z = e_arm − L⁻ᵀy has no curvature, and adds up to 0.
+            // z = e_arm − L⁻ᵀy has no curvature, and sums to 0.
             self.direction.clear();
             self.direction.extend_from_slice(&self.column);
             Self::back_substitute(&self.factor, m, &mut self.direction);
@@ -352,7 +354,7 @@ impl Solver {
         Ok(())
     }
 
-    /// Moves the free arms along `direction`, at most `limit`, up to the first bound; which one that is, if any.
+    /// Moves the free arms along `direction`, at most by `limit`, up to the first bound. Returns that bound, if any.
     fn longest_step(&mut self, bounds: &Bounds, limit: f64) -> (f64, Option<(usize, Place)>) {
         let mut step = limit;
         let mut blocking = None;
@@ -375,15 +377,15 @@ impl Solver {
         (step, blocking)
     }
 
-    /// Puts a free arm exactly on the bound that it met.
+    /// Sets a free arm exactly to the bound that it reached.
     fn settle(&mut self, position: usize, place: Place, bounds: &Bounds) {
         let arm = self.free[position];
         self.weights[arm] = if place == Place::Cap { bounds.caps[arm] } else { bounds.floors[arm] };
         self.remove(position, place);
     }
 
-    /// The active-set loop: minimise over the free arms; where a bound stops that, fix the arm there; when nothing stops
-    /// it, free the arm whose multiplier has the wrong sign; done when none has.
+    /// The active-set loop: minimise over the free arms. If a bound stops the step, fix the arm there; otherwise free
+    /// the arm whose multiplier has the wrong sign; done if there is none.
     fn descend(&mut self, bounds: &Bounds) -> Result<usize> {
         let m = self.weights.len();
         if self.free.is_empty() {
@@ -399,7 +401,7 @@ impl Solver {
                 let (_, blocking) = self.longest_step(bounds, 1.0);
                 if let Some((position, place)) = blocking {
                     if released == Some(self.free[position]) {
-                        // The arm just freed is back where it was: its multiplier was rounding noise.
+                        // The arm that was just freed is back at its bound: its multiplier was rounding noise.
                         tolerance *= 4.0;
                     }
                     self.settle(position, place, bounds);
@@ -439,7 +441,7 @@ impl Solver {
         Ok(most)
     }
 
-    /// The step to the minimum over the free arms: ½(μv − u) with (K̃ + c)u = gradient, (K̃ + c)v = 1, adding up to 0.
+    /// The step to the minimum over the free arms: ½(μv − u) with (K̃ + c)u = gradient, (K̃ + c)v = 1, summing to 0.
     fn newton_direction(&mut self) {
         let m = self.weights.len();
         self.direction.clear();
@@ -454,7 +456,7 @@ impl Solver {
         }
     }
 
-    /// Rounding leaves Σα off by a few units in the last place; the largest free arm takes the difference.
+    /// Rounding leaves Σα off by a few units in the last place; the largest free arm is corrected by the difference.
     fn make_sum_exact(&mut self, bounds: &Bounds) {
         let off = 1.0 - self.weights.iter().sum::<f64>();
         if let Some(&arm) = self.free.iter().max_by(|&&a, &&b| self.weights[a].total_cmp(&self.weights[b])) {
@@ -462,7 +464,7 @@ impl Solver {
         }
     }
 
-    /// The duality gap in scaled units. On the shifted form, since a constant added to the gradient cancels.
+    /// The duality gap in scaled units, on the shifted form, because a constant added to the gradient cancels.
     fn gap(&mut self, bounds: &Bounds) -> f64 {
         self.compute_gradient();
         let least: f64 = {

@@ -1,45 +1,45 @@
-//! The best mixture of at most k arms, for every k. Which arms are in use makes it a search: arms are taken away one at a time
-//! and exchanged while that helps, and branch and bound proves that nothing better was missed, as far as it gets.
+//! The best mixture of at most k arms, for every k. The choice of arms is a combinatorial search: backward elimination
+//! with exchanges, then branch and bound, which proves optimality as far as the work limit allows.
 
 use super::{Bounds, Solution, Solver, without_negligible};
 use crate::compute::Stop;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
-/// How far below a known value another must lie, relative to the size of the form, to count as less.
+/// A value is smaller only if it is below another by more than this, relative to the size of the form.
 const VALUE_TOLERANCE: f64 = 1e-13;
-/// How many arms are tried in place of one, those first along which the loss falls most steeply.
+/// The maximum number of arms that are tried in place of one, steepest decrease of the loss first.
 const MAX_EXCHANGES_TRIED: usize = 6;
-/// Up to so many arms every search is carried to its end.
+/// With up to this number of arms, every search is complete.
 pub(super) const MAX_ARMS_OF_COMPLETE_SEARCH: usize = 12;
-/// How many programs the proof of one k may take beyond that.
+/// The maximum number of programs for the proof of one k with more arms.
 const MOST_PROGRAMS: usize = 3000;
 
-/// Multiplications that a whole search takes at most, about, beyond what every size needs: some ten seconds. Up to 40 arms or
-/// so the search ends before.
+/// The approximate maximum number of multiplications of a whole search, beyond what every size needs: some ten seconds.
+/// With up to about 40 arms the search ends earlier.
 const MAX_WORK: u64 = 12_000_000_000;
 
-/// The best mixture that was found of at most so many arms.
+/// The best mixture found with at most `size` arms.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Subset {
-    /// How many arms it may have.
+    /// The maximum number of arms.
     pub size: usize,
-    /// Its weights, and their proof among mixtures of these arms.
+    /// Its weights, with a duality gap among mixtures of these arms.
     pub solution: Solution,
-    /// Whether it is certain that no other arms of that number do better, up to rounding.
+    /// Whether it is proved that no other subset of this size is better, up to rounding.
     pub proved: bool,
 }
 
-/// The best mixtures of at most 1, 2, … arms, up to as many as the best of all mixtures has: more do not help. Sizes that the
-/// bounds leave no mixture for are left out.
+/// Finds the best mixtures of at most 1, 2, … arms, up to the number of arms of the best mixture; more do not help.
+/// Sizes for which the bounds admit no mixture are left out.
 ///
-/// With up to 12 arms the answer is certain; beyond, each says whether it is. The work is limited: with hundreds of arms fewer
-/// alternatives are tried at each size, and hardly any size is proved.
+/// With up to 12 arms every result is proved optimal; with more, each says whether it is. The work is limited: with
+/// hundreds of arms fewer alternatives are tried per size, and hardly any size is proved.
 ///
 /// ```
 /// use modelmix::{Quadratic, compute::Stop, simplex::{self, Bounds}};
-/// // the third arm is between the others: alone the best, and of no use beside them
+/// // The third arm lies between the others: the best alone, but useless in combination with them.
 /// let form = Quadratic::new(vec![1.0, 0.0, 0.6, 0.0, 1.0, 0.6, 0.6, 0.6, 0.8], vec![0.0; 3])?;
 /// let best = simplex::subsets(&form, &Bounds::simplex(3), &Stop::new())?;
 /// assert_eq!(best[0].solution.weights, [0.0, 0.0, 1.0]);
@@ -76,7 +76,7 @@ pub fn subsets(form: &Quadratic, bounds: &Bounds, stop: &Stop) -> Result<Vec<Sub
     Ok(found.filter_map(|(size, (found, proved))| found.map(|solution| Subset { size, solution, proved })).collect())
 }
 
-/// The same by elimination and exchange alone, without a proof. At place k is the best mixture found of at most k arms.
+/// [`subsets`] by elimination and exchange only, without a proof. Entry k is the best mixture found of at most k arms.
 ///
 /// # Errors
 /// As [`super::minimize`], and if it is stopped.
@@ -84,7 +84,7 @@ pub fn eliminate(form: &Quadratic, bounds: &Bounds, stop: &Stop) -> Result<Vec<O
     Search::new(form, bounds, stop).eliminate()
 }
 
-/// Which arms have weight.
+/// Which arms have a positive weight.
 pub(super) fn support(weights: &[f64]) -> Vec<bool> {
     weights.iter().map(|&weight| weight > 0.0).collect()
 }
@@ -99,7 +99,7 @@ struct Search<'a> {
     stop: &'a Stop,
     solver: Solver,
     tolerance: f64,
-    /// Multiplications so far, about, and where the search of the present size ends.
+    /// The approximate number of multiplications so far, and the limit of the present size.
     work: u64,
     limit: u64,
 }
@@ -111,7 +111,8 @@ impl<'a> Search<'a> {
         Self { form, bounds, stop, solver, tolerance, work: 0, limit: u64::MAX }
     }
 
-    /// Gives the search of one of so many sizes its share of the work: every size is searched down, up, and for a proof.
+    /// Gives the search of one of `sizes` sizes its share of the work: every size is searched downward, upward, and for
+    /// a proof.
     fn allow(&mut self, sizes: usize) {
         let is_complete = self.form.arms() <= MAX_ARMS_OF_COMPLETE_SEARCH;
         self.limit = if is_complete { u64::MAX } else { self.work + MAX_WORK / (3 * sizes as u64) };
@@ -121,13 +122,13 @@ impl<'a> Search<'a> {
         self.work >= self.limit
     }
 
-    /// What a program costs that starts from so many arms: the form relative to one arm, and a Cholesky factor.
+    /// The cost of a program that starts from `used` arms: the form relative to one arm, and a Cholesky factor.
     fn cost(&self, used: usize) -> u64 {
         let (arms, used) = (self.form.arms() as u64, used as u64);
         arms * arms + used * used * used / 3
     }
 
-    /// The best mixture of these arms, searched from that of others; nothing where the bounds leave none.
+    /// The best mixture of these arms, with a search from `near`; `None` if the bounds admit none.
     fn solve(&mut self, allowed: &[bool], near: &[f64]) -> Result<Option<Solution>> {
         self.stop.check()?;
         let Some(bounds) = self.bounds.only(allowed) else { return Ok(None) };
@@ -149,12 +150,12 @@ impl<'a> Search<'a> {
         other.as_ref().is_none_or(|other| one.value < other.value - self.tolerance)
     }
 
-    /// Backward elimination from the best of all, then forward; exchanges at every size.
+    /// Backward elimination from the best mixture of all arms, then forward selection; exchanges at every size.
     fn eliminate(&mut self) -> Result<Vec<Option<Solution>>> {
         let arms = self.form.arms();
-        let whole = self
-            .solve(&vec![true; arms], &[])?
-            .ok_or_else(|| Error::Program { problem: "the bounds leave no mixture; widen a floor or a cap".into() })?;
+        let whole = self.solve(&vec![true; arms], &[])?.ok_or_else(|| Error::Program {
+            problem: "the bounds leave no mixture; lower a floor or raise a cap".into(),
+        })?;
         let most = count(&support(&whole.weights));
         let mut found: Vec<Option<Solution>> = vec![None; most + 1];
         found[most] = Some(whole);
@@ -169,7 +170,7 @@ impl<'a> Search<'a> {
             let mut best = None;
             let mut going: Vec<usize> = (0..arms).filter(|&arm| used[arm]).collect();
             if self.work.saturating_add(going.len() as u64 * self.cost(going.len())) > self.limit {
-                // Not all can be tried: those first that have least.
+                // If not all can be tried, those with the smallest weights come first.
                 going.sort_by(|&a, &b| larger.weights[a].total_cmp(&larger.weights[b]));
             }
             for arm in going {
@@ -221,7 +222,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Arms that are not in use, those first that the loss falls towards most steeply.
+    /// Arms that are not in use, steepest decrease of the loss first.
     fn steepest(&self, solution: &Solution, used: &[bool]) -> Vec<usize> {
         let gradient = self.form.gradient(&solution.weights);
         let mut others: Vec<usize> = (0..used.len()).filter(|&arm| !used[arm]).collect();
@@ -234,7 +235,7 @@ impl<'a> Search<'a> {
         others
     }
 
-    /// Exchanges an arm for another as long as that helps and there is work left.
+    /// Exchanges one arm for another as long as that helps and the work limit allows.
     fn exchange(&mut self, start: Option<Solution>, size: usize) -> Result<Option<Solution>> {
         let Some(mut here) = start else { return Ok(None) };
         loop {
@@ -264,17 +265,17 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Branch and bound for one size: with fewer arms a mixture is never better, so the best of all that are still allowed is a
-/// bound for those of them that are few enough.
+/// Branch and bound for one size: fewer arms are never better, so the best mixture of all allowed arms is a bound for
+/// their subsets of this size.
 struct Proof<'a> {
     size: usize,
     best: Option<Solution>,
-    /// How many programs may still be solved.
+    /// The number of programs that may still be solved.
     left: &'a mut usize,
 }
 
 impl Proof<'_> {
-    /// All sets between `forced` and `allowed`; `here` is the best mixture of all that is allowed.
+    /// Visits all sets between `forced` and `allowed`; `here` is the best mixture of all allowed arms.
     fn visit(
         &mut self,
         search: &mut Search<'_>,
@@ -290,9 +291,9 @@ impl Proof<'_> {
         }
         let kept = count(forced);
         let mut open: Vec<usize> = (0..used.len()).filter(|&arm| used[arm] && !forced[arm]).collect();
-        // Those first that are missed most, so that their branches end soon.
+        // Arms with the largest weights first, so that branches without them end soon.
         open.sort_by(|&a, &b| here.weights[b].total_cmp(&here.weights[a]));
-        // Of the arms in use and so many more than there is room for, one has to go: the first, or not it but the second, …
+        // At least one of the first size + 1 − |forced| open arms must be left out: the first, or else the second, …
         open.truncate((self.size + 1).saturating_sub(kept));
         for &arm in &open {
             if search.is_spent() {

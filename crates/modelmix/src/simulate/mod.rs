@@ -1,4 +1,4 @@
-//! Policies × seeds over recorded arms, in parallel: how quickly each finds the mixture, compared with what is possible.
+//! Simulations: policies × seeds on recorded arms, in parallel, and how fast each policy finds the best mixture.
 
 mod report;
 mod run;
@@ -27,12 +27,12 @@ pub use report::{
 };
 pub use stop::Stopped;
 
-/// What to simulate.
+/// Settings of [`simulate`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Simulation {
-    /// The policies to compare; no two the same.
+    /// The policies to compare; all different.
     pub policies: Vec<PolicySpec>,
     /// Pulls per run.
     pub rounds: usize,
@@ -40,28 +40,28 @@ pub struct Simulation {
     pub seeds: usize,
     /// The first seed.
     pub seed: u64,
-    /// Whether a recorded sample may come again. Without, an arm that runs dry is an error.
+    /// Whether sampling is with replacement. Without replacement, an arm that has no samples left is an error.
     pub replacement: bool,
     /// Samples per pull.
     pub batch: usize,
-    /// Pulls in flight at once; 1 answers each before the next is asked for.
+    /// Pulls in flight at once; with 1, each is answered before the next is asked for.
     pub in_flight: usize,
-    /// Which samples are kept; the kept ones' loss is reported where some are discarded.
+    /// Which samples are kept; if some are discarded, the loss of the kept ones is reported.
     pub select: Selection,
-    /// At how many rounds, evenly spaced, results are kept; the last round is always one.
+    /// The number of evenly spaced rounds at which results are recorded; the last round is always included.
     pub checkpoints: usize,
-    /// Threads; nothing for all cores. Results do not depend on it.
+    /// Number of threads; `None` for all cores. Results do not depend on it.
     pub threads: Option<usize>,
-    /// Bytes that κ between all recorded samples, which all runs share, may take. Where it takes more, every run computes
-    /// κ a few hundred samples ahead, and holds the features of the samples that it was given.
+    /// The maximum number of bytes for κ between all recorded samples, which all runs share. If it would take more,
+    /// every run computes κ a few hundred samples ahead, and holds the features of the samples that it received.
     pub memory: usize,
-    /// When runs may stop: each goes on, but notes when it might have stopped, and whether it would have been wrong.
+    /// Early stopping: runs continue, but record when they would have stopped, and whether that would have been wrong.
     pub until: Option<Until>,
-    /// Which samples count in a session, and how many it holds; unless all, runs evaluate features round by round. Losses,
-    /// shares and regret are of the samples that count.
+    /// Which samples of a session count, and how many it holds. Unless all, runs evaluate features round by round.
+    /// Losses, shares and regret are those of the samples that count.
     pub retention: Retention,
-    /// Recorded samples of every arm that sessions know before the first round (a warm start). They are drawn like those that
-    /// are asked for, and count as evidence alone: not in rounds, losses, shares and regret.
+    /// The number of known samples per arm, which sessions have before the first round (a warm start). They are drawn
+    /// like other samples, but count only as evidence: not in rounds, losses, shares or regret.
     pub known: usize,
 }
 
@@ -101,7 +101,7 @@ setters! {
         seeds: usize,
         /// Sets the first seed.
         seed: u64,
-        /// Sets whether a recorded sample may come again.
+        /// Sets whether sampling is with replacement.
         replacement: bool,
         /// Sets the number of samples per pull.
         batch: usize,
@@ -109,39 +109,40 @@ setters! {
         in_flight: usize,
         /// Sets which samples are kept.
         select: Selection,
-        /// Sets at how many rounds results are kept.
+        /// Sets the number of rounds at which results are recorded.
         checkpoints: usize,
         /// Sets the number of threads; all cores if `None`.
         threads: impl Into<Option<usize>>,
-        /// Sets how many bytes the kernel matrix of all recorded samples may take.
+        /// Sets the maximum number of bytes for the kernel matrix of all recorded samples.
         memory: usize,
-        /// Sets when runs may stop; never if `None`.
+        /// Sets early stopping; none if `None`.
         until: impl Into<Option<Until>>,
         /// Sets which samples count, and how many are held.
         retention: Retention,
-        /// Sets how many samples of every arm are known before the first round.
+        /// Sets the number of known samples per arm.
         known: usize,
     }
 }
 
-/// The most samples that a run may be given, known ones included: counts of samples and rounds fit 32 bits.
+/// The maximum number of samples of a run, including known ones: counts of samples and rounds fit in 32 bits.
 const MAX_RUN_SAMPLES: u128 = u32::MAX as u128;
-/// The most bytes that one run may hold, and that the results of all runs may take: what a large workstation has.
+/// The maximum number of bytes of one run, and of the results of all runs: the memory of a large workstation.
 const MAX_HELD_BYTES: u128 = 32 << 30;
 
-/// The shares of the gain of which a report says in which round they are reached.
+/// The shares of the gain for which a report states the round at which they are reached.
 const SHARES_OF_GAIN: [f64; 3] = [0.90, 0.95, 0.99];
 
-/// Runs every policy with every seed. Policies of the same seed are given the same samples of each arm in the same order.
+/// Runs every policy with every seed. For the same seed, all policies receive the same samples of each arm in the same
+/// order.
 ///
 /// # Errors
-/// Settings out of range, a policy that needs what was not given, an arm that runs dry without replacement, an objective
-/// that only [`crate::solve`] takes.
+/// If settings are out of range, if a policy needs an input that is missing, if an arm has no samples left without
+/// replacement, or if only [`crate::solve`] supports the objective.
 pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Result<SimulationReport> {
     simulate_watched(arms, loss, simulation, &|| {})
 }
 
-/// The same; `done` is called after each of the policies × seeds runs, by whichever thread ran it.
+/// [`simulate`] with progress: `done` is called after each of the policies × seeds runs, on the thread that ran it.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -161,7 +162,7 @@ pub fn simulate_watched(
         .enumerate()
         .map(|(index, arm)| loss.linear(index, arm.features.view(), &arm.scores))
         .collect::<Result<Vec<_>>>()?;
-    // Threads go to runs, not to the sums within one.
+    // Threads are used for runs, not for the sums within one.
     let loss = loss.for_concurrent_callers();
     let needs_kernel_pool = !simulation.is_on_features() && simulation.needs_kernel_pool(arms);
     let pool = needs_kernel_pool.then(|| Pool::new(arms, &loss, threads)).transpose()?;
@@ -228,21 +229,21 @@ impl Simulation {
         {
             return Err(Error::setting(&format!("policy {policy}"), "listed twice", "listed once"));
         }
-        // Of any arms at all; with those of the run once they are known.
+        // A check for any number of arms; those of the run are checked when they are known.
         self.check_size(1, 1)?;
         self.until.as_ref().map_or(Ok(()), Until::check)
     }
 
-    /// Whether a run, and the results of all of them, fit into memory; what is refused is the setting that asks for most.
+    /// Checks that a run, and the results of all runs, fit in memory; the error names the largest setting.
     fn check_size(&self, arms: usize, width: usize) -> Result<()> {
         let [rounds, batch, known, arms, width] = [self.rounds, self.batch, self.known, arms, width].map(|n| n as u128);
         let (asked, given) = (rounds.saturating_mul(batch), known.saturating_mul(arms));
         let samples = asked.saturating_add(given);
-        // Samples that come at once, each with κ against all before it, unless sessions evaluate features.
+        // Samples that arrive at once, each with κ against all earlier ones, unless sessions evaluate features.
         let at_once = batch.max(known);
         let of_one = if self.is_on_features() { width.saturating_mul(4) } else { samples.saturating_mul(8) };
         let of_one = of_one.saturating_add(64);
-        // What every sample leaves behind: its sums by arm, its features, and κ against those that are computed ahead.
+        // The memory per sample: its sums per arm, its features, and κ against those that are computed ahead.
         let of_each = arms.saturating_mul(8).saturating_add(width.saturating_mul(4)).saturating_add(2048);
         let left = if self.is_on_features() { 0 } else { samples.saturating_mul(of_each) };
         let bytes = at_once.saturating_mul(of_one).saturating_add(left);
@@ -257,7 +258,7 @@ impl Simulation {
             let must = match samples > MAX_RUN_SAMPLES {
                 true => format!("less: a run is given at most {MAX_RUN_SAMPLES} samples in all"),
                 false => format!(
-                    "less: a run of {samples} samples would hold {} GiB, and {} are the most; give each run fewer",
+                    "less: a run of {samples} samples would hold {} GiB, but at most {} are allowed; give each run fewer",
                     gibibytes(bytes),
                     gibibytes(MAX_HELD_BYTES)
                 ),
@@ -266,12 +267,12 @@ impl Simulation {
         }
         let runs = (self.policies.len() as u128).saturating_mul(self.seeds as u128);
         let checkpoints = self.checkpoints.min(self.rounds) as u128;
-        // Of each run, its losses and shares at the checkpoints, and what is held of a run without any.
+        // Per run: its losses and shares at the checkpoints, and the memory of a run without any.
         let of_run = arms.saturating_add(4).saturating_mul(checkpoints).saturating_mul(8).saturating_add(256);
         let bytes = runs.saturating_mul(of_run);
         if bytes > MAX_HELD_BYTES {
             let must = format!(
-                "less: the results of {runs} runs at {checkpoints} checkpoints would take {} GiB, and {} are the most",
+                "less: the results of {runs} runs at {checkpoints} checkpoints would take {} GiB, but at most {} are allowed",
                 gibibytes(bytes),
                 gibibytes(MAX_HELD_BYTES)
             );
@@ -282,12 +283,12 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether sessions evaluate features themselves, since samples leave them.
+    /// Whether sessions evaluate features themselves, because samples leave them.
     fn is_on_features(&self) -> bool {
         self.retention != Retention::All
     }
 
-    /// Whether all pairs of recorded samples are fewer than the pairs that all runs will meet, and fit.
+    /// Whether all pairs of recorded samples are fewer than the pairs that all runs will need, and fit in memory.
     fn needs_kernel_pool(&self, arms: &RecordedArms) -> bool {
         let samples: f64 = arms.iter().map(|arm| arm.features.len() as f64).sum();
         let met_by_run = self.rounds as f64 * self.batch as f64 + self.known as f64 * arms.len() as f64;
@@ -295,10 +296,10 @@ impl Simulation {
         samples * samples <= met && Pool::bytes(arms) <= self.memory
     }
 
-    /// Evenly spaced rounds, the last one included.
+    /// Evenly spaced rounds, including the last one.
     fn checkpoint_rounds(&self) -> Vec<usize> {
         let count = self.checkpoints.min(self.rounds);
-        // Rounds and their number fit 32 bits.
+        // Rounds and their number fit in 32 bits.
         (1..=count as u64).map(|step| (step * self.rounds as u64 / count as u64) as usize).collect()
     }
 }
@@ -330,10 +331,10 @@ impl Truth {
 struct Recorded<'a> {
     arms: &'a RecordedArms,
     loss: &'a Loss,
-    /// f and κ(x, x) of every recorded sample, by arm.
+    /// f and κ(x, x) of every recorded sample, per arm.
     linear: Vec<Vec<f64>>,
     own: Vec<Vec<f64>>,
-    /// κ between all of them, where it is worth having.
+    /// κ between all of them, if that is worthwhile.
     pool: Option<Pool>,
 }
 
@@ -396,7 +397,7 @@ impl Spread {
     }
 }
 
-/// The median where `None` is later than any round.
+/// The median, with `None` later than any round.
 fn median(mut rounds: Vec<Option<usize>>) -> Option<f64> {
     rounds.sort_by_key(|round| round.unwrap_or(usize::MAX));
     let middle = rounds.len() / 2;

@@ -1,4 +1,4 @@
-//! What came of a simulation, as data: the document that `modelmix simulate --json` prints.
+//! The result of a simulation, which `modelmix simulate --json` prints.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::kernel::Kernel;
 use crate::objective::ScoreMeaning;
 use crate::session::Selection;
 
-/// How policies did on recorded arms.
+/// The result of a simulation: how policies performed on recorded arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SimulationReport {
     /// The version of modelmix that computed it.
     pub version: String,
-    /// The objective, as it was written, with the bandwidth given.
+    /// The objective as written, including the bandwidth.
     pub objective: String,
-    /// The kernel of its first quadratic term, its bandwidth found.
+    /// The kernel of its first quadratic term, with its bandwidth.
     pub kernel: Option<Kernel>,
-    /// What the loss reads as.
+    /// The score that corresponds to the loss.
     pub score: ScoreMeaning,
-    /// The arms' names.
+    /// The names of the arms.
     pub arms: Vec<String>,
-    /// How many runs each policy had, with consecutive seeds.
+    /// The number of runs per policy, with consecutive seeds.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub seeds: usize,
     /// The first seed.
@@ -34,23 +34,23 @@ pub struct SimulationReport {
     pub optimum: Optimum,
     /// The best single arm and its loss, on all recorded samples.
     pub best_single: SimulatedSingle,
-    /// The best single arm's loss less the optimum's.
+    /// The gain: the loss of the best single arm minus that of the optimum.
     pub gain: f64,
-    /// Recorded samples per arm that sessions knew before the first round; absent if they knew none.
+    /// The number of known samples per arm, before the first round; absent if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<usize>,
-    /// When runs might have stopped; absent if that was not asked for.
+    /// The early-stopping rule; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
     /// Which samples were kept; absent if all were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub select: Option<Selection>,
-    /// What everyone who is handed the kept samples must know; absent if all were kept.
+    /// A warning that must accompany the kept samples; absent if all were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The policies in the order given, as users write them.
+    /// The policies in the order given, as written.
     pub order: Vec<String>,
-    /// How each of them did.
+    /// The result of each policy.
     pub policies: BTreeMap<String, PolicyReport>,
 }
 
@@ -61,80 +61,81 @@ impl SimulationReport {
     }
 }
 
-/// The optimum of a [`SimulationReport`].
+/// The optimal mixture of all recorded samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Optimum {
-    /// By arm.
+    /// The optimal weight of each arm.
     pub weights: Vec<f64>,
-    /// Their loss, the constant included.
+    /// Their loss, including the constant.
     pub loss: f64,
 }
 
-/// The best single arm of a [`SimulationReport`].
+/// The best single arm on all recorded samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedSingle {
     /// Its name.
     pub name: String,
-    /// Its loss, the constant included.
+    /// Its loss, including the constant.
     pub loss: f64,
 }
 
-/// How one policy did.
+/// The result of one policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PolicyReport {
     /// The rounds at which results were recorded.
     pub rounds: Vec<usize>,
-    /// L(P̂), the loss of the samples collected, the constant included.
+    /// L(P̂), the loss of the samples collected, including the constant.
     pub loss: Spread,
-    /// L(n/t) under K and f of all recorded samples, less the optimum.
+    /// L(n/t) under K and f of all recorded samples, minus that of the optimum.
     pub regret: Spread,
-    /// n/t at each of the rounds, by arm: the mean over seeds.
+    /// n/t at each of the rounds, per arm: the mean over seeds.
     pub shares: Vec<Vec<f64>>,
-    /// n/t at the end, by arm: the mean over seeds.
+    /// n/t at the end, per arm: the mean over seeds.
     pub weights: Vec<f64>,
-    /// When it had found the mixture.
+    /// The rounds at which it reached shares of the gain.
     pub reached: Reached,
-    /// When it was sure of it; absent if that was not asked for.
+    /// When it would have stopped early; absent without early stopping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
-    /// What random features did at the end, if sessions hold only so many samples: the mean over seeds.
+    /// The error of random Fourier features at the end, if sessions hold a capped number of samples: the mean over
+    /// seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<SimulatedFeatures>,
-    /// How the kept samples did; absent if all are kept.
+    /// The results of the kept samples; absent if all are kept.
     #[serde(flatten)]
     pub kept: Option<KeptReport>,
 }
 
-/// What random features did to sessions at their end, the mean over seeds.
+/// The error of random Fourier features in sessions at their end, the mean over seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedFeatures {
-    /// D, how many features a kernel has.
+    /// D, the number of features per kernel.
     pub features: usize,
-    /// The share of all pairs of samples whose κ came from features.
+    /// The share of all pairs of samples whose κ was estimated by features.
     pub estimated: f64,
-    /// How far the entry of K̂ that is most in error is estimated to be off.
+    /// The estimated error of the entry of K̂ with the largest error.
     pub entry: f64,
-    /// By how much the loss at a session's weights is estimated to be too large.
+    /// The estimated bias of the loss at a session's weights; positive if it is too large.
     pub loss_bias: f64,
 }
 
-/// How the samples did that a policy's sessions kept.
+/// The results of the samples that the sessions of a policy kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptReport {
-    /// The loss of the kept samples, the constant included.
+    /// The loss of the kept samples, including the constant.
     #[serde(rename = "kept_loss")]
     pub loss: Spread,
-    /// How many samples were kept.
+    /// The number of samples kept.
     #[serde(rename = "kept_samples")]
     pub samples: Spread,
-    /// The median over seeds of the first round from which on the kept samples' loss is at most that of the optimal mixture of
-    /// all recorded samples, up to the last round; absent if half of the seeds do not get there.
+    /// The median over seeds of the first round from which the loss of the kept samples stays at or below that of the
+    /// optimal mixture of all recorded samples; absent if half of the seeds do not reach it.
     #[serde(rename = "kept_reached", default, skip_serializing_if = "Option::is_none")]
     pub reached: Option<f64>,
 }
@@ -149,8 +150,8 @@ pub struct Spread {
     pub std: Vec<f64>,
 }
 
-/// The median over seeds of the first round from which on L(n/t) keeps so many percent of the gain, up to the last round;
-/// nothing where half of the seeds do not get there.
+/// The median over seeds of the first round from which L(n/t) keeps 90%, 95% or 99% of the gain until the last round;
+/// `None` if half of the seeds do not reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reached {

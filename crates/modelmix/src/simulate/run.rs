@@ -1,4 +1,4 @@
-//! One run of a policy over recorded arms: what it is given, and what came of it round by round.
+//! One run of a policy on recorded arms, and its results round by round.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use crate::loss::Scores;
 use crate::policy::PolicySpec;
 use crate::session::{KnownAs, Selection, Session, SessionSettings, Values};
 
-/// Recorded samples of an arm: rows, and κ against all samples given before, unless sessions evaluate features.
+/// Recorded samples of an arm: rows, and κ against all earlier samples, unless sessions evaluate features.
 type Drawn = Vec<(usize, Vec<f64>)>;
 
-/// What samples are given as.
+/// The form in which samples are passed to a session.
 enum GivenAs {
     Known,
     Answer(u64),
@@ -55,7 +55,7 @@ impl Recorded<'_> {
     }
 }
 
-/// The next samples of an arm; `None` if it has run dry.
+/// The next samples of an arm; `None` if it has none left.
 fn draw(source: &mut Source<'_>, on_features: bool, arm: usize, count: usize) -> Result<Option<Drawn>> {
     let mut drawn = Vec::with_capacity(count);
     for _ in 0..count {
@@ -72,19 +72,19 @@ fn ran_dry(recorded: &Recorded<'_>, arm: usize, spec: &PolicySpec, round: usize,
     Error::RanDry { arm: recorded.arms[arm].name.clone(), policy, asked, held, round, seed }
 }
 
-/// One run.
+/// The results of one run.
 pub(super) struct Trace {
     pub(super) loss: Vec<f64>,
     pub(super) regret: Vec<f64>,
     pub(super) shares: Vec<Vec<f64>>,
     pub(super) reached: [Option<usize>; 3],
-    /// The round after which it might have stopped, and whether that would have been wrong.
+    /// The round after which it would have stopped, and whether that would have been wrong.
     pub(super) stopped: Option<(usize, bool)>,
     pub(super) features: Option<SimulatedFeatures>,
     pub(super) kept: Option<KeptTrace>,
 }
 
-/// The kept samples of one run.
+/// The results of the kept samples of one run.
 pub(super) struct KeptTrace {
     pub(super) loss: Vec<f64>,
     pub(super) samples: Vec<f64>,
@@ -171,8 +171,8 @@ impl Trace {
         let shares = session.shares();
         let regret = truth.form.value(&shares) - truth.optimal;
         for (reached, share) in self.reached.iter_mut().zip(SHARES_OF_GAIN) {
-            // Not yet, or not any more: the round after this one is the earliest that can count. A gain of nothing is
-            // never reached.
+            // Not reached yet, or lost again: the next round is the earliest that can count. A gain of zero is never
+            // reached.
             if regret > (1.0 - share) * truth.gain || truth.gain <= 0.0 {
                 *reached = Some(round + 1);
             }

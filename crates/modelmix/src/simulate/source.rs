@@ -1,5 +1,6 @@
-//! Where simulated samples and their κ come from. Recorded samples are known ahead, so κ is computed in tiles and not row
-//! by row: for the whole pool once, where that fits into memory and pays, else a few samples of each arm ahead.
+//! The source of simulated samples and their κ. Recorded samples are known ahead, so κ is computed in tiles instead of
+//! row by row: once for the whole pool, if that fits in memory and is worthwhile, otherwise a few samples of each arm
+//! ahead.
 
 use std::collections::VecDeque;
 
@@ -10,16 +11,16 @@ use crate::features::Rows;
 use crate::loss::Loss;
 use crate::random::Random;
 
-/// The order in which an arm gives its recorded samples.
+/// The order in which an arm returns its recorded samples.
 pub(super) enum SampleOrder {
     Drawn(Box<Random>, usize),
     Shuffled(Vec<usize>, usize),
 }
 
 impl SampleOrder {
-    /// The order of an arm: its n-th sample is the same whoever asks for it.
+    /// The order of an arm: its n-th sample is the same for every policy.
     pub(super) fn new(seed: u64, arm: usize, samples: usize, replacement: bool) -> Self {
-        // Stream 0 of the seed is the policy's.
+        // Stream 0 of the seed is used by the policy.
         let mut random = Random::stream(seed, arm as u64 + 1);
         if replacement {
             SampleOrder::Drawn(Box::new(random), samples)
@@ -28,7 +29,7 @@ impl SampleOrder {
         }
     }
 
-    /// `None` where the arm has run dry.
+    /// `None` if the arm has no samples left.
     fn next(&mut self) -> Option<usize> {
         match self {
             SampleOrder::Drawn(random, samples) => Some(random.below(*samples)),
@@ -46,7 +47,7 @@ pub(super) struct Pool {
     starts: Vec<usize>,
 }
 
-/// Rows of the pool that are computed at a time.
+/// Rows of the pool that are computed at once.
 const ROWS_PER_STRIPE: usize = 96;
 
 impl Pool {
@@ -83,7 +84,7 @@ impl Pool {
     }
 }
 
-/// The next sample of an arm with κ against every sample given before.
+/// Returns the next sample of an arm, with κ against every earlier sample.
 pub(super) struct Source<'a> {
     arms: &'a RecordedArms,
     loss: &'a Loss,
@@ -93,7 +94,7 @@ pub(super) struct Source<'a> {
 }
 
 enum Kind<'a> {
-    /// Places in the pool of the samples given.
+    /// Positions in the pool of the samples returned.
     Pool(&'a Pool, Vec<usize>),
     Lookahead(Lookahead),
 }
@@ -109,12 +110,12 @@ impl<'a> Source<'a> {
         Self { arms, loss, orders, kind, kappa: Vec::new() }
     }
 
-    /// The row of the arm's next sample alone.
+    /// The row of the arm's next sample, without κ.
     pub(super) fn next_row(&mut self, arm: usize) -> Option<(usize, &[f64])> {
         Some((self.orders[arm].next()?, &[]))
     }
 
-    /// The row of the arm's next sample, and κ; nothing where the arm has run dry.
+    /// The row of the arm's next sample, and κ; `None` if the arm has no samples left.
     ///
     /// # Errors
     /// Those of the engine.
@@ -139,23 +140,23 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Upcoming samples that are looked at ahead of time, of all arms together; more where there are very many arms.
+/// The number of upcoming samples in the window, over all arms; more if there are very many arms.
 const SAMPLES_AHEAD: usize = 512;
-/// Of these, the least that every arm has after the window was filled.
+/// The minimum number of them per arm after the window was filled.
 const MIN_SAMPLES_AHEAD_PER_ARM: usize = 8;
 
-/// A window of coming samples. When an arm has none left in it, all places that were used are filled again, most of them
-/// with samples of the arms that were asked most since, with two blocks of κ: the new ones against all samples given, and
-/// against the window. Both are tiles.
+/// A window of upcoming samples. If an arm has none left in it, all used slots are refilled, mostly with samples of the
+/// arms that were pulled most since the last time, with two blocks of κ: the new samples against all earlier samples,
+/// and against the window. Both are tiles.
 struct Lookahead {
     places: Vec<Upcoming>,
-    /// κ between places.
+    /// κ between slots.
     among: Vec<f32>,
-    /// Places used since the window was last filled, in that order.
+    /// Slots used since the window was last filled, in that order.
     used: Vec<usize>,
-    /// The features of all samples given before that.
+    /// The features of all samples returned before that.
     given: Vec<f32>,
-    /// By arm, the places of its coming samples, next one first.
+    /// Per arm: the slots of its upcoming samples, next one first.
     coming: Vec<VecDeque<usize>>,
 }
 
@@ -165,7 +166,7 @@ struct Upcoming {
     /// The recorded row.
     row: usize,
     is_used: bool,
-    /// κ against the samples given before the window was last filled.
+    /// κ against the samples returned before the window was last filled.
     kappa: Vec<f32>,
 }
 
@@ -203,7 +204,7 @@ impl Lookahead {
         Ok(Some(self.places[place].row))
     }
 
-    /// For each free place the arm that gets it: every arm its least, and the rest as arms were used lately.
+    /// The arm of each free slot: every arm gets its minimum, and the rest are assigned by recent use.
     fn shares(&self, free: usize) -> Vec<usize> {
         let mut recent = vec![1.0; self.coming.len()];
         for &place in &self.used {

@@ -1,4 +1,4 @@
-//! When simulated sessions might have stopped, and whether that would have been wrong.
+//! Early stopping in simulations: when sessions would have stopped, and whether that would have been wrong.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,16 +6,16 @@ use super::{Trace, Truth, median};
 use crate::certainty::{Gap, Until};
 use crate::session::Session;
 
-/// When the sessions of a policy were sure enough to stop.
+/// When the sessions of a policy would have stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Stopped {
-    /// The median round over seeds; nothing where half of them were never sure.
+    /// The median round over seeds; `None` if half of them never stopped.
     pub round: Option<f64>,
-    /// The share of seeds that were sure before the last round.
+    /// The share of seeds that stopped before the last round.
     pub share: f64,
-    /// The share of seeds that were sure, and wrong by what all recorded samples say.
+    /// The share of seeds that stopped although all recorded samples show that they were not within the tolerance.
     pub wrong: f64,
 }
 
@@ -34,7 +34,7 @@ impl Stopped {
     }
 }
 
-/// Whether the verdict of a session is wrong; nothing where there is none.
+/// Whether the verdict of a session is wrong; `None` if there is no verdict.
 pub(super) fn is_verdict_wrong(session: &Session, truth: &Truth, until: Option<Until>) -> Option<bool> {
     let (verdict, until) = (session.verdict()?, until?);
     let allowed = match until.gap {

@@ -8,17 +8,19 @@ use crate::error::Result;
 use crate::metrics::Moments;
 
 impl Spectral {
+    /// The Fréchet distance to a reference:
     /// ‖μα − μr‖² + tr Σα + tr Σr − 2 tr (LᵀΣαL)^½ with Σr = LLᵀ, for mixtures of sets of samples.
     ///
-    /// Features are taken about the reference's mean, to which the distance is indifferent. Then
-    /// ‖μα‖² + tr Σα = Σαᵢ(tr Σᵢ + ‖μᵢ‖²) is linear in α, since the −‖μα‖² of tr Σα cancels the other. M(α) = LᵀΣαL with
-    /// Σα = Σαᵢ(Σᵢ + μᵢμᵢᵀ) − μαμαᵀ is concave in the Loewner order, and −tr √· is convex and falls: the distance is convex.
+    /// Features are centred on the mean of the reference, which does not change the distance. Then
+    /// ‖μα‖² + tr Σα = Σαᵢ(tr Σᵢ + ‖μᵢ‖²) is linear in α, because the −‖μα‖² of tr Σα cancels the other.
+    /// M(α) = LᵀΣαL with Σα = Σαᵢ(Σᵢ + μᵢμᵢᵀ) − μαμαᵀ is concave in the Loewner order, and −tr √· is convex and
+    /// decreasing. The distance is therefore convex.
     ///
     /// # Errors
-    /// A set of fewer than two samples; those of the engine.
+    /// If a set has fewer than two samples; those of the engine.
     ///
     /// # Panics
-    /// Where there are no sets, or sets of another width than the reference.
+    /// If there are no sets, or if a set has another width than the reference.
     pub fn frechet(reference: &Moments, sets: &[Set<'_>], engine: &Engine) -> Result<Self> {
         let factor = engine.factor(reference.covariance())?;
         let part = |rows: &Set<'_>| {

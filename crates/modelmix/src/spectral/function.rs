@@ -1,23 +1,23 @@
-//! Functions of eigenvalues: the h of tr h(M), with what Newton's method needs of it.
+//! Functions of eigenvalues: h of tr h(M), and its derivatives for Newton's method.
 
 /// A convex function h on eigenvalues λ ≥ 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Function {
-    /// −2√λ, of Fréchet distances.
+    /// −2√λ, for Fréchet distances.
     Root,
-    /// (λ^q − λ)/(q − 1), and λ ln λ for q = 1: on matrices of trace 1 the negative Tsallis entropy of order q, which is
-    /// convex for every q > 0 and falls as the Vendi score rises.
+    /// (λ^q − λ)/(q − 1), and λ ln λ for q = 1. On matrices of trace 1 its trace is the negative Tsallis entropy of
+    /// order q, which is convex for every q > 0 and decreases as the Vendi score increases.
     Tsallis(f64),
 }
 
 impl Function {
-    /// Orders near 1 are taken as λ·(λ^(q−1) − 1)/(q − 1), which has no difference of nearly equal numbers; others as
-    /// λ^q/(q − 1) with a constant apart, which would swamp the powers of high orders.
+    /// Orders near 1 are computed as λ·(λ^(q−1) − 1)/(q − 1), which avoids a difference of nearly equal numbers. Others
+    /// are computed as λ^q/(q − 1) with a separate constant, which would otherwise dominate the powers of high orders.
     fn is_near_one(order: f64) -> bool {
         (order - 1.0).abs() < 0.5
     }
 
-    /// What tr h is short of.
+    /// The constant to add to tr h.
     pub(crate) fn constant(self) -> f64 {
         match self {
             Function::Tsallis(order) if !Self::is_near_one(order) => -1.0 / (order - 1.0),
@@ -25,7 +25,7 @@ impl Function {
         }
     }
 
-    /// (λ^(q−1) − 1)/(q − 1), the logarithm for q = 1.
+    /// (λ^(q−1) − 1)/(q − 1), or the logarithm if q = 1.
     fn logarithm(order: f64, x: f64) -> f64 {
         let power = order - 1.0;
         if power == 0.0 { x.ln() } else { (power * x.ln()).exp_m1() / power }
@@ -65,7 +65,8 @@ impl Function {
         }
     }
 
-    /// The Vendi number exp(H_q) = (tr ρ^q)^(1/(1−q)) of tr h(ρ), or exp(−Σλ ln λ) for q = 1. Nothing for other functions.
+    /// The Vendi score exp(H_q) = (tr ρ^q)^(1/(1−q)) from tr h(ρ), or exp(−Σλ ln λ) for q = 1. `None` for other
+    /// functions.
     pub(crate) fn vendi(self, trace: f64) -> Option<f64> {
         match self {
             Function::Root => None,

@@ -1,9 +1,9 @@
-//! Losses that are functions of eigenvalues of a mixture: Fréchet distances and Vendi scores. Both are
+//! Losses that are functions of the eigenvalues of a mixture: Fréchet distances and Vendi scores. Both have the form
 //!
 //! F(α) = bᵀα + tr h(M(α)) + constant, M(α) = Σαᵢ(Cᵢ + vᵢvᵢᵀ) − vvᵀ, v = Σαᵢvᵢ,
 //!
-//! with h convex. Without vectors M is linear in α, and F convex as every tr h(linear) is. With them M is concave in the
-//! Loewner order, and F is convex where h falls. How F is minimised is left to `simplex`.
+//! with h convex. Without vectors M is linear in α, and F is convex like every tr h(linear). With vectors M is concave
+//! in the Loewner order, and F is convex if h decreases. `simplex` minimises F.
 
 mod frechet;
 mod function;
@@ -18,32 +18,32 @@ use function::Function;
 pub use smoothed::Smoothed;
 pub use vendi::MOST_ROWS;
 
-/// F as a function of the mixture weights of some arms.
+/// A Fréchet distance or Vendi objective F as a function of the mixture weights.
 #[derive(Clone, Debug)]
 pub struct Spectral {
     parts: Vec<Part>,
-    /// How many rows and columns M has.
+    /// The number of rows and columns of M.
     size: usize,
     function: Function,
     constant: f64,
     engine: Engine,
 }
 
-/// What an arm brings to F.
+/// The contribution of an arm to F.
 #[derive(Clone, Debug)]
 struct Part {
-    /// Cᵢ, which is positive semidefinite.
+    /// Cᵢ, a positive semidefinite matrix.
     matrix: Arc<Matrix>,
-    /// No more than this can be Cᵢ's rank, by the number of samples.
+    /// An upper bound on the rank of Cᵢ, from the number of samples.
     rank: usize,
-    /// vᵢ; empty where M is linear.
+    /// vᵢ; empty if M is linear.
     vector: Vec<f64>,
     /// bᵢ.
     linear: f64,
 }
 
 impl Spectral {
-    /// How many arms there are.
+    /// The number of arms.
     pub fn arms(&self) -> usize {
         self.parts.len()
     }
@@ -56,13 +56,13 @@ impl Spectral {
         Ok(self.value_without_constant(weights)? + self.constant)
     }
 
-    /// F(α) without its constant, which could swamp it.
+    /// F(α) without its constant, which could dominate it numerically.
     pub(crate) fn value_without_constant(&self, weights: &[f64]) -> Result<f64> {
         let linear: f64 = self.parts.iter().zip(weights).map(|(part, weight)| weight * part.linear).sum();
         Ok(linear + self.trace(weights)?)
     }
 
-    /// As people read it: the Fréchet distance itself, or the Vendi number.
+    /// The score: the Fréchet distance itself, or the Vendi score.
     ///
     /// # Errors
     /// Those of the engine.
@@ -85,12 +85,12 @@ impl Spectral {
         if self.size == 0 {
             return Ok(0.0);
         }
-        // What is beyond the rank is zero, and the root of its rounding would show.
+        // Eigenvalues beyond the rank are zero; the roots of their rounding errors would be visible.
         let values = self.engine.eigenvalues(&self.matrix(weights))?;
         Ok(values.iter().rev().take(self.rank(&arms)).map(|&value| self.function.value(value)).sum())
     }
 
-    /// M(α) as Σαᵢ(Cᵢ + (vᵢ − v)(vᵢ − v)ᵀ), where nothing cancels.
+    /// M(α) as Σαᵢ(Cᵢ + (vᵢ − v)(vᵢ − v)ᵀ), which avoids cancellation.
     fn matrix(&self, weights: &[f64]) -> Matrix {
         let away = self.deviations(weights);
         let mut sum = Matrix::zeros(self.size, self.size);
@@ -113,7 +113,7 @@ impl Spectral {
         self.parts.iter().map(away).collect()
     }
 
-    /// No more than this can be the rank of a mixture of these arms.
+    /// An upper bound on the rank of a mixture of these arms.
     fn rank(&self, arms: &[usize]) -> usize {
         let own: usize = arms.iter().map(|&arm| self.parts[arm].rank).sum();
         let between = if self.parts[0].vector.is_empty() { 0 } else { arms.len().saturating_sub(1) };

@@ -1,4 +1,4 @@
-//! A spectral function made smooth on all mixtures of some arms, with its gradient and curvature.
+//! A spectral function that is smooth on all mixtures of some arms, with its gradient and curvature.
 
 use std::sync::Arc;
 
@@ -9,25 +9,26 @@ use crate::simplex::Local;
 
 /// ε, relative to the mean eigenvalue.
 const SMOOTHING: f64 = 1e-14;
-/// Eigenvalues that differ by less than this, relatively, have the derivative between them for their divided difference.
+/// If two eigenvalues differ by less than this, relatively, the derivative between them replaces their divided
+/// difference.
 const EQUAL_EIGENVALUES: f64 = 1e-4;
 
-/// F̃ ≤ F with slopes that are finite everywhere: h(λ + ε) for h(λ), less what that may add.
+/// A smooth lower bound F̃ ≤ F with finite slopes everywhere: h(λ + ε) instead of h(λ), minus the most that this can add.
 ///
-/// Roots and entropies have infinite slopes at 0. Directions that no arm spans are taken out first, so that eigenvalues at
-/// or near 0 are met only where mixtures leave arms out, and F̃ is F up to rounding everywhere else.
+/// Roots and entropies have infinite slopes at 0. Directions that no arm spans are removed first. Eigenvalues at or
+/// near 0 then occur only if a mixture leaves arms out, and F̃ equals F up to rounding everywhere else.
 #[derive(Clone, Debug)]
 pub struct Smoothed {
     spectral: Spectral,
     usable: Vec<usize>,
     epsilon: f64,
-    /// The least that eigenvalues count in curvatures, which may be infinite where slopes are not.
+    /// The smallest eigenvalue used in curvatures, which may be infinite although slopes are finite.
     least: f64,
     excess: f64,
 }
 
 impl Spectral {
-    /// F̃ on mixtures of the `usable` arms, all of which have weight in the mixture `inside`.
+    /// F̃ on mixtures of the `usable` arms, all of which have a positive weight in the mixture `inside`.
     ///
     /// # Errors
     /// Those of the engine.
@@ -35,7 +36,7 @@ impl Spectral {
         let spectral = self.spanned(usable, inside)?;
         let mean = spectral.matrix(inside).trace() / spectral.size.max(1) as f64;
         let epsilon = if spectral.function.has_infinite_slope_at_zero() { SMOOTHING * mean } else { 0.0 };
-        // h(λ + ε) − h(λ) ≤ ε·h′(λ + ε) by convexity, and h′ rises up to λ = 1, the trace. The root falls.
+        // h(λ + ε) − h(λ) ≤ ε·h′(λ + ε) by convexity, and h′ increases up to λ = 1, the trace. The root decreases.
         let steepest = match spectral.function {
             Function::Root => 0.0,
             function => function.slope(1.0 + epsilon).max(0.0),
@@ -49,7 +50,7 @@ impl Spectral {
         })
     }
 
-    /// The same function of mixtures of some arms, on what they span.
+    /// The same function of mixtures of some arms, on the subspace that they span.
     fn spanned(&self, usable: &[usize], inside: &[f64]) -> Result<Spectral> {
         self.engine.check()?;
         if self.size == 0 {
@@ -86,14 +87,14 @@ impl Spectral {
 }
 
 impl Smoothed {
-    /// F̃ without its constant at a mixture of the usable arms. With M = UΛUᵀ, Aᵢ = Uᵀ(Cᵢ + (vᵢ − v)(vᵢ − v)ᵀ)U and
-    /// uᵢ = Uᵀ(vᵢ − v), along Σα = 1:
+    /// F̃ without its constant at a mixture of the usable arms. With M = UΛUᵀ, Aᵢ = Uᵀ(Cᵢ + (vᵢ − v)(vᵢ − v)ᵀ)U and uᵢ
+    /// = Uᵀ(vᵢ − v), along Σα = 1:
     ///
     /// ∂F/∂αᵢ = bᵢ + Σₖ h′(λₖ)·Aᵢ,ₖₖ,
     /// ∂²F/∂αᵢ∂αⱼ = Σₖₗ h′\[λₖ, λₗ\]·Aᵢ,ₖₗ·Aⱼ,ₖₗ − 2 Σₖ h′(λₖ)·uᵢ,ₖ·uⱼ,ₖ,
     ///
-    /// with divided differences h′\[·,·\] (Daleckii and Krein). ∂M/∂αᵢ is the matrix in Aᵢ less vvᵀ, which is the same for
-    /// all arms.
+    /// with divided differences h′\[·,·\] (Daleckii and Krein). ∂M/∂αᵢ is the matrix in Aᵢ minus vvᵀ, which is the same
+    /// for all arms.
     ///
     /// # Errors
     /// Those of the engine.

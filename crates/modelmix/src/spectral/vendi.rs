@@ -9,24 +9,24 @@ use crate::features::Rows;
 use crate::kernel::Kernel;
 use crate::objective::check_order;
 
-/// The most samples, of all sets together, whose kernel matrix is factored: with 1,500 a mixture of five takes a minute, and
-/// the time grows with the cube.
+/// The maximum number of samples, over all sets, whose kernel matrix is factored: with 1,500 samples a mixture of five
+/// arms takes a minute, and the time grows with the cube.
 pub const MOST_ROWS: usize = 2000;
 
 impl Spectral {
-    /// The negative Tsallis entropy (tr ρ^q − 1)/(q − 1) of ρ(α) = Σαᵢρᵢ, or Σλ ln λ for order 1, where ρᵢ is the mean of
-    /// φ(x)φ(x)ᵀ over a set and φ(x)·φ(y) = k(x, y). It is convex in ρ, which is linear in α, and a falling function of the
-    /// Vendi score (tr ρ^q)^(1/(1−q)), so that both are best at the same weights.
+    /// The negative Tsallis entropy (tr ρ^q − 1)/(q − 1) of ρ(α) = Σαᵢρᵢ, or Σλ ln λ for order 1, where ρᵢ is the mean
+    /// of φ(x)φ(x)ᵀ over a set and φ(x)·φ(y) = k(x, y). It is convex in ρ, which is linear in α, and a decreasing
+    /// function of the Vendi score (tr ρ^q)^(1/(1−q)), so both have the same optimal weights.
     ///
-    /// The plain cosine kernel has φ(x) = x/‖x‖. For other kernels, and where there are fewer samples than features, φ(x)
-    /// are the rows of a factor of the samples' kernel matrix.
+    /// The plain cosine kernel has φ(x) = x/‖x‖. For other kernels, and if there are fewer samples than features, φ(x)
+    /// are the rows of a factor of the kernel matrix of the samples.
     ///
     /// # Errors
-    /// An order that is not smooth, a kernel that is not 1 on equal rows or not defined on a row, more samples than
-    /// [`MOST_ROWS`] where their kernel matrix is needed.
+    /// If the order is not smooth, if the kernel is not 1 on equal rows or not defined on a row, or if there are more
+    /// than [`MOST_ROWS`] samples and their kernel matrix is needed.
     ///
     /// # Panics
-    /// Where there are no sets, or sets of different widths.
+    /// If there are no sets, or if their widths differ.
     pub fn vendi(order: f64, kernel: &Kernel, sets: &[Set<'_>], engine: &Engine) -> Result<Self> {
         check_order(order)?;
         kernel.check_unit()?;
@@ -42,7 +42,7 @@ impl Spectral {
                 "the number of samples of all arms together",
                 samples,
                 format!(
-                    "at most {MOST_ROWS} for vendi with this kernel ({kernel}), whose matrix has a row a sample; use the cosine kernel, rke (which is order 2 and needs no matrix), or fewer samples"
+                    "at most {MOST_ROWS} for vendi with this kernel ({kernel}), whose matrix has one row per sample; use the cosine kernel, rke (which is order 2 and needs no matrix), or fewer samples"
                 ),
             ));
         };
@@ -75,7 +75,7 @@ fn second_moment(set: Set<'_>, engine: &Engine) -> Result<Matrix> {
     engine.scatter(set, &vec![0.0; set.width()], Some(&weights))
 }
 
-/// The means of φφᵀ, φ the rows of R with RRᵀ = K over all samples.
+/// The means of φφᵀ, with φ the rows of R and RRᵀ = K over all samples.
 fn factored(kernel: &Kernel, sets: &[Set<'_>], engine: &Engine) -> Result<Vec<Matrix>> {
     let width = sets[0].width();
     let mut pooled: Vec<f32> = Vec::new();
@@ -85,7 +85,7 @@ fn factored(kernel: &Kernel, sets: &[Set<'_>], engine: &Engine) -> Result<Vec<Ma
     let pooled = Rows::new(width, &pooled);
     let samples = pooled.len();
     let mut values = vec![0.0; samples * samples];
-    // Single precision would leave eigenvalues of 1e-7, which small orders count as modes.
+    // In single precision, rounding would leave eigenvalues of 1e-7, which small orders count as modes.
     engine.precise().kernel_rows(kernel, 1.0, pooled, pooled, &mut values)?;
     let factor = engine.factor(&Matrix::from_fn(samples, samples, |row, column| values[row * samples + column]))?;
     engine.check()?;

@@ -1,5 +1,5 @@
-//! Samples that are let go one by one while their sums stay, and what samples count where they fade (`forget`). What decides
-//! that is left to `session`.
+//! Evicted samples, whose sums stay, and weights of samples with exponential decay (`forget`). `session` decides which
+//! samples are evicted.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,22 +7,22 @@ use super::Statistics;
 use super::convex::make_convex;
 use crate::quadratic::Quadratic;
 
-/// What samples count, and what is known of those let go.
+/// Weights of samples, and sums of evicted ones.
 ///
 /// With weights w all sums are weighted: those over pairs with w_a·w_b, f and `toward` with w, self-terms with w².
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ageing {
-    /// What each row held counts, 1 when it is new.
+    /// The weight of each held row; 1 for a new one.
     pub(super) weights: Vec<f64>,
-    /// Rows held, by arm.
+    /// The number of held rows per arm.
     pub(super) rows: Vec<usize>,
-    /// Σw and Σw² by arm, of all samples.
+    /// Σw and Σw² per arm, over all samples.
     pub(super) mass: Vec<f64>,
     pub(super) squares: Vec<f64>,
-    /// Σw by arm, of the samples let go.
+    /// Σw per arm, over evicted samples.
     pub(super) gone: Vec<f64>,
-    /// Σ w_a·w_b over the pairs whose κ was estimated, by arm and arm: both (a, b) and (b, a) count.
+    /// Σ w_a·w_b over the pairs whose κ was estimated, per pair of arms; both (a, b) and (b, a) count.
     pub(super) estimated: Vec<f64>,
 }
 
@@ -40,7 +40,7 @@ impl Ageing {
         }
     }
 
-    /// Whether deserialised numbers fit the sums that they belong to.
+    /// Whether deserialised numbers match the sums that they belong to.
     pub(super) fn fits(&self, counts: &[usize], held: &[usize], rows: usize) -> bool {
         let arms = counts.len();
         let is_size = |value: &f64| value.is_finite() && *value >= 0.0;
@@ -52,7 +52,7 @@ impl Ageing {
             && self.mass.iter().zip(counts).all(|(&mass, &count)| whole_samples(mass) == count)
     }
 
-    /// Values of κ that were estimated may leave K̂ a little short of positive semidefinite.
+    /// Makes K̂ positive semidefinite, which estimated values of κ may slightly prevent.
     pub(super) fn make_convex(&self, form: &mut Quadratic) {
         if self.estimated.iter().any(|&share| share > 0.0) {
             make_convex(form);
@@ -60,28 +60,28 @@ impl Ageing {
     }
 }
 
-/// As many samples as a mass stands for.
+/// The number of samples that a mass corresponds to, rounded.
 pub(crate) fn whole_samples(mass: f64) -> usize {
     mass.round() as usize
 }
 
 impl Statistics {
-    /// Whether samples were let go, or count less than others.
+    /// Whether samples were evicted or have different weights.
     pub fn is_aged(&self) -> bool {
         self.ageing.is_some()
     }
 
-    /// What a row held counts.
+    /// The weight of a held row.
     pub(crate) fn weight(&self, row: usize) -> f64 {
         self.ageing.as_ref().map_or(1.0, |ageing| ageing.weights[row])
     }
 
-    /// Σw of an arm, n where samples do not fade.
+    /// Σw of an arm; n without decay.
     pub(crate) fn mass(&self, arm: usize) -> f64 {
         self.ageing.as_ref().map_or(self.counts[arm] as f64, |ageing| ageing.mass[arm])
     }
 
-    /// Σw of all arms; 1 where there are no samples.
+    /// Σw of all arms; 1 if there are no samples.
     pub(super) fn total(&self) -> f64 {
         match &self.ageing {
             None => self.len().max(1) as f64,
@@ -90,7 +90,8 @@ impl Statistics {
         }
     }
 
-    /// What a sum over an arm's samples is divided by. Sums over none are zero, and stay so; what has faded away is none.
+    /// The divisor of a sum over an arm's samples. A sum over no samples is zero and stays zero; an arm that has
+    /// decayed completely has none.
     pub(super) fn divisor(&self, arm: usize) -> f64 {
         match &self.ageing {
             None => self.counts[arm].max(1) as f64,
@@ -99,7 +100,7 @@ impl Statistics {
         }
     }
 
-    /// What a sum over all pairs of two arms' samples is divided by.
+    /// The divisor of a sum over all pairs of two arms' samples.
     pub(super) fn pairs(&self, i: usize, j: usize) -> f64 {
         match &self.ageing {
             None => (self.counts[i] * self.counts[j]).max(1) as f64,
@@ -107,7 +108,7 @@ impl Statistics {
         }
     }
 
-    /// The same without a sample's pair with itself.
+    /// The same without the pair of each sample with itself.
     pub(super) fn different_pairs(&self, i: usize, j: usize) -> f64 {
         match &self.ageing {
             None => {
@@ -122,7 +123,7 @@ impl Statistics {
         }
     }
 
-    /// How many samples of an arm are held one by one.
+    /// The number of samples of an arm that are held individually.
     pub fn rows_of(&self, arm: usize) -> usize {
         self.ageing.as_ref().map_or(self.counts[arm], |ageing| ageing.rows[arm])
     }
@@ -136,7 +137,7 @@ impl Statistics {
         self.ageing.take().unwrap_or_else(|| Box::new(Ageing::new(self)))
     }
 
-    /// Puts the weights back; counts follow them.
+    /// Restores the weights; counts follow from them.
     pub(super) fn set_ageing(&mut self, ageing: Box<Ageing>) {
         for (count, &mass) in self.counts.iter_mut().zip(&ageing.mass) {
             *count = whole_samples(mass);
@@ -144,8 +145,8 @@ impl Statistics {
         self.ageing = Some(ageing);
     }
 
-    /// As [`Statistics::add`] where samples were let go: `beyond[j]` is the weighted sum of κ, estimated, between the new
-    /// sample and those let go of arm j.
+    /// [`Statistics::add`] after evictions: `beyond[j]` is the estimated weighted sum of κ between the new sample and
+    /// the evicted samples of arm j.
     ///
     /// # Panics
     /// As [`Statistics::add`].
@@ -179,7 +180,7 @@ impl Statistics {
         self.set_ageing(ageing);
     }
 
-    /// Lets a row go; all sums stay as they are. The last row takes its place.
+    /// Evicts a row; all sums stay. The last row takes its place.
     pub(crate) fn evict(&mut self, row: usize) {
         let mut ageing = self.take_ageing();
         let arm = self.drop_row(row);
@@ -188,7 +189,7 @@ impl Statistics {
         self.set_ageing(ageing);
     }
 
-    /// Drops a row that counts next to nothing; all sums stay as they are, and fade on. The last row takes its place.
+    /// Drops a row whose weight is negligible; all sums stay, and continue to decay. The last row takes its place.
     pub(crate) fn drop_faded(&mut self, row: usize) {
         let mut ageing = self.take_ageing();
         let arm = self.drop_row(row);
@@ -206,8 +207,8 @@ impl Statistics {
         self.arm_of.swap_remove(row)
     }
 
-    /// [`Statistics::gradient_scatter`] from the rows held, as if those let go had scattered alike. An arm with fewer than
-    /// two rows has what the others have on average.
+    /// [`Statistics::gradient_scatter`] from the held rows, assuming that evicted samples have the same variance. An
+    /// arm with fewer than two rows gets the average of the others.
     pub(super) fn aged_scatter(&self, ageing: &Ageing) -> Vec<f64> {
         let factor = 2.0 / self.total();
         let arms = self.arms();
@@ -224,7 +225,7 @@ impl Statistics {
         for (row, &arm) in self.arm_of.iter().enumerate() {
             scatter[arm] += ageing.weights[row] * (term(row) - means[arm]).powi(2);
         }
-        // The variance of an arm: Σw(g − ḡ)²/Σw, with one row of r less in the denominator.
+        // The variance of an arm: Σw(g − ḡ)²/Σw, corrected for r rows by r/(r − 1).
         let variance = |arm: usize| {
             let rows = ageing.rows[arm] as f64;
             (ageing.rows[arm] > 1 && weights[arm] > 0.0).then(|| scatter[arm] / weights[arm] * rows / (rows - 1.0))

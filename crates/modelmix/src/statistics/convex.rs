@@ -2,11 +2,11 @@
 
 use crate::quadratic::Quadratic;
 
-/// Sweeps of Jacobi's method; a handful do.
+/// The maximum number of sweeps of Jacobi's method; a few are enough.
 const MAX_SWEEPS: usize = 30;
 
-/// Cuts off what is below zero of K's eigenvalues (Jacobi's method). Nothing changes where K is positive semidefinite
-/// already, up to rounding.
+/// Sets negative eigenvalues of K to zero (Jacobi's method). K is unchanged if it is already positive semidefinite up
+/// to rounding.
 pub(super) fn make_convex(form: &mut Quadratic) {
     if has_factor(form) {
         return;
@@ -90,17 +90,17 @@ mod tests {
     #[test]
     fn what_is_below_zero_is_cut_off_and_nothing_else() {
         let form_of = |k: Vec<f64>, f: Vec<f64>| Quadratic::new(k, f).expect("symmetric and finite");
-        // Eigenvalues 3 and −1 along (1, 1) and (1, −1): what is left is 1.5 everywhere.
+        // Eigenvalues 3 and −1 along (1, 1) and (1, −1): the result is 1.5 everywhere.
         let mut form = form_of(vec![1.0, 2.0, 2.0, 1.0], vec![0.5, 0.25]);
         make_convex(&mut form);
         assert!(form.quadratic().iter().all(|value| (value - 1.5).abs() < 1e-14), "{form:?}");
         assert_eq!(form.linear(), [0.5, 0.25]);
-        // Three arms, of which two are the same and one has no samples: singular, and kept to the last bit.
+        // Three arms, of which two are the same and one has no samples: singular, and unchanged to the last bit.
         let singular = form_of(vec![1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0], vec![0.0; 3]);
         let mut same = singular.clone();
         make_convex(&mut same);
         assert_eq!(same, singular);
-        // diag(2, −1, 5) in a turned basis: (I − 2vvᵀ)·diag·(I − 2vvᵀ) with v = (1, 2, 2)/3.
+        // diag(2, −1, 5) in a rotated basis: (I − 2vvᵀ)·diag·(I − 2vvᵀ) with v = (1, 2, 2)/3.
         let turn = [[7.0, -4.0, -4.0], [-4.0, 1.0, -8.0], [-4.0, -8.0, 1.0]].map(|row| row.map(|value| value / 9.0));
         let build = |values: [f64; 3]| -> Vec<f64> {
             (0..9).map(|at| (0..3).map(|k| turn[at / 3][k] * values[k] * turn[at % 3][k]).sum()).collect()

@@ -1,9 +1,9 @@
-//! Samples that are forgotten: removed with their sums, an arm at once, or fading so that old ones count less.
+//! Forgetting: samples that are removed with their sums, all samples of an arm, or exponential decay of old samples.
 
 use super::Statistics;
 
 impl Statistics {
-    /// Every sample counts `factor` times what it did.
+    /// Multiplies the weight of every sample by `factor`.
     pub(crate) fn fade(&mut self, factor: f64) {
         if self.rows() == 0 && self.ageing.is_none() {
             return;
@@ -23,8 +23,8 @@ impl Statistics {
         self.set_ageing(ageing);
     }
 
-    /// Removes a row with all that it is part of: `kappa[a]` is κ between it and row a; its own is not looked at. The last
-    /// row takes its place.
+    /// Removes a row and its contribution to all sums: `kappa[a]` is κ between it and row a; the entry of the row
+    /// itself is ignored. The last row takes its place.
     pub(crate) fn remove(&mut self, row: usize, kappa: &[f64]) {
         debug_assert!(self.ageing.is_none() && kappa.len() == self.rows());
         let arms = self.arms();
@@ -44,15 +44,15 @@ impl Statistics {
         self.drop_row(row);
     }
 
-    /// Adds the sums by arm up again from those by row, so that what rounding leaves behind rows that come and go does not
-    /// grow.
+    /// Recomputes the sums per arm from those per row, so that rounding errors of added and removed rows do not
+    /// accumulate.
     pub(crate) fn refresh(&mut self) {
         if self.ageing.is_none() {
             self.sum_by_arm();
         }
     }
 
-    /// Forgets all samples of an arm, held or let go; the other rows stay in their order. Says which rows stay.
+    /// Forgets all samples of an arm, held or evicted. The other rows keep their order. Returns which rows stay.
     pub(crate) fn forget(&mut self, arm: usize) -> Vec<bool> {
         let arms = self.arms();
         for (total, sum) in self.totals.iter_mut().zip(&mut self.toward[arm]) {
@@ -83,7 +83,7 @@ impl Statistics {
     }
 }
 
-/// Keeps the values of a list that stay.
+/// Keeps the values of a list whose flag is set.
 pub(crate) fn retain<T: Copy>(list: &mut Vec<T>, keep: &[bool]) {
     let mut at = 0;
     list.retain(|_| {

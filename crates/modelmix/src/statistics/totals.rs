@@ -1,10 +1,10 @@
-//! Sums by arm alone, for forms of which no sample's own sums are needed.
+//! Sums per arm only, for quadratic forms that do not need sums per sample.
 
 use super::Statistics;
 use crate::error::{Error, Result};
 use crate::quadratic::Quadratic;
 
-/// Counts, Σκ by pair of arms, self-terms apart, and Σf.
+/// Counts, Σκ per pair of arms (self-terms separately), and Σf.
 pub(crate) struct Totals {
     counts: Vec<usize>,
     pair_sums: Vec<f64>,
@@ -13,13 +13,13 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Of arms with so many samples; all sums are zero.
+    /// Creates sums of zero for arms with these numbers of samples.
     pub(crate) fn new(counts: Vec<usize>) -> Self {
         let arms = counts.len();
         Self { counts, pair_sums: vec![0.0; arms * arms], self_sums: vec![0.0; arms], linear_sums: vec![0.0; arms] }
     }
 
-    /// Adds, by sample of arm `i`, Σκ over the other samples of arm `j`.
+    /// Adds, for each sample of arm `i`, Σκ over the other samples of arm `j`.
     pub(crate) fn add_pairs(&mut self, i: usize, j: usize, sums: &[f64]) {
         let arms = self.counts.len();
         add(&mut self.pair_sums[i * arms + j], sums);
@@ -35,8 +35,10 @@ impl Totals {
         add(&mut self.linear_sums[arm], values);
     }
 
+    /// Checks that all sums are finite.
+    ///
     /// # Errors
-    /// A sum that is not finite, with the name of its arm.
+    /// If a sum is not finite; the message names its arm.
     pub(crate) fn check(&self, name: impl Fn(usize) -> String) -> Result<()> {
         let arms = self.counts.len();
         let is_finite = |arm: &usize| {
@@ -61,12 +63,12 @@ impl Totals {
     }
 }
 
-/// Adds values one after another, as they come.
+/// Adds values in the order given.
 fn add(sum: &mut f64, values: &[f64]) {
     values.iter().for_each(|value| *sum += value);
 }
 
-/// κ is symmetric; the two sums of a pair of arms differ by rounding only, and the solver wants them equal.
+/// κ is symmetric, so the two sums of a pair of arms differ by rounding only; the solver needs them equal.
 pub(super) fn make_symmetric(pair_sums: &mut [f64], arms: usize) {
     for i in 0..arms {
         for j in 0..i {
@@ -77,7 +79,7 @@ pub(super) fn make_symmetric(pair_sums: &mut [f64], arms: usize) {
     }
 }
 
-/// What is said of values of an arm that are not finite.
+/// The error for values of an arm that are not finite.
 pub(super) fn not_finite(arm: &str) -> Error {
     let problem = format!(
         "κ or f of a sample of arm {arm} is not finite; its features are too large for this kernel, or the bandwidth too small; scale the features down, or give a larger bandwidth"

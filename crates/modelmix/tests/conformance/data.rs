@@ -1,4 +1,4 @@
-//! Data that engines meet, and data that catch distances taken from norms, sums in single precision, and ties.
+//! Typical data of engines, and data that reveal distances from norms, sums in single precision, and ties.
 
 use modelmix::objective::Geometry;
 use modelmix::policy::Random;
@@ -14,13 +14,13 @@ pub(crate) enum Data {
     Normal,
     /// Far from the origin: norms are a thousand times as large as distances.
     Offset,
-    /// Four clumps, far apart for their size: centring does not bring the norms down.
+    /// Four clusters, far apart for their size: centring does not reduce the norms.
     Clusters,
     /// Every row several times, in both sets: distances of exactly zero.
     Duplicated,
     Tiny,
     Large,
-    /// Small whole numbers: squares and sums of them are exact in any precision and order, and distances tie.
+    /// Small integers: their squares and sums are exact in any precision and order, and distances tie.
     Grid,
 }
 
@@ -53,7 +53,7 @@ impl Data {
         Features::new(width, values).unwrap()
     }
 
-    /// The typical distance of two near rows, which a sensible bandwidth is about.
+    /// The typical distance of two near rows, about the size of a sensible bandwidth.
     pub(crate) fn spread(self, width: usize) -> f64 {
         let unit = (2.0 * width as f64).sqrt();
         match self {
@@ -77,7 +77,7 @@ impl Data {
 
     pub(crate) fn kernels(self, width: usize) -> Vec<Kernel> {
         let bandwidth = self.spread(width);
-        // γ such that γ x·y is of order one or √width, as it is with KID's preset on features of order one
+        // γ such that γ x·y is of order one or √width, as with KID's preset on features of order one.
         let scale = 1.0 / (width as f64 * self.square());
         let kernels = [
             Kernel::Gaussian { bandwidth },
@@ -91,7 +91,7 @@ impl Data {
     }
 }
 
-/// Not every combination: every width, every count of rows, on either side, whole and broken blocks.
+/// A selection of combinations: every width, every number of rows on either side, whole and partial blocks.
 pub(crate) const SHAPES: [(usize, usize, usize); 14] = [
     (1, 1, 1),
     (2, 3, 1),
@@ -113,8 +113,8 @@ fn product(x: &[f32], y: &[f32]) -> f64 {
     x.iter().zip(y).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
 }
 
-/// What errors of a pair's value are measured against, as `Accuracy` defines it: the larger of |k(x, y)| and of what a relative
-/// error of the pair's distance or product of one makes of it.
+/// The magnitude to which errors of a pair's value are relative, as `Accuracy` defines it: the larger of |k(x, y)| and
+/// its change for a relative error of one in the pair's distance or product.
 pub(crate) fn magnitude(kernel: &Kernel, x: &[f32], y: &[f32]) -> f64 {
     let parts: f64 = x.iter().zip(y).map(|(&a, &b)| (f64::from(a) * f64::from(b)).abs()).sum();
     let squared: f64 = x.iter().zip(y).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum();

@@ -1,9 +1,11 @@
-//! What every compute engine must do. `conforms` holds engines to plain loops in double precision within the accuracy that each
-//! states, for every kernel and shape, on data that breaks shortcuts, with borrowed and resident sets; `same_bits` holds several
-//! to the same bits, such as one engine on different numbers of threads.
+//! The conformance suite of compute engines. `conforms` compares engines with plain loops in double precision, within
+//! the accuracy that each states, for every kernel and shape, on data that breaks shortcuts, with borrowed and resident
+//! sets. `same_bits` checks that several engines give the same bits, such as one engine on different numbers of
+//! threads.
 //!
-//! A crate with an engine of its own includes this file in a test by its path: `#[path = "…/modelmix/tests/conformance/mod.rs"]
-//! mod conformance;`. It uses the public interface of `modelmix` and its dependency `half` alone.
+//! A crate with its own engine includes this file in a test by its path: `#[path =
+//! "…/modelmix/tests/conformance/mod.rs"] mod conformance;`. It uses only the public API of `modelmix` and its
+//! dependency `half`.
 
 pub(crate) mod data;
 mod moments;
@@ -14,10 +16,10 @@ mod sums;
 
 use modelmix::compute::Engine;
 
-/// What a sum of values too small for single precision may be off by.
+/// The allowed error of a sum of values that underflow in single precision.
 const UNDERFLOW: f64 = 1e-34;
 
-/// All that is asked of engines; what is true is computed once for all of them.
+/// All requirements; the true values are computed once for all engines.
 pub(crate) fn conforms(engines: &[Engine]) {
     sums::conform(engines);
     sums::among_conform(engines);
@@ -36,7 +38,7 @@ pub(crate) fn conforms(engines: &[Engine]) {
     }
 }
 
-/// The same for an engine that is too slow for all of it.
+/// The same for an engine that is too slow for the full suite.
 pub(crate) fn conforms_on_little(engine: &Engine) {
     sums::little_conforms(engine);
     sums::empty_sides_conform(engine);
@@ -53,7 +55,7 @@ pub(crate) fn same_bits(engines: &[Engine]) {
     moments::same_bits(engines);
 }
 
-/// Whether values are within a bound of the truth, each bound being `tolerance` of its magnitude.
+/// Checks that values are within `tolerance` of the truth, relative to its magnitude.
 fn check(engine: &Engine, what: &str, tolerance: f64, found: &[f64], truth: &[f64], magnitudes: &[f64]) {
     assert_eq!((found.len(), truth.len()), (magnitudes.len(), magnitudes.len()), "{what}");
     for (index, ((found, truth), magnitude)) in found.iter().zip(truth).zip(magnitudes).enumerate() {

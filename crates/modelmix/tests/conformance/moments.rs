@@ -43,7 +43,7 @@ pub(super) fn conform(engine: &Engine) {
     check(engine, "products", engine.accuracy().row_sum, &engine.products(x.view(), &y).unwrap(), &truth, &magnitudes);
 }
 
-/// Σ w (x − c)(x − c)ᵀ, where it is one piece, several, and of rows in parts; and the mean.
+/// Σ w (x − c)(x − c)ᵀ, as one piece, several pieces, and with the rows split; and the mean.
 fn scatter_conforms(engine: &Engine, x: &Features) {
     let (rows, width, centre) = (x.len(), x.width(), centre(x));
     let mean = engine.mean(x).unwrap();
@@ -144,7 +144,7 @@ fn subsets_conform(engine: &Engine, x: &Features, y: &Features) {
     );
 }
 
-/// What is compared between engines.
+/// The results that are compared between engines.
 fn bits(engine: &Engine, x: &Features) -> (Matrix, Matrix, Vec<f64>, Vec<f64>) {
     let (width, centre, own) = (x.width(), centre(x), weights(x.len()));
     let directions = matrix(width, width, 7);

@@ -1,4 +1,4 @@
-//! Neighbours, distances and balls: decisions, so they are the same as the truth, not close to it.
+//! Neighbours, distances and balls: these are decisions, so they must equal the truth exactly.
 
 use modelmix::Features;
 use modelmix::compute::{Balls, Engine, Neighbour, Overlaps, Reference};
@@ -22,7 +22,7 @@ pub(super) fn conform(engine: &Engine) {
     assert_eq!(counts(x.view(), Balls { centres: none.into(), squared_radii: &[] }), [0; 3]);
 }
 
-/// Ties, borders and all.
+/// Includes ties and points on borders.
 fn sets_conform(engine: &Engine, data: Data, x: &Features, y: &Features) {
     let reference = Engine::new(Reference);
     let (found, truth) = (engine.distances(x.view(), y).unwrap(), reference.distances(x.view(), y).unwrap());
@@ -35,7 +35,7 @@ fn sets_conform(engine: &Engine, data: Data, x: &Features, y: &Features) {
         let what = format!("{what}, k {k}");
         let neighbours = engine.neighbours(x, k).unwrap();
         for (row, nearest) in neighbours.chunks_exact(k).enumerate() {
-            // distinct other rows, the nearest first and of equally near ones the first
+            // Distinct other rows, nearest first, and the first of equally near ones.
             let mut others: Vec<u32> = nearest.iter().map(|neighbour| neighbour.row).collect();
             others.sort_unstable();
             others.dedup();
@@ -52,7 +52,7 @@ fn sets_conform(engine: &Engine, data: Data, x: &Features, y: &Features) {
         }
         let (found, truth) = (distances(&neighbours), distances(&truth));
         near(&what, x.width(), &found, &truth);
-        // Each with its own radii: every row lies on the very border of the balls that reach to it.
+        // Each with its own radii: every row lies exactly on the border of the balls that extend to it.
         let radii = |distances: Vec<f64>| -> Vec<f64> { distances.chunks_exact(k).map(|near| near[k - 1]).collect() };
         let (found, truth) = (radii(found), radii(truth));
         let weights: Vec<f64> = (0..x.len()).map(|row| 1.0 + (row % 3) as f64).collect();
@@ -71,7 +71,7 @@ fn sets_conform(engine: &Engine, data: Data, x: &Features, y: &Features) {
     }
 }
 
-/// The order of adding in double precision is an engine's own, and nothing else is.
+/// Engines may differ only in the order of additions in double precision.
 fn near(what: &str, width: usize, found: &[f64], truth: &[f64]) {
     assert_eq!(found.len(), truth.len(), "{what}");
     for (found, truth) in found.iter().zip(truth) {
@@ -79,7 +79,7 @@ fn near(what: &str, width: usize, found: &[f64], truth: &[f64]) {
     }
 }
 
-/// Rows that come hundreds of times: of equally near ones the first rows are named, as with few.
+/// Rows that occur hundreds of times: among equally near rows, the first count, as with few.
 pub(super) fn copies_conform(engine: &Engine) {
     let values: Vec<f32> = (0..700).flat_map(|row| [(row % 3) as f32, if row % 6 == 0 { -0.0 } else { 0.0 }]).collect();
     let x = Features::new(2, values).unwrap();
@@ -91,7 +91,7 @@ pub(super) fn copies_conform(engine: &Engine) {
 /// Neighbours, and overlaps whose masses are sums of thirds, which round.
 fn bits(engine: &Engine, x: &Features, y: &Features) -> (Vec<Neighbour>, Vec<u64>, Overlaps) {
     let nearest = engine.neighbours(x, 3).unwrap();
-    // as far as the third, and a little more: balls that hold many
+    // A little beyond the third neighbour: balls that contain many points.
     let radii: Vec<f64> = nearest.iter().skip(2).step_by(3).map(|neighbour| 4.0 * neighbour.squared_distance).collect();
     let counts = engine.ball_counts(y, Balls { centres: x.into(), squared_radii: &radii }).unwrap();
     let wide = vec![radii.iter().fold(0.0f64, |most, &radius| most.max(radius)); y.len()];

@@ -1,4 +1,4 @@
-//! Resident sets: rows that were appended, removed and read back are the rows that they are, to the last bit.
+//! Resident sets: rows that were appended, removed and read back are the same to the last bit.
 
 use modelmix::compute::{Balls, Engine, Resident, Set, Storage};
 use modelmix::policy::Random;
@@ -48,11 +48,11 @@ fn changes_conform(engine: &Engine, storage: Storage, width: usize) {
     assert!(rows.len() > 10, "too few rows to tell");
     let middle = rows.len() / 3..rows.len() / 2;
     assert_eq!(set.read(middle.clone()).unwrap(), rows[middle].concat());
-    // A copy is independent of what it was copied from.
+    // A copy is independent of the original.
     let mut copy = set.duplicate().unwrap();
     copy.swap_remove(0).unwrap();
     assert_eq!((copy.len(), set.read(0..1).unwrap()), (rows.len() - 1, rows[0].clone()));
-    // A set with a past, and one that was made of the same rows at once, give the same bits.
+    // A set with a history, and one that was created from the same rows at once, give the same bits.
     let mut fresh = engine.empty(width, storage).unwrap();
     fresh.append(Features::from_rows(&rows).unwrap().view()).unwrap();
     let new = Data::Normal.rows(5, width, 99);
@@ -64,7 +64,7 @@ fn changes_conform(engine: &Engine, storage: Storage, width: usize) {
     }
 }
 
-/// A row or more against a set.
+/// One or more rows against a set.
 fn values(engine: &Engine, new: Rows<'_>, set: Set<'_>) -> Vec<f64> {
     let mut out = vec![0.0; new.len() * set.len()];
     engine.kernel_rows(&Kernel::Gaussian { bandwidth: 3.0 }, 1.5, new, set, &mut out).unwrap();
@@ -80,7 +80,7 @@ fn rounded(features: Features, storage: Storage) -> Features {
     }
 }
 
-/// Everything that takes sets gives the same bits for resident and for borrowed ones.
+/// Every method gives the same bits for resident and for borrowed sets.
 fn held_conforms(engine: &Engine) {
     let (x, y) = (Data::Clusters.rows(130, 7, 1), Data::Clusters.rows(61, 7, 2));
     let (x_held, y_held) = (engine.hold(&x).unwrap(), engine.hold(&y).unwrap());
@@ -105,7 +105,7 @@ fn held_conforms(engine: &Engine) {
         (sums, among, nearest, (counts, overlaps.unwrap()), (scatter, forms), rows, engine.mean(x_set).unwrap())
     };
     assert!(all((&x).into(), (&y).into()) == all((&*x_held).into(), (&*y_held).into()));
-    // A set that was held may change; what it was made of does not.
+    // A held set may change; the features that it was created from do not.
     let mut held: Box<dyn Resident> = x_held;
     held.swap_remove(0).unwrap();
     held.append(y.view()).unwrap();
@@ -113,7 +113,7 @@ fn held_conforms(engine: &Engine) {
     assert_eq!(held.read(0..1).unwrap(), x.row(129));
 }
 
-/// Rows held in half precision are the rows that they widen to.
+/// Rows stored in half precision count as the rows that they widen to.
 fn halves_conform(engine: &Engine) {
     for (rows, width) in [(1, 1), (5, 16), (70, 33), (257, 64)] {
         let (x, held) = (Data::Normal.rows(6, width, 3), rounded(Data::Normal.rows(rows, width, 4), Storage::Half));

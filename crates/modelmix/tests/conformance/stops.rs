@@ -1,4 +1,4 @@
-//! Stopping and progress: a token that is set ends every method, and observers see every pair.
+//! Stopping and progress: a set token ends every method, and observers see every pair.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +44,7 @@ pub(super) fn conform(engine: &Engine) {
         assert!(matches!(result, Err(Error::Stopped)), "{method}: {result:?}");
     }
     assert!(matches!(engine.check(), Err(Error::Stopped)));
-    // What was stopped leaves nothing behind.
+    // A stopped call has no effect.
     assert_eq!(engine.unstoppable().kernel_sums(&kernel, set, set).unwrap(), before);
     assert_eq!(engine.clone().stopped_by(Stop::new()).kernel_sums(&kernel, set, set).unwrap(), before);
 }

@@ -16,7 +16,7 @@ pub(super) fn conform(engines: &[Engine]) {
     for data in ALL_DATA {
         for (shape, &(rows, columns, width)) in SHAPES.iter().enumerate() {
             let (x, y) = (data.rows(rows, width, 2 * shape as u64), data.rows(columns, width, 2 * shape as u64 + 1));
-            // the large shapes cost most and differ least: a few kernels each, all of them in turn
+            // The large shapes cost most and differ least: a few kernels each, all of them in turn.
             let large = rows * columns * width > 100_000;
             for (index, kernel) in data.kernels(width).iter().enumerate() {
                 if large && index % 4 != shape % 4 {
@@ -56,7 +56,7 @@ fn pairs_conform(engines: &[Engine], data: Data, kernel: &Kernel, x: Rows<'_>, y
         check(engine, &format!("columns of {what}"), tolerance, &found.columns, &truth.columns, &magnitudes.columns);
     }
 
-    // Few rows against all, and many: both are added to what is there already.
+    // Few rows against all, and many: both are added to the existing values.
     for count in [1, 3, 9].map(|count: usize| count.min(x.len())) {
         let (start, weight, new) = (0.25, -1.5, x.slice(0, count));
         let mut truth = vec![start; count * y.len()];
@@ -84,7 +84,8 @@ fn within_conform(engines: &[Engine], data: Data, kernel: &Kernel, x: Rows<'_>) 
     }
 }
 
-/// All pairs among several sets are those of each two of them, and those within each; many rows against all are their values.
+/// All pairs among several sets equal those of each two of them, and those within each; many rows against all equal
+/// their values.
 pub(super) fn among_conform(engines: &[Engine]) {
     for width in [3, 40] {
         let sets = [70, 1, 300, 130].map(|rows| Data::Normal.rows(rows, width, rows as u64));
@@ -122,13 +123,13 @@ pub(super) fn among_conform(engines: &[Engine]) {
     }
 }
 
-/// What users see are means over all pairs of two arms: each within the stated error of the truth, on data that breaks
-/// shortcuts, arms that repeat one sample among them.
+/// Users see means over all pairs of two arms: each must be within the stated error of the truth, on data that breaks
+/// shortcuts, including arms that repeat one sample.
 pub(super) fn entries_conform(engines: &[Engine]) {
     for data in [Data::Normal, Data::Offset, Data::Clusters, Data::Duplicated] {
         for width in [24, 520] {
             let mut sets: Vec<Features> = (0..2).map(|seed| data.rows(260, width, seed)).collect();
-            // an arm that always gives the same, long enough for many tiles of equal values
+            // An arm that always returns the same sample, long enough for many tiles of equal values.
             let one = data.rows(1, width, 9);
             sets.push(Features::from_rows((0..600).map(|_| one.row(0))).unwrap());
             let views: Vec<Rows<'_>> = sets.iter().map(Features::view).collect();
@@ -140,7 +141,7 @@ pub(super) fn entries_conform(engines: &[Engine]) {
                 Kernel::Polynomial { scale: 1.0 / width as f64, offset: 1.0, degree: 3 },
             ];
             for kernel in kernels {
-                // Products of clusters on opposite sides cancel: no sum of them is good in single precision.
+                // Products of clusters on opposite sides cancel: no sum of them is accurate in single precision.
                 if data == Data::Clusters && kernel.geometry() == Geometry::Product {
                     continue;
                 }
@@ -164,7 +165,7 @@ pub(super) fn entries_conform(engines: &[Engine]) {
     }
 }
 
-/// The same means in double precision; a row that comes again is evaluated once.
+/// The same means in double precision; a repeated row is evaluated once.
 fn truth_among(kernel: &Kernel, views: &[Rows<'_>]) -> Vec<Vec<f64>> {
     let last = views.len() - 1;
     let short: Vec<Rows<'_>> =
@@ -187,7 +188,7 @@ fn truth_among(kernel: &Kernel, views: &[Rows<'_>]) -> Vec<Vec<f64>> {
     (0..views.len()).map(|i| (0..views.len()).map(|j| entry(i, j)).collect()).collect()
 }
 
-/// Features are any finite 32-bit floats, but the square of one beyond 1e±18 is not a 32-bit float any more.
+/// Features are any finite 32-bit floats, but the square of a value beyond 1e±18 is not a 32-bit float.
 pub(super) fn extreme_scales_conform(engines: &[Engine]) {
     for scale in [1e-24f32, 1e24] {
         let x = Features::from_rows([[scale], [2.0 * scale], [3.0 * scale]]).unwrap();
@@ -210,7 +211,7 @@ pub(super) fn empty_sides_conform(engine: &Engine) {
     assert!(engine.products(x, none).unwrap().is_empty() && engine.distances(none, x).unwrap().is_empty());
 }
 
-/// All that an engine computes from two sets, as bits.
+/// All results of an engine for two sets, as bits.
 fn bits(engine: &Engine, kernel: &Kernel, x: &Features, y: &Features) -> Vec<u64> {
     let PairSums { rows, columns } = engine.kernel_sums(kernel, x, y).unwrap();
     let within = engine.kernel_sums_within(kernel, x).unwrap();

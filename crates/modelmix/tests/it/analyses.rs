@@ -1,5 +1,4 @@
-//! Analyses beside the best mixture: the best few arms, and the cheapest mixture that is nearly as good; one objective against another, and
-//! other bandwidths.
+//! Analyses: the best subsets of arms, the cheapest mixture within a loss limit, Pareto fronts, and other bandwidths.
 
 mod cheapest;
 mod front;
@@ -12,7 +11,7 @@ use modelmix::policy::Random;
 
 use super::simplex::normal;
 
-/// The kinds of arms that people have.
+/// Typical families of arms.
 const FAMILIES: [&str; 6] = ["apart", "near duplicates", "duplicates", "dominated", "flat", "nested"];
 
 /// K = AAᵀ + common and f: the rows of A are the arms' means in some feature space.
@@ -31,7 +30,7 @@ fn problem(family: &str, arms: usize, random: &mut Random) -> Quadratic {
             }
             "duplicates" => (points[arm], linear[arm]) = (points[other].clone(), linear[other]),
             "dominated" => linear[arm] += 1.0,
-            // Each is a mixture of two others and somewhat worse, so that few arms need them and many do not.
+            // Each is a mixture of two others and somewhat worse, so small subsets need them and large ones do not.
             "nested" => {
                 let third = random.below(arms.div_ceil(2));
                 points[arm] = points[other].iter().zip(&points[third]).map(|(x, y)| 0.5 * (x + y)).collect();
@@ -46,7 +45,7 @@ fn problem(family: &str, arms: usize, random: &mut Random) -> Quadratic {
     Quadratic::new(quadratic, linear).unwrap()
 }
 
-/// K and f of all scenarios that ship, by NumPy.
+/// K and f of all shipped scenarios, from NumPy.
 fn fashion() -> Vec<(String, Quadratic)> {
     let golden: serde_json::Value = serde_json::from_str(include_str!("../golden/fashion.json")).unwrap();
     let numbers = |value: &serde_json::Value| -> Vec<f64> {

@@ -1,4 +1,4 @@
-//! Every compute engine of this crate held to the conformance suite, and what is particular to the processor's.
+//! Runs the conformance suite for every compute engine of this crate, and tests specific to the processor's engine.
 
 use modelmix::compute::{Cpu, Double, Engine, HostRows, Instructions, Matrix, Reference, Resident, Set, Storage};
 use modelmix::{Error, Features, Kernel, Rows};
@@ -15,13 +15,13 @@ fn engines_conform() {
     conforms(&engines);
 }
 
-/// What the suite must never find fault with, on little data since it is slow: a check of the suite.
+/// A check of the suite itself, on little data because the reference is slow.
 #[test]
 fn reference_conforms_to_itself() {
     conforms_on_little(&Engine::new(Reference));
 }
 
-/// More threads than any system starts are no more than it can.
+/// A number of threads beyond what systems can start is limited.
 #[test]
 fn threads_have_a_limit() {
     let (one, all) = (Engine::new(Cpu::with_threads(1)), Cpu::with_threads(usize::MAX));
@@ -42,7 +42,7 @@ fn threads_change_no_bit() {
     same_bits(&[Engine::new(Cpu::with_threads(4)), Engine::new(Cpu::with_threads(4)).for_concurrent_callers()]);
 }
 
-/// What is asked of an engine is answered by the same device.
+/// Engines describe themselves, and derived engines use the same device.
 #[test]
 fn engines_say_what_they_are() {
     let described = |engine: &Engine| engine.describe();
@@ -57,7 +57,7 @@ fn engines_say_what_they_are() {
     assert_eq!((Cpu::with_threads(0).threads(), Cpu::with_threads(3).threads()), (1, 3));
 }
 
-/// Features of gigabytes are held without a copy.
+/// Gigabytes of features are held without a copy.
 #[test]
 fn held_features_share_their_memory() {
     let features = Data::Normal.rows(10, 4, 1);
@@ -69,7 +69,7 @@ fn held_features_share_their_memory() {
     }
 }
 
-/// A set of another engine, in memory that this one cannot see, is read back.
+/// A set of another engine, in memory that this one cannot access, is read back.
 #[test]
 fn a_set_from_elsewhere_is_read_back() {
     #[derive(Debug)]
@@ -122,14 +122,14 @@ fn a_set_from_elsewhere_is_read_back() {
         let found = engine.kernel_sums(&kernel, &elsewhere as &dyn Resident, &x).unwrap();
         assert_eq!(found, engine.kernel_sums(&kernel, &x, &x).unwrap());
     }
-    // and errors of a device have their sentence
+    // Errors of a device have a message.
     let sentence = elsewhere.append(x.view()).unwrap_err().to_string();
     assert!(sentence.contains("a row needs 40 bytes of a device, and 8 are free"), "{sentence}");
     let sentence = elsewhere.swap_remove(0).unwrap_err().to_string();
     assert!(sentence.contains("a device failed: it was unplugged"), "{sentence}");
 }
 
-/// L·Lᵀ is the matrix again, and L has as many columns as the matrix has rank.
+/// L·Lᵀ equals the matrix, and the number of columns of L is its rank.
 #[test]
 fn factors_of_singular_matrices() {
     let engine = Engine::new(Cpu::with_threads(2));

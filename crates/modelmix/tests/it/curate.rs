@@ -1,5 +1,5 @@
-//! Curated sets: every loss against double loops in double precision, the set against all sets of its size where these can be
-//! counted, and against draws that the test makes by itself.
+//! Curated sets: every loss against double loops in double precision, the set against all sets of its size if these can
+//! be enumerated, and against random draws made by the test.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -25,11 +25,11 @@ fn gaussian(x: &[f32], y: &[f32], bandwidth: f64) -> f64 {
     (-squares / (2.0 * bandwidth * bandwidth)).exp()
 }
 
-/// What is minimised, written down once more.
+/// The minimised function, implemented again.
 enum Truth<'a> {
     Rke(f64),
     Mmd(f64, &'a Features, OnceCell<f64>),
-    /// RKE less a tenth of the score `wit`.
+    /// RKE minus a tenth of the score `wit`.
     Wit(f64),
 }
 
@@ -78,7 +78,7 @@ fn normal(random: &mut Random, rows: usize, width: usize, centre: f64) -> Featur
     Features::new(width, (0..rows * width).map(|_| (centre + random.normal()) as f32).collect()).unwrap()
 }
 
-/// Arms of a few samples each around places of their own, with a score.
+/// Arms of a few samples each around their own centres, with a score.
 fn small(seed: u64, rows: &[usize]) -> (RecordedArms, Features) {
     let mut random = Random::seeded(seed);
     let arms = rows.iter().enumerate().map(|(index, &rows)| {
@@ -114,7 +114,7 @@ fn subsets(rows: &[(usize, usize)], count: usize) -> Vec<Vec<(usize, usize)>> {
     all
 }
 
-/// Arm and row of each, as indices.
+/// Arm and row of each chosen row, as indices.
 fn indices(set: &Curated) -> Vec<(usize, usize)> {
     let arm = |name: &str| set.arms.iter().position(|arm| arm.name == name).unwrap();
     set.rows.iter().map(|row| (arm(&row.arm), row.row)).collect()
@@ -137,8 +137,8 @@ fn check_set(set: &Curated, arms: &RecordedArms, truth: &Truth<'_>) {
     }
 }
 
-/// On problems whose sets can all be counted, the best one is found in most cases and missed by little in the others; herding
-/// alone, the control, misses it more often.
+/// On problems whose sets can be enumerated, the best one is found in most cases and nearly found in the others;
+/// herding alone, the control, misses it more often.
 #[test]
 fn tiny_problems_are_solved() {
     let (mut exact, mut herded, mut cases, mut worst) = (0, 0, 0, 0.0f64);
@@ -167,7 +167,7 @@ fn tiny_problems_are_solved() {
     assert!(worst < 0.1, "{worst}");
 }
 
-/// No single exchange within the limits makes a settled set better.
+/// No single exchange within the limits improves a settled set.
 #[test]
 fn settled_sets_have_no_better_neighbour() {
     let (arms, reference) = small(5, &[9, 8, 7]);
@@ -188,7 +188,7 @@ fn settled_sets_have_no_better_neighbour() {
     }
 }
 
-/// A set of chosen rows is below every set that is drawn from the optimal mixture, on the generators that ship.
+/// On the shipped generators, the chosen set is better than every set drawn from the optimal mixture.
 #[test]
 fn chosen_rows_beat_drawn_ones() {
     let reference = Arc::new(load::features(data("reference.npy"), None).unwrap());
@@ -217,16 +217,16 @@ fn chosen_rows_beat_drawn_ones() {
             set.set.loss, set.mixture.loss, set.random, set.tried
         );
         assert!(set.set.loss < least, "{scenario}: {} is not below {least}", set.set.loss);
-        // A draw in exact proportions differs little from one by lot.
+        // A draw in exact proportions differs little from one with random proportions.
         let mean = drawn.iter().sum::<f64>() / 20.0;
         assert!((set.random.loss[0] - mean).abs() < 0.3 * (mean - set.set.loss), "{:?} {mean}", set.random);
     }
 }
 
-/// Rows of arms that share nothing, alike within an arm: K is known, so quotas are.
+/// Arms that share nothing, with equal rows within an arm: K is known, and so are the quotas.
 #[test]
 fn quotas_are_the_mixtures_weights_by_largest_remainders() {
-    // arm i has 2, 3 and 5 kinds: weights 0.2, 0.3, 0.5
+    // Arm i has 2, 3 and 5 kinds: weights 0.2, 0.3, 0.5.
     let arm = |first: usize, kinds: usize| {
         Features::from_rows((0..30).map(|row| [100.0 * (first + row % kinds) as f32])).unwrap()
     };
@@ -247,7 +247,7 @@ fn quotas_are_the_mixtures_weights_by_largest_remainders() {
             );
         }
     }
-    // an arm that has fewer rows than its share gives all, and others make up for it
+    // An arm with fewer rows than its share contributes all, and others make up for it.
     let settings = Curation::default().count(80);
     let set = curate(&arms, &loss, &settings).unwrap();
     assert!(set.arms.iter().all(|arm| arm.chosen <= 30) && set.arms[2].chosen == 30);
@@ -272,7 +272,8 @@ fn floors_and_caps_are_kept_to_the_row() {
     assert!(refused([0.9, 0.0, 0.0], 40).contains("the floor of arm0 asks for 36 of 40 rows, but it has 20 samples"));
 }
 
-/// The same set on any number of threads and in every run; another seed draws other sets for comparison, and another pool.
+/// The set is the same on any number of threads and in every run; another seed draws other random sets and another
+/// pool.
 #[test]
 fn a_seed_is_a_set() {
     let arms = fashion("truncated");
@@ -286,7 +287,7 @@ fn a_seed_is_a_set() {
     assert!(set.candidates <= 310 && set.candidates >= 290, "{}", set.candidates);
     let other = curate(&arms, &loss(1), &settings.clone().seed(4)).unwrap();
     assert!(other.rows != set.rows && other.random != set.random);
-    // a pool costs little, and all rows are better than some
+    // A pool costs little, and all rows are better than some.
     let whole = curate(&arms, &loss(1), &settings.clone().pool(100_000)).unwrap();
     assert_eq!(whole.candidates, arms.iter().map(|arm| arm.features.len()).sum::<usize>());
     assert!(whole.set.loss < set.set.loss && set.set.loss < set.random.loss[0] - 3.0 * set.random.loss[1]);

@@ -1,4 +1,4 @@
-//! Results as JSON: every kind comes back as it was, under the name of its command.
+//! Results as JSON: every kind round-trips, under the name of its command.
 
 use modelmix::document::Document;
 use modelmix::metrics::ScoreSettings;
@@ -78,7 +78,7 @@ fn documents_come_back_as_they_were() {
     assert_eq!(value["rows"].as_array().unwrap().len(), 6);
 }
 
-/// A form that is no form is refused where it is read.
+/// An invalid form is rejected when it is read.
 #[test]
 fn a_form_that_does_not_fit_is_refused() {
     let best = solve(&arms(), &loss("rke(bandwidth=2)")).unwrap();

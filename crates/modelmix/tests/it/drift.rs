@@ -1,4 +1,5 @@
-//! Models that change: windows and half-lives against double loops, arms that are forgotten, and alarms against chance.
+//! Drift: sliding windows and half-lives against double loops, forgotten arms, and alarms against their false-alarm
+//! probability.
 
 use modelmix::policy::Random;
 use modelmix::session::{Cap, Retention, Snapshot};
@@ -22,7 +23,8 @@ fn settings(retention: Retention) -> SessionSettings {
     SessionSettings::default().seed(3).retention(retention)
 }
 
-/// Runs a session; arm and features of all that it was told. `place` says where an arm's samples are in a round.
+/// Runs a session and returns arm and features of all samples told. `place` is the location of an arm's samples in a
+/// round.
 fn run(session: &mut Session, rounds: usize, seed: u64, place: impl Fn(usize, usize) -> f64) -> Vec<(usize, Vec<f32>)> {
     let mut random = Random::stream(seed, 99);
     let mut told = Vec::new();
@@ -40,7 +42,7 @@ fn run(session: &mut Session, rounds: usize, seed: u64, place: impl Fn(usize, us
     told
 }
 
-/// Weighted K̂ by a double loop, self-pairs in.
+/// Weighted K̂ by a double loop, including self-pairs.
 fn form(told: &[(usize, Vec<f32>)], weight: impl Fn(usize) -> f64) -> Vec<f64> {
     let (mut sums, mut masses) = (vec![0.0; 9], vec![0.0; 3]);
     for (a, (i, x)) in told.iter().enumerate() {
@@ -67,7 +69,7 @@ fn a_window_is_what_the_last_samples_alone_would_give() {
         let counts = [0, 1, 2].map(|arm| last.iter().filter(|(other, _)| *other == arm).count());
         assert_eq!((session.statistics().counts(), session.report().unwrap().samples), (&counts[..], 90));
         assert_eq!(session.report().unwrap().rounds, 1000 / batch as u64);
-        // The same from sums that never knew the others.
+        // The same from sums that never included the others.
         let mut fresh = Statistics::new(3);
         for (index, (arm, row)) in last.iter().enumerate() {
             let against: Vec<f64> = last[..index].iter().map(|(_, other)| kappa(row, other)).collect();
@@ -82,7 +84,7 @@ fn a_window_is_what_the_last_samples_alone_would_give() {
     }
 }
 
-/// What has faded to nothing is not held, and was not missed: thirty half-lives are.
+/// Samples whose weight has decayed to nearly nothing are not held: after thirty half-lives.
 #[test]
 fn a_half_life_bounds_memory() {
     let mut session = Session::new(NAMES, rke(), &settings(Retention::half_life(20.0))).unwrap();
@@ -98,7 +100,7 @@ fn a_half_life_weighs_samples_by_their_age() {
     let mut session = Session::new(NAMES, rke(), &settings(Retention::half_life(60.0))).unwrap();
     let told = run(&mut session, 400, 2, |_, _| 2.0);
     assert!(worst(&session, &form(&told, weight)) < 1e-6);
-    // Shares and counts are of what samples count.
+    // Shares and counts are weighted.
     let mass = |arm: usize| -> f64 {
         told.iter().rev().enumerate().filter(|(_, (other, _))| *other == arm).map(|(age, _)| weight(age)).sum()
     };
@@ -117,7 +119,7 @@ fn a_half_life_weighs_samples_by_their_age() {
         })
         .sum();
     assert!((session.statistics().empirical_loss().unwrap() - realised / (all * all)).abs() < 1e-6);
-    // With a cap, the same within the features' error; weights of what is let go fade on.
+    // With a cap, the same within the error of the features; the weights of evicted samples continue to decay.
     let cap = Some(Cap::default().hold(100).error(0.03));
     let capped = settings(Retention::HalfLife { samples: 60.0, cap });
     let mut session = Session::new(NAMES, rke(), &capped).unwrap();
@@ -140,8 +142,8 @@ fn values_fade_too() {
     assert!(session.statistics().len() < 50, "{:?}", session.statistics().counts());
 }
 
-/// Arm b moves after 600 rounds. A session that remembers both places believes that b alone has two kinds of samples; in truth
-/// it has one, so that its loss alone is twice as large.
+/// Arm b moves after 600 rounds. A session that remembers both places finds two kinds of samples in b alone; in truth
+/// it has one, so its loss alone is twice as large.
 #[test]
 fn a_session_that_forgets_follows_a_model_that_changes() {
     let place = |arm: usize, round: usize| match (arm, round < 600) {
@@ -185,7 +187,7 @@ fn an_arm_that_is_forgotten_is_learned_anew_and_the_others_stay() {
             next.push(pull.index);
         }
         assert_eq!(next, [1, 1], "nothing is known of it");
-        // What it was before has left no trace: two equal samples, and κ of 1 between them.
+        // The earlier samples have left no trace: two equal samples, and κ of 1 between them.
         assert!((session.statistics().biased().at(1, 1) - 1.0).abs() < 1e-6);
         assert!(session.statistics().biased().at(0, 1).abs() < cap.map_or(1e-3, |cap| 4.0 * cap.error));
     }
@@ -216,14 +218,14 @@ fn sessions_that_forget_are_restored_to_the_last_bit() {
         run(&mut one, 120, 7, |_, _| 2.0);
         let text = serde_json::to_string(&one.snapshot()).unwrap();
         let mut two = Session::restore(serde_json::from_str::<Snapshot>(&text).unwrap(), Some(rke())).unwrap();
-        // The second half brings an alarm.
+        // The second half raises an alarm.
         for session in [&mut one, &mut two] {
             run(session, 120, 8, |_, _| 9.0);
         }
         assert_eq!(one.report().unwrap(), two.report().unwrap(), "{forget}");
         assert!(one.report().unwrap().arms.iter().any(|arm| arm.changed.is_some()));
         assert_eq!(serde_json::to_string(&one.snapshot()).unwrap(), serde_json::to_string(&two.snapshot()).unwrap());
-        // Damaged.
+        // A damaged snapshot.
         let mut value = serde_json::to_value(one.snapshot()).unwrap();
         value["state"]["observers"]["drift"]["detectors"][0][0]["bins"] = serde_json::json!([1, 2]);
         assert!(Session::restore(serde_json::from_value::<Snapshot>(value).unwrap(), Some(rke())).is_err());
@@ -257,7 +259,7 @@ fn what_cannot_be_forgotten_is_refused() {
     }
 }
 
-/// What a session says of its retention can be given to the next one.
+/// The retention that a session reports can be given to the next one.
 #[test]
 fn a_retention_is_read_as_it_is_written() {
     let (cap, exact) = (Cap::default().hold(30), Cap::default().hold(30).error(0.05));

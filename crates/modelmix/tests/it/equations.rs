@@ -1,5 +1,5 @@
-//! The paper's equations and the adaptive index, evaluated here from raw κ and f by direct loops, against what the policies
-//! choose. Which arms a policy keeps, and for how long, is in `schedules`.
+//! The equations of the paper and the adaptive index, evaluated here from raw κ and f by direct loops, against the
+//! choices of the policies. `schedules` tests which arms a policy keeps, and for how long.
 
 mod schedules;
 
@@ -39,7 +39,7 @@ impl Constants {
     }
 }
 
-/// The theory's constants for this world, as the policy finds them by itself; and tuned ones, as it is told them.
+/// The theoretical constants for this world, which the policy derives itself; and tuned ones, which it is given.
 fn settings(world: &World, name: &str) -> [(PolicySpec, Constants); 2] {
     let tuned = Constants { beta: 1.5, loss: 0.3, kappa: 0.02 };
     [(name.parse().unwrap(), Constants::of(world)), (tuned.spec(name), tuned)]
@@ -47,13 +47,13 @@ fn settings(world: &World, name: &str) -> [(PolicySpec, Constants); 2] {
 
 #[test]
 fn widths_by_hand() {
-    // 2·√(4·ln 100/14) + 1/7, worked out to 16 digits apart from this program
+    // 2·√(4·ln 100/14) + 1/7, computed separately to 16 digits.
     let unit = Sensitivity { loss: 2.0, kappa: 1.0 };
     assert!((mixture_ucb_width(unit, 4.0, 100, 7) - 2.436_991_324_008_988).abs() < 1e-14);
-    // √(4·ln 50/20): with κ = 0 and f between 0 and 1 it is UCB's √(2 ln t / n)
+    // √(4·ln 50/20): with κ = 0 and f between 0 and 1 it is UCB's √(2 ln t / n).
     let bandit = Sensitivity { loss: 1.0, kappa: 0.0 };
     assert!((mixture_ucb_width(bandit, 4.0, 50, 10) - 0.884_536_376_349_570_6).abs() < 1e-15);
-    // Theorem 1 at δ = t^−β is the same width
+    // Theorem 1 at δ = t^−β gives the same width.
     assert_eq!(width(unit, 4.0 * 100f64.ln(), 7), mixture_ucb_width(unit, 4.0, 100, 7));
 }
 
@@ -87,8 +87,8 @@ fn widths_count_pulls_in_flight() {
     }
 }
 
-/// Runs a policy that takes the arm with the smallest index, with 1 and with 5 pulls in flight, and evaluates the index
-/// beside it before every ask from the `first` + 1st pull of an arm on.
+/// Runs one policy that takes the arm with the smallest index, with 1 and with 5 pulls in flight, and evaluates the index
+/// independently before every ask from the `first` + 1st pull of an arm on.
 fn follows_index(spec: &PolicySpec, world: &World, first: usize, index: impl Fn(&Play<'_>) -> Vec<f64>) {
     let mut asked = vec![0; world.len()];
     for (seed, in_flight) in [(0, 1), (1, 1), (2, 5), (3, 5)] {
@@ -113,7 +113,7 @@ fn follows_index(spec: &PolicySpec, world: &World, first: usize, index: impl Fn(
     assert!(asked.iter().filter(|&&asks| asks > 0).count() > 1, "{spec}: no choice was made, {asked:?}");
 }
 
-/// h = (2/t)·K̂n + f̂ − ε (KOGD_grad), the smallest entry.
+/// The smallest entry of h = (2/t)·K̂n + f̂ − ε (KOGD_grad).
 #[test]
 fn ogd_steps_down_the_gradient() {
     let world = World::on_a_line(4, 2);
@@ -129,7 +129,7 @@ fn ogd_steps_down_the_gradient() {
     }
 }
 
-/// L̂(e_i) − ε_i, the smallest.
+/// The smallest L̂(e_i) − ε_i.
 #[test]
 fn vanilla_compares_single_arms() {
     let world = World::on_a_line(4, 6);
@@ -141,8 +141,8 @@ fn vanilla_compares_single_arms() {
     }
 }
 
-/// The adaptive index, from its definition: g_a = 2G_a/t + f(x_a) over the samples held, ss_i, the pool, v_i, and then
-/// f̂_i + 2Σ_j K̂_ij n_j/t − √(v_i ln⁺(t/(m n_i))/n_i) with the pulls in flight in n and t.
+/// The adaptive index, from its definition: g_a = 2G_a/t + f(x_a) over the held samples, ss_i, the pooled variance,
+/// v_i, and then f̂_i + 2Σ_j K̂_ij n_j/t − √(v_i ln⁺(t/(m n_i))/n_i) with the pulls in flight in n and t.
 fn adaptive_index(world: &World, play: &Play<'_>) -> Vec<f64> {
     let held = play.told.len() as f64;
     let g = |x: usize| 2.0 / held * play.told.iter().map(|&(_, y)| world.kappa(x, y)).sum::<f64>() + world.linear(x);
@@ -154,7 +154,7 @@ fn adaptive_index(world: &World, play: &Play<'_>) -> Vec<f64> {
         })
         .collect();
     let samples: Vec<usize> = play.held().into_iter().map(|n| n.max(1)).collect();
-    // While no arm has two answers there is no scatter, and nothing to divide.
+    // If no arm has two answers, there is no scatter, and nothing to divide.
     let freedom: usize = samples.iter().map(|&n| n - 1).sum();
     let pool = scatter.iter().sum::<f64>() / freedom.max(1) as f64;
     let (estimate, counts) = (play.estimate(), play.counts());
@@ -177,10 +177,11 @@ fn adaptive_takes_the_smallest_index() {
     }
 }
 
-/// Two arms, worked by hand. Arm 0 gave points 0 and 1, arm 1 gave point 2 twice; κ is 1 for equal points and f is 0 but
-/// 0.3 at point 2. G is 1, 1, 2, 2 and t = 4, so g is ½, ½, 1.3, 1.3: no scatter, no width. K̂ = diag(½, 1), f̂ = (0, 0.3).
-/// The indices are 2·½·2/4 = 0.5 and 0.3 + 2·1·2/4 = 1.3. Three more pulls of arm 0 in flight make n = (5, 2): 5/7 = 0.71 and
-/// 0.3 + 4/7 = 0.87. With eight: 10/12 = 0.83 and 0.3 + 4/12 = 0.63, and arm 1 it is.
+/// Two arms, computed by hand. Arm 0 returned points 0 and 1, arm 1 returned point 2 twice; κ is 1 for equal points,
+/// and f is 0 except for 0.3 at point 2. G is 1, 1, 2, 2 and t = 4, so g is ½, ½, 1.3, 1.3: no scatter, no width. K̂ =
+/// diag(½, 1), f̂ = (0, 0.3). The indices are 2·½·2/4 = 0.5 and 0.3 + 2·1·2/4 = 1.3. Three more pulls of arm 0 in
+/// flight make n = (5, 2): 5/7 = 0.71 and 0.3 + 4/7 = 0.87. With eight: 10/12 = 0.83 and 0.3 + 4/12 = 0.63, so arm 1 is
+/// chosen.
 #[test]
 fn adaptive_by_hand() {
     let mut statistics = modelmix::Statistics::new(2);
@@ -220,7 +221,7 @@ fn cab_draws_from_its_program() {
                 let of_likely =
                     |values: &dyn Fn(usize) -> f64| likely.iter().map(|&arm| values(arm)).collect::<Vec<f64>>();
                 let observed: Vec<usize> = likely.iter().map(|&arm| counts[arm]).collect();
-                // at most 3 degrees of freedom
+                // At most 3 degrees of freedom.
                 assert!(chi_square(&observed, &of_likely(&|arm| 4000.0 * weights[arm])) < CHI_SQUARE[2], "{what}");
             }
         }
@@ -228,7 +229,7 @@ fn cab_draws_from_its_program() {
     assert!(mixed >= 8, "only {mixed} of the programs mix arms, so this shows little");
 }
 
-/// What the policy of a session would choose next, over many generators.
+/// The next choices of a session's policy, over many generators.
 fn draws(play: &Play<'_>, times: u64) -> Vec<usize> {
     let pending = play.pending();
     let arms: Vec<usize> = (0..pending.len()).collect();

@@ -1,4 +1,5 @@
-//! Experiments: every one that ships reads and checks, bad ones get their sentence, and what is not as expected is found.
+//! Experiments: every shipped one parses and passes its check, invalid ones get their message, and unmet expectations
+//! are found.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ fn shipped(folder: &str) -> Vec<Experiment> {
     paths.iter().map(|path| Experiment::read(path).unwrap()).collect()
 }
 
-/// An experiment in a folder from which the data is two steps away.
+/// An experiment in a folder that is two levels from the data.
 fn parse(text: &str) -> modelmix::Result<Experiment> {
     Experiment::parse(&root().join("experiments/fashion/test.toml"), text)
 }
@@ -46,7 +47,7 @@ fn every_experiment_that_ships_is_right() {
     check_names(&all).unwrap();
 }
 
-/// The settings of the paper's table, copied from it by hand.
+/// The settings of the paper's table, copied by hand.
 #[test]
 fn the_papers_settings() {
     let paper = shipped("paper");
@@ -90,10 +91,10 @@ fn one_runs_from_file_to_checks() {
     assert_eq!(stages[..2], [Stage::Reading, Stage::Solving]);
     assert_eq!(*stages.last().unwrap(), Stage::Simulating { runs: 80 });
     assert_eq!(stages.iter().filter(|stage| matches!(stage, Stage::Scoring { of: 4, .. })).count(), 4);
-    // what is written as JSON comes back
+    // The JSON form round-trips.
     let json = serde_json::to_string(&outcome).unwrap();
     assert_eq!(serde_json::from_str::<Outcome>(&json).unwrap(), outcome);
-    // and does not depend on the number of threads
+    // Results do not depend on the number of threads.
     assert_eq!(experiment.check(None).unwrap().run(1, &mut |_| {}).unwrap(), outcome);
 }
 
@@ -111,7 +112,7 @@ seeds = 2
 checkpoints = 10
 "#;
 
-/// The control: each expectation is turned around, and each must be found.
+/// Control: each expectation is inverted, and each must be found.
 #[test]
 fn what_is_not_as_expected_is_found() {
     let right = r#"
@@ -181,7 +182,7 @@ fn features_can_be_elsewhere() {
     assert_eq!(experiment.check(Some(&data)).unwrap().missing(), None);
 }
 
-/// Where a bad experiment is refused: when it is read, checked or run.
+/// The message of an invalid experiment, when it is parsed, checked or run.
 fn refusal(text: &str) -> String {
     let path = "experiments/fashion/test.toml: ";
     let error = match parse(text) {
@@ -207,46 +208,40 @@ fn bad_experiments_get_their_sentence() {
         ("name = ".to_string(), "line 1: this is not TOML"),
         (with("name = \"again\""), "line 8: this is not TOML: duplicate key"),
         (with("objetive = \"kid\""), "line 8: unknown key \"objetive\" (did you mean objective?)"),
-        (with("colour = \"red\""), "unknown key \"colour\" (known are name, about, features"),
+        (with("colour = \"red\""), "unknown key \"colour\" (known keys: name, about, features"),
         (instead("rounds", "rouds"), "line 10: unknown key \"rouds\" in [simulate] (did you mean rounds?)"),
         (without("name = \"small\""), "the key name is missing; write it as in name = "),
         (without("objective = \"rke\""), "the key objective is missing"),
         (without("arms = [\"categories.npz\"]"), "the key arms is missing"),
         (without("rounds = 300"), "the key rounds is missing in [simulate]"),
-        (instead("\"small\"", "\"a/b\""), "name: \"a/b\" is no name; use letters, digits, - and _"),
+        (instead("\"small\"", "\"a/b\""), "name: \"a/b\" is not a valid name; use letters, digits, - and _"),
         (
             instead("[\"categories.npz\"]", "\"categories.npz\""),
-            "arms: the text \"categories.npz\" is given where a list of texts",
+            "arms: the string \"categories.npz\" is given, but a list of strings",
         ),
         (instead("[\"categories.npz\"]", "[]"), "arms needs at least one file"),
-        (instead("= 20", "= \"20\""), "bandwidth: the text \"20\" is given where a finite number is needed"),
+        (instead("= 20", "= \"20\""), "bandwidth: the string \"20\" is given, but a finite number is needed"),
         (instead("= 20", "= -20"), "bandwidth is -20, but it must be a positive number"),
         (instead("= 20", "= 0"), "bandwidth is 0, but it must be a positive number"),
-        (instead("= 20", "= nan"), "bandwidth: the number nan is given where a finite number is needed"),
-        (
-            instead("\"rke\"", "\"rke(bandwidth=3)\""),
-            "bandwidth is 20, but no term of rke(bandwidth=3) is left to have it",
-        ),
+        (instead("= 20", "= nan"), "bandwidth: the number nan is given, but a finite number is needed"),
+        (instead("\"rke\"", "\"rke(bandwidth=3)\""), "bandwidth is 20, but no term of rke(bandwidth=3) uses it"),
         (instead("\"rke\"", "\"rke +\""), "objective: cannot read \"rke +\" at character 6"),
         (instead("\"rke\"", "\"-1*rke\""), "the weight of rke is -1"),
         (instead("\"rke\"", "\"kid\""), "kid needs a reference set"),
         (instead("\"rke\"", "\"rke + 0.1*cost\""), "cost needs the cost of a sample of each arm"),
         (instead("\"rke\"", "\"rke - 0.1*beauty\""), "the term beauty needs scores"),
         (instead("\"rke\"", "\"rke + fid\""), "fid needs a reference set"),
-        (
-            instead("\"rke\"", "\"rke + vendi\""),
-            "vendi is an objective of offline mixtures, and no policy minimises it",
-        ),
+        (instead("\"rke\"", "\"rke + vendi\""), "vendi can be optimised offline only, and no policy minimises it"),
         (with("costs = [1, 2, 3]"), "costs are given, but the objective has no term cost"),
         (with("costs = [1, 2]").replace("\"rke\"", "\"rke + 0.1*cost\""), "2 costs were given for 3 arms"),
         (with("metrics = [\"fdi\"]"), "metrics: metric is \"fdi\", but it must be one of"),
         (with("metrics = [\"fid\"]"), "fid needs a reference set"),
         (with("metrics = [\"rke\", \"rke\"]"), "metric rke is listed twice, but it must be listed once"),
         (with("metrics = [\"rke\"]\noffline = false"), "leave out offline = false"),
-        (with("offline = 1"), "offline: the number 1 is given where true or false is needed"),
+        (with("offline = 1"), "offline: the number 1 is given, but true or false is needed"),
         (with("reference = \"r=reference.npy\""), "the reference needs no name; leave out r="),
         (instead("samples = 60", "samples = 1"), "samples is 1, but it must be at least 2"),
-        (instead("samples = 60", "samples = -1"), "samples: the number -1 is given where a whole number"),
+        (instead("samples = 60", "samples = -1"), "samples: the number -1 is given, but a whole number"),
         (
             instead("\"uniform\"", "\"unifrom\""),
             "policies: cannot read \"unifrom\" at character 1: there is no policy unifrom (did you mean uniform?)",
@@ -263,7 +258,7 @@ fn bad_experiments_get_their_sentence() {
         ),
         (instead("rounds = 300", "rounds = 0"), "rounds is 0, but it must be at least 1"),
         (instead("seeds = 2", "seeds = 99999999999"), "seeds is 99999999999, but it must be less"),
-        (instead("rounds = 300", "rounds = 2.5"), "rounds: the number 2.5 is given where a whole number"),
+        (instead("rounds = 300", "rounds = 2.5"), "rounds: the number 2.5 is given, but a whole number"),
         (SMALL[..SMALL.find("[simulate]").unwrap()].to_string() + "offline = false", "there is nothing to do"),
         (instead("categories.npz", "catgories.npz"), "No such file"),
         (instead("categories.npz", "categories.npz:hat"), "there is no array named \"hat\""),
@@ -273,10 +268,10 @@ fn bad_experiments_get_their_sentence() {
         ),
         (expecting("\"weight of sneakers\" = { at_most = 1 }"), "there is no arm sneakers (did you mean sneaker?)"),
         (expecting("\"best single\" = \"hat\""), "\"best single\" is expected, but there is no arm hat"),
-        (expecting("\"best single\" = 3"), "best single: the number 3 is given where a text"),
+        (expecting("\"best single\" = 3"), "best single: the number 3 is given, but a string"),
         (expecting("\"gain\" = { above = \"score of hat\" }"), "\"score of hat\" is expected, but there is no arm hat"),
-        (expecting("\"gain\" = 0.1"), "gain: write what is required, as in { value = 0.3, tolerance = 0.01 }"),
-        (expecting("\"gain\" = \"never\""), "gain: write what is required"),
+        (expecting("\"gain\" = 0.1"), "gain: write the requirement, as in { value = 0.3, tolerance = 0.01 }"),
+        (expecting("\"gain\" = \"never\""), "gain: write the requirement"),
         (expecting("\"rounds of uniform to 90%\" = 30"), "or { at_most = 400 }, or \"never\""),
         (expecting("\"gain\" = {}"), "gain: nothing is required"),
         (expecting("\"gain\" = { value = 1 }"), "gain: value and tolerance are needed together"),
@@ -311,7 +306,7 @@ fn bad_experiments_get_their_sentence() {
     }
 }
 
-/// Where every arm is named in the file, nothing need be read to see that one is not there.
+/// If every arm is named in the file, unknown names are found without reading features.
 #[test]
 fn named_arms_are_checked_without_their_features() {
     let text = "name = \"x\"\narms = [\"a=nowhere/a.npy\", \"nowhere/b.npy\", \"nowhere/c.npz:c\"]\nobjective = \"rke\"\n[expected]\n\"weight of d\" = { at_most = 1 }";
@@ -325,7 +320,10 @@ fn two_experiments_cannot_have_one_name() {
     let (first, mut second) = (parse(SMALL).unwrap(), parse(SMALL).unwrap());
     second.path = "other.toml".into();
     let error = check_names(&[first.clone(), second.clone()]).unwrap_err().to_string();
-    assert!(error.starts_with("other.toml: the name \"small\" is taken by ") && error.contains("test.toml"), "{error}");
+    assert!(
+        error.starts_with("other.toml: the name \"small\" is also used by ") && error.contains("test.toml"),
+        "{error}"
+    );
     second.name = "another".into();
     check_names(&[first, second]).unwrap();
 }

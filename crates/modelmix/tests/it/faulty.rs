@@ -1,5 +1,5 @@
-//! An engine for tests: the processor's, whose calls can be made to fail or to do something else first, and whose resident sets
-//! can be hidden from the host as those of a device are.
+//! A test engine: that of the processor, whose calls can be made to fail or to run other code first, and whose resident
+//! sets can be hidden from the host like those of a device.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,9 +18,9 @@ pub(crate) struct Faulty {
     inner: Cpu,
     /// Called before every computation.
     before: Arc<dyn Fn() -> modelmix::Result<()> + Send + Sync>,
-    /// Whether its sets lie where the host cannot see them.
+    /// Whether its sets are in memory that the host cannot access.
     is_device: bool,
-    /// Whether no further set can be made.
+    /// Whether no more sets can be created.
     pub(crate) is_full: Arc<AtomicBool>,
 }
 
@@ -35,7 +35,7 @@ impl Faulty {
         Self { inner: Cpu::with_threads(1), before: Arc::new(before), is_device: false, is_full: Arc::default() }
     }
 
-    /// With sets that the host cannot see.
+    /// Uses sets that the host cannot access.
     pub(crate) fn device(self) -> Self {
         Self { is_device: true, ..self }
     }
@@ -56,7 +56,7 @@ impl Faulty {
     }
 }
 
-/// A set that the host cannot see.
+/// A set that the host cannot access.
 #[derive(Debug)]
 struct DeviceSet(Box<dyn Resident>);
 

@@ -1,5 +1,5 @@
-//! The whole offline road, files to weights, against values that `tools/golden.py` made with NumPy in double precision
-//! and with none of our methods.
+//! The offline pipeline, from files to weights, against values that `tools/golden.py` computed with NumPy in double
+//! precision, independent of our methods.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use modelmix::objective::{Bandwidth, median_distance};
 use modelmix::{Features, Inputs, Kernel, KernelSpec, Loss, Mixture, Objective, RecordedArms, solve};
 use serde_json::Value;
 
-/// One part in a million. Features are 32-bit and so are the distances of the default engine: about 1e-7 an entry.
+/// One part in a million. Features are 32-bit and so are the distances of the default engine: about 1e-7 per entry.
 const RELATIVE: f64 = 1e-6;
 
-/// For weights, which minimise a form whose entries are known only so well. Over a convex set, a form of curvature λ
-/// (αᵀKα ≥ λ|α|² wherever Σα = 0) whose gradient 2Kα + f is off by e has a minimiser that is off by at most |e|/2λ. The
+/// The tolerance of weights, which minimise a form with approximate entries. Over a convex set, if a form of curvature
+/// λ (αᵀKα ≥ λ|α|² for Σα = 0) has a gradient 2Kα + f with error e, its minimiser has an error of at most |e|/2λ. The
 /// least curved case here, kid on `generators`, has λ = 0.00125, so 1e-5 allows an e of 2.5e-8, a ten-millionth of K:
-/// means over a million pairs are that good, since roundings of single pairs average out.
-/// `weights_are_as_good_as_the_form` holds every case to the bound itself.
+/// means over a million pairs are that accurate, because rounding errors of single pairs average out.
+/// `weights_are_as_good_as_the_form` checks every case against the bound itself.
 const WEIGHTS: f64 = 1e-5;
 
 struct Case {
@@ -39,7 +39,7 @@ static GOLDEN: LazyLock<Value> =
 static REFERENCE: LazyLock<Arc<Features>> =
     LazyLock::new(|| Arc::new(load::features(data("reference.npy"), None).unwrap()));
 
-/// Every case solved once; the tests below each look at one side of it.
+/// Every case, solved once; the tests below each check one aspect.
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     let mut scenarios: BTreeMap<String, RecordedArms> = BTreeMap::new();
     GOLDEN["cases"]
@@ -53,7 +53,7 @@ static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
                 load::arms(&[path.to_str().unwrap().parse::<ArmSource>().unwrap()]).unwrap()
             });
             let written: Objective = golden["objective"].as_str().unwrap().parse().unwrap();
-            // through the text once more, now with its kernels
+            // Through the text again, now with its kernels.
             let objective: Objective = written.with_kernel(spec(&golden["kernel"])).to_string().parse().unwrap();
             let inputs = Inputs::new().arms(arms).reference(REFERENCE.clone());
             let loss = objective.prepare(inputs).unwrap();
@@ -103,7 +103,8 @@ impl Case {
         self.matrix("K").iter().flatten().fold(0.0, |most: f64, value| most.max(value.abs()))
     }
 
-    /// Losses and f: relative to their own size, unless what they are the difference of is a hundred times as large.
+    /// Losses and f: relative to their own size, unless they are a difference of values that are a hundred times as
+    /// large.
     fn close(&self, what: &str, found: f64, expected: f64) {
         let size = if expected.abs() < 0.01 * self.size() { self.size() } else { expected.abs() };
         assert!(
@@ -168,7 +169,7 @@ fn forms_without_self_pairs() {
                 relative(&format!("{}: K_u[{i}][{j}]", case.name), found, expected);
             }
         }
-        // f has no pairs, so both views have the same one
+        // f has no pairs, so it is the same in both statistics.
         for (arm, expected) in case.numbers("f").into_iter().enumerate() {
             let found: f64 = case.forms.iter().map(|term| term.weight * term.unbiased.linear()[arm]).sum();
             case.close(&format!("f[{arm}] without self-pairs"), found, expected);
@@ -214,7 +215,7 @@ fn losses_weights_and_gain() {
     }
 }
 
-/// The least curvature of K along Σα = 0, by power iteration on what is left of the greatest.
+/// The smallest curvature of K along Σα = 0, by shifted power iteration.
 fn least_curvature(matrix: &[Vec<f64>]) -> f64 {
     let arms = matrix.len();
     let centred = |vector: &[f64]| {
@@ -224,7 +225,7 @@ fn least_curvature(matrix: &[Vec<f64>]) -> f64 {
     let apply = |vector: &[f64]| -> Vec<f64> {
         centred(&matrix.iter().map(|row| row.iter().zip(vector).map(|(k, v)| k * v).sum()).collect::<Vec<f64>>())
     };
-    // The trace of a positive semidefinite matrix bounds its greatest eigenvalue.
+    // The trace of a positive semidefinite matrix bounds its largest eigenvalue.
     let bound: f64 = (0..arms).map(|arm| matrix[arm][arm]).sum();
     let mut vector = centred(&(0..arms).map(|arm| (arm as f64 + 1.0).sqrt().sin()).collect::<Vec<_>>());
     for _ in 0..20_000 {
@@ -247,7 +248,7 @@ fn weights_are_as_good_as_the_form() {
         let length = |values: Vec<f64>| values.iter().map(|value| value * value).sum::<f64>().sqrt();
         let error =
             case.mixture.form.gradient(&weights).into_iter().zip(expected).map(|(found, g)| found - g).collect();
-        // twice |e|/2λ, since power iteration can only overestimate λ; and what double precision leaves
+        // Twice |e|/2λ, because power iteration can only overestimate λ; plus the rounding of double precision.
         let allowed = length(error) / least_curvature(&matrix) + 1e-12;
         let found = length(case.mixture.arms.iter().zip(&weights).map(|(arm, weight)| arm.weight - weight).collect());
         assert!(found <= allowed, "{}: weights are off by {found:e}, the form explains {allowed:e}", case.name);
@@ -269,13 +270,13 @@ fn scores_as_people_read_them() {
                 relative(&format!("{}: mode count of {}", case.name, arm.name), arm.terms[rke].score, expected);
             }
         }
-        // Where the only term is a discrepancy, its score is the unbiased one: × 100 for kid.
+        // If the only term is a discrepancy, its score is the unbiased one: × 100 for kid.
         if case.golden["objective"] == "kid" || case.golden["objective"] == "mmd" {
             let factor = if case.golden["objective"] == "kid" { 100.0 } else { 1.0 };
             let (matrix, linear) = (case.matrix("K_u"), case.numbers("f"));
             let unbiased = |weights: &[f64]| quadratic_value(&matrix, &linear, weights) + case.number("constant_u");
             let mixture = unbiased(&case.numbers("weights"));
-            // a difference of numbers of the size of K, at weights known to 1e-5 around a flat optimum
+            // A difference of numbers of the size of K, at weights known to 1e-5 around a flat optimum.
             case.close("the unbiased score", case.mixture.mixture.terms[0].score / factor, mixture);
             for (index, arm) in case.mixture.arms.iter().enumerate() {
                 let mut alone = vec![0.0; linear.len()];
@@ -292,8 +293,9 @@ fn precision_and_density_are_exact_counts() {
     for case in CASES.iter() {
         for name in ["precision", "density"] {
             let Some(term) = case.forms.iter().find(|term| term.term == name) else { continue };
-            // Whole numbers over a number of samples: no row is closer to a ball's border than one part in 100,000, so one
-            // miscount is the least that can be wrong, and what is left is the rounding of a thousand additions.
+            // Integers divided by a number of samples: no row is closer to the border of a ball than one part in
+            // 100,000, so the smallest possible error is one miscount; the rest is the rounding of a thousand
+            // additions.
             assert!(case.number("closest_margin") > 1e-6);
             for (found, expected) in term.biased.linear().iter().zip(case.numbers(name)) {
                 assert!((found - expected).abs() <= 1e-12 * expected, "{}: {name} {found} {expected}", case.name);
@@ -327,7 +329,7 @@ fn median_rule() {
     let rows = golden["rows"].as_u64().unwrap() as usize;
     let first = REFERENCE.select(0..rows).unwrap();
     let expected = golden["value"].as_f64().unwrap();
-    // As many rows as the rule looks at: whatever the seed, all of them.
+    // No more rows than the rule uses: all of them, for any seed.
     for seed in [0, 1, 99] {
         let found = median_distance(&[&first], seed).unwrap();
         assert!((found - expected).abs() <= 1e-12 * expected, "seed {seed}: {found}, expected {expected}");

@@ -1,4 +1,4 @@
-//! What a result says in words: it names every arm that it uses, and no score that was not what was minimised.
+//! The headline of a result: it names every arm that it uses, and no score that was not minimised.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use modelmix::mixture::Mixture;
 use modelmix::objective::ScoreMeaning;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
 
-/// Rows that are all different kinds of things: one coordinate each, from `first` on, of `width`.
+/// Rows that are all different: one coordinate each, from `first` on, of `width`.
 fn kinds(first: usize, count: usize, width: usize) -> Features {
     let row = |kind: usize| (0..width).map(move |column| if column == kind { 1.0f32 } else { 0.0 }).collect::<Vec<_>>();
     Features::from_rows((first..first + count).map(row)).unwrap()
@@ -52,7 +52,7 @@ fn halves() -> RecordedArms {
     RecordedArms::new(vec![arm("left", 0, 1.90), arm("right", 4, 1.50)]).unwrap()
 }
 
-/// More realism is better, and mixing for KID costs some of it: that is no gain in realism.
+/// Higher realism is better, and mixing for KID costs some of it: that is not a gain in realism.
 #[test]
 fn a_sum_of_terms_is_not_read_as_its_first_term() {
     let best = solved(&halves(), "-0.001*realism + kid(bandwidth=0.1)");
@@ -62,7 +62,7 @@ fn a_sum_of_terms_is_not_read_as_its_first_term() {
     assert!(best.arms.iter().all(|arm| arm.score == arm.loss));
     let answer = best.headline().answer;
     assert!(answer.contains(": a loss of ") && !answer.contains("realism"), "{answer}");
-    // What each term comes to is still there.
+    // The value of each term is still available.
     assert!(best.mixture.terms[0].score < best.best_arm().terms[0].score);
 
     let alone = solved(&halves(), "-realism");
@@ -71,7 +71,7 @@ fn a_sum_of_terms_is_not_read_as_its_first_term() {
     assert_eq!(cheap.headline().answer, "Use right alone: no mixture has a better realism than its 1.5000.");
 }
 
-/// 400 kinds of one arm and one more of another: the best share of that is 1/401.
+/// 400 kinds of one arm and one more of another, whose best share is 1/401.
 #[test]
 fn an_arm_with_little_weight_is_named() {
     let arms = RecordedArms::new(vec![
@@ -110,14 +110,14 @@ fn no_arm_is_left_out() {
     assert!(answer.starts_with("Mix m3 80%, m1 20%, m2 <0.1%: RKE "), "{answer}");
     let answer = with_weights(&[0.0, 0.99999, 0.00001]).headline().answer;
     assert!(answer.starts_with("Mix m1 >99.9%, m2 <0.1%: "), "{answer}");
-    // Eight are still a list, and what rounding leaves behind is no arm.
+    // Eight are still listed, and weights that are only rounding error are not.
     let mut eight = vec![0.125; 8];
     eight.push(1e-15);
     let answer = with_weights(&eight).headline().answer;
     assert!(answer.contains("m7 12%") && !answer.contains("others") && !answer.contains("m8"), "{answer}");
 }
 
-/// A gain that three digits do not show is written with as many as show it.
+/// A gain that is not visible with three digits is written with more.
 #[test]
 fn a_small_gain_is_visible() {
     let mut best = with_weights(&[0.5, 0.5]);

@@ -1,11 +1,11 @@
-//! Intervals on weights against repeated draws of arms whose optimum is known.
+//! Confidence intervals of weights against repeated draws of arms whose optimum is known.
 
 use modelmix::mixture::{Intervals, SolveSettings, solve_with};
 use modelmix::policy::Random;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
 
-/// Four places on a line; an arm visits each with its own probability. With a kernel that tells places apart and nothing
-/// else, E[κ] of two arms is Σ_p P(p)Q(p), so that the optimum is known exactly.
+/// Four places on a line; an arm visits each with its own probability. With a kernel that only distinguishes places,
+/// E[κ] of two arms is Σ_p P(p)Q(p), so the optimum is known exactly.
 const ARMS: [[f64; 4]; 3] = [[0.7, 0.1, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]];
 
 fn draw(probabilities: &[f64; 4], count: usize, random: &mut Random) -> Features {
@@ -14,7 +14,7 @@ fn draw(probabilities: &[f64; 4], count: usize, random: &mut Random) -> Features
 
 fn arms(names: usize, count: usize, random: &mut Random) -> RecordedArms {
     let arm = |index: usize| {
-        // beyond the three: a copy of the first that is stuck at one place, which no mixture wants
+        // Beyond the three: a copy of the first that is stuck at one place, which no mixture uses.
         let probabilities = ARMS.get(index).copied().unwrap_or([1.0, 0.0, 0.0, 0.0]);
         (index, probabilities)
     };
@@ -24,7 +24,7 @@ fn arms(names: usize, count: usize, random: &mut Random) -> RecordedArms {
     RecordedArms::new(recorded.collect()).unwrap()
 }
 
-/// The optimum of αᵀKα with K = PPᵀ in the inside of the simplex: K⁻¹1 scaled, by Cramer's rule.
+/// The optimum of αᵀKα with K = PPᵀ in the interior of the simplex: K⁻¹1 scaled, by Cramer's rule.
 fn optimum() -> [f64; 3] {
     let k: Vec<Vec<f64>> =
         ARMS.iter().map(|p| ARMS.iter().map(|q| p.iter().zip(q).map(|(a, b)| a * b).sum()).collect()).collect();
@@ -58,13 +58,14 @@ fn intervals_hold_the_optimum_as_often_as_they_say() {
             *held += usize::from((low..=high).contains(&truth));
         }
     }
-    // binomial(400, 0.95): four standard deviations are 17; V-statistics are a little biased, which costs a little more
+    // binomial(400, 0.95): four standard deviations are 17; V-statistics are slightly biased, which costs a little
+    // more.
     for held in held {
         assert!((358..=398).contains(&held), "{held} of {repeats}");
     }
 }
 
-/// At the border an interval begins at it, and does not claim more than that.
+/// At the border an interval starts at 0, and is not too wide.
 #[test]
 fn an_arm_that_nothing_wants_has_an_interval_from_zero() {
     let mut random = Random::seeded(6);
@@ -74,7 +75,7 @@ fn an_arm_that_nothing_wants_has_an_interval_from_zero() {
     assert_eq!(best.arms[3].weight, 0.0);
     let [low, high] = best.arms[3].interval.unwrap();
     assert!(low == 0.0 && high < 0.3, "{low} to {high}");
-    // the same samples, the same intervals
+    // The same samples give the same intervals.
     assert_eq!(solve(&arms, &loss).unwrap(), best);
 }
 
@@ -89,7 +90,7 @@ fn smooth_objectives_have_none() {
     assert_eq!(best.intervals, Intervals::Unavailable);
 }
 
-/// Without intervals the answer is the same to the last bit, and says that they were left out.
+/// Without intervals the solution is the same to the last bit, and states that they were skipped.
 #[test]
 fn intervals_can_be_left_out() {
     let arms = arms(3, 60, &mut Random::seeded(8));
@@ -107,8 +108,8 @@ fn intervals_can_be_left_out() {
     }
 }
 
-/// With more than 64 arms fewer sets of arms are drawn around; the answer still holds the optimum of arms in pairs, of which the
-/// first of each pair has half as many kinds of places as the second.
+/// With more than 64 arms, fewer sets of arms are drawn around. The intervals still contain the optimum of arms in
+/// pairs, in which the first of each pair has half as many kinds of places as the second.
 #[test]
 fn many_arms_have_intervals() {
     let mut random = Random::seeded(10);
@@ -123,7 +124,7 @@ fn many_arms_have_intervals() {
     let arms = RecordedArms::new((0..80).map(|index| arm(index, &mut random)).collect()).unwrap();
     let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().arms(&arms)).unwrap();
     let best = solve(&arms, &loss).unwrap();
-    // The second of each pair has all that the first has, and more: 1/40 each is the best.
+    // The second of each pair covers the first and more: 1/40 each is optimal.
     for (index, arm) in best.arms.iter().enumerate() {
         let ([low, high], truth) = (arm.interval.unwrap(), if index % 2 == 1 { 1.0 / 40.0 } else { 0.0 });
         assert!(low <= truth + 1e-9 && truth <= high + 1e-9 && high < 0.1, "{index}: {low} to {high}");

@@ -1,4 +1,4 @@
-//! Files that NumPy, safetensors and pyarrow wrote (`tools/make_load_fixtures.py`), and the arms they stand for.
+//! Files written by NumPy, safetensors and pyarrow (`tools/make_load_fixtures.py`), and the arms in them.
 
 mod csv;
 mod galleries;
@@ -14,7 +14,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/load").join(name)
 }
 
-/// A folder of the test's own, removed at its end.
+/// A temporary folder, removed at the end of the test.
 struct Folder(PathBuf);
 
 fn folder(test: &str) -> Folder {
@@ -37,12 +37,12 @@ impl Drop for Folder {
     }
 }
 
-/// What the script writes, raised by `shift`.
+/// The values that the script writes, increased by `shift`.
 fn expected(shift: f32) -> Features {
     Features::from_rows((0..5).map(|i| [0, 1, 2].map(|j| ((i * 7 + j * 3) % 11) as f32 / 4.0 - 1.25 + shift))).unwrap()
 }
 
-/// The error's sentence, which must hold all of `words` and be a single line.
+/// The error message, which must contain all of `words` and be a single line.
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>, words: &[&str]) -> String {
     let text = result.expect_err(&format!("{words:?}")).to_string();
     for word in words {
@@ -274,7 +274,7 @@ fn arms_are_named_by_file_key_or_user() {
     assert_eq!(from(&["bf16.safetensors", "y=f16.safetensors"]).unwrap().names(), ["bf16", "y"]);
     assert_eq!(from(&["several.safetensors"]).unwrap().names(), ["ant", "bee", "cow", "zebra"]);
     refused(from(&["flow=stored.npz"]), &["stored.npz", "2 arrays", "flow=", ":zebra"]);
-    refused(from(&["stored.npz", "deflated.npz"]), &["zebra", "taken"]);
+    refused(from(&["stored.npz", "deflated.npz"]), &["zebra", "two arms have this name"]);
     refused(from(&["f4_big_c.npy:key"]), &["leave out the name"]);
     refused(from(&[]), &["at least one arm"]);
 }

@@ -1,6 +1,6 @@
 //! The library's integration tests, one module per module of the library.
 
-// A test that cannot go on should stop there and say so.
+// A test that cannot continue should panic and say so.
 #![allow(clippy::unwrap_used)]
 
 mod analyses;
@@ -38,7 +38,7 @@ mod worlds;
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// So many cases of a property, the same in every run.
+/// `cases` cases of a property, the same in every run.
 fn config(cases: u32) -> Config {
     Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(2025), ..Config::default() }
 }

@@ -1,4 +1,4 @@
-//! Objectives and kernels as text and as data: what is read, what is printed, what is refused and where.
+//! Objectives and kernels as text and as data: parsing, printing, and errors with their positions.
 
 mod policies;
 mod ranges;
@@ -16,7 +16,7 @@ fn score(name: &str) -> Measure {
     Measure::Score { name: name.into() }
 }
 
-/// Text, its meaning, and how it is printed.
+/// A text, its meaning, and its printed form.
 type Meaning = (&'static str, Vec<(f64, Measure)>, &'static str);
 
 fn meanings() -> Vec<Meaning> {
@@ -96,12 +96,12 @@ fn meanings() -> Vec<Meaning> {
             vec![(0.5, Measure::Rke { kernel: None }), (2.0, Measure::Mmd { kernel: None })],
             "0.5*rke + 2*mmd",
         ),
-        // A weight that is refused later, with a reason; the grammar has none against it.
+        // The grammar accepts this weight; it is rejected later, with a reason.
         ("- rke", vec![(-1.0, Measure::Rke { kernel: None })], "-rke"),
         ("schönheit_2", vec![(1.0, score("schönheit_2"))], "schönheit_2"),
-        // Words are case-sensitive: this is a caller's score, and a hint comes when no values are given for it.
+        // Names are case-sensitive: this is a caller's score, and a hint comes if no values are given for it.
         ("RKE", vec![(1.0, score("RKE"))], "RKE"),
-        // A word that starts as a number goes on is still a number and a word.
+        // A name that looks like the continuation of a number is still a name.
         ("3*e5", vec![(3.0, score("e5"))], "3*e5"),
     ]
 }
@@ -117,7 +117,7 @@ fn texts_mean_what_they_say() {
     }
 }
 
-/// Text, the character where reading stops (counted from 1), and what the sentence says.
+/// A text, the position of the error (in characters counted from 1), and its message.
 const BAD_TEXTS: [(&str, usize, &str); 38] = [
     ("", 1, "a term is expected here"),
     ("   ", 4, "a term is expected here"),
@@ -140,18 +140,18 @@ const BAD_TEXTS: [(&str, usize, &str); 38] = [
     ("rke(bandwidth=)", 15, "a value for bandwidth is expected here"),
     ("rke(bandwidth=20", 17, "\",\" or \")\" is expected here"),
     ("rke(bandwidth=20,)", 18, "key=value is expected inside the parentheses"),
-    ("rke(bandwidth=0)", 5, "bandwidth must be a positive number or auto, and \"0\" is neither"),
-    ("rke(bandwidth=-3)", 5, "\"-3\" is neither"),
-    ("rke(bandwidth=nan)", 5, "\"nan\" is neither"),
-    ("rke(bandwidth=wide)", 5, "\"wide\" is neither"),
+    ("rke(bandwidth=0)", 5, "bandwidth must be a positive number or auto, not \"0\""),
+    ("rke(bandwidth=-3)", 5, "not \"-3\""),
+    ("rke(bandwidth=nan)", 5, "not \"nan\""),
+    ("rke(bandwidth=wide)", 5, "not \"wide\""),
     ("rke(bandwidth=2, bandwidth=3)", 18, "bandwidth is given twice"),
     ("rke(bandwith=2)", 5, "rke has no setting bandwith (did you mean bandwidth?); it has kernel, bandwidth"),
     ("mmd(kernel=gausian)", 5, "there is no kernel gausian (did you mean gaussian?)"),
     ("mmd(kernel=cosine, bandwidth=2)", 5, "the cosine kernel has no bandwidth"),
     ("mmd(degree=2)", 1, "name kernel=polynomial"),
-    ("ästhetik + precision(neighbours=-1)", 22, "neighbours must be a whole number, and \"-1\" is not"),
-    ("rke + cost(price=2)", 12, "cost takes no settings, and price was given"),
-    ("fid(order=2)", 5, "fid takes no settings, and order was given"),
+    ("ästhetik + precision(neighbours=-1)", 22, "neighbours must be a whole number, not \"-1\""),
+    ("rke + cost(price=2)", 12, "cost takes no settings, but price was given"),
+    ("fid(order=2)", 5, "fid takes no settings, but order was given"),
     ("vendi(order=two)", 7, "order must be a number, and \"two\" is not"),
     ("rke + vendi(order=-2)", 13, "the order of vendi is -2, but it must be a number above 0"),
     ("vendi(order=2, neighbours=3)", 16, "vendi has no setting neighbours; it has order, kernel, bandwidth"),
@@ -159,7 +159,7 @@ const BAD_TEXTS: [(&str, usize, &str); 38] = [
     ("rke # 2", 5, "\"+\" or \"-\" is expected between terms"),
 ];
 
-/// The place and the sentence of a refusal to read.
+/// The position and the message of a parse error.
 fn unread<T: std::fmt::Debug>(text: &str, result: Result<T, Error>) -> (usize, String) {
     match result {
         Err(Error::Parse { text: whole, at, problem }) => {
@@ -185,7 +185,7 @@ fn bad_texts_are_refused_at_the_character() {
 fn operators_build_the_same_as_text() {
     let built = Objective::rke().with_bandwidth(30.0) - 0.2 * Objective::precision() + Objective::cost() * 3.0;
     assert_eq!(built, "rke(bandwidth=30) - 0.2*precision + 3*cost".parse().unwrap());
-    // minus a sum turns every sign, and factors multiply
+    // Minus a sum changes every sign, and factors multiply.
     let difference = Objective::kid() - 2.0 * (Objective::density() - Objective::score("taste"));
     assert_eq!(difference, "kid - 2*density + 2*taste".parse().unwrap());
     assert_eq!(-(-Objective::mmd()), Objective::mmd());
@@ -193,7 +193,7 @@ fn operators_build_the_same_as_text() {
 
 #[test]
 fn kernels_go_to_terms_that_name_none() {
-    // vendi has a kernel of its own
+    // vendi has a kernel of its own.
     assert_eq!(Objective::vendi().with_bandwidth(2.0), Objective::vendi());
     let written: Objective = "rke(kernel=cosine) + 0.5*mmd - precision".parse().unwrap();
     assert_eq!(
@@ -272,7 +272,7 @@ proptest! {
 
     #[test]
     fn any_text_is_read_or_refused(text in "[-+*()=,. 0-9a-eéA-Eκ]{0,24}|(rke|mmd|cost|[0-9.]{1,3}\\*|[-+(),=]| ){0,12}") {
-        // no text panics, and what is read prints to text of the same meaning
+        // No text panics, and a parsed objective prints to text of the same meaning.
         match text.parse::<Objective>() {
             Ok(objective) => prop_assert_eq!(objective.to_string().parse::<Objective>().unwrap(), objective),
             Err(Error::Parse { at, .. }) => prop_assert!((1..=text.chars().count() + 1).contains(&at)),
@@ -328,8 +328,8 @@ fn json_of_kernels_without_settings_has_none() {
 
 #[test]
 fn scores_that_text_cannot_carry_are_refused() {
-    // An objective is stored as its text. A score whose name is a measure's, or no word at all, would come back as something
-    // else, so it must not get as far as a loss.
+    // An objective is stored as its text. A score whose name is that of a measure, or not a valid name, would be read
+    // back as something else, so it must be rejected before there is a loss.
     for name in ["rke", "cost", "two words", "a-b", "", "2nd", "a(b=c)"] {
         let objective = Objective::score(name);
         let same = objective.to_string().parse::<Objective>().is_ok_and(|read| read == objective);

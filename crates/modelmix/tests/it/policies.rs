@@ -1,4 +1,4 @@
-//! What every policy must do, whatever its rule: one suite that all of them run through.
+//! The conformance suite of policies, which all of them must pass.
 
 mod silence;
 mod ties;
@@ -8,13 +8,13 @@ use modelmix::{PolicySpec, Ranges, Session, SessionSettings, Values};
 
 use crate::worlds::{Play, World};
 
-/// Every policy for so many arms, those with widths both with the theory's constants and tuned.
+/// Every policy for this number of arms; those with widths both with the theoretical constants and tuned.
 pub(crate) fn specs(arms: usize) -> Vec<PolicySpec> {
     let weights: Vec<String> = (0..arms).map(|arm| format!("{}", 1 + arm % 3)).collect();
     with_weights(arms, &weights.join(" "))
 }
 
-/// The same, and the fixed ones without preference.
+/// The same, with fixed policies that treat all arms equally.
 pub(crate) fn even_specs(arms: usize) -> Vec<PolicySpec> {
     with_weights(arms, &vec!["1"; arms].join(" "))
 }
@@ -44,7 +44,7 @@ fn with_weights(arms: usize, weights: &str) -> Vec<PolicySpec> {
     .collect()
 }
 
-/// Constants whose widths overflow are refused, given or restored, and so are widths that callers made of such.
+/// Constants whose widths overflow are rejected, given or restored, and so are widths that callers create from them.
 #[test]
 fn constants_of_widths_have_a_range() {
     let session = |policy: &str| {
@@ -77,7 +77,7 @@ fn constants_of_widths_have_a_range() {
     assert!(restored(4.0) && !restored(1e308));
 }
 
-/// Whether a policy goes for one or a few arms, so that it need not know the others well enough to mix them.
+/// Whether a policy settles on one or a few arms, so that it need not know the others well enough to mix them.
 fn settles_on_few(spec: &PolicySpec) -> bool {
     use PolicySpec::{Halving, SparseFee, SparseKeep, Vanilla};
     matches!(spec, Halving(_) | SparseFee(..) | SparseKeep(..) | Vanilla(_))
@@ -89,8 +89,8 @@ fn worlds() -> [World; 4] {
     [World::of_modes(&[2]), World::of_modes(&[3, 1]), World::of_modes(&[3, 2, 1]), World::of_modes(&many)]
 }
 
-/// What holds of a session at any time: counts and proportions agree with the record, and the weights are a mixture that is
-/// not worse on the samples held than any arm it may use.
+/// Invariants of a session at any time: counts and proportions match the record, and the weights are a mixture that is
+/// not worse on the held samples than any arm it may use.
 fn check_report(play: &Play<'_>, what: &str) {
     let report = play.session.report().unwrap();
     let (held, pending) = (play.held(), play.pending());
@@ -111,8 +111,8 @@ fn check_report(play: &Play<'_>, what: &str) {
     assert!(report.gap.unwrap() <= 1e-12, "{what}");
 }
 
-/// The true loss of the reported weights, compared with the best mixture of the arms that answer; a policy that settles
-/// on few need only match the best of them. K of these worlds is diagonal, so both can be written down.
+/// Compares the true loss of the reported weights with the best mixture of the arms that answer; a policy that settles
+/// on few need only match the best of them. K of these worlds is diagonal, so both have closed forms.
 fn check_converged(play: &Play<'_>, spec: &PolicySpec, world: &World, arms: &[usize], what: &str) {
     let truth = world.truth();
     let reached = truth.value(&play.session.report().unwrap().weights());
@@ -153,7 +153,7 @@ fn weights_converge() {
     }
 }
 
-/// The arms asked in 60 rounds. The samples are the same whatever the seed: only the policy's own draws differ.
+/// The arms pulled in 60 rounds. The samples do not depend on the seed: only the policy's own draws differ.
 fn choices(world: &World, spec: &PolicySpec, seed: u64) -> Vec<usize> {
     let mut play = Play::new(world, spec, seed);
     play.random = Random::seeded(99);
@@ -169,8 +169,8 @@ fn a_seed_fixes_every_choice_and_seeds_differ() {
             for (seed, run) in runs.iter().enumerate() {
                 assert_eq!(*run, choices(&world, &spec, seed as u64), "{what}, seed {seed}");
             }
-            // Even the order of the first pulls is drawn, so with two arms twelve seeds agree once in 2048 times at most.
-            // Unequal shares that are tracked may leave nothing to draw.
+            // Even the order of the first pulls is random, so with two arms twelve seeds agree at most once in 2048
+            // times. Unequal tracked shares may leave nothing to draw.
             let is_drawn = world.len() > 1 && !matches!(spec, PolicySpec::Fixed(_, true));
             assert!(!is_drawn || runs.iter().any(|run| *run != runs[0]), "{what}");
         }
@@ -188,7 +188,7 @@ fn pulls_in_flight_are_answered_late_and_out_of_order() {
                     play.round_in_flight(in_flight);
                 }
                 check_report(&play, &what);
-                // the last pulls come in without new ones being asked for
+                // The last pulls are answered without new ones being asked for.
                 while !play.flight.is_empty() {
                     let position = play.random.below(play.flight.len());
                     play.answer(position);
@@ -203,7 +203,7 @@ fn pulls_in_flight_are_answered_late_and_out_of_order() {
     }
 }
 
-/// A policy that did not reckon with pulls in flight would ask the same arm again and again until an answer comes.
+/// A policy that ignored pulls in flight would pull the same arm repeatedly until an answer comes.
 #[test]
 fn first_pulls_in_flight_are_spread_over_the_arms() {
     let world = &worlds()[3];
@@ -237,7 +237,7 @@ fn a_pull_asks_for_a_batch_and_takes_a_part_of_it() {
     }
 }
 
-/// Values that a caller may tell, and that no sum or program can bear: an error or some arm, never a panic.
+/// Values that a caller may tell but that no sum or program can handle: an error or some arm, never a panic.
 #[test]
 fn impossible_values_are_an_error_or_a_choice() {
     // κ(x, x), κ(x, y) and f: sums that overflow, and κ that is not positive semidefinite

@@ -1,5 +1,5 @@
-//! What must hold of every mixture, whatever the data: symmetries, what adding or dropping an arm can do, and the
-//! certificate; and inputs at the edge of making sense.
+//! Properties of mixtures for any data: symmetries, effects of adding or dropping an arm, and the duality gap; and
+//! inputs at the edge of validity.
 
 use modelmix::compute::{Cpu, Reference};
 use modelmix::mixture::{solve_within, statistics};
@@ -8,14 +8,14 @@ use modelmix::simplex::Bounds;
 use modelmix::{Features, Inputs, Loss, Mixture, Objective, RecordedArm, RecordedArms, solve};
 use proptest::prelude::*;
 
-/// Weights of two solves of one problem that differ in the order of additions. Losses agree to about 1e-15, and arms here
-/// stand apart, so that the loss rises by at least a thousandth of |Δα|².
+/// The tolerance of weights of two solves of one problem that differ in the order of additions. Losses agree to about
+/// 1e-15, and the arms are separated, so the loss increases by at least a thousandth of |Δα|².
 const WEIGHTS: f64 = 1e-6;
 
-/// What double precision leaves of losses of order one.
+/// The rounding error of losses of order one in double precision.
 const ROUNDING: f64 = 1e-12;
 
-/// Arms of 2 to 12 rows around centres that stand apart, in any order.
+/// Arms of 2 to 12 rows around separated centres, in any order.
 fn make_arms(count: usize, seed: u64) -> Vec<RecordedArm> {
     let mut random = Random::seeded(seed);
     random
@@ -36,7 +36,7 @@ fn arms(arms: Vec<RecordedArm>) -> RecordedArms {
     RecordedArms::new(arms).unwrap()
 }
 
-/// Three objectives with a bandwidth and two without; those that look at arms for it stand last.
+/// Three objectives with a bandwidth and two without; those that find it from arms come last.
 const OBJECTIVES: [&str; 5] = [
     "rke(bandwidth=1.5)",
     "kid(bandwidth=1.5) - 0.05*density(neighbours=3)",
@@ -46,7 +46,7 @@ const OBJECTIVES: [&str; 5] = [
 ];
 
 fn prepare(objective: Objective, arms: &RecordedArms) -> Loss {
-    // Laws hold to the last digits where sums do: on the engine in double precision.
+    // Equalities hold to the last digits if sums do: with the engine in double precision.
     let mut inputs = Inputs::new().arms(arms).seed(4).engine(Reference);
     if objective.terms().iter().any(|term| term.measure.name() != "rke" && term.measure.name() != "cost") {
         inputs = inputs.reference(make_arms(4, 99)[0].features.clone());
@@ -62,7 +62,7 @@ fn close(what: &str, found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() <= tolerance, "{what}: {found}, expected {expected}");
 }
 
-/// A random mixture within bounds: of a few corners, each filled from the floors up in random order.
+/// A random mixture within bounds: of a few corners, each filled from the floors in random order.
 fn feasible(floors: &[f64], caps: &[f64], random: &mut Random) -> Vec<f64> {
     let mut corner = || {
         let mut weights = floors.to_vec();
@@ -80,7 +80,7 @@ fn feasible(floors: &[f64], caps: &[f64], random: &mut Random) -> Vec<f64> {
     (0..floors.len()).map(|arm| (0..3).map(|index| shares[index] * corners[index][arm]).sum()).collect()
 }
 
-/// Weights that are a mixture, numbers that belong together, and a proof that holds at random mixtures.
+/// Checks that weights are a mixture, numbers are consistent, and the duality gap holds at random mixtures.
 fn check(mixture: &Mixture, floors: &[f64], caps: &[f64], random: &mut Random) {
     let weights = mixture.weights();
     close("sum of weights", weights.iter().sum(), 1.0, ROUNDING);
@@ -153,7 +153,7 @@ proptest! {
         let twice = solved(text, &arms(list));
         close("loss", twice.mixture.loss, alone.mixture.loss, ROUNDING);
         close("gain", twice.gain, alone.gain, ROUNDING);
-        // what the arm had is shared between the two, and neither is missed
+        // The weight of the arm is split between the two, and removing either costs nothing.
         close("weight", twice.arms[copied].weight + twice.arms[count].weight, alone.arms[copied].weight, WEIGHTS);
         close("adds", twice.arms[copied].adds.unwrap(), 0.0, ROUNDING);
         close("adds", twice.arms[count].adds.unwrap(), 0.0, ROUNDING);
@@ -192,11 +192,11 @@ proptest! {
             let objective: Objective = "rke(bandwidth=1.5) + cost".parse().unwrap();
             solve(&arms, &objective.prepare(Inputs::new().arms(&arms).costs(costs)).unwrap()).unwrap()
         };
-        let (cheap, dearer) = (with_cost(0.0), with_cost(cost));
-        // Both are optimal up to their gaps; the two inequalities, added, leave cost·(α′ − α) ≤ the gaps.
-        let allowed = (cheap.mixture.gap + dearer.mixture.gap + 1e-14) / cost;
-        prop_assert!(dearer.arms[dear].weight <= cheap.arms[dear].weight + allowed);
-        prop_assert!(dearer.mixture.loss >= cheap.mixture.loss - ROUNDING, "a cost makes nothing better");
+        let (cheap, expensive) = (with_cost(0.0), with_cost(cost));
+        // Both are optimal up to their gaps; the sum of the two inequalities gives cost·(α′ − α) ≤ the gaps.
+        let allowed = (cheap.mixture.gap + expensive.mixture.gap + 1e-14) / cost;
+        prop_assert!(expensive.arms[dear].weight <= cheap.arms[dear].weight + allowed);
+        prop_assert!(expensive.mixture.loss >= cheap.mixture.loss - ROUNDING, "a cost makes nothing better");
     }
 
     #[test]
@@ -217,7 +217,7 @@ proptest! {
         seed in any::<u64>(),
         text in prop::sample::select(&OBJECTIVES[..]),
     ) {
-        // Floors add up to less than one, caps to more.
+        // Floors sum to less than one, caps to more.
         let (floors, caps): (Vec<f64>, Vec<f64>) = limits.into_iter().unzip();
         let arms = arms(make_arms(floors.len(), seed));
         let loss = prepare(text.parse().unwrap(), &arms);
@@ -230,7 +230,7 @@ proptest! {
 
 #[test]
 fn threads_change_no_bit() {
-    // sizes beyond and beside the engines' blocks
+    // Sizes above and not divisible by the engines' blocks.
     let mut random = Random::seeded(8);
     let list = [600, 257, 3].iter().enumerate().map(|(index, &size)| {
         let rows: Vec<[f32; 3]> =
@@ -243,7 +243,7 @@ fn threads_change_no_bit() {
             let reference = arms[1].features.clone();
             let inputs = Inputs::new().arms(&arms).reference(reference).engine(Cpu::with_threads(threads));
             let loss = text.parse::<Objective>().unwrap().prepare(inputs).unwrap();
-            // as text, in which every bit of a number shows
+            // As text, in which every bit of a number is visible.
             let mixture = serde_json::to_string(&solve(&arms, &loss).unwrap()).unwrap();
             (mixture, serde_json::to_string(&statistics(&arms, &loss).unwrap()).unwrap())
         };
@@ -275,7 +275,7 @@ fn equal_arms_have_nothing_to_add() {
         close("sum of weights", mixture.weights().iter().sum(), 1.0, ROUNDING);
         close("gain", mixture.gain, 0.0, ROUNDING);
         if text != "rke" {
-            // for which four times the same rows have another median distance than once
+            // For which the same rows four times have another median distance than once.
             close("loss", mixture.mixture.loss, alone.mixture.loss, ROUNDING);
         }
         assert!(mixture.arms.iter().all(|arm| arm.adds.unwrap() <= ROUNDING), "{text}");
@@ -284,7 +284,7 @@ fn equal_arms_have_nothing_to_add() {
 
 #[test]
 fn many_samples_weigh_no_more_than_few() {
-    // Each arm counts by its weight, not by its samples: every row ten times is the same arm.
+    // Each arm counts by its weight, not by its number of samples: every row ten times is the same arm.
     let list = make_arms(3, 12);
     let mut larger = list.clone();
     let rows: Vec<&[f32]> = list[1].features.view().iter().collect();
@@ -303,8 +303,8 @@ fn bounds_for_other_arms_are_refused() {
     let arms = arms(make_arms(3, 1));
     let loss = prepare("rke(bandwidth=1)".parse().unwrap(), &arms);
     let sentence = solve_within(&arms, &loss, &Bounds::simplex(2)).unwrap_err().to_string();
-    assert!(sentence.contains("bounds for 2 arms, and 3 arms"), "{sentence}");
-    // a support is a set of caps
+    assert!(sentence.contains("bounds for 2 arms, but 3 arms"), "{sentence}");
+    // A support is a set of caps.
     let pair = solve_within(&arms, &loss, &Bounds::support(3, &[0, 2])).unwrap();
     assert_eq!(pair.arms[1].weight, 0.0);
     check(&pair, &[0.0; 3], &[1.0, 0.0, 1.0], &mut Random::seeded(1));

@@ -1,4 +1,4 @@
-//! What is left of the algorithms in plain worlds: with κ = 0 the paper's are exactly UCB, with one arm nothing is chosen.
+//! Special cases: with κ = 0 the algorithms of the paper are exactly UCB, with one arm there is no choice.
 
 use modelmix::policy::{Evidence, Random};
 use modelmix::{Policy, PolicySpec, Ranges, Session, SessionSettings, Values};
@@ -6,8 +6,8 @@ use modelmix::{Policy, PolicySpec, Ranges, Session, SessionSettings, Values};
 use crate::policies::specs;
 use crate::worlds::World;
 
-/// UCB for losses in [0, 1]: every arm once, then the smallest mean − Δ·√(β ln t / 2n), which for Δ = 1 and β = 4 is the
-/// textbook's √(2 ln t / n). Equal ones are drawn from the same generator as the library's policies draw from.
+/// UCB for losses in [0, 1]: every arm once, then the smallest mean − Δ·√(β ln t / 2n), which for Δ = 1 and β = 4 is
+/// the textbook's √(2 ln t / n). Ties are drawn from the same generator as in the library's policies.
 struct Ucb {
     scale: f64,
     beta: f64,
@@ -30,7 +30,7 @@ impl Ucb {
     }
 }
 
-/// Runs a policy beside UCB on the same losses: both must ask the same arm every time.
+/// Runs one policy and UCB on the same losses: both must pull the same arm every time.
 fn is_ucb(
     spec: &str,
     scale: f64,
@@ -67,7 +67,7 @@ fn uniform(arm: usize, random: &mut Random) -> f64 {
     [0.1, 0.2, 0.15, 0.3, 0.0][arm] + 0.6 * random.unit()
 }
 
-/// Losses of 0 and 1 make many exact ties, which must be broken from the same draws.
+/// Losses of 0 and 1 cause many exact ties, which must be broken by the same draws.
 #[test]
 fn without_kappa_the_algorithms_are_ucb_on_bernoulli_losses() {
     for spec in ["cab", "ogd", "vanilla"] {
@@ -86,7 +86,7 @@ fn without_kappa_the_algorithms_are_ucb_on_uniform_losses() {
     }
 }
 
-/// Tuned constants are UCB's with another scale.
+/// Tuned constants give UCB with another scale.
 #[test]
 fn without_kappa_tuned_algorithms_are_ucb_with_narrower_widths() {
     for name in ["cab", "ogd", "vanilla"] {
@@ -111,7 +111,7 @@ fn one_arm_is_no_choice() {
         }
         assert_eq!(random(&session), before, "{spec} drew a random number");
         assert_eq!(session.report().unwrap().weights(), [1.0], "{spec}");
-        // the same of the policy itself, before and after the first sample
+        // The same for the policy itself, before and after the first sample.
         let mut generator = Random::seeded(1);
         let policy = session.policy().clone();
         for statistics in [&modelmix::Statistics::new(1), session.statistics()] {

@@ -1,5 +1,5 @@
-//! Sessions that keep the better half: the rule against double loops, estimates that do not see it, and how soon the kept samples of
-//! real generators are as good as the optimal mixture.
+//! Sessions that keep the better half: the rule against double loops, estimates that ignore it, and how soon the kept
+//! samples of real generators are as good as the optimal mixture.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ fn settings(policy: &PolicySpec, seed: u64, batch: usize, select: Selection) -> 
     SessionSettings::default().policy(policy.clone()).seed(seed).batch(batch).select(select)
 }
 
-/// What was kept, by the definition: a sample is kept where its loss change is at most the middle one of all samples told before,
-/// all of them against the samples kept so far.
+/// The kept samples by definition: a sample is kept if its loss change is at most the median of all samples told
+/// before, all relative to the samples kept so far.
 fn kept_by_definition(world: &World, told: &[(usize, usize)]) -> Vec<bool> {
     let mut kept: Vec<bool> = Vec::new();
     for (at, &(_, point)) in told.iter().enumerate() {
-        // the loss of what is kept, and x once more; x does not meet itself where it is kept already
+        // The loss of the kept samples plus x; x is not paired with itself if it is already kept.
         let with = |which: usize, x: usize| {
             let set = || (0..at).filter(|&other| kept[other]);
             let pairs: f64 =
@@ -65,7 +65,7 @@ fn the_better_half_is_kept() {
         assert!(report.note.unwrap().contains("no longer an i.i.d. mixture"));
         assert!(report.kept_loss.unwrap() < report.loss.unwrap() && points.len() < 60);
     }
-    // without, there is nothing to say, and all are kept
+    // Without selection, all are kept, and nothing is reported.
     let mut play = Play::new(&world, &PolicySpec::Adaptive, 1);
     play.ask();
     play.answer(0);
@@ -90,8 +90,8 @@ fn told(select: Selection, spec: &PolicySpec, batch: usize) -> (Vec<usize>, Sess
     (asked, session)
 }
 
-/// Policies ask, and estimate, as if nothing were discarded: to the last bit. The control, estimates from kept samples alone, is
-/// off by many standard errors.
+/// Policies and estimates behave as if nothing were discarded: to the last bit. The control, estimates from kept
+/// samples only, is off by many standard errors.
 #[test]
 fn estimates_do_not_see_what_is_kept() {
     for spec in specs(3) {
@@ -105,8 +105,9 @@ fn estimates_do_not_see_what_is_kept() {
             assert_eq!((all.form, all.loss), (half.form, half.loss), "{spec}");
         }
     }
-    // One arm, N(0, I) in the plane, κ = exp(−‖x−y‖²/σ²): E κ = σ²/(σ² + 4). Over 200 runs of 100 samples the mean of K̂ without
-    // self-pairs is within 5 standard errors of it (a false alarm once in two million); that of kept samples is not.
+    // One arm, N(0, I) in the plane, κ = exp(−‖x−y‖²/σ²): E κ = σ²/(σ² + 4). Over 200 runs of 100 samples the mean of
+    // K̂ without self-pairs is within 5 standard errors of it (a false failure once in two million); that of kept
+    // samples is not.
     let expected = 1.5f64.powi(2) / (1.5f64.powi(2) + 4.0);
     let (mut of_all, mut of_kept) = (Vec::new(), Vec::new());
     for seed in 0..200 {
@@ -150,7 +151,7 @@ fn a_snapshot_keeps_what_is_kept() {
     }
     assert_eq!(serde_json::to_value(session.snapshot()).unwrap(), serde_json::to_value(again.snapshot()).unwrap());
     assert_eq!((session.kept(), session.kept_loss()), (again.kept(), again.kept_loss()));
-    // parts that do not fit are refused
+    // Parts that do not match are rejected.
     for (field, value) in
         [("is_kept", json!([true])), ("toward", json!([])), ("count", json!(3)), ("pair_sum", Value::Null)]
     {
@@ -158,7 +159,7 @@ fn a_snapshot_keeps_what_is_kept() {
         damaged["state"]["observers"]["kept"][field] = value;
         assert!(restore(&damaged).is_err(), "{field}");
     }
-    // a session that keeps all has no kept set
+    // A session that keeps all has no kept set.
     let (_, session) = told(Selection::All, &PolicySpec::Adaptive, 1);
     let snapshot = serde_json::to_value(session.snapshot()).unwrap();
     assert!(snapshot["state"]["observers"].get("kept").is_none());
@@ -185,10 +186,10 @@ fn problem(scenario: &str, objective: &str) -> (RecordedArms, Loss) {
     (arms, loss)
 }
 
-/// The loss of the kept samples, self-pairs and all, is at most that of the optimal mixture of all recorded samples within 900 pulls
-/// and stays there, for every one of ten seeds; that of all samples collected is above it in the end. Both are losses of samples as
-/// they are; the optimal mixture's is of so many that self-pairs hardly count, so that a set of a few hundred has to be better
-/// than a draw to reach it.
+/// The loss of the kept samples, including self-pairs, is at most that of the optimal mixture of all recorded samples
+/// within 900 pulls and stays there, for all ten seeds; that of all samples collected is above it at the end. Both are
+/// losses of finite samples. The optimal mixture has so large a sample that self-pairs hardly count, so a set of a few
+/// hundred has to be better than a draw to reach it.
 #[test]
 fn kept_samples_reach_the_optimal_mixture() {
     for (scenario, objective) in [("specialists", "kid"), ("truncated", "rke"), ("categories", "rke")] {
@@ -220,7 +221,7 @@ fn kept_samples_reach_the_optimal_mixture() {
     }
 }
 
-/// Simulations report what is kept over rounds, the same on any number of threads, and nothing of it where all is.
+/// Simulations report kept samples over rounds, the same on any number of threads, and omit them if all are kept.
 #[test]
 fn simulations_report_what_is_kept() {
     let (arms, loss) = problem("truncated", "rke");

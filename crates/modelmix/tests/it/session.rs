@@ -1,6 +1,5 @@
-//! Sessions from outside: what is refused, with which words, and that it leaves no trace. What a session says of itself is
-//! in `report`, how it is stored in `snapshot`, how it is the fold of its events in `events`, what recorded samples do in
-//! `known`.
+//! Sessions through their public API: invalid calls, their messages, and that they have no effect. `report` tests
+//! reports, `snapshot` storage, `events` the fold of events, `known` recorded samples.
 
 mod device;
 mod events;
@@ -21,7 +20,7 @@ use crate::worlds::clusters;
 
 const NAMES: [&str; 3] = ["red", "green", "blue"];
 
-/// On the plain f64 loops, so that what is evaluated here by other means agrees to f64's precision.
+/// With plain loops in double precision, so that independent evaluations agree to double precision.
 fn rke() -> Loss {
     Objective::rke().with_bandwidth(1.5).prepare(Inputs::new().width(2).engine(Reference)).unwrap()
 }
@@ -54,7 +53,7 @@ fn on_values() -> (Session, Pull) {
     (session, pull)
 }
 
-/// All of a session's state as text.
+/// The whole state of a session as text.
 fn state(session: &Session) -> String {
     serde_json::to_string(&session.snapshot()).unwrap()
 }
@@ -104,7 +103,7 @@ fn a_pull_is_told_or_abandoned_once() {
     let features = clusters(0, 2, &mut Random::seeded(1));
     session.tell(pulls[0].id, &features).unwrap();
     session.abandon(pulls[1].id).unwrap();
-    // pulls[2] stays in flight between them, so that an id is not mistaken for its place in a list
+    // pulls[2] stays in flight between them, so that an id is not mistaken for an index.
     for pull in &pulls[..2] {
         let id = pull.id;
         let words = [format!("pull {id} was already answered or abandoned")];
@@ -128,11 +127,11 @@ fn features_that_do_not_fit_are_refused() {
     let values = [Values { kappa: &[0.5; 16], own: 1.0, linear: 0.0 }];
     let words = ["evaluates features"];
     refuses(&mut session, |session| session.tell_values(pull.id, &values), is_answer(pull), &words);
-    // what is refused is still in flight, and takes a right answer
+    // A rejected answer leaves the pull in flight, and a valid one is accepted.
     session.tell(pull.id, &clusters(0, 1, &mut Random::seeded(1))).unwrap();
 }
 
-/// Where nothing tells the width, the first sample does.
+/// If nothing else determines the width, the first sample does.
 #[test]
 fn the_first_sample_sets_the_width() {
     let loss = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new()).unwrap();
@@ -146,7 +145,7 @@ fn the_first_sample_sets_the_width() {
     refuses(&mut session, |session| session.tell(second.id, &narrow), is_answer(&second), &words);
 }
 
-/// Finite features whose κ is not finite would spoil every sum for good.
+/// Finite features whose κ overflows would corrupt every sum permanently.
 #[test]
 fn kappa_that_overflows_is_refused() {
     let kernel = "rke(kernel=polynomial, scale=1, offset=1, degree=8)";
@@ -186,7 +185,7 @@ fn values_that_do_not_fit_are_refused() {
         (&[good, second, Values { kappa: &[0.2; 5], ..good }], &["3 samples", "2 were asked for"]),
         (&[Values { kappa: &[0.2; 2], ..good }], &["sample 0", "2 values of κ for 3 earlier samples"]),
         (&[Values { kappa: &[0.2; 4], ..good }], &["sample 0", "4 values of κ for 3 earlier samples"]),
-        // the second sample of a pull has κ with the first as well
+        // The second sample of a pull also has κ with the first.
         (&[good, good], &["sample 1", "3 values of κ for 4 earlier samples"]),
         (&[Values { kappa: &[0.2, f64::NAN, 0.2], ..good }], &["sample 0", "finite"]),
         (&[Values { own: f64::NAN, ..good }], &["sample 0", "finite"]),
@@ -225,7 +224,7 @@ fn sessions_that_cannot_run_are_refused() {
         let settings = SessionSettings::default().policy(policy);
         refused(&NAMES, ranges, &settings, &["recorded arms"]);
     }
-    // with their constants given, the paper's algorithms need no ranges
+    // With given constants, the algorithms of the paper need no ranges.
     for policy in ["cab(sensitivity=0.1)", "ogd(sensitivity=0.1, kappa=0.05)", "adaptive", "greedy", "uniform"] {
         Session::on_values(NAMES, None, &settings(policy, 1)).unwrap();
     }

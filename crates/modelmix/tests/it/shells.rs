@@ -1,4 +1,4 @@
-//! What the command line and other shells share: values by arm, scores of samples, documents of scores, and what is usual.
+//! Code shared by the command line and other shells: values per arm, scores of samples, score documents, and defaults.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ fn bounds_by_arm() {
     assert_eq!(bounds([0.0; 3], [1.0; 3]).unwrap(), Bounds::simplex(3));
     says(
         bounds([0.0, 0.6, 0.0], [1.0, 0.5, 1.0]),
-        "the floor of middle is 0.6 and its cap 0.5, but shares are between 0 and 1, and a cap is not below its floor",
+        "the floor of middle is 0.6 and its cap 0.5, but both must be between 0 and 1, and the floor must not exceed the cap",
     );
     for wrong in [-0.1, 1.1, f64::NAN] {
         assert!(bounds([0.0, 0.0, wrong], [1.0; 3]).unwrap_err().to_string().contains("the floor of right"));
@@ -66,7 +66,7 @@ fn bounds_by_arm() {
     }
     assert!(bounds([0.5; 3], [1.0; 3]).unwrap_err().to_string().contains("add up to 1.5"));
     let two = Bounds::by_arm(&names(), vec![0.0; 2], vec![1.0; 2]);
-    assert!(two.unwrap_err().to_string().contains("bounds for 2 arms, and 3 arms"));
+    assert!(two.unwrap_err().to_string().contains("bounds for 2 arms, but 3 arms"));
 }
 
 #[test]
@@ -79,12 +79,12 @@ fn scores_of_samples() {
     let scored = arms().with_scores(&right).unwrap();
     assert_eq!(scored[1].scores["wit"], [0.5; 21]);
     assert_eq!(scored[1].features, arms()[1].features);
-    // Scores that were there stay, and those given again are replaced.
+    // Existing scores stay, and those given again are replaced.
     let more = BTreeMap::from([("taste".to_string(), right["wit"].clone()), ("wit".to_string(), right["wit"].clone())]);
     assert_eq!(scored.with_scores(&more).unwrap()[0].scores.keys().collect::<Vec<_>>(), ["taste", "wit"]);
     says(
         arms().with_scores(&given(&[("left", 20), ("middel", 21), ("right", 22)])),
-        "score wit is given for middel, which is no arm (did you mean middle?); the arms are left, middle, right",
+        "score wit is given for middel, which is not an arm (did you mean middle?); the arms are left, middle, right",
     );
     says(
         arms().with_scores(&given(&[("left", 20), ("right", 22)])),
@@ -92,7 +92,7 @@ fn scores_of_samples() {
     );
     says(
         arms().with_scores(&given(&[("left", 20), ("middle", 20), ("right", 22)])),
-        "arm middle: score wit has 20 values for 21 samples; give one a sample",
+        "arm middle: score wit has 20 values for 21 samples; give one per sample",
     );
 }
 
@@ -130,11 +130,11 @@ fn documents_of_scores() {
     let huge = score(Some(&[1e308, 0.0, 1e308])).unwrap().mixture.unwrap();
     assert_eq!(huge.weights.into_values().collect::<Vec<_>>(), [0.5, 0.0, 0.5]);
 
-    // What is wrong is said before anything is computed.
+    // Errors are reported before anything is computed.
     for (weights, words) in [
         (vec![1.0, -1.0, 1.0], "the weight of middle is -1, but it must be zero or a positive number"),
-        (vec![0.0; 3], "a mixture needs an arm with a positive weight, and all weights are 0; give one"),
-        (vec![1.0], "a mixture needs one weight an arm, zero for those left out: 1 given for 3 arms"),
+        (vec![0.0; 3], "a mixture needs an arm with a positive weight, but all weights are 0; give one"),
+        (vec![1.0], "a mixture needs one weight per arm, zero for those left out: 1 given for 3 arms"),
     ] {
         says(score(Some(&weights)), words);
         assert_eq!(calls.get(), 0);

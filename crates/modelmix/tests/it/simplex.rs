@@ -1,5 +1,5 @@
-//! The simplex solver against exhaustive enumeration of supports, and against the duality gap, computed here from its definition: a
-//! feasible point without a gap is optimal, whoever found it.
+//! The simplex solver against exhaustive enumeration of supports, and against the duality gap, computed here from its
+//! definition: a feasible point without a gap is optimal, however it was found.
 
 use modelmix::policy::Random;
 use modelmix::simplex::{self, Bounds, Solution, Solver};
@@ -9,11 +9,11 @@ pub(crate) fn normal(random: &mut Random) -> f64 {
     (-2.0 * (1.0 - random.unit()).ln()).sqrt() * (std::f64::consts::TAU * random.unit()).cos()
 }
 
-/// The kinds of problem that mixtures meet, and some that they should not.
+/// The families of problems that occur for mixtures, and some that should not.
 const FAMILIES: [&str; 8] =
     ["full rank", "low rank", "duplicated arms", "dominated arms", "nearly equal arms", "no curvature", "huge", "tiny"];
 
-/// K = AᵀA + common, f: `rank` points in feature space an arm, offset as kernels' means are.
+/// K = AᵀA + common, f: `rank` points in feature space per arm, with an offset like that of kernel means.
 fn problem(family: &str, arms: usize, random: &mut Random) -> Quadratic {
     let rank = match family {
         "low rank" => 1 + random.below(3),
@@ -51,7 +51,7 @@ fn size(form: &Quadratic) -> f64 {
     form.quadratic().iter().chain(form.linear()).fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()))
 }
 
-/// Feasible to the last bits, and certified.
+/// Checks that a solution is feasible to the last bits, and its gap.
 fn check(form: &Quadratic, solution: &Solution, what: &str) {
     let sum: f64 = solution.weights.iter().sum();
     assert!((sum - 1.0).abs() < 1e-14, "{what}: weights add up to {sum}");
@@ -64,13 +64,13 @@ fn check(form: &Quadratic, solution: &Solution, what: &str) {
         solution.iterations
     );
     assert_eq!(solution.value, form.value(&solution.weights));
-    // the certificate, recomputed from the definition
+    // The duality gap, recomputed from the definition.
     let arms = form.arms();
     let gap = gap(form, &solution.weights, &vec![0.0; arms], &vec![1.0; arms]);
     assert!(gap <= 2e-12 * size(form), "{what}: gap by definition {gap}");
 }
 
-/// Gaussian elimination with partial pivoting; nothing where the matrix is singular.
+/// Gaussian elimination with partial pivoting; `None` if the matrix is singular.
 pub(crate) fn solve_dense(mut a: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let n = a.len();
     let scale = a.iter().flatten().fold(0.0f64, |most, value| most.max(value.abs()));
@@ -89,7 +89,7 @@ pub(crate) fn solve_dense(mut a: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some((0..n).map(|row| a[row][n] / a[row][row]).collect())
 }
 
-/// The least value over all supports: on each, the equations 2Kα + f = μ, Σα = 1.
+/// The minimum over all supports: on each, the equations 2Kα + f = μ, Σα = 1.
 fn exhaustive(form: &Quadratic) -> f64 {
     let arms = form.arms();
     let unit = size(form);
@@ -119,8 +119,8 @@ fn exhaustive(form: &Quadratic) -> f64 {
     best
 }
 
-/// The duality gap by its definition: how much lower the tangent at a point becomes on the simplex between bounds. The lowest
-/// point of a linear function there has all floors, and then as much as caps allow of the lowest slopes.
+/// The duality gap by its definition: the largest decrease of the tangent at a point over the bounded simplex. The
+/// minimum of a linear function there has all floors, and then as much as caps allow of the smallest slopes.
 fn gap(form: &Quadratic, weights: &[f64], floors: &[f64], caps: &[f64]) -> f64 {
     let gradient = form.gradient(weights);
     let mut order: Vec<usize> = (0..weights.len()).collect();
@@ -151,7 +151,7 @@ fn ten_thousand_problems_against_exhaustive_supports_and_the_gap() {
             enumerated += 1;
             let best = exhaustive(&form);
             assert!(solution.value <= best + 1e-12 * size(&form), "{what}: {} above {best}", solution.value);
-            // a support whose equations are nearly singular solves them less well than we do
+            // A support with nearly singular equations is solved less accurately here than by the solver.
             assert!(solution.value >= best - 1e-9 * size(&form), "{what}: {} below {best}", solution.value);
         } else {
             large += 1;
@@ -173,7 +173,7 @@ fn many_arms() {
         let form = problem(family, arms, &mut random);
         check(&form, &simplex::minimize(&form, &Bounds::simplex(arms)).unwrap(), family);
     }
-    // a large support: arms that hardly overlap
+    // A large support: arms that hardly overlap.
     let mut quadratic = vec![0.01; 512 * 512];
     (0..512).for_each(|arm| quadratic[arm * 513] = 1.0 + 0.001 * arm as f64);
     let form = Quadratic::new(quadratic, vec![0.0; 512]).unwrap();
@@ -208,7 +208,7 @@ fn floors_and_caps_leave_no_gap() {
         assert!(solution.gap <= 1e-12 * size(&form), "{what}: gap {}", solution.gap);
         let gap = gap(&form, &solution.weights, &floors, &caps);
         assert!(gap <= 2e-12 * size(&form), "{what}: gap by definition {gap}");
-        // The control: another feasible point has a gap, and at least the difference of the values.
+        // Control: another feasible point has a gap, which is at least the difference of the values.
         let even: Vec<f64> = floors.iter().zip(&caps).map(|(floor, cap)| (cap - floor).max(0.0)).collect();
         let left = (1.0 - floors.iter().sum::<f64>()) / even.iter().sum::<f64>();
         let other: Vec<f64> = floors.iter().zip(&even).map(|(floor, room)| floor + left * room).collect();
@@ -240,7 +240,7 @@ fn a_warm_start_changes_the_way_and_not_the_answer() {
         let mut solver = Solver::default();
         let mut form = problem(family, 12, &mut random);
         for _ in 0..100 {
-            // a form that drifts a little, as it does from one round of a session to the next
+            // A form that drifts slightly, like that of a session from one round to the next.
             let drift: Vec<f64> = form.linear().iter().map(|f| f + 1e-3 * size(&form) * normal(&mut random)).collect();
             form = Quadratic::new(form.quadratic().to_vec(), drift).unwrap();
             let warm = solver.solve(&form, &Bounds::simplex(12)).unwrap();
@@ -279,7 +279,7 @@ fn what_cannot_be_solved_is_refused() {
     assert!(Quadratic::new(vec![], vec![]).is_err());
 }
 
-/// A start inside, with arms that nothing tells apart: any mixture will do, but it has to be one.
+/// A start inside, with indistinguishable arms: any mixture is optimal, but the result must be a mixture.
 #[test]
 fn arms_that_are_all_the_same_from_a_start_inside() {
     for arms in [2, 3, 7] {

@@ -1,5 +1,5 @@
-//! Simulations on the real generators that ship with the project: the paper's ranking, the default policy's promise, and
-//! the simulator's own rules.
+//! Simulations on the shipped real generators: the ranking of the paper, the guarantee of the default policy, and the
+//! rules of the simulator.
 
 use std::path::PathBuf;
 
@@ -32,13 +32,13 @@ fn final_loss(report: &SimulationReport, policy: &str) -> f64 {
     *of(report, policy).loss.mean.last().unwrap()
 }
 
-/// The constant that the Mixture-UCB policies and Vanilla-UCB share, of the magnitude of the losses. It is one for all
-/// scenarios, chosen after a look at a few on this data, and not the best for each. With theory's constants Vanilla-UCB is
-/// nearly uniform for so few rounds, and where equal shares are good (`categories` by rke) it ends below the tuned cab: the
-/// ranking is one at equal constants.
+/// The constant that the Mixture-UCB policies and Vanilla-UCB share, of the magnitude of the losses. It is the same for
+/// all scenarios, chosen after a look at a few on this data, and not the best for each. With the theoretical constants
+/// Vanilla-UCB is nearly uniform for so few rounds, and if equal shares are good (`categories` by rke) it ends below
+/// the tuned cab: the ranking is one at equal constants.
 const TUNED: &str = "(sensitivity=0.03)";
 
-/// Both Mixture-UCB algorithms and the default end below every one-arm method: Table by table what the paper's figures show.
+/// Both Mixture-UCB algorithms and the default end below every one-arm method, as in the figures of the paper.
 fn ranking(name: &str, objective: &str, bandwidth: f64, rounds: usize) -> SimulationReport {
     let (arms, loss) = scenario(name, objective, bandwidth);
     let (cab, ogd, vanilla) = (format!("cab{TUNED}"), format!("ogd{TUNED}"), format!("vanilla{TUNED}"));
@@ -90,7 +90,7 @@ fn the_sparse_policy_ends_with_few_arms() {
         let policies = policies.map(|policy| policy.parse().unwrap()).to_vec();
         let simulation = Simulation::default().policies(policies).rounds(900).seeds(1).seed(seed);
         let report = simulate(&arms, &loss, &simulation).unwrap();
-        // arms that were pulled in the last third of the run
+        // Arms that were pulled in the last third of the run.
         let used = |policy: &PolicyReport| {
             let pulls = |at: usize, arm: usize| policy.shares[at][arm] * policy.rounds[at] as f64;
             let (early, end) = (policy.rounds.len() * 2 / 3, policy.rounds.len() - 1);
@@ -111,7 +111,7 @@ fn the_sparse_policy_ends_with_few_arms() {
     }
 }
 
-/// Two arms on a line, one of them tight, with a handful of samples.
+/// Two arms on a line, one of them tight, with a few samples.
 fn small() -> (RecordedArms, Loss) {
     let arm = |name: &str, start: f32, step: f32, count: usize| {
         RecordedArm::new(name, Features::from_rows((0..count).map(|i| [start + step * i as f32])).unwrap())
@@ -127,16 +127,16 @@ fn without_replacement_every_sample_comes_once_and_a_dry_arm_is_an_error() {
     let simulation = |rounds, policy: &str| {
         Simulation::default().policies(vec![policy.parse().unwrap()]).rounds(rounds).seeds(3).replacement(false)
     };
-    // all 21 samples, whoever is asked first: the realised loss is that of the whole recording
+    // All 21 samples, in any order: the empirical loss is that of the whole recording.
     let report = simulate(&arms, &loss, &simulation(21, "fixed(weights=12 9, tracked=true)")).unwrap();
     let all = modelmix::mixture::statistics(&arms, &loss).unwrap().empirical_loss().unwrap();
     let last = report.policies[&report.order[0]].loss.mean.last().unwrap();
-    // rows in the one, tiles in the other: equal up to single precision
+    // Rows in one, tiles in the other: equal up to single precision.
     assert!((last - all).abs() < 1e-6 * all, "{last} {all}");
     let error = simulate(&arms, &loss, &simulation(22, "fixed(weights=12 9, tracked=true)")).unwrap_err();
     assert!(matches!(error, Error::RanDry { .. }), "{error}");
     let sentence = simulate(&arms, &loss, &simulation(13, "fixed(weights=1 0)")).unwrap_err().to_string();
-    assert!(sentence.contains("arm wide ran dry") && sentence.contains("round 13"), "{sentence}");
+    assert!(sentence.contains("arm wide has no samples left") && sentence.contains("round 13"), "{sentence}");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn oracles_do_what_they_know() {
         1.0
     );
     assert!((of(&report, "one-arm-oracle").regret.mean.last().unwrap() - report.gain).abs() < 1e-12);
-    // binomial: 2000 draws and 10 seeds leave a standard error under 0.0036
+    // Binomial: 2000 draws and 10 seeds leave a standard error below 0.0036.
     let weights = &of(&report, "mixture-oracle").weights;
     assert!(
         weights.iter().zip(&report.optimum.weights).all(|(share, weight)| (share - weight).abs() < 0.015),
@@ -193,7 +193,8 @@ fn kappa_of_the_whole_pool_and_kappa_ahead_are_the_same() {
         let [pool, ahead] =
             [usize::MAX, 0].map(|memory| simulate(&arms, &loss, &simulation(memory, replacement)).unwrap());
         for ((name, left), right) in pool.policies.iter().zip(ahead.policies.values()) {
-            // The default's choices may differ where two arms are equal to single precision; the others' may not.
+            // The choices of the default may differ if two arms are equal to single precision; those of the others may
+            // not.
             let tolerance = if name == "adaptive" { 1e-2 } else { 1e-6 };
             for (a, b) in left.loss.mean.iter().zip(&right.loss.mean) {
                 assert!((a - b).abs() <= tolerance * a.abs(), "{name}: {a} and {b}");
@@ -202,7 +203,7 @@ fn kappa_of_the_whole_pool_and_kappa_ahead_are_the_same() {
     }
 }
 
-/// Sessions that hold a quarter of their samples, and sessions that remember half of them, find the mixture too.
+/// Sessions that hold a quarter of their samples, and sessions with a window of half of them, find the mixture too.
 #[test]
 fn sessions_with_a_cap_or_a_window_find_the_same_mixture() {
     let (arms, loss) = scenario("categories", "rke", 20.0);
@@ -217,7 +218,7 @@ fn sessions_with_a_cap_or_a_window_find_the_same_mixture() {
         assert!(capped.reached.percent_90.is_some(), "{name}");
         let [left, right] = [exact, capped].map(|policy| policy.loss.mean[99]);
         assert!((left - right).abs() < 0.1 * left, "{name}: {left} {right}");
-        let features = capped.features.expect("samples were let go");
+        let features = capped.features.expect("samples were evicted");
         assert!(features.features == 1112 && features.estimated > 0.3 && features.entry < 0.06, "{features:?}");
         assert_eq!(exact.features, None);
     }
@@ -253,7 +254,7 @@ fn settings_that_make_no_sense_are_refused() {
     assert!(report.policies.values().all(|policy| policy.loss.std.iter().all(|&std| std == 0.0)));
 }
 
-/// No count makes a run overflow or allocate without end; what is refused is the setting that asks for most.
+/// No count causes an overflow or an unbounded allocation; the error names the largest setting.
 #[test]
 fn counts_beyond_memory_are_refused_before_anything_is_allocated() {
     let (arms, loss) = small();
@@ -274,18 +275,19 @@ fn counts_beyond_memory_are_refused_before_anything_is_allocated() {
             assert!(sentence.starts_with(&format!("{what} is {huge}, but it must be less: ")), "{sentence}");
         }
     }
-    // Each is fine, and their product is not.
+    // Each is valid, but their product is not.
     let many = Simulation::default().rounds(100_000).batch(100_000);
     assert!(simulate(&arms, &loss, &many).unwrap_err().to_string().contains("4294967295 samples"));
     let many = Simulation::default().rounds(1_000_000).checkpoints(1_000_000).seeds(10_000);
     assert!(simulate(&arms, &loss, &many).unwrap_err().to_string().contains("40000 runs at 1000000 checkpoints"));
-    // More checkpoints, pulls in flight or seeds than there is use for are no harm.
+    // More checkpoints, pulls in flight or seeds than are useful do no harm.
     let modest = Simulation::default().rounds(5).seeds(2).checkpoints(usize::MAX).in_flight(usize::MAX).seed(u64::MAX);
     assert!(simulate(&arms, &loss, &modest).is_ok());
 }
 
-/// The study of policies (`experiments/policies`) found that ten known samples of every arm leave 0.2 to 0.5 of the rounds. On
-/// real generators that no rule was chosen by, the policy itself gains as much; the control is the same run without.
+/// The study of policies (`experiments/policies`) found that ten known samples per arm reduce the rounds to 0.2 to 0.5.
+/// On real generators on which no rule was chosen, the policy itself gains as much; the control is the same run
+/// without.
 #[test]
 fn known_samples_save_rounds_on_problems_that_no_rule_was_chosen_by() {
     let names = ["specialists", "truncated", "categories", "quality"];
@@ -311,8 +313,8 @@ fn known_samples_save_rounds_on_problems_that_no_rule_was_chosen_by() {
     assert!(logarithms.exp() < 0.6, "{found:?}: {:.2}", logarithms.exp());
 }
 
-/// Known samples come off the same tapes as those asked for: without replacement they are not asked again, and count in what an
-/// arm holds.
+/// Known samples are drawn from the same sequences as other samples: without replacement they are not drawn again, and
+/// count toward the samples of an arm.
 #[test]
 fn known_samples_are_not_asked_for_again() {
     let (arms, loss) = small();

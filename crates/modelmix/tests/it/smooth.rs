@@ -1,5 +1,5 @@
-//! Fréchet distances and Vendi scores as objectives: values and derivatives against definitions, optima against grids and a
-//! slow method, certificates against both, known answers, and where such objectives are refused.
+//! Fréchet distances and Vendi scores as objectives: values and derivatives against definitions, optima against grids
+//! and a slow method, duality gaps against both, known solutions, and where such objectives are rejected.
 
 mod answers;
 mod brute;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::simplex::normal;
 
-/// Rows around a centre, more spread along some directions.
+/// Rows around a centre, with more variance along some directions.
 pub(crate) fn cloud(rows: usize, width: usize, random: &mut Random) -> Features {
     let centre: Vec<f64> = (0..width).map(|_| 1.5 * normal(random)).collect();
     let spread: Vec<f64> = (0..width).map(|_| 0.2 + 1.5 * random.unit()).collect();
@@ -49,7 +49,7 @@ const ORDERS: [f64; 8] = [0.3, 0.7, 1.0, 1.0001, 1.4, 2.0, 3.5, 12.0];
 const GAUSSIAN: Kernel = Kernel::Gaussian { bandwidth: 1.5 };
 const COSINE: Kernel = Kernel::Cosine { power: 1 };
 
-/// A function of the library with its definition: a distance for no order, else a Vendi score.
+/// A function of the library and its definition: a distance if there is no order, otherwise a Vendi score.
 type Case<'a> = (Spectral, Box<dyn Fn(&[f64]) -> f64 + 'a>);
 
 fn case<'a>(arms: &'a RecordedArms, reference: &'a Features, kind: Option<(Kernel, f64)>) -> Case<'a> {
@@ -86,7 +86,8 @@ proptest! {
         let (spectral, definition) = case(&arms, &reference, kind);
         let weights = mixture(arms.len(), &mut Random::seeded(seed));
         let (found, expected) = (spectral.value(&weights).unwrap(), definition(&weights));
-        // Eigenvalues of nothing are 1e-16, and their roots 1e-8; of order 0.3 those of 1e-14 count 1e-4.
+        // Zero eigenvalues are computed as 1e-16, and their roots as 1e-8; with order 0.3, eigenvalues of 1e-14 count
+        // 1e-4.
         let tolerance = if matches!(kind, Some((_, 0.3))) { 1e-3 } else { 1e-6 };
         prop_assert!((found - expected).abs() <= tolerance * (1.0 + expected.abs()), "{kind:?}: {found} {expected}");
         if let Some((_, order)) = kind {
@@ -117,12 +118,12 @@ proptest! {
         let step = 1e-4;
         let (after, before) = (along(&weights, &direction, step), along(&weights, &direction, -step));
 
-        // What is minimised is the function itself, up to its smoothing, and never more.
+        // The minimised function is the function itself up to its smoothing, and never larger.
         let constant = spectral.value(&weights).unwrap() - local.value;
         let size = 1.0 + local.scale;
         prop_assert!(spectral.value(&after).unwrap() - smoothed.local(&after).unwrap().value - constant >= -1e-6 * size);
         let slope = (spectral.value(&after).unwrap() - spectral.value(&before).unwrap()) / (2.0 * step);
-        // An eigenvalue is computed to 1e-16 and so is its slope of 1e8: small orders know no better than 1e-3.
+        // An eigenvalue is accurate to 1e-16, and its slope is 1e8: small orders are accurate to 1e-3 only.
         let loose = if matches!(kind, Some((_, 0.3))) { 2e-3 } else { 1e-5 };
         prop_assert!((slope - dot(&local.gradient)).abs() <= loose * size, "{kind:?}: {slope} {}", dot(&local.gradient));
 
@@ -148,7 +149,7 @@ proptest! {
             let chord = share * value(&ends[0]) + (1.0 - share) * value(&ends[1]);
             prop_assert!(value(&between) <= chord + 1e-6 * (1.0 + chord.abs()), "{kind:?}");
         }
-        // Tangents lie below, so that a gap is a proof at any mixture, good or bad.
+        // Tangents are below the function, so a gap is valid at any mixture, good or bad.
         let all: Vec<usize> = (0..arms.len()).collect();
         let local = spectral.smoothed(&all, &ends[0]).unwrap().local(&ends[0]).unwrap();
         let difference = |to: &[f64]| -> f64 {
@@ -166,7 +167,7 @@ fn prepared(text: &str, arms: &RecordedArms, reference: &Features) -> Loss {
     text.parse::<Objective>().unwrap().prepare(inputs).unwrap()
 }
 
-/// An objective as text, and the kind of each of its smooth terms by definition.
+/// An objective as text, and the definition of each of its smooth terms.
 const OBJECTIVES: [(&str, Option<(Kernel, f64)>); 6] = [
     ("fid", None),
     ("vendi", Some((COSINE, 1.0))),
@@ -176,7 +177,7 @@ const OBJECTIVES: [(&str, Option<(Kernel, f64)>); 6] = [
     ("vendi(bandwidth=1.5)", Some((GAUSSIAN, 1.0))),
 ];
 
-/// Three arms of some kinds: separate, short of samples, twice the same, one inside of another.
+/// Three arms of several families: separate, few samples, duplicated, one inside another.
 fn families() -> Vec<(&'static str, RecordedArms, Features)> {
     let (separate, reference) = world(3, 6, 3, 5);
     let (few, wide) = world(3, 3, 8, 6);
@@ -246,7 +247,7 @@ fn optima_and_certificates_hold_on_grids() {
 fn a_slow_method_gets_there_too() {
     for (family, arms, reference) in families() {
         for (text, kind) in [OBJECTIVES[0], OBJECTIVES[1], OBJECTIVES[4]] {
-            // Kernel matrices of these have nothing new, and their rotations are slow.
+            // Kernel matrices of these add nothing new, and their rotations are slow.
             if kind.is_some() && !["separate", "few samples"].contains(&family) {
                 continue;
             }
@@ -294,11 +295,11 @@ fn reports_are_about_all_terms() {
     assert_eq!(best.mixture.terms[0].value, best.mixture.terms[0].score);
     assert!(near(best.mixture.terms[1].value, entropy(&arms, COSINE, 2.0)(&weights)));
     assert!(near(best.mixture.terms[1].score, 1.0 / (1.0 + best.mixture.terms[1].value)));
-    // the form and its constant are those of the other terms
+    // The form and its constant are those of the other terms.
     let rest: f64 = best.mixture.terms[2..].iter().map(|term| term.weight * term.value).sum();
     assert!(near(best.form.value(&weights) + best.constant, rest));
     assert_eq!(best.kernels.len(), 2);
-    // what an arm adds is what is lost without it
+    // The value of an arm is the loss increase without it.
     for (index, arm) in best.arms.iter().enumerate() {
         let mut caps = vec![1.0; 3];
         caps[index] = 0.0;

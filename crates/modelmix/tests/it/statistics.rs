@@ -1,4 +1,4 @@
-//! Running sums by hand, against plain double loops, and against themselves: sample by sample, in one pass, in shards.
+//! Running sums by hand, against plain double loops, and against each other: sample by sample, in one pass, in shards.
 
 use modelmix::compute::{Cpu, Engine, Reference};
 use modelmix::mixture::statistics;
@@ -11,13 +11,13 @@ use proptest::prelude::*;
 struct Samples {
     arms: usize,
     arm_of: Vec<usize>,
-    /// κ, row by row, symmetric.
+    /// κ in row-major order, symmetric.
     kappa: Vec<Vec<f64>>,
     linear: Vec<f64>,
 }
 
 impl Samples {
-    /// Samples of a Gaussian kernel between random points, so that κ is what it claims to be.
+    /// Samples of a Gaussian kernel between random points, so that κ is positive semidefinite.
     fn random(arms: usize, arm_of: Vec<usize>, seed: u64) -> Self {
         let mut random = Random::seeded(seed);
         let points: Vec<[f64; 2]> = arm_of.iter().map(|&arm| [arm as f64 + random.unit(), random.unit()]).collect();
@@ -44,7 +44,7 @@ impl Samples {
         statistics
     }
 
-    /// Σκ from every sample of `from` to the samples of each arm in `to`, itself left out.
+    /// Σκ from every sample of `from` to the samples of each arm in `to`, without itself.
     fn toward(&self, from: std::ops::Range<usize>, to: std::ops::Range<usize>) -> Vec<Vec<f64>> {
         let sum = |a: usize, arm: usize| {
             to.clone().filter(|&b| b != a && self.arm_of[b] == arm).map(|b| self.kappa[a][b]).sum()
@@ -52,10 +52,10 @@ impl Samples {
         (0..self.arms).map(|arm| from.clone().map(|a| sum(a, arm)).collect()).collect()
     }
 
-    /// Every view of the statistics against its definition.
+    /// Compares every estimate of the statistics with its definition.
     fn check(&self, statistics: &Statistics, tolerance: f64) {
         let close = |what: &str, found: f64, expected: f64| {
-            // all sums here are of order one, or over at most a few dozen terms of that order
+            // All sums are of order one, or over at most a few dozen terms of that order.
             assert!((found - expected).abs() <= tolerance * (1.0 + expected.abs()), "{what}: {found}, {expected}");
         };
         let of = |arm: usize| (0..self.len()).filter(move |&a| self.arm_of[a] == arm);
@@ -93,13 +93,13 @@ impl Samples {
             Some(realised) => {
                 let quadratic: f64 = self.kappa.iter().flatten().sum();
                 close("realised", realised, quadratic / (total * total) + self.linear.iter().sum::<f64>() / total);
-                // L(P̂) is the form at the proportions
+                // L(P̂) is the form at the proportions.
                 close("realised", realised, statistics.biased().value(&statistics.proportions()));
             }
         }
     }
 
-    /// The views that do not depend on the order of arrival.
+    /// Compares the estimates that do not depend on the order of arrival.
     fn check_forms(&self, found: &Statistics, tolerance: f64) {
         let expected = self.added(0..self.len());
         assert_eq!(found.counts(), expected.counts());
@@ -131,9 +131,9 @@ fn by_hand() -> Samples {
 fn three_samples_by_hand() {
     let statistics = by_hand().added(0..3);
     assert_eq!(statistics.counts(), [2, 1]);
-    // with self-pairs: (1 + 4 + 2·0.5)/4, (0.25 − 0.5)/2, 2
+    // With self-pairs: (1 + 4 + 2·0.5)/4, (0.25 − 0.5)/2, 2.
     assert_eq!(statistics.biased().rows(), [[1.5, -0.125], [-0.125, 2.0]]);
-    // without: one pair in the first arm, none in the second
+    // Without: one pair in the first arm, none in the second.
     assert_eq!(statistics.unbiased().rows(), [[0.5, -0.125], [-0.125, 0.0]]);
     assert_eq!(statistics.biased().linear(), [2.0, -2.0]);
     assert_eq!(statistics.sums_toward(0), [0.5, 0.5, -0.25]);
@@ -172,7 +172,7 @@ fn sums_that_do_not_fit_are_refused() {
         change(&mut sums);
         let result = Statistics::from_sums(sums.0, sums.1, sums.2, sums.3);
         assert!(
-            matches!(&result, Err(Error::Program { problem }) if problem.contains("do not fit") || problem.contains("not finite")),
+            matches!(&result, Err(Error::Program { problem }) if problem.contains("do not match") || problem.contains("not finite")),
             "{result:?}"
         );
     };
@@ -220,7 +220,7 @@ proptest! {
     }
 }
 
-/// Recorded arms of different sizes, near enough for every kernel to matter.
+/// Recorded arms of different sizes, close enough for every kernel to matter.
 fn recorded(sizes: &[usize], seed: u64) -> RecordedArms {
     let mut random = Random::seeded(seed);
     let arms = sizes.iter().enumerate().map(|(index, &size)| {
@@ -249,7 +249,7 @@ fn prepared_on(text: &str, arms: usize, engine: Engine) -> Loss {
     text.parse::<Objective>().unwrap().prepare(Inputs::new().reference(reference).costs(costs).engine(engine)).unwrap()
 }
 
-/// The samples of recorded arms, arm after arm, κ and f from the loss pair by pair.
+/// The samples of recorded arms, arm by arm, with κ and f from the loss pair by pair.
 fn unrolled(arms: &RecordedArms, loss: &Loss) -> Samples {
     let mut samples = Samples { arms: arms.len(), arm_of: vec![], kappa: vec![], linear: vec![] };
     for (index, arm) in arms.iter().enumerate() {
@@ -276,12 +276,12 @@ fn an_offline_pass_equals_samples_one_by_one() {
         let samples = unrolled(&arms, &loss);
         samples.check(&statistics(&arms, &loss).unwrap(), 1e-12);
         samples.check(&samples.added(0..samples.len()), 1e-12);
-        // κ(x, x) is what the kernel says it is
+        // κ(x, x) is that of the kernel.
         let rows: Vec<&[f32]> = arms.iter().flat_map(|arm| arm.features.view().iter()).collect();
         for (index, row) in rows.into_iter().enumerate() {
             assert!((loss.kappa_self(row) - samples.kappa[index][index]).abs() < 1e-12, "{text}");
         }
-        // the everyday engine differs by its single precision alone
+        // The default engine differs only by its single precision.
         let everyday = prepared_on(text, 3, Cpu::with_threads(2).into());
         samples.check_forms(&statistics(&arms, &everyday).unwrap(), 1e-6);
     }

@@ -1,5 +1,5 @@
-//! Long work can be stopped, says so, and leaves nothing behind that a later call would notice. If a stop comes from a timer,
-//! the work would take far longer than the timer: it is the missing answer that tells, not the clock.
+//! Long computations can be stopped, return an error, and have no effect on later calls. If a stop comes from a timer,
+//! the computation would take far longer than the timer: the test checks for the missing result, not the clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use modelmix::{
 
 use crate::faulty::Faulty;
 
-/// Sets a stop from another thread, a little later.
+/// Sets a stop token from another thread, a little later.
 fn soon() -> Stop {
     let stop = Stop::new();
     let other = stop.clone();
@@ -65,7 +65,7 @@ fn a_solve_ends_with_the_pieces_that_are_under_way() {
         assert!(stopped(solve(&arms, &loss)));
         let pieces = seen.load(Ordering::SeqCst);
         assert!((1..=threads as u64).contains(&pieces), "{pieces} pieces with {threads} threads");
-        // The same again, on threads and buffers that were stopped, is what it is if nothing ever was.
+        // The same again, on threads and buffers that were stopped, gives the result of an undisturbed run.
         let again = objective.prepare(Inputs::new().arms(&arms).engine(engine.unstoppable())).unwrap();
         let again = solve(&arms, &again).unwrap();
         assert!(seen.load(Ordering::SeqCst) > 20 + pieces, "there were few pieces to stop");
@@ -117,7 +117,7 @@ fn a_simulation_ends_between_its_runs_and_between_rounds() {
     assert!(stopped(simulate_watched(&arms, &loss(&stop), &short, &done)));
     assert!(runs.load(Ordering::SeqCst) <= 2, "{runs:?} runs ended after the stop");
 
-    // A run of so many rounds, each of which looks back at all before it, would take hours.
+    // A run of this many rounds, each of which uses all before it, would take hours.
     for (threads, memory) in [(1, 0), (2, 1 << 30)] {
         let long = Simulation::default().rounds(3_000_000).seeds(2).threads(threads).memory(memory);
         assert!(stopped(simulate(&arms, &loss(&soon()), &long)));
@@ -135,7 +135,7 @@ fn a_curation_ends_between_its_steps() {
     };
     let settings = Curation::default().count(40);
     let bounds = Bounds::simplex(3);
-    // in the herding, and among the exchanges
+    // During herding, and during exchanges.
     for at in [7, 55] {
         let (stop, steps) = (Stop::new(), AtomicUsize::new(0));
         let done = || {
@@ -196,12 +196,13 @@ fn plain_loops_check_at_every_row() {
     let (x, kernel) = (features(60_000, 16, 3), Kernel::Gaussian { bandwidth: 1.0 });
     assert!(stopped(stopped_by(Reference, &soon()).kernel_sums(&kernel, &x, &x)));
     assert!(stopped(stopped_by(Reference, &soon()).neighbours(&x, 3)));
-    // If squares leave single precision the engine falls back on them.
+    // If squares overflow single precision, the engine falls back on them.
     let far = Features::from_rows((0..60_000).map(|row| [1e18 * row as f32, 0.0])).unwrap();
     assert!(stopped(stopped_by(Cpu::new(), &soon()).kernel_sums(&kernel, &far, &far)));
 }
 
-/// A session that is stopped at any place of a `tell` has taken the answer whole or not at all: statistics, samples, alarm.
+/// A session that is stopped anywhere in a `tell` has accepted the whole answer or none of it: statistics, samples,
+/// alarm.
 #[test]
 fn a_session_takes_an_answer_whole_or_not_at_all() {
     let settings = [
@@ -215,7 +216,7 @@ fn a_session_takes_an_answer_whole_or_not_at_all() {
     let sample = |round: u64| features(3, 4, 100 + round);
     let snapshot = |session: &Session| serde_json::to_string(&session.snapshot()).unwrap();
     for (which, settings) in settings.iter().enumerate() {
-        // Every call of the engine is a place to stop at, until there are no more.
+        // Every call of the engine is a point to stop at, until there are no more.
         let mut places = 0;
         for place in 0.. {
             let (stop, counter) = (Stop::new(), Arc::new(AtomicUsize::new(usize::MAX)));

@@ -1,4 +1,4 @@
-//! Sessions without end: random features against theory, and streaming sessions against exact ones and double loops.
+//! Long sessions: random Fourier features against theory, and capped sessions against exact ones and double loops.
 
 use modelmix::compute::{Cpu, Engine, Reference};
 use modelmix::internals::fourier::{GaussianFeatures, features_for};
@@ -16,7 +16,7 @@ const SIGMA: f64 = 6.0;
 const SPREADS: [f64; 3] = [1.0, 0.8, 1.2];
 const OFFSET: f64 = 3.0;
 
-/// The n-th sample of an arm, whoever asks.
+/// The n-th sample of an arm, independent of the caller.
 fn sample(arm: usize, number: usize) -> Vec<f32> {
     let mut random = Random::stream(77, (number * NAMES.len() + arm) as u64 + 1);
     (0..WIDTH)
@@ -46,7 +46,7 @@ fn streaming(hold: usize, error: f64) -> SessionSettings {
     SessionSettings::default().seed(9).retention(Retention::Capped(Cap::default().hold(hold).error(error)))
 }
 
-/// Runs a session on; the arms that it chose.
+/// Continues a session and returns the arms that it chose.
 fn run(session: &mut Session, told: &mut [usize; 3], rounds: usize) -> Vec<usize> {
     (0..rounds)
         .map(|_| {
@@ -59,7 +59,7 @@ fn run(session: &mut Session, told: &mut [usize; 3], rounds: usize) -> Vec<usize
         .collect()
 }
 
-/// K̂ of the first so many samples of each arm, by a double loop.
+/// K̂ of the first `told` samples of each arm, by a double loop.
 fn exact(told: &[usize; 3], kappa: impl Fn(f64) -> f64) -> Vec<f64> {
     let sets: Vec<Vec<Vec<f32>>> = (0..3).map(|arm| (0..told[arm]).map(|n| sample(arm, n)).collect()).collect();
     let mut form = vec![0.0; 9];
@@ -91,12 +91,13 @@ fn a_session_with_a_cap_is_exact_until_the_cap() {
     assert_eq!(exact.report().unwrap(), stream.report().unwrap(), "to the last bit");
     assert_eq!(exact.samples(), stream.samples());
     run(&mut stream, &mut told, 1);
-    let error = stream.report().unwrap().feature_error.expect("one sample was let go");
+    let error = stream.report().unwrap().feature_error.expect("one sample was evicted");
     assert_eq!((error.held, error.features), (500, 400));
     assert_eq!(error.estimated, 0.0, "it was held together with all others");
 }
 
-/// False alarms: nine entries outside four standard errors, and six estimates outside five: below 1e-3, if errors are normal.
+/// False failures: nine entries outside four standard errors, and six estimates outside five: below 1e-3, if errors are
+/// normal.
 #[test]
 fn estimates_are_as_near_to_the_exact_ones_as_stated_and_say_how_near() {
     let mut stream = Session::new(NAMES, rke(), &streaming(500, 0.02)).unwrap();
@@ -110,7 +111,7 @@ fn estimates_are_as_near_to_the_exact_ones_as_stated_and_say_how_near() {
     let error = report.feature_error.clone().unwrap();
     assert!(error.estimated > 0.75 && error.estimated < 1.0, "{error:?}");
     assert!((error.entry.abs() - worst).abs() < 5.0 * error.entry_error + 1e-4, "{error:?}, in truth {worst}");
-    // What features do to the loss at the weights.
+    // The effect of features on the loss at the weights.
     let weights = report.weights();
     let at = |form: &[f64]| (0..9).map(|at| form[at] * weights[at / 3] * weights[at % 3]).sum::<f64>();
     let bias = at(report.form.quadratic()) - at(&form);
@@ -118,15 +119,15 @@ fn estimates_are_as_near_to_the_exact_ones_as_stated_and_say_how_near() {
     let score_bias = 1.0 / at(report.form.quadratic()) - 1.0 / at(&form);
     let (estimate, deviation) = (error.score_bias.unwrap(), error.score_bias_error.unwrap());
     assert!((score_bias - estimate).abs() < 5.0 * deviation + 0.05, "{error:?}, in truth {score_bias}");
-    // The control: features of another bandwidth would be far outside.
+    // Control: features of another bandwidth would be far outside.
     let wrong = exact(&[300; 3], |squared| (-squared / (1.2 * SIGMA * SIGMA)).exp());
     let off =
         report.form.quadratic().iter().zip(&wrong).map(|(found, wrong)| (found - wrong).abs()).fold(0.0, f64::max);
     assert!(off > 0.04 && off > 4.0 * worst, "{off} {worst}");
 }
 
-/// With few features errors are large, and what a report says of them explains most of the truth: the control, that there is no error,
-/// explains none of it. Each estimate is within five of its standard errors.
+/// With few features errors are large, and the reported estimates explain most of them: the control, assuming no error,
+/// explains none. Each estimate is within five of its standard errors.
 #[test]
 fn large_errors_are_found() {
     let (mut truths, mut missed) = (0.0, 0.0);
@@ -147,7 +148,7 @@ fn large_errors_are_found() {
     assert!(missed < 0.2 * truths, "{missed} of {truths} is missed");
 }
 
-/// How many numbers and words a document has.
+/// The number of values in a document.
 fn values_in(document: &serde_json::Value) -> usize {
     match document {
         serde_json::Value::Array(values) => values.iter().map(values_in).sum(),
@@ -156,7 +157,7 @@ fn values_in(document: &serde_json::Value) -> usize {
     }
 }
 
-/// Everything stays as large as it was, and the weights go where those of all samples would.
+/// The size of everything stays constant, and the weights converge to those of all samples.
 #[test]
 fn memory_does_not_grow_and_weights_converge() {
     let mut stream = Session::new(NAMES, rke(), &streaming(400, 0.03)).unwrap();
@@ -170,7 +171,7 @@ fn memory_does_not_grow_and_weights_converge() {
     assert_eq!(stream.samples().unwrap().len(), 400);
     assert_eq!(size(&stream), early);
     let report = stream.report().unwrap();
-    // K̂ of 20,000 samples is the truth to ±0.003 and the features' error.
+    // K̂ of 20,000 samples is the truth to ±0.003 plus the error of the features.
     for i in 0..3 {
         for j in 0..3 {
             let (found, truth) = (report.form.at(i, j), truth(i, j, SIGMA * SIGMA / 2.0));
@@ -201,7 +202,7 @@ fn what_policies_read_is_near_that_of_an_exact_session() {
     assert_eq!(exact.counts(), stream.counts());
     assert_eq!(exact.proportions(), stream.proportions());
     let near = |a: f64, b: f64, share: f64| (a - b).abs() <= share * a.abs().max(b.abs());
-    // Variances from 100 rows an arm instead of 1,000: four standard errors are 0.6.
+    // Variances from 100 rows per arm instead of 1,000: four standard errors are 0.6.
     for (a, b) in exact.gradient_scatter().iter().zip(stream.gradient_scatter()) {
         assert!(near(*a, b, 0.6), "{a} {b}");
     }

@@ -1,5 +1,5 @@
-//! The public API, name by name: a change of the surface is a change of this listing. It compiles only if every name is public,
-//! and the test fails if a public module declares a name that is not listed.
+//! The public API, name by name: a change of the API is a change of this listing. It compiles only if every name is
+//! public, and the test fails if a public module declares a name that is not listed.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +87,7 @@ surface! {
     }
 }
 
-/// The source of each public module, which declares the names that others can use.
+/// The source of each public module, which declares its public names.
 const SOURCES: &[(&str, &str)] = &[
     ("modelmix", include_str!("../../src/lib.rs")),
     ("modelmix::compute", include_str!("../../src/compute/mod.rs")),
@@ -104,7 +104,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("modelmix::simulate", include_str!("../../src/simulate/mod.rs")),
 ];
 
-/// The names that a source file makes public: `pub` items that are not indented, but for those that documentation hides.
+/// The public names of a source file: `pub` items that are not indented, except those hidden from the documentation.
 fn declared(source: &str) -> BTreeSet<&str> {
     let mut names = BTreeSet::new();
     let mut start = 0;
@@ -154,7 +154,7 @@ fn every_public_name_is_listed() {
     }
 }
 
-/// The reader of declarations sees each way to make a name public.
+/// The parser of declarations recognises each way to make a name public.
 #[test]
 fn declarations_are_read() {
     let source = "mod a;\npub mod b;\npub(crate) use a::X;\npub use a::{Y, Z as W,\n    V};\npub use b::U;\npub use c::*;\n\

@@ -1,11 +1,11 @@
-//! The paper's theorems in simulation, on arms whose K and f are known exactly. Each has a control that breaks the bound,
-//! so that a width that is wrong by a factor would be noticed.
+//! The theorems of the paper in simulation, on arms whose K and f are known exactly. Each has a control that breaks the
+//! bound, so that a width that is wrong by a factor would be noticed.
 
 use modelmix::internals::confidence;
 use modelmix::policy::{Random, Sensitivity, WidthSpec};
 use modelmix::{PolicySpec, Quadratic, Ranges, Session, SessionSettings, Values};
 
-/// Arms over a few outcomes: κ(x, y) = `kappa` where x = y, else 0; f by outcome.
+/// Arms over a few outcomes: κ(x, y) = `kappa` if x = y, otherwise 0; f per outcome.
 struct World {
     chances: Vec<Vec<f64>>,
     kappa: f64,
@@ -53,7 +53,7 @@ impl World {
                 shares
             })
             .collect();
-        // the empirical distributions are themselves a world
+        // The empirical distributions are themselves a world.
         World { chances: shares, kappa: self.kappa, linear: self.linear.clone() }.truth()
     }
 
@@ -66,15 +66,15 @@ impl World {
     }
 }
 
-/// The width of Theorem 1 before it is made linear in α (its proof's last display but one):
+/// The width of Theorem 1 before it is made linear in α (the last display but one of its proof):
 /// Δ_L·√(ln(1/δ)/2 · Σα²/n) + Δκ·Σα²/n. Never wider than ε(δ)ᵀα.
 fn joint_width(sensitivity: Sensitivity, log_inverse: f64, weights: &[f64], counts: &[usize]) -> f64 {
     let sum: f64 = weights.iter().zip(counts).map(|(weight, &n)| weight * weight / n as f64).sum();
     sensitivity.loss * (log_inverse / 2.0 * sum).sqrt() + sensitivity.kappa * sum
 }
 
-/// ln(1/δ′) of Lemma 1: with probability 1 − δ, |L − L̂|(α) ≤ εᵀα on one side for every α and all counts up to `rounds` at once,
-/// if ln(1/δ′) = ln(m²T²/2δ).
+/// ln(1/δ′) of Lemma 1: with probability 1 − δ, |L − L̂|(α) ≤ εᵀα on one side for every α and all counts up to `rounds`
+/// at once, if ln(1/δ′) = ln(m²T²/2δ).
 fn uniform_log_inverse(arms: usize, rounds: usize, delta: f64) -> f64 {
     2.0 * (arms as f64 * rounds as f64).ln() - (2.0 * delta).ln()
 }
@@ -86,7 +86,7 @@ fn regret_bound(constant: f64, sensitivity: Sensitivity, beta: f64, arms: usize,
     constant * sensitivity.loss * (beta * arms as f64 * t.ln() / t).sqrt()
 }
 
-/// How often either side of Theorem 1 fails, the width multiplied by a factor.
+/// How often either side of Theorem 1 fails, with the width multiplied by a factor.
 fn theorem_1_failures(world: &World, weights: &[f64], counts: &[usize], delta: f64, factor: f64) -> f64 {
     const REPEATS: usize = 4000;
     let sensitivity = Sensitivity::from(world.ranges());
@@ -100,7 +100,7 @@ fn theorem_1_failures(world: &World, weights: &[f64], counts: &[usize], delta: f
     let (mut above, mut below) = (0, 0);
     for _ in 0..REPEATS {
         let sample = world.sample_form(&world.draw(&mut random, counts), counts).value(weights);
-        // the joint width is the narrower one, so it is the one to test
+        // The joint width is the narrower one, so it is tested.
         above += usize::from(sample - truth >= factor * joint);
         below += usize::from(truth - sample >= factor * joint);
     }
@@ -126,7 +126,7 @@ fn theorem_1_holds_at_its_probability() {
     assert!(failures > 0.1, "half the width fails only {failures} of the time, so this test could not have failed");
 }
 
-/// How often Lemma 1 fails for some counts up to `rounds` and some weights, the width multiplied by a factor.
+/// How often Lemma 1 fails for some counts up to `rounds` and some weights, with the width multiplied by a factor.
 fn lemma_1_failures(world: &World, rounds: usize, delta: f64, factor: f64) -> f64 {
     const REPEATS: usize = 200;
     let sensitivity = Sensitivity::from(world.ranges());
@@ -207,7 +207,8 @@ fn theorem_2_is_never_exceeded() {
         let regret = regret(&world, &cab, rounds.max(world.arms()), 5);
         assert!(regret <= bound(&world, rounds), "{rounds} rounds: {regret} > {}", bound(&world, rounds));
     }
-    // Where the bound says something: two arms, one always right and one always wrong. Equal shares would exceed it.
+    // A case in which the bound is informative: two arms, one always right and one always wrong. Equal shares would
+    // exceed it.
     let world = World { chances: vec![vec![1.0, 0.0], vec![0.0, 1.0]], kappa: 0.0, linear: vec![0.0, 1.0] };
     let rounds = 16_000;
     let (found, equal) = (regret(&world, &cab, rounds, 1), regret(&world, &PolicySpec::Uniform, rounds, 1));

@@ -1,13 +1,13 @@
-//! Worlds whose answers are known, and the paper's definitions evaluated on them once more: V-statistics by double loops,
-//! programs by trying every support. Nothing here asks the library for a number that a test then compares with it.
+//! Worlds with known solutions, and independent evaluations of the paper's definitions: V-statistics by double loops,
+//! programs by trying every support. Nothing here uses a number of the library that a test then compares with it.
 
 use modelmix::policy::{AnyPolicy, Random};
 use modelmix::{Features, PolicySpec, Pull, Ranges, Session, SessionSettings, Values};
 
 use crate::simplex::{normal, solve_dense};
 
-/// Arms that draw from a few points, each of theirs with the same probability; κ between points and f of each are written
-/// down, so that K and f of every arm are known.
+/// Arms that draw uniformly from a few points; κ between points and f of each are given, so K and f of every arm are
+/// known.
 #[derive(Clone)]
 pub(crate) struct World {
     arms: Vec<Vec<usize>>,
@@ -16,7 +16,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Arms by the points they draw from, with κ(x, y) = 1 for x = y and else 0, and f = 0.
+    /// Arms by the points from which they draw, with κ(x, y) = 1 for x = y and otherwise 0, and f = 0.
     pub(crate) fn of_points(arms: &[&[usize]]) -> Self {
         let points = 1 + arms.iter().flat_map(|points| points.iter()).max().unwrap();
         let kappa = (0..points).map(|x| (0..points).map(|y| f64::from(u8::from(x == y))).collect()).collect();
@@ -34,7 +34,7 @@ impl World {
         Self::of_points(&arms.iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 
-    /// Five points an arm, anywhere on a line, with a Gaussian κ and f up to 0.3: nothing is a round number, so that no two
+    /// Five points per arm, anywhere on a line, with a Gaussian κ and f up to 0.3: no number is round, so no two
     /// choices are equal.
     pub(crate) fn on_a_line(arms: usize, seed: u64) -> Self {
         let mut random = Random::seeded(seed);
@@ -61,7 +61,7 @@ impl World {
         (0..self.len()).map(|arm| format!("arm {arm}")).collect()
     }
 
-    /// The least and greatest κ and f of any point, zero included.
+    /// The smallest and largest κ and f of any point, including zero.
     pub(crate) fn ranges(&self) -> Ranges {
         let range = |values: &mut dyn Iterator<Item = f64>| {
             values.fold((0.0f64, 0.0f64), |(least, most), value| (least.min(value), most.max(value)))
@@ -81,7 +81,8 @@ impl World {
         self.means(&self.arms)
     }
 
-    /// K̂ and f̂ (V-statistics): the same over samples, a sample with itself included. Zero for arms without samples.
+    /// K̂ and f̂ (V-statistics): the same over samples, including each sample with itself. Zero for arms without
+    /// samples.
     pub(crate) fn estimate(&self, told: &[(usize, usize)]) -> Program {
         self.means(&(0..self.len()).map(|arm| points_of(told, arm)).collect::<Vec<_>>())
     }
@@ -106,7 +107,7 @@ impl World {
     }
 }
 
-/// The points that were told of an arm.
+/// The points that were told for an arm.
 pub(crate) fn points_of(told: &[(usize, usize)], arm: usize) -> Vec<usize> {
     told.iter().filter(|(of, _)| *of == arm).map(|(_, point)| *point).collect()
 }
@@ -129,14 +130,14 @@ impl Program {
         (0..weights.len()).map(|i| weights[i] * (product(i) + self.linear[i])).sum()
     }
 
-    /// The same with εᵀα added, or taken away where `sign` is −1.
+    /// The same with εᵀα added, or subtracted if `sign` is −1.
     pub(crate) fn with_widths(&self, sign: f64, widths: &[f64]) -> Self {
         let linear = self.linear.iter().zip(widths).map(|(f, width)| f + sign * width).collect();
         Self { linear, ..self.clone() }
     }
 
-    /// The least value over mixtures of these arms, and its weights: on every support the point where 2Kα + f is the same
-    /// for all of it, as far as that is a mixture.
+    /// The minimum over mixtures of these arms, and its weights: on every support, the point at which 2Kα + f is
+    /// constant, if it is a mixture.
     pub(crate) fn least(&self, arms: &[usize]) -> (f64, Vec<f64>) {
         let mut best = (f64::INFINITY, Vec::new());
         for mask in 1u32..1 << arms.len() {
@@ -162,7 +163,7 @@ impl Program {
     }
 }
 
-/// A session on values in a [`World`], with a record of all that it was asked and told.
+/// A session on values in a [`World`], with a record of everything asked and told.
 pub(crate) struct Play<'a> {
     world: &'a World,
     pub(crate) session: Session<AnyPolicy>,
@@ -179,7 +180,7 @@ impl<'a> Play<'a> {
         Self::with_settings(world, &SessionSettings::default().policy(policy.clone()).seed(seed))
     }
 
-    /// The samples' own generator has another stream than the session's.
+    /// The samples are drawn from another stream than that of the session.
     pub(crate) fn with_settings(world: &'a World, settings: &SessionSettings) -> Self {
         let session = Session::on_values(world.names(), Some(world.ranges()), settings).unwrap();
         let random = Random::stream(settings.seed, 1);
@@ -194,7 +195,7 @@ impl<'a> Play<'a> {
         self.asked[self.asked.len() - 1]
     }
 
-    /// Answers one of the pulls in flight with as many samples as it asked for.
+    /// Answers one of the pulls in flight with the requested number of samples.
     pub(crate) fn answer(&mut self, position: usize) {
         self.answer_with(position, self.flight[position].count);
     }
@@ -227,7 +228,7 @@ impl<'a> Play<'a> {
         self.session.abandon(pull.id).unwrap();
     }
 
-    /// Asks, and answers at once.
+    /// Asks, and answers immediately.
     pub(crate) fn round(&mut self) -> usize {
         let arm = self.ask();
         self.answer(self.flight.len() - 1);
@@ -246,7 +247,7 @@ impl<'a> Play<'a> {
         });
     }
 
-    /// Asks until so many are in flight, then answers any one of them: delayed answers, out of order.
+    /// Asks until `in_flight` pulls are in flight, then answers any one of them: delayed answers, out of order.
     pub(crate) fn round_in_flight(&mut self, in_flight: usize) {
         while self.flight.len() < in_flight {
             self.ask();
@@ -255,18 +256,18 @@ impl<'a> Play<'a> {
         self.answer(position);
     }
 
-    /// Samples told, by arm.
+    /// Samples told, per arm.
     pub(crate) fn held(&self) -> Vec<usize> {
         (0..self.world.len()).map(|arm| points_of(&self.told, arm).len()).collect()
     }
 
-    /// Samples in flight, by arm.
+    /// Samples in flight, per arm.
     pub(crate) fn pending(&self) -> Vec<usize> {
         let of = |arm: usize| self.flight.iter().filter(|pull| pull.index == arm).map(|pull| pull.count).sum();
         (0..self.world.len()).map(of).collect()
     }
 
-    /// n: samples told and in flight, by arm.
+    /// n: samples told and in flight, per arm.
     pub(crate) fn counts(&self) -> Vec<usize> {
         self.held().iter().zip(self.pending()).map(|(held, pending)| held + pending).collect()
     }
@@ -286,8 +287,8 @@ pub(crate) fn chi_square(counts: &[usize], expected: &[f64]) -> f64 {
     counts.iter().zip(expected).map(|(&count, expected)| (count as f64 - expected).powi(2) / expected).sum()
 }
 
-/// What chi-square exceeds with a probability of 0.01% at 1, 2 and 3 degrees of freedom. Seeds are fixed, so a test that
-/// passes once passes always; this is the chance that an honest change of the draws trips one.
+/// The values that chi-square exceeds with a probability of 0.01% at 1, 2 and 3 degrees of freedom. Seeds are fixed, so
+/// a test that passes once always passes; this is the probability that a valid change of the draws fails one.
 pub(crate) const CHI_SQUARE: [f64; 3] = [15.14, 18.42, 21.11];
 
 /// Gaussian clusters in the plane: features for sessions that evaluate a kernel.

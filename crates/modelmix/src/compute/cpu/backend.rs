@@ -1,5 +1,5 @@
-//! What the processor's engine answers: each method as tasks of tiles or passes over rows. Values whose squares leave single
-//! precision are left to the plain loops of [`Reference`].
+//! The methods of the default engine, as tasks of tiles or passes over rows. If squares of values overflow single
+//! precision, the plain loops of [`Reference`] are used.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::error::Result;
 use crate::features::{Features, HalfRows, Rows};
 use crate::kernel::Kernel;
 
-/// Single values are to be as good as sums of so many.
+/// Single values must be as accurate as sums of this many.
 const VALUE_TERMS: usize = 9;
-/// Fewer new rows than this are passed over the rows held one by one; packing tiles would not pay.
+/// With fewer new rows than this, each is passed over the held rows; packing tiles would cost more.
 const MIN_ROWS_FOR_TILES: usize = 4;
-/// New rows that one task takes against all rows held: a batch of a session is one task.
+/// The number of new rows per task against all held rows: a batch of a session is one task.
 const NEW_ROWS_PER_TASK: usize = 256;
-/// New rows of one task whose products or distances are taken.
+/// The number of new rows per task for products or distances.
 const PASS_ROWS_PER_TASK: usize = 16;
 
 impl Cpu {
-    /// One pass over the rows held for each new row.
+    /// One pass over the held rows for each new row.
     fn rows_one_by_one(
         &self,
         run: &Run,
@@ -63,8 +63,8 @@ impl Cpu {
         self.instructions.run(RowPass { kernel, weight, x, held, out })
     }
 
-    /// New rows in blocks that threads share. The rows held pass by as they are, and the new ones, which are fewer as a
-    /// rule, are packed.
+    /// New rows in blocks that threads share. The held rows are used in place, and the new rows, which are usually
+    /// fewer, are packed.
     fn rows_in_tiles(
         &self,
         run: &Run,
@@ -95,8 +95,8 @@ impl Cpu {
             pieces.extend(blocks(columns.end, ROWS_PER_TASK).map(|rows| (rows, columns.clone())));
         }
         pieces.sort_by_key(|(rows, columns)| std::cmp::Reverse(rows.len() * columns.len()));
-        // Every thread has candidates of its own for all rows. What is found is exact, so that it does not matter who
-        // looked where.
+        // Every thread has its own candidates for all rows. The result is exact, so it does not depend on which thread
+        // examined which pairs.
         let threads = self.threads.min(pieces.len());
         let parts = parallel(threads, run.stop(), threads, |thread| {
             let mut candidates = Candidates::new(x, k, &task.x.norms);
@@ -178,7 +178,7 @@ impl Backend for Cpu {
         let mut sums: Vec<Vec<Vec<f64>>> =
             sets.iter().map(|set| sets.iter().map(|_| vec![0.0; set.len()]).collect()).collect();
         self.sums(run, &tasks, |index, x_range, y_range, part| {
-            // Each pair was met once, and counts for both of its rows.
+            // Each pair was evaluated once, and counts for both of its rows.
             let (i, j) = pairs[index];
             add(&mut sums[i][j][x_range.clone()], part.unit, &part.rows);
             add(&mut sums[j][i][y_range.clone()], part.unit, &part.columns);
@@ -229,7 +229,7 @@ impl Backend for Cpu {
     fn ball_counts(&self, run: &Run, points: Set<'_>, balls: Balls<'_>) -> Result<Vec<u32>> {
         let (points, centres) = (points.rows()?, balls.centres.rows()?);
         let (points, centres, squared_radii) = (points.view(), centres.view(), balls.squared_radii);
-        // A point or two are measured directly: packing all centres for them would not pay.
+        // A few points are measured directly: packing all centres for them would cost more.
         let is_few = points.len() < MIN_ROWS_FOR_TILES;
         let prepared = if is_few { None } else { self.prepare(run, None, &[points, centres])? };
         let Some(prepared) = prepared else { return ball_counts(run, points, centres, squared_radii) };

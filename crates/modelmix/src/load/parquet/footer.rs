@@ -1,13 +1,13 @@
-//! The footer of a Parquet file: its columns, and where in the file each row group keeps them.
-//! Sizes are checked against the file here; what the pages hold is left to `page`.
+//! The footer of a Parquet file: its columns, and the position of each in every row group.
+//! Sizes are checked against the file here; `page` reads the pages.
 
 use super::thrift::{Compact, Damage, Kind};
 use crate::load::payload::Element;
 
-/// How deep groups of columns may nest.
+/// The maximum nesting depth of groups of columns.
 const MAX_NESTING: usize = 32;
 
-/// What a file holds.
+/// The contents of a file.
 pub(super) struct Footer {
     /// The leaves of the schema, in the order of the file.
     pub(super) leaves: Vec<Leaf>,
@@ -18,40 +18,40 @@ pub(super) struct Footer {
 pub(super) struct Leaf {
     /// The top-level column that it belongs to.
     pub(super) column: String,
-    /// Its place among the top-level columns.
+    /// Its index among the top-level columns.
     pub(super) top: usize,
-    /// The type of its values, or its name where they are no floats.
+    /// The type of its values, or the name of the type if they are not floats.
     pub(super) element: Result<Element, &'static str>,
     physical: u64,
-    /// The definition level of a value that is there.
+    /// The definition level of a value that is not null.
     pub(super) defined: u32,
-    /// How many lists it is nested in.
+    /// The number of lists in which it is nested.
     pub(super) repeated: u32,
-    /// The definition level from which on its innermost list has an element.
+    /// The definition level from which its innermost list has an element.
     pub(super) listed: u32,
-    /// Whether it stands at the top, in no group.
+    /// Whether it is a top-level column, not part of a group.
     pub(super) bare: bool,
 }
 
-/// Some rows.
+/// A row group.
 pub(super) struct Group {
     pub(super) rows: u64,
-    /// One a leaf.
+    /// One chunk per leaf.
     pub(super) chunks: Vec<Chunk>,
 }
 
-/// Where a leaf's values are in a row group.
+/// The position of a leaf's values in a row group.
 #[derive(Default)]
 pub(super) struct Chunk {
     pub(super) start: u64,
     pub(super) length: u64,
-    /// Values, with those that are null.
+    /// The number of values, including nulls.
     pub(super) values: u64,
     pub(super) codec: u64,
     physical: u64,
 }
 
-/// A node of the schema as it is written: in depth-first order.
+/// A node of the schema as stored, in depth-first order.
 #[derive(Default)]
 struct Node {
     name: String,
@@ -158,14 +158,14 @@ fn chunk(reader: &mut Compact<'_>, kind: Kind) -> Result<Chunk, Damage> {
         8 | 9 => Err("it is encrypted"),
         _ => reader.skip(kind),
     })?;
-    // Writers say 0 where there is no dictionary, or where there is nothing else.
+    // Writers store 0 if there is no dictionary, or if there is nothing else.
     if dictionary > 0 && (chunk.start == 0 || dictionary < chunk.start) {
         chunk.start = dictionary;
     }
     Ok(chunk)
 }
 
-/// Walks the tree that the nodes spell.
+/// Walks the tree that the nodes describe.
 fn leaves(nodes: &[Node]) -> Result<Vec<Leaf>, Damage> {
     /// A group whose children are being read, with the levels inside of it.
     #[derive(Clone, Copy)]
@@ -219,7 +219,7 @@ fn leaves(nodes: &[Node]) -> Result<Vec<Leaf>, Damage> {
     Ok(leaves)
 }
 
-/// The element type of a leaf, or what else it is.
+/// The element type of a leaf, or what it is instead.
 fn element(node: &Node, physical: u64) -> Result<Element, &'static str> {
     match physical {
         0 => Err("truth values"),

@@ -1,4 +1,4 @@
-//! The pages of a column: their headers, and their bytes decompressed, with no more memory taken than arrives.
+//! The pages of a column: their headers and decompressed bytes. No more memory is allocated than data arrives.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,20 +6,20 @@ use std::io::{Read, Seek, SeekFrom};
 use super::footer::Chunk;
 use super::thrift::{Compact, Damage};
 
-/// Bytes read to find a page's header; those of floats take about a hundred.
+/// The number of bytes read to find a page header; headers of floats take about a hundred.
 const LONGEST_HEADER: u64 = 1 << 14;
 
-/// Writers make pages of about a megabyte, some of up to a hundred.
+/// The maximum size of a page. Writers make pages of about a megabyte, some of up to a hundred.
 const LARGEST_PAGE: u64 = 128 << 20;
 
 /// A page of values or of a dictionary.
 pub(super) struct Page {
     pub(super) header: Header,
-    /// The bytes: levels and values, decompressed.
+    /// The decompressed bytes: levels and values.
     pub(super) bytes: Vec<u8>,
 }
 
-/// What a page says of itself.
+/// The header of a page.
 #[derive(Default)]
 pub(super) struct Header {
     pub(super) kind: PageKind,
@@ -27,9 +27,9 @@ pub(super) struct Header {
     packed: u64,
     pub(super) values: u64,
     pub(super) encoding: u64,
-    /// Of the levels, in pages of the first version.
+    /// The encodings of the levels, in pages of version 1.
     pub(super) level_encodings: [u64; 2],
-    /// The bytes of the definition and of the repetition levels, in pages of the second version.
+    /// The number of bytes of the definition and repetition levels, in pages of version 2.
     pub(super) level_bytes: [u64; 2],
     compressed: bool,
 }
@@ -40,11 +40,11 @@ pub(super) enum PageKind {
     Data,
     Dictionary,
     DataV2,
-    /// An index, which is passed over.
+    /// An index, which is skipped.
     Other,
 }
 
-/// Reading failed: the system said so, or the bytes are wrong.
+/// Reading failed: an error of the operating system, or invalid bytes.
 pub(super) enum Failure {
     Io(std::io::Error),
     Damage(Damage),
@@ -62,7 +62,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// The pages of a chunk, one after another.
+/// The pages of a chunk, in order.
 pub(super) struct Pages<'a> {
     file: &'a File,
     codec: u64,
@@ -75,7 +75,7 @@ impl<'a> Pages<'a> {
         Self { file, codec: chunk.codec, at: chunk.start, end: chunk.start + chunk.length }
     }
 
-    /// The next page; `allow` says whether as many values may be read as its header claims.
+    /// The next page; `allow` checks whether as many values may be read as its header claims.
     pub(super) fn next(&mut self, allow: impl FnOnce(&Header) -> Result<(), Damage>) -> Result<Option<Page>, Failure> {
         if self.at == self.end {
             return Ok(None);
@@ -85,10 +85,10 @@ impl<'a> Pages<'a> {
         let header = header(&mut reader)?;
         self.at += reader.at as u64;
         if header.packed > self.end - self.at {
-            return Err("a page reaches behind its column".into());
+            return Err("a page extends beyond its column".into());
         }
         if header.unpacked > LARGEST_PAGE {
-            return Err("a page claims more than 128 MiB, and smaller ones are needed".into());
+            return Err("a page claims more than 128 MiB, but smaller ones are needed".into());
         }
         allow(&header)?;
         let packed = self.bytes(header.packed)?;
@@ -106,11 +106,11 @@ impl<'a> Pages<'a> {
         if bytes.len() as u64 == count { Ok(bytes) } else { Err("the file became shorter".into()) }
     }
 
-    /// Decompresses what follows the levels; in the first version these are compressed too.
+    /// Decompresses the bytes after the levels; in version 1 the levels are compressed too.
     fn unpack(&self, packed: Vec<u8>, header: &Header) -> Result<Vec<u8>, Failure> {
         let levels = if header.kind == PageKind::DataV2 { header.level_bytes[0] + header.level_bytes[1] } else { 0 };
         if levels > header.unpacked.min(packed.len() as u64) {
-            return Err("a page's levels reach behind it".into());
+            return Err("a page's levels extend beyond it".into());
         }
         if self.codec == 0 || !header.compressed || header.kind == PageKind::Other {
             let whole = packed.len() as u64 == header.unpacked || header.kind == PageKind::Other;
@@ -127,12 +127,11 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Appends what `packed` becomes, which should be `claimed` bytes; a byte more ends it.
+/// Appends the decompressed bytes of `packed`, which should be `claimed` bytes; one byte more is an error.
 fn decompress(codec: u64, packed: &[u8], claimed: usize, bytes: &mut Vec<u8>) -> Result<(), Damage> {
     const DAMAGED: Damage = "a page cannot be decompressed";
     let most = claimed as u64 + 1;
-    // A block has no way to be read in parts, but can only become so many times larger: 64 bytes from 3 in Snappy, 255
-    // from 1 in LZ4.
+    // A block cannot be read in parts, but its expansion is limited: 64 bytes from 3 in Snappy, 255 from 1 in LZ4.
     let block = |expansion: usize| {
         if claimed / expansion > packed.len() { Err(DAMAGED) } else { Ok(vec![0; claimed]) }
     };
@@ -156,7 +155,7 @@ fn decompress(codec: u64, packed: &[u8], claimed: usize, bytes: &mut Vec<u8>) ->
             let written = lz4_flex::block::decompress_into(packed, &mut block).map_err(|_| DAMAGED)?;
             bytes.extend_from_slice(&block[..written]);
         }
-        _ => return Err("its compression is none of Snappy, gzip, Zstandard and LZ4_RAW"),
+        _ => return Err("its compression is not Snappy, gzip, Zstandard or LZ4_RAW"),
     }
     Ok(())
 }
@@ -218,7 +217,7 @@ fn header(reader: &mut Compact<'_>) -> Result<Header, Damage> {
         }
         Ok(())
     })?;
-    // Numbers of 32 bits have no way to add up to more than 64, but those of 64 do.
+    // Sums of 32-bit numbers cannot overflow 64 bits, but those of 64-bit numbers can.
     let small = header.level_bytes.iter().all(|&bytes| bytes <= LARGEST_PAGE);
     match (small, header.kind, described) {
         (true, PageKind::Other, _) => Ok(header),

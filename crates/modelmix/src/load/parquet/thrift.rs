@@ -1,16 +1,16 @@
-//! Thrift's compact notation, in which Parquet writes its footer and the headers of its pages.
-//! Everything that is read takes at least a byte of what is there, and nothing is allocated here.
+//! Thrift's compact protocol, in which Parquet stores its footer and page headers.
+//! Every value takes at least one byte of input, and nothing is allocated here.
 
-/// How deep structures may nest, since each level takes stack; Parquet's own nest five deep.
+/// The maximum nesting depth of structures, because each level takes stack; those of Parquet nest five deep.
 const MAX_NESTING: usize = 24;
 
-/// Longer than any list of a footer that describes features.
+/// The maximum length of a list: longer than any list of a footer that describes features.
 const LONGEST_LIST: u64 = 1 << 16;
 
-/// What is wrong with the bytes.
+/// A description of what is wrong with the bytes.
 pub(super) type Damage = &'static str;
 
-/// What kind of value follows.
+/// The type of the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind(u8);
 
@@ -22,7 +22,7 @@ impl Kind {
     const STRUCTURE: Kind = Kind(12);
 }
 
-/// The bytes and how far they are read.
+/// The bytes and the read position.
 pub(super) struct Compact<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
@@ -45,7 +45,7 @@ impl<'a> Compact<'a> {
         Ok(self.take(1)?[0])
     }
 
-    /// An unsigned number, seven bits a byte.
+    /// An unsigned number, with seven bits per byte.
     fn varint(&mut self) -> Result<u64, Damage> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -58,7 +58,7 @@ impl<'a> Compact<'a> {
         Err("a number is too long")
     }
 
-    /// Reads the fields of a structure: `field` takes the value of each, or skips it.
+    /// Reads the fields of a structure: `field` consumes the value of each, or skips it.
     pub(super) fn fields(
         &mut self,
         mut field: impl FnMut(&mut Self, i64, Kind) -> Result<(), Damage>,
@@ -82,26 +82,26 @@ impl<'a> Compact<'a> {
         Ok(())
     }
 
-    /// The same of a structure that a field holds.
+    /// Reads a structure in a field.
     pub(super) fn structure(
         &mut self,
         kind: Kind,
         field: impl FnMut(&mut Self, i64, Kind) -> Result<(), Damage>,
     ) -> Result<(), Damage> {
         if kind != Kind::STRUCTURE {
-            return Err("a field is no structure");
+            return Err("a field is not a structure");
         }
         self.fields(field)
     }
 
-    /// Reads a list: `element` takes the value of each element, or skips it.
+    /// Reads a list: `element` consumes the value of each element, or skips it.
     pub(super) fn list(
         &mut self,
         kind: Kind,
         mut element: impl FnMut(&mut Self, Kind) -> Result<(), Damage>,
     ) -> Result<(), Damage> {
         if kind != Kind::LIST {
-            return Err("a field is no list");
+            return Err("a field is not a list");
         }
         self.deeper()?;
         let head = self.byte()?;
@@ -120,7 +120,7 @@ impl<'a> Compact<'a> {
     pub(super) fn integer(&mut self, kind: Kind) -> Result<i64, Damage> {
         let value = match kind.0 {
             4..=6 => self.zigzag()?,
-            _ => return Err("a field is no number"),
+            _ => return Err("a field is not a number"),
         };
         let fits = match kind.0 {
             4 => i16::try_from(value).is_ok(),
@@ -130,7 +130,7 @@ impl<'a> Compact<'a> {
         fits.then_some(value).ok_or("a number is too large")
     }
 
-    /// An integer that is not negative.
+    /// A non-negative integer.
     pub(super) fn natural(&mut self, kind: Kind) -> Result<u64, Damage> {
         u64::try_from(self.integer(kind)?).map_err(|_| "a size is negative")
     }
@@ -139,19 +139,19 @@ impl<'a> Compact<'a> {
         match kind {
             Kind::TRUE => Ok(true),
             Kind::FALSE => Ok(false),
-            _ => Err("a field is no truth value"),
+            _ => Err("a field is not a boolean"),
         }
     }
 
     pub(super) fn text(&mut self, kind: Kind) -> Result<&'a str, Damage> {
         if kind != Kind::BINARY {
-            return Err("a field is no text");
+            return Err("a field is not a string");
         }
         let count = self.varint()?;
         str::from_utf8(self.take(count)?).map_err(|_| "a text is not UTF-8")
     }
 
-    /// Passes over a field whatever it holds.
+    /// Skips a field of any type.
     pub(super) fn skip(&mut self, kind: Kind) -> Result<(), Damage> {
         match kind.0 {
             1 | 2 => Ok(()),

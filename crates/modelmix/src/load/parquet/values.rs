@@ -1,19 +1,19 @@
-//! What the bytes of a page mean: levels, which say where lists begin and what is null, and values in their encodings.
+//! Decodes the bytes of a page: levels, which say where lists begin and what is null, and values in their encodings.
 
 use super::footer::{Chunk, Leaf};
 use super::page::{Failure, Page, PageKind, Pages};
 use super::thrift::Damage;
 use crate::load::payload::Element;
 
-/// A place in a column: a value, or the reason why there is none.
+/// A cell of a column: a value, or the reason why there is none.
 pub(super) struct Cell {
     /// Whether a row begins here.
     pub(super) first: bool,
-    /// The definition level, where it says that there is no value.
+    /// The value, or the definition level that says why there is none.
     pub(super) value: Result<f64, u32>,
 }
 
-/// Reads a chunk, cell by cell. `left` counts down how many more a file of this size may hold.
+/// Reads a chunk cell by cell. `left` counts down how many more cells a file of this size may contain.
 pub(super) fn cells<E: From<Failure>>(
     mut pages: Pages<'_>,
     (chunk, leaf, element): (&Chunk, &Leaf, Element),
@@ -62,7 +62,7 @@ fn levels<'a>(page: &'a Page, leaf: &Leaf) -> Result<(Hybrid<'a>, Hybrid<'a>, &'
     let header = &page.header;
     let mut rest = page.bytes.as_slice();
     let mut take = |length: usize| {
-        let (taken, behind) = rest.split_at_checked(length).ok_or("a page's levels reach behind it")?;
+        let (taken, behind) = rest.split_at_checked(length).ok_or("a page's levels extend beyond it")?;
         rest = behind;
         Ok(taken)
     };
@@ -71,7 +71,7 @@ fn levels<'a>(page: &'a Page, leaf: &Leaf) -> Result<(Hybrid<'a>, Hybrid<'a>, &'
         let bytes = match header.kind {
             PageKind::DataV2 => take(version2 as usize)?,
             _ if most == 0 => &[],
-            _ if encoding != 3 => return Err("the levels are in an encoding that went out of use"),
+            _ if encoding != 3 => return Err("the levels use an obsolete encoding"),
             _ => {
                 let length = take(4)?.try_into().map_or(0, u32::from_le_bytes);
                 take(length as usize)?
@@ -96,13 +96,13 @@ fn entries(page: &Page, element: Element) -> Result<Vec<f64>, Damage> {
     Ok(entries.map(|bytes| element.value(bytes)).collect())
 }
 
-/// The values of a page, one after another.
+/// The values of a page, in order.
 enum Values<'a> {
     Plain {
         bytes: &'a [u8],
         element: Element,
     },
-    /// All first bytes of the values, then all second ones, and so on.
+    /// All first bytes of the values, then all second bytes, and so on.
     Split {
         bytes: &'a [u8],
         element: Element,
@@ -121,12 +121,12 @@ impl<'a> Values<'a> {
             0 => Ok(Values::Plain { bytes, element }),
             2 | 8 => {
                 let dictionary = dictionary.ok_or("a dictionary is missing")?;
-                // Where all is null there may be nothing at all.
+                // If all values are null, there may be no bytes at all.
                 let (&width, indices) = bytes.split_first().unwrap_or((&0, &[]));
                 Ok(Values::Indices { indices: Hybrid::new(indices, width.into())?, dictionary })
             }
             9 => Ok(Values::Split { bytes, element, count: bytes.len() / element.size(), at: 0 }),
-            _ => Err("its encoding is none of PLAIN, RLE_DICTIONARY and BYTE_STREAM_SPLIT"),
+            _ => Err("its encoding is not PLAIN, RLE_DICTIONARY or BYTE_STREAM_SPLIT"),
         }
     }
 
@@ -158,7 +158,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Small numbers of `width` bits in runs: repeated, or packed side by side.
+/// Small numbers of `width` bits in runs: repeated, or packed side by side (RLE/bit-packing hybrid).
 struct Hybrid<'a> {
     bytes: &'a [u8],
     width: u32,
@@ -212,7 +212,7 @@ impl<'a> Hybrid<'a> {
         }
     }
 
-    /// The next run; none where the bytes end.
+    /// The next run; `None` at the end of the bytes.
     fn begin(&mut self) -> Option<Run<'a>> {
         let mut head = 0_u64;
         for shift in (0..35).step_by(7) {
@@ -230,7 +230,7 @@ impl<'a> Hybrid<'a> {
             value[..bytes.len()].copy_from_slice(bytes);
             return Some(Run::Repeated { left: head >> 1, value: u32::from_le_bytes(value) });
         }
-        // Eight values a group; the last one may be cut where its values are not needed.
+        // Eight values per group; the last group may be truncated if its values are not needed.
         let groups = head >> 1;
         let length = self.bytes.len().min((groups * u64::from(self.width)) as usize);
         let (bytes, rest) = self.bytes.split_at(length);

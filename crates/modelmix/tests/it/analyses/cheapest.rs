@@ -7,8 +7,9 @@ use modelmix::{Error, Quadratic};
 
 use super::{FAMILIES, problem};
 
-/// The least price of mixtures of some arms within the limit, by duality: no multiplier λ ≥ 0 makes the least of
-/// pᵀα + λ(αᵀKα + fᵀα − limit) larger than it, and the best one, since all is convex, makes it equal. `None` if nothing fits.
+/// The lowest price of mixtures of some arms within the limit, by duality: no multiplier λ ≥ 0 makes the minimum of
+/// pᵀα + λ(αᵀKα + fᵀα − limit) larger, and by convexity the best one makes it equal. `None` if no mixture is within
+/// the limit.
 fn least_price(problem: &Quadratic, set: &[usize], prices: &[f64], limit: f64) -> Option<f64> {
     let all = Bounds::simplex(set.len());
     let form = |multiplier: f64, prices: &dyn Fn(usize) -> f64| {
@@ -32,7 +33,7 @@ fn least_price(problem: &Quadratic, set: &[usize], prices: &[f64], limit: f64) -
     Some(dual(0.0).max(dual((0.5 * (low + high)).exp())))
 }
 
-/// Fees and prices over all sets of arms.
+/// The minimum of fees and prices over all sets of arms.
 fn exhaustive(problem: &Quadratic, prices: &Prices, limit: f64) -> f64 {
     let arms = problem.arms();
     let mut best = f64::INFINITY;
@@ -94,24 +95,24 @@ fn two_arms_in_closed_form() {
         assert!((found.weights[0] - share).abs() < 1e-9, "{above}: {} is not {share}", found.weights[0]);
         assert!(found.gap < 1e-7, "{}", found.gap);
     }
-    // At the limit of one arm alone, its fee is all that is paid.
+    // At the limit of one arm alone, only its fee is paid.
     let found = simplex::cheapest(&form, &Bounds::simplex(2), &prices, 1.0, &Stop::new()).unwrap().unwrap();
     assert_eq!((found.weights, found.total), (vec![1.0, 0.0], 4.0));
-    // The other one has no price at all: half of it is as good, and its fee decides.
+    // The other arm costs nothing per sample: half of it is as good, and its fee decides.
     let prices = Prices { fees: vec![3.0, 5.0], costs: vec![1.0, 0.0] };
     let found = simplex::cheapest(&form, &Bounds::simplex(2), &prices, 1.0, &Stop::new()).unwrap().unwrap();
     assert_eq!((found.weights, found.total), (vec![1.0, 0.0], 4.0));
     assert!(simplex::cheapest(&form, &Bounds::simplex(2), &prices, 0.49, &Stop::new()).unwrap().is_none());
 }
 
-/// Where price does not decide, the loss does.
+/// At equal price, the loss decides.
 #[test]
 fn of_the_same_price_the_best() {
     let mut random = Random::seeded(24);
     for round in 0..60 {
         let problem = problem(["apart", "near duplicates", "dominated"][round % 3], 5, &mut random);
         let best = simplex::minimize(&problem, &Bounds::simplex(5)).unwrap();
-        // All samples cost the same; the fee is of an arm that no mixture within the limit can do without.
+        // All samples cost the same; the fee is for an arm that every mixture within the limit needs.
         let most = (0..5).max_by(|&a, &b| best.weights[a].total_cmp(&best.weights[b])).unwrap();
         let mut without = vec![true; 5];
         without[most] = false;
@@ -140,7 +141,7 @@ fn floors_and_caps_hold() {
         assert!(found.value <= limit + 1e-12 && found.gap < 1e-9);
         let fits = |arm: usize| bounds.floors()[arm] <= found.weights[arm] && found.weights[arm] <= bounds.caps()[arm];
         assert!((0..5).all(fits), "{:?}", found.weights);
-        // No mixture of a grid that is good enough costs less.
+        // No mixture of a grid that is within the limit costs less.
         for _ in 0..2000 {
             let draw: Vec<f64> = (0..5).map(|_| if random.unit() < 0.4 { 0.0 } else { random.unit() }).collect();
             let total: f64 = draw.iter().sum();

@@ -1,4 +1,4 @@
-//! One objective against another: every point is the best for its λ, nothing between is missed, and the ends are the optima.
+//! Pareto fronts: every point is optimal for its λ, none between is missed, and the ends are the optima.
 
 use modelmix::mixture::{Analyses, front_objective};
 use modelmix::policy::Random;
@@ -18,7 +18,7 @@ fn linear(values: Vec<f64>) -> Quadratic {
     Quadratic::new(vec![0.0; values.len() * values.len()], values).unwrap()
 }
 
-/// The least of A + λB on straight lines through the points.
+/// The minimum of A + λB on straight lines through the points.
 fn along(path: &[Waypoint], form: &Quadratic) -> f64 {
     let mut least = form.value(&path[0].weights);
     for pair in path.windows(2) {
@@ -36,7 +36,7 @@ fn along(path: &[Waypoint], form: &Quadratic) -> f64 {
     least
 }
 
-/// All that is promised of a path; `exact` where it has straight pieces.
+/// All guarantees of a path; `exact` if it is piecewise linear.
 fn check(what: &str, first: &Quadratic, second: &Quadratic, exact: bool) -> Vec<Waypoint> {
     let arms = first.arms();
     let bounds = Bounds::simplex(arms);
@@ -49,7 +49,7 @@ fn check(what: &str, first: &Quadratic, second: &Quadratic, exact: bool) -> Vec<
         assert!((point.weights.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{what}");
         assert_eq!(point.values, [first.value(&point.weights), second.value(&point.weights)]);
         if point.multiplier.is_finite() {
-            // the best for its λ, by the solver from scratch
+            // Optimal for its λ, by the solver from scratch.
             let form = sum(first, second, point.multiplier);
             let off = form.value(&point.weights) - least(&form);
             assert!(off < 1e-8 * (1.0 + point.multiplier), "{what}: {off} at {}", point.multiplier);
@@ -60,7 +60,7 @@ fn check(what: &str, first: &Quadratic, second: &Quadratic, exact: bool) -> Vec<
         assert!(pair[0].multiplier <= pair[1].multiplier, "{what}");
         assert!(pair[0].values[0] < pair[1].values[0] + 1e-12 && pair[0].values[1] > pair[1].values[1], "{what}");
     }
-    // The front is convex: what one more of B costs in A never falls.
+    // The front is convex: the price of B in units of A never decreases.
     for triple in path.windows(3) {
         let slope = |a: &Waypoint, b: &Waypoint| (b.values[0] - a.values[0]) / (a.values[1] - b.values[1]);
         let (before, after) = (slope(&triple[0], &triple[1]), slope(&triple[1], &triple[2]));
@@ -107,7 +107,7 @@ fn two_forms_that_both_bend() {
     }
 }
 
-/// The ends alone are not the front: the control of the comparison with a grid.
+/// Control of the comparison with a grid: the ends alone are not the front.
 #[test]
 fn the_ends_alone_miss_what_is_between() {
     let diversity = Quadratic::new(vec![1.0, 0.0, 0.0, 1.0], vec![0.0; 2]).unwrap();
@@ -132,11 +132,11 @@ fn ties_are_broken_by_the_other() {
     let path = check("tied quality", &diversity, &linear(vec![-1.0, -1.0, 0.0]), true);
     let end = &path[path.len() - 1].weights;
     assert!((end[0] - 0.5).abs() < 1e-6 && end[2] == 0.0, "{end:?}");
-    // Two arms that are the same to the first objective: the one with the better quality is in from the start.
+    // Two arms that are the same for the first objective: the one with the better quality is used from the start.
     let same = Quadratic::new(vec![1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0], vec![0.0; 3]).unwrap();
     let path = check("the same arm twice", &same, &linear(vec![0.0, -1.0, 0.0]), true);
     assert!(path[0].weights[0] < 1e-6 && (path[0].weights[1] - 0.5).abs() < 1e-6, "{:?}", path[0].weights);
-    // One mixture is the best for both: it is the front.
+    // One mixture is optimal for both: it is the whole front.
     let path = simplex::path(&linear(vec![0.0, 1.0]), &linear(vec![0.0, 2.0]), &Bounds::simplex(2)).unwrap();
     assert_eq!((path.len(), &path[0].weights[..]), (1, &[1.0, 0.0][..]));
 }
@@ -189,7 +189,7 @@ fn fronts_of_recorded_arms() {
         assert!(front.points.windows(2).all(|pair| pair[0].second_loss > pair[1].second_loss), "{first} {second}");
         assert!(front.points.windows(2).all(|pair| pair[0].loss < pair[1].loss + 1e-9), "{first} {second}");
         assert!(front.points.len() >= 2, "{first} {second}");
-        // a point between is what a solve of the sum finds
+        // A point between is the solution of the sum.
         let middle = &front.points[front.points.len() / 2];
         let multiplier = middle.multiplier.unwrap();
         let both = Objective::parse(first).unwrap() + multiplier * front_objective(Objective::parse(second).unwrap());
@@ -214,7 +214,7 @@ fn more_precision_is_better() {
     assert_eq!(text("kid - precision"), "kid - precision");
 }
 
-/// Rounding differs between processors by about 1e-8 of an entry of K. That must not add or drop points.
+/// Rounding differs between processors by about 1e-8 of an entry of K. That must not add or remove points.
 #[test]
 fn rounding_does_not_change_which_points_there_are() {
     let mut random = Random::seeded(17);

@@ -1,4 +1,4 @@
-//! Other bandwidths: each answer is that of a separate solve, and the sentence says what the numbers do.
+//! Other bandwidths: each result equals that of a separate solve, and the verdict matches the numbers.
 
 use modelmix::mixture::{Analyses, Bandwidths, SensitivityDocument, solve_with_analyses};
 use modelmix::policy::Random;
@@ -18,7 +18,7 @@ fn ask(arms: &RecordedArms, objective: &str, bandwidths: Bandwidths) -> modelmix
 #[test]
 fn points_are_separate_solves() {
     let arms = arms(4, 40, 51);
-    // Two kernels, which are scaled alike.
+    // Two kernels, which are scaled together.
     type Scaled = fn(f64) -> String;
     let texts: [(&str, Scaled); 4] = [
         ("rke(bandwidth=2)", |factor| format!("rke(bandwidth={})", 2.0 * factor)),
@@ -42,13 +42,13 @@ fn points_are_separate_solves() {
             assert_eq!(point.best_single, alone.best_arm().name);
             assert!(point.weights.iter().zip(alone.weights()).all(|(a, b)| (a - b).abs() < 1e-7), "{written}");
         }
-        // the largest change, by its definition
+        // The largest change, by its definition.
         let near = tried.points.iter().filter(|point| (0.49..2.01).contains(&(point.bandwidth / tried.in_use)));
         let here = &tried.points[4].weights;
         let largest =
             near.flat_map(|point| point.weights.iter().zip(here).map(|(a, b)| (a - b).abs())).fold(0.0f64, f64::max);
         assert_eq!(tried.largest_change, largest);
-        assert!(tried.verdict.contains(&format!("{:.1} percent points", 100.0 * largest)), "{}", tried.verdict);
+        assert!(tried.verdict.contains(&format!("{:.1} percent", 100.0 * largest)), "{}", tried.verdict);
     }
 }
 
@@ -93,11 +93,11 @@ fn what_has_no_bandwidth_is_refused() {
     };
     says(
         "rke(kernel=cosine)",
-        "a range of bandwidths needs a kernel that has one, and rke(kernel=cosine) has none; use a gaussian or a laplacian kernel",
+        "a range of bandwidths needs a kernel with a bandwidth, but rke(kernel=cosine) has none; use a gaussian or a laplacian kernel",
     );
     says(
         "fid",
-        "a range of bandwidths needs a kernel that has one, and fid has none; use a gaussian or a laplacian kernel",
+        "a range of bandwidths needs a kernel with a bandwidth, but fid has none; use a gaussian or a laplacian kernel",
     );
     for bad in ["", "wide", "5,", "0", "-1,2", "nan"] {
         let error = bad.parse::<Bandwidths>().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Analyses asked of recorded arms: the answers' losses and scores are those of separate solves.
+//! Analyses of recorded arms: losses and scores equal those of separate solves.
 
 use modelmix::mixture::{Allowance, Analyses, Budget, Mixture, solve_with_analyses, solve_within};
 use modelmix::policy::Random;
@@ -7,7 +7,7 @@ use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, Result};
 
 use crate::simplex::normal;
 
-/// Arms around points of their own.
+/// Arms around their own centres.
 pub(super) fn arms(count: usize, samples: usize, seed: u64) -> RecordedArms {
     let mut random = Random::seeded(seed);
     let arm = |index: usize, random: &mut Random| {
@@ -48,7 +48,7 @@ fn the_best_few_are_separate_solves() {
         for subset in &subsets {
             assert_eq!(subset.arms.len(), subset.weights.len());
             assert!((subset.weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-            // those arms alone, from scratch
+            // Only those arms, from scratch.
             let kept = arms.iter().filter(|arm| subset.arms.contains(&arm.name)).cloned().collect();
             let kept = RecordedArms::new(kept).unwrap();
             let inputs = Inputs::new().arms(&kept).reference(reference(&arms));
@@ -88,7 +88,7 @@ fn the_cheapest_is_within_and_cheaper() {
         }
         last = cheapest.total;
     }
-    // A loss that lets everything through leaves the cheapest arm.
+    // A loss limit that every mixture satisfies leaves the cheapest arm.
     let analyses = Analyses::default().budget(budget(Allowance::Loss(10.0)));
     let cheapest = analysed(&arms, "rke(bandwidth=2)", &analyses).unwrap().worth.cheapest.unwrap();
     assert_eq!((cheapest.arms, cheapest.total), (vec!["arm4".to_string()], 10.0));
@@ -117,7 +117,7 @@ fn analyses_that_do_not_fit_are_refused() {
     let analyses = Analyses::default().budget(budget);
     assert_eq!(
         analysed(&arms, "fid", &analyses).unwrap_err().to_string(),
-        "the cheapest mixture needs an objective of means over samples and pairs of them, and fid is none; use kid or rke"
+        "the cheapest mixture needs an objective of means over samples and pairs of samples, but fid is not one; use kid or rke"
     );
     for bad in ["", "five", "-5%", "nan", "inf%", "-0.1"] {
         assert!(bad.parse::<Allowance>().is_err(), "{bad}");

@@ -8,8 +8,8 @@ use modelmix::simplex::{self, Bounds};
 use super::{FAMILIES, fashion, problem};
 use crate::simplex::solve_dense;
 
-/// The least value of at most k arms, for k = 1, 2, …: the best mixture of a set is the solution of 2Kα + f = μ, Σα = 1 on
-/// those of its arms that have weight.
+/// The minimum with at most k arms, for k = 1, 2, …: the best mixture of a set is the solution of 2Kα + f = μ, Σα = 1
+/// on those of its arms that have weight.
 fn exhaustive(form: &Quadratic) -> Vec<f64> {
     let arms = form.arms();
     let mut best = vec![f64::INFINITY; arms + 1];
@@ -46,14 +46,14 @@ struct Tally {
 }
 
 impl Tally {
-    /// Of the searches by elimination, how many missed the best arms, and by how much.
+    /// How many searches by elimination missed the best arms, and by how much.
     fn compare(&mut self, what: &str, form: &Quadratic) {
         let bounds = Bounds::simplex(form.arms());
         let truth = exhaustive(form);
         let found = simplex::subsets(form, &bounds, &Stop::new()).unwrap();
         assert!(found.iter().all(|subset| subset.proved), "{what}");
         for size in 1..=form.arms() {
-            // Beyond the last, more arms do not help.
+            // Beyond the last size, more arms do not help.
             let subset = &found[(size - 1).min(found.len() - 1)];
             let value = subset.solution.value;
             assert!((value - truth[size]).abs() < 1e-11, "{what}, {size} arms: {value} is not {}", truth[size]);
@@ -87,11 +87,11 @@ fn proved_sets_are_the_best_of_all_and_elimination_is_near() {
         tally.compare(&name, &form);
     }
     println!("elimination missed {} of {} sizes, by at most {:.1e}", tally.missed, tally.sizes, tally.worst);
-    // Not a promise, but what it did: it would be of no use as a start if it missed often.
+    // Not guaranteed, but observed: elimination would be a poor start if it missed often.
     assert!(tally.missed * 100 <= tally.sizes, "{} of {}", tally.missed, tally.sizes);
 }
 
-/// Many problems of up to twelve arms: minutes.
+/// Many problems of up to twelve arms; takes minutes.
 #[test]
 #[ignore = "takes minutes"]
 fn all_sets_of_many_problems() {
@@ -105,10 +105,10 @@ fn all_sets_of_many_problems() {
     println!("elimination missed {} of {} sizes, by at most {:.1e}", tally.missed, tally.sizes, tally.worst);
 }
 
-/// Greedy elimination without exchanges does miss: the control of the test above.
+/// Control of the test above: greedy elimination without exchanges does miss.
 #[test]
 fn taking_away_alone_misses() {
-    // The middle arm is the best alone; the others cover more together, so that it is the first to go.
+    // The middle arm is the best alone; the others cover more together, so it is removed first.
     let form = Quadratic::new(vec![1.0, 0.0, 0.6, 0.0, 1.0, 0.6, 0.6, 0.6, 0.8], vec![0.0; 3]).unwrap();
     let found = simplex::subsets(&form, &Bounds::simplex(3), &Stop::new()).unwrap();
     assert_eq!(found[0].solution.weights, [0.0, 0.0, 1.0]);
@@ -124,13 +124,13 @@ fn bounds_hold_and_sizes_that_they_rule_out_are_left_out() {
         floors[round % 6] = 0.1;
         let bounds = Bounds::new(floors.clone(), vec![0.4; 6]).unwrap();
         let found = simplex::subsets(&form, &bounds, &Stop::new()).unwrap();
-        // 0.4 of two arms make no whole.
+        // Two caps of 0.4 do not sum to 1.
         assert!(found[0].size >= 3, "{}", found[0].size);
         for subset in &found {
             let weights = &subset.solution.weights;
             assert!(weights.iter().zip(&floors).all(|(weight, floor)| floor <= weight && *weight <= 0.4));
             assert!(weights.iter().filter(|&&weight| weight > 0.0).count() <= subset.size);
-            // all sets of that size, by the solver
+            // All sets of that size, by the solver.
             let mut best = f64::INFINITY;
             for mask in (0u32..64).filter(|mask| mask.count_ones() as usize == subset.size) {
                 let allowed: Vec<bool> = (0..6).map(|arm| mask >> arm & 1 == 1).collect();
@@ -143,11 +143,11 @@ fn bounds_hold_and_sizes_that_they_rule_out_are_left_out() {
     }
 }
 
-/// Hundreds of arms end too: this took minutes before the work was limited, and takes seconds now.
+/// Searches with hundreds of arms end: this took minutes before the work was limited, and takes seconds now.
 #[test]
 fn hundreds_of_arms_end() {
     let mut random = Random::seeded(15);
-    // Nearly orthogonal arms: the best mixture has them all, so that every size is searched.
+    // Nearly orthogonal arms: the best mixture uses all of them, so every size is searched.
     let arms = 250;
     let linear: Vec<f64> = (0..arms).map(|_| 1e-4 * random.unit()).collect();
     let entry = |at: usize| if at / arms == at % arms { 1.0 } else { 0.01 };

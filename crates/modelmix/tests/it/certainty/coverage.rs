@@ -1,4 +1,5 @@
-//! Intervals and p-values of `solve`: how often they are right. Chances of a false alarm are below 0.5% a count; seeds are fixed.
+//! Coverage of the intervals and p-values of `solve`. The probability of a false failure is below 0.5% per count; seeds
+//! are fixed.
 
 use modelmix::compute::Stop;
 use modelmix::internals::certainty::{Certainty, certainty};
@@ -8,13 +9,14 @@ use modelmix::simplex::{self, Bounds};
 
 use super::Places;
 
-/// What repeated answers come to.
+/// Counts over repeated solves.
 #[derive(Clone, Debug, Default)]
 struct Tally {
-    /// By arm: how often its interval held the weight, and how often one half as wide around the same middle did.
+    /// Per arm: how often its interval contained the weight, and how often one of half the width with the same centre
+    /// did.
     weights: Vec<usize>,
     halves: Vec<usize>,
-    /// How often the gain lay above its interval, below it, and in one half as wide.
+    /// How often the gain was above its interval, below it, and in one of half the width.
     above: usize,
     below: usize,
     half: usize,
@@ -55,13 +57,13 @@ fn repeat(world: &Places, count: usize, repeats: usize, seed: u64) -> Tally {
     tally
 }
 
-/// Slack of arms without weight.
+/// The slack of arms without weight.
 fn slack(optimum: &[f64], slack: f64) -> Vec<f64> {
     optimum.iter().map(|&weight| if weight == 0.0 { slack } else { 0.0 }).collect()
 }
 
-/// Well inside of the simplex 95% intervals hold the truth in 93% to 97% of 1,000 repeats; binomial(1000, 0.95) is beyond in
-/// 0.4% of cases. Those half as wide hold it in 67%, were they normal.
+/// Well inside the simplex, 95% intervals contain the truth in 93% to 97% of 1,000 repeats; binomial(1000, 0.95) is
+/// outside of that in 0.4% of cases. Normal intervals of half the width would contain it in 67%.
 #[test]
 fn inside_intervals_hold_the_truth_as_often_as_they_say() {
     for (reference, optimum, count) in [
@@ -80,9 +82,9 @@ fn inside_intervals_hold_the_truth_as_often_as_they_say() {
     }
 }
 
-/// Where arms have no weight and would not mind any, or mind a little, intervals hold the truth at least as often as they say;
-/// and a single arm that is optimal is called worse than a mixture in no more than 5% of cases. Less three standard
-/// deviations of binomial(1000, 0.95), 21. That a mixture is better on the samples themselves says nothing.
+/// If arms have no weight, with or without slack in their gradient, intervals contain the truth at least as often as
+/// stated; and an optimal single arm is called worse than a mixture in at most 5% of cases. The tolerance is three
+/// standard deviations of binomial(1000, 0.95), 21. That a mixture is better on the samples themselves is no evidence.
 #[test]
 fn at_the_border_they_hold_it_at_least_so_often() {
     for (reference, optimum, mind) in [
@@ -103,7 +105,7 @@ fn at_the_border_they_hold_it_at_least_so_often() {
     }
 }
 
-/// All of it, as in `docs/certainty.md`.
+/// The full table of `docs/certainty.md`.
 #[test]
 #[ignore = "takes minutes and prints a table"]
 fn table() {

@@ -9,24 +9,24 @@ use modelmix::{Quadratic, Statistics};
 
 use crate::worlds::Program;
 
-/// Places on a line with a Gaussian κ between them; an arm visits each with a probability of its own, and a price is added to
-/// make the optimum any that one likes. K and f of the arms, and so the optimum, are known exactly.
+/// Places on a line with a Gaussian κ between them. An arm visits each with its own probability, and a price is added
+/// that moves the optimum to any given point. K, f and the optimum are known exactly.
 pub(crate) struct Places {
     kappa: Vec<Vec<f64>>,
     arms: Vec<Vec<f64>>,
-    /// Where the reference's rows lie, and how many there are; nothing for RKE.
+    /// The distribution of the reference over places, and its number of rows; `None` for RKE.
     reference: Option<(Vec<f64>, usize)>,
     price: Vec<f64>,
 }
 
 impl Places {
-    /// So many arms, each with a hump of its own; the optimum, which may be on the border, is at `optimum`. There `slack`
-    /// says by how much the gradient of arms without weight is above the others'.
+    /// Arms with one hump each and a given `optimum`, which may be on the border. There, `slack` is how far the
+    /// gradient of arms without weight is above that of the others.
     pub(crate) fn new(reference: Option<usize>, optimum: &[f64], slack: &[f64]) -> Self {
         Self::of_humps(reference, &(0..optimum.len()).collect::<Vec<_>>(), optimum, slack)
     }
 
-    /// The same with humps by number: arms with the same one are twins.
+    /// The same with humps by number: arms with the same number are identical.
     pub(crate) fn of_humps(reference: Option<usize>, humps: &[usize], optimum: &[f64], slack: &[f64]) -> Self {
         let (arms, count) = (optimum.len(), 12);
         let place = |at: usize| 4.0 * at as f64 / (count - 1) as f64;
@@ -65,7 +65,7 @@ impl Places {
         random.pick(&self.arms[arm])
     }
 
-    /// f of a place for an arm, where the reference is as its distribution says.
+    /// f of a place for an arm, with the reference equal to its distribution.
     pub(crate) fn linear(&self, arm: usize, x: usize) -> f64 {
         let cross = |(even, _): &(Vec<f64>, usize)| -2.0 * mean(even, &self.kappa[x]);
         self.price[arm] + self.reference.as_ref().map_or(0.0, cross)
@@ -80,8 +80,8 @@ impl Places {
         }
     }
 
-    /// Samples of every arm and of the reference, as sums: a sample's sum toward an arm is one over its places; and, by arm, what
-    /// each row of the reference would make of its f̂.
+    /// Samples of every arm and of the reference, as sums: a sample's sum toward an arm is one over its places; and,
+    /// per arm, its f̂ if one row were the whole reference.
     pub(crate) fn sample(&self, counts: &[usize], random: &mut Random) -> (Statistics, Vec<Vec<f64>>) {
         let drawn: Vec<Vec<usize>> = counts
             .iter()
@@ -139,16 +139,17 @@ fn distribution(values: Vec<f64>) -> Vec<f64> {
     values.into_iter().map(|value| value / sum).collect()
 }
 
-/// What influences give for the variances of a gradient's entry, of a slope, of a difference of losses and of a curvature.
+/// The variances of an entry of the gradient, of a slope, of a difference of losses and of a curvature, from
+/// influences.
 fn variances(influences: &Influences, weights: &[f64]) -> [f64; 4] {
     let joint = influences.covariance_at(weights);
     let curvature = influences.curvature_variances(&[vec![0.5, 0.3, -0.8]])[0];
     [joint.at(1, 1), influences.slopes(0).variances[2], joint.at(3, 3), curvature]
 }
 
-/// The variance that influences give is the one that estimates have over repeated draws: of a slope, of a difference of
-/// losses, and of a curvature, with a reference that is drawn too. 4,000 repeats know a variance to 2.2%; at 200 samples
-/// an arm the estimate is a few percent too large. Without the reference's part it is not that.
+/// The variance from influences matches that of estimates over repeated draws: of a slope, of a difference of losses,
+/// and of a curvature, with a reference that is drawn too. 4,000 repeats estimate a variance to 2.2%; with 200 samples
+/// per arm the estimate is a few percent too large. Without the reference's part it does not match.
 #[test]
 fn influences_give_the_variance_of_repeated_draws() {
     let world = Places::new(Some(150), &[0.3, 0.3, 0.4], &[0.0; 3]);
@@ -177,13 +178,13 @@ fn influences_give_the_variance_of_repeated_draws() {
     for at in 0..4 {
         let variance = squares[at] - sums[at] * sums[at];
         assert!((0.93..1.2).contains(&(said[at] / variance)), "{at}: {} for {variance}", said[at]);
-        // κ alone has no part of the reference in it
+        // κ alone does not depend on the reference.
         assert!(at == 3 || without[at] < 0.8 * variance, "{at}: {} for {variance}", without[at]);
     }
 }
 
-/// The same covariances as from influences that are written out sample by sample, with arms that have no weight, an arm of samples
-/// that are all alike, and a reference.
+/// The covariances equal those from influences that are written out per sample, with arms without weight, an arm whose
+/// samples are all alike, and a reference.
 #[test]
 fn covariances_are_those_of_influences_written_out() {
     let world = Places::new(Some(40), &[0.3, 0.3, 0.4], &[0.0; 3]);
@@ -205,7 +206,7 @@ fn covariances_are_those_of_influences_written_out() {
         let gradient = influences.gradient_covariance(&weights);
         assert!((0..9).all(|at| (gradient[at] - expected[at / 3][at % 3]).abs() < 1e-12 * scale));
     }
-    // Slopes from arm 1: the gradient there, less its own entry.
+    // Slopes from arm 1: the gradient there, minus its own entry.
     let alone = written_out(&statistics, &by_row, &[0.0, 1.0, 0.0]);
     let slopes = influences.slopes(1);
     for to in [0, 2] {
@@ -214,8 +215,8 @@ fn covariances_are_those_of_influences_written_out() {
     }
 }
 
-/// The covariance of the gradient and of the arms' losses less the mixture's, from the covariance of (κ̄_a1, …, κ̄_am, f_a) of each arm
-/// and a matrix of coefficients A and b for every quantity ⟨A, K⟩ + bᵀf.
+/// The covariance of the gradient and of the arms' losses minus the mixture's, from the covariance of (κ̄_a1, …, κ̄_am,
+/// f_a) of each arm and a matrix of coefficients A and b for every quantity ⟨A, K⟩ + bᵀf.
 fn written_out(statistics: &Statistics, by_row: &[Vec<f64>], weights: &[f64; 3]) -> Vec<Vec<f64>> {
     let (m, form, counts) = (3, statistics.unbiased(), statistics.counts());
     let unit = |i: usize| (0..m).map(|j| f64::from(u8::from(i == j))).collect::<Vec<f64>>();

@@ -1,4 +1,4 @@
-//! When sessions may stop: how often they are wrong, and that a snapshot and a simulation know of it.
+//! Early stopping: how often sessions stop wrongly, and that snapshots and simulations support it.
 
 use modelmix::policy::Random;
 use modelmix::session::{Snapshot, Values};
@@ -7,7 +7,7 @@ use modelmix::{Certified, Error, Gap, Ranges, Session, SessionSettings, Until};
 use super::Places;
 use crate::worlds::Program;
 
-/// A session on a world, and what was told.
+/// A session in a world, and the samples told.
 struct Play<'a> {
     world: &'a Places,
     session: Session,
@@ -34,7 +34,7 @@ impl<'a> Play<'a> {
     }
 }
 
-/// The least loss, and the gain of the best mixture over the best single arm.
+/// The minimum of the loss, and the gain of the best mixture over the best single arm.
 fn optimum(truth: &Program) -> (f64, f64) {
     let all: Vec<usize> = (0..truth.linear.len()).collect();
     let (least, _) = truth.least(&all);
@@ -42,7 +42,8 @@ fn optimum(truth: &Program) -> (f64, f64) {
     (least, single - least)
 }
 
-/// Well inside, at the border, with an arm that nothing wants, with twins, with arms that are little or much too dear.
+/// An optimum well inside, at the border, with a useless arm, with twins, and with arms that are slightly or far too
+/// expensive.
 fn problems() -> Vec<Places> {
     vec![
         Places::new(None, &[0.6, 0.4], &[0.0; 2]),
@@ -59,7 +60,7 @@ struct Tally {
     sessions: usize,
     stopped: usize,
     wrong: usize,
-    /// Had they stopped at their first look.
+    /// The result if they had stopped at their first check.
     hasty: usize,
     rounds: Vec<usize>,
 }
@@ -93,9 +94,9 @@ fn sessions(world: &Places, until: Until, count: u64, rounds: usize) -> Tally {
     tally
 }
 
-/// Of 1,000 sessions that ask for 95% confidence, no more than 50 stop where they should not, plus three standard deviations of
-/// binomial(1000, 0.05), 21; and of the 167 of each problem no more than 8, plus 9. Had they stopped when they first looked, many
-/// would have.
+/// Of 1,000 sessions with 95% confidence, at most 50 stop wrongly, plus three standard deviations of binomial(1000,
+/// 0.05), 21; and of the 167 of each problem at most 8, plus 9. If they stopped at their first check, many would be
+/// wrong.
 #[test]
 fn sessions_are_wrong_no_more_often_than_they_say() {
     let (mut wrong, mut hasty, mut stopped, mut all) = (0, 0, 0, 0);
@@ -110,8 +111,8 @@ fn sessions_are_wrong_no_more_often_than_they_say() {
     assert!(stopped >= 700, "{stopped} of {all} stop at all");
 }
 
-/// Sessions that want as many good samples as there can be, of models with these chances of a good one: how many of so many stop, and
-/// how many of them with a model that is worse than the best one by more than 0.05.
+/// Sessions that maximise the share of good samples, of models with these probabilities of a good one: how many stop,
+/// and how many of them with a model that is worse than the best by more than 0.05.
 fn bernoulli(chances: &[f64], settings: &SessionSettings, ranges: Option<Ranges>, count: u64) -> (usize, usize) {
     let names: Vec<String> = (0..chances.len()).map(|arm| format!("arm {arm}")).collect();
     let best = chances.iter().copied().fold(0.0, f64::max);
@@ -141,8 +142,8 @@ fn bernoulli(chances: &[f64], settings: &SessionSettings, ranges: Option<Ranges>
     (stopped, wrong)
 }
 
-/// Ten samples that are all bad do not prove that a model is; nor do batches or another policy make it so. 5% of 300 are 15, three
-/// standard deviations 11.
+/// Ten samples that are all bad do not prove that a model is bad, also with batches or another policy. 5% of 300 are
+/// 15, three standard deviations 11.
 #[test]
 fn rare_values_are_reckoned_with() {
     let ranges = Some(Ranges { kappa: (0.0, 0.0), linear: (-1.0, 0.0) });
@@ -162,8 +163,8 @@ fn rare_values_are_reckoned_with() {
     }
 }
 
-/// The same without a range, 1,000 sessions each: 5% are 50. Of sessions on models with 2% and 10% of good samples 98 were wrong
-/// while samples that were all bad counted as certain. A session whose samples are all the same goes on.
+/// The same without a range, 1,000 sessions each: 5% are 50. On models with 2% and 10% of good samples, 98 sessions
+/// were wrong when samples that were all bad counted as certain. A session whose samples are all the same continues.
 #[test]
 fn rare_values_are_reckoned_with_if_their_range_is_not_known() {
     let usual = SessionSettings::default();
@@ -179,10 +180,10 @@ fn rare_values_are_reckoned_with_if_their_range_is_not_known() {
     assert_eq!(bernoulli(&[0.0, 0.0], &usual, ranges, 3), (3, 0), "the range says it");
 }
 
-/// For a mixture that is fixed, the plain bound would need to hold toward the best arm alone. The mixture is chosen by the samples: of
-/// many arms that are equally bad, the luckiest. So the bound holds toward all arms at once. One that spends the whole chance of
-/// error on one arm fails in a quarter of cases if the arms differ by 1.7 standard errors (as a simulation apart from this one has
-/// it); 5% of 400 are 20, three standard deviations 13.
+/// For a fixed mixture, the plain bound would need to hold only toward the best arm. But the mixture is chosen by the
+/// samples: among many equally bad arms, the luckiest. So the bound must hold toward all arms at once. A bound that
+/// spends the whole error probability on one arm fails in a quarter of cases if the arms differ by 1.7 standard errors
+/// (according to a separate simulation); 5% of 400 are 20, three standard deviations 13.
 #[test]
 fn bounds_hold_for_the_luckiest_of_many_arms() {
     for (gap, is_control) in [(0.55, true), (0.8, false)] {
@@ -195,8 +196,8 @@ fn bounds_hold_for_the_luckiest_of_many_arms() {
     }
 }
 
-/// Of sessions on twenty arms, the first of which is better than the others by a gap: how many bounds are below the truth, and how many
-/// would be if they were found with the normal quantile of 95% toward each arm.
+/// Sessions on twenty arms, the first of which is better than the others by a gap: how many bounds are below the truth,
+/// and how many would be with the normal quantile of 95% toward each arm.
 fn lucky(gap: f64, repeats: u64) -> (usize, usize) {
     let (arms, samples) = (20, 20);
     let settings = SessionSettings::default().policy("uniform".parse().unwrap());
@@ -233,7 +234,7 @@ fn lucky(gap: f64, repeats: u64) -> (usize, usize) {
     (missed, missed_by_one)
 }
 
-/// Beyond the first ten of an arm every other pull is the policy's, in batches too.
+/// After the first ten samples of an arm, every other pull is chosen by the policy, also in batches.
 #[test]
 fn batches_leave_the_policy_half_of_the_pulls() {
     let settings = SessionSettings::default().batch(2).until(Until::new(Gap::Loss(1e-6)));
@@ -253,7 +254,7 @@ fn batches_leave_the_policy_half_of_the_pulls() {
     assert!(session.statistics().counts()[0] >= 400, "{:?}", session.statistics().counts());
 }
 
-/// One arm is the best there is as soon as it is known; policies that drop arms cannot be sure of them.
+/// A single arm is optimal as soon as it is known; policies that drop arms cannot give a bound for them.
 #[test]
 fn a_single_arm_is_enough_and_arms_that_are_dropped_are_not() {
     let until = Some(Until::new(Gap::Share(0.05)));
@@ -269,7 +270,7 @@ fn a_single_arm_is_enough_and_arms_that_are_dropped_are_not() {
     assert!(error.contains("until") && error.contains("halving") && error.contains("dropped"), "{error}");
 }
 
-/// κ of which all is zero between different samples, as of a kernel that is far too narrow, tells nothing.
+/// If κ between different samples is always zero, as with a far too narrow kernel, nothing is certain.
 #[test]
 fn a_kernel_that_sees_nothing_is_not_certain() {
     let until = Some(Until::new(Gap::Loss(1e-6)));
@@ -281,7 +282,7 @@ fn a_kernel_that_sees_nothing_is_not_certain() {
     assert!(!session.is_done() && session.bounds().unwrap().weights.is_none());
 }
 
-/// With many arms the bound is the plain one; it is no less than what a session is stopped by.
+/// With many arms the bound is the linear one; it is at least the one by which a session stops.
 #[test]
 fn many_arms_have_bounds_too() {
     let arms = 80;
@@ -301,7 +302,7 @@ fn many_arms_have_bounds_too() {
     assert!(report.bound_on_weights.unwrap() <= 0.4 && truly <= 0.4);
 }
 
-/// All of it, as in `docs/certainty.md`.
+/// The full table of `docs/certainty.md`.
 #[test]
 #[ignore = "takes minutes and prints a table"]
 fn stops_table() {
@@ -317,7 +318,8 @@ fn stops_table() {
     }
 }
 
-/// At a fixed time, 95% bounds hold in 95% of 600 sessions or more, less three standard deviations, 16; a tenth of them does not.
+/// At a fixed time, 95% bounds hold in at least 95% of 600 sessions, minus three standard deviations, 16; a tenth of
+/// the bound does not.
 #[test]
 fn bounds_hold() {
     let world = Places::new(None, &[0.3, 0.3, 0.4], &[0.0; 3]);
@@ -343,7 +345,7 @@ fn bounds_hold() {
     assert!(tenth < 540 && size < gain, "{tenth} of 600; {size} on average");
 }
 
-/// Every arm gets samples enough to tell; before that there is no bound.
+/// Every arm gets enough samples for a bound; before that there is none.
 #[test]
 fn arms_that_nothing_wants_are_asked_too() {
     let world = Places::new(None, &[0.5, 0.0, 0.5], &[0.0, 0.3, 0.0]);
@@ -362,7 +364,7 @@ fn arms_that_nothing_wants_are_asked_too() {
     assert!(sure.session.bounds().unwrap().weights.is_some());
 }
 
-/// A session that is restored stops when it would have, and one that is done stays so.
+/// A restored session stops when the original would have, and a stopped one stays stopped.
 #[test]
 fn snapshots_know_when_to_stop() {
     let world = Places::new(None, &[0.6, 0.4], &[0.0; 2]);
@@ -384,7 +386,7 @@ fn snapshots_know_when_to_stop() {
     assert!(play.session.is_done());
     let verdict = play.session.verdict().unwrap().clone();
     assert_eq!(again.session.report().unwrap().verdict, Some(verdict));
-    // one that was written before there was such a thing
+    // A snapshot from before early stopping existed.
     let plain = Play::new(&world, None, 1).session.snapshot();
     let text = serde_json::to_string(&plain).unwrap();
     assert!(!text.contains("stopping"));
@@ -406,7 +408,7 @@ fn gaps_are_shares_or_losses() {
         let error = text.parse::<Gap>().unwrap_err().to_string();
         assert!(error.contains("such as 5%"), "{error}");
     }
-    // A number alone means nothing: both spellings of it are shown.
+    // A bare number is ambiguous: both spellings are shown.
     for (text, share) in [("0.05", "5%"), ("5", "5%"), ("0.5", "50%")] {
         let error = text.parse::<Gap>().unwrap_err().to_string();
         assert!(error.contains(&format!("{share} for")) && error.contains(&format!("loss={text} for")), "{error}");
@@ -422,7 +424,7 @@ fn gaps_are_shares_or_losses() {
 }
 
 proptest::proptest! {
-    /// Snapshots hold gaps as text, and a session restored from one must look at the same numbers.
+    /// Snapshots store gaps as text, and a restored session must use the same numbers.
     #[test]
     fn gaps_come_back_to_the_last_bit(thousandths in 1u32..1000, share in 1e-12f64..1.0, loss in 1e-300f64..1e300) {
         for gap in [Gap::Share(f64::from(thousandths) / 1000.0), Gap::Share(share), Gap::Loss(loss)] {

@@ -1,17 +1,18 @@
-//! Alarms: how often they ring for nothing, and how soon for something.
+//! Drift alarms: the rate of false alarms, and the detection delay.
 
 use super::*;
 
 const DIMENSIONS: usize = 16;
 
-/// A session of one arm with an alarm, which holds little, since the alarm alone is of interest.
+/// A session of one arm with a drift detector; it holds few samples, because only the detector matters.
 fn watched(chance: f64, seed: u64) -> Session {
     let loss = Objective::parse("rke(bandwidth=8)").unwrap().prepare(Inputs::new()).unwrap();
     let settings = SessionSettings::default().seed(seed).alarm(chance).retention(Retention::Window(8));
     Session::new(["arm"], loss, &settings).unwrap()
 }
 
-/// Tells so many samples, N(0, 1) at first; from `change` on as `moved` makes them. The sample at which the alarm rang.
+/// Tells `samples` samples, N(0, 1) at first, and from `change` on as `moved` makes them. Returns the sample at which
+/// the alarm was raised.
 fn rings(chance: f64, seed: u64, samples: usize, change: usize, moved: impl Fn(usize, f64) -> f64) -> Option<usize> {
     let mut session = watched(chance, seed);
     let mut random = Random::stream(seed, 5);
@@ -20,7 +21,7 @@ fn rings(chance: f64, seed: u64, samples: usize, change: usize, moved: impl Fn(u
         let value = |column: usize, value: f64| if sample < change { value } else { moved(column, value) };
         let row: Vec<f32> = (0..DIMENSIONS).map(|column| value(column, random.normal()) as f32).collect();
         session.tell(pull.id, &Features::new(DIMENSIONS, row).unwrap()).unwrap();
-        // A report is not free: one when it may have rung.
+        // A report is expensive: only one when an alarm may have been raised.
         if sample % 5 == 4
             && let Some(round) = session.report().unwrap().arms[0].changed
         {
@@ -30,8 +31,9 @@ fn rings(chance: f64, seed: u64, samples: usize, change: usize, moved: impl Fn(u
     None
 }
 
-/// Of 1,000 arms that do not change over 400 samples, no more than 5% ring where 5% may: Binomial(1000, 0.05) is above 79 with
-/// probability 3e-5. The control, a test of the last 50 samples against those before at 5% every time, rings for most.
+/// Of 1,000 arms that do not change over 400 samples, at most 5% raise an alarm at a false-alarm probability of 5%:
+/// Binomial(1000, 0.05) is above 79 with probability 3e-5. The control, a repeated test at 5% of the last 50 samples
+/// against those before, raises one for most arms.
 #[test]
 fn arms_that_do_not_change_seldom_ring() {
     let alarms = (0..1000).filter(|&seed| rings(0.05, seed, 400, usize::MAX, |_, value| value).is_some()).count();
@@ -52,7 +54,8 @@ fn arms_that_do_not_change_seldom_ring() {
     assert!(naive > 50, "the control: {naive} of 100");
 }
 
-/// The samples between a change after 200 samples and the alarm, over 60 seeds, sorted; as many as are told where there is none.
+/// The delays between a change after 200 samples and the alarm, over 60 seeds, sorted; the number of samples told if
+/// there is no alarm.
 fn delays(moved: impl Fn(usize, f64) -> f64 + Copy) -> Vec<usize> {
     let mut delays: Vec<usize> =
         (0..60).map(|seed| rings(0.01, seed, 400, 200, moved).map_or(200, |at| at.saturating_sub(200))).collect();
@@ -95,7 +98,7 @@ fn an_alarm_that_rang_stays_until_the_arm_is_forgotten() {
     assert!(tell(&mut session, 50, 0.0).is_some());
 }
 
-/// Where the objective has no pairs, the scores themselves are watched.
+/// If the objective has no pairs, the scores themselves are monitored.
 #[test]
 fn scores_are_watched_where_there_is_no_kernel() {
     let loss = Objective::parse("quality").unwrap().prepare(Inputs::new().score_range("quality", 0.0, 9.0)).unwrap();
@@ -112,8 +115,8 @@ fn scores_are_watched_where_there_is_no_kernel() {
     assert!((200..240).contains(&rang), "{rang}");
 }
 
-/// Sessions of one arm whose samples look alike all the time, but of which fewer are good from the 200th on. How many of so many
-/// ring.
+/// Sessions of one arm whose samples always look alike, but of which fewer are good from the 200th on. Returns the
+/// number that raise an alarm.
 fn quality_alarms(later: f64, seeds: u64) -> usize {
     let loss = Objective::parse("rke(bandwidth=8) - good").unwrap().prepare(Inputs::new()).unwrap();
     let rings = |seed: u64| {
@@ -133,8 +136,8 @@ fn quality_alarms(later: f64, seeds: u64) -> usize {
     (0..seeds).filter(|&seed| rings(seed)).count()
 }
 
-/// A model that makes the same things worse is found by its scores. Of 200 that do not get worse, 10 may ring at 5%; 22 would with a
-/// probability of 2e-4.
+/// A model whose outputs look the same but become worse is detected by its scores. Of 200 that do not become worse, 10
+/// may raise an alarm at 5%; 22 would with a probability of 2e-4.
 #[test]
 fn scores_are_watched_too() {
     assert!(quality_alarms(0.3, 40) >= 38);

@@ -1,4 +1,5 @@
-//! Which arms are kept and for how long: the sparse algorithm's C and C′, Successive Halving's phases, tracked shares.
+//! Which arms are kept and for how long: C and C′ of the sparse algorithm, phases of Successive Halving, tracked
+//! shares.
 
 use modelmix::policy::{AnyPolicy, Evidence, Random, Sensitivity, Sparse, Widths};
 use modelmix::{Policy, PolicySpec, SessionSettings, Statistics};
@@ -13,8 +14,8 @@ fn sparse<'a>(play: &'a Play<'_>) -> &'a Sparse {
     }
 }
 
-/// One round of Algorithm 3 from the raw samples: unsubscribes while C′ ≤ C and more than `keep` arms are left, and gives
-/// the weights α that the arm is drawn from.
+/// One round of Algorithm 3 from the raw samples: unsubscribes while C′ ≤ C and more than `keep` arms are left, and
+/// returns the weights α from which the arm is drawn.
 fn unsubscribe(play: &Play<'_>, constants: Constants, fee: f64, keep: usize, subscribed: &mut Vec<usize>) -> Vec<f64> {
     let (estimate, epsilon) = (play.estimate(), constants.epsilon(&play.counts()));
     let (lower, upper) = (estimate.with_widths(-1.0, &epsilon), estimate.with_widths(1.0, &epsilon));
@@ -38,8 +39,8 @@ fn unsubscribe(play: &Play<'_>, constants: Constants, fee: f64, keep: usize, sub
     }
 }
 
-/// With a fixed fee: the same arms are unsubscribed at the same rounds as by Algorithm 3 evaluated beside it, and the arm
-/// asked has weight in its program.
+/// With a fixed fee: the same arms are unsubscribed at the same rounds as by an independent evaluation of Algorithm 3,
+/// and the arm that is pulled has weight in its program.
 #[test]
 fn sparse_unsubscribes_when_the_cost_without_an_arm_is_no_higher() {
     let mut drops = [0; 5];
@@ -67,7 +68,7 @@ fn sparse_unsubscribes_when_the_cost_without_an_arm_is_no_higher() {
     );
 }
 
-/// With the theory's constants the widths are wide: a fee of twice the widest is what it takes at once.
+/// With the theoretical constants the widths are large: only a fee of twice the largest drops arms at once.
 #[test]
 fn sparse_finds_its_own_constants() {
     let world = World::on_a_line(3, 31);
@@ -84,8 +85,8 @@ fn sparse_finds_its_own_constants() {
     }
 }
 
-/// With a fixed number of arms ℓ: the fee starts at 0 and grows each round until ℓ arms are left, then never again; no arm
-/// is unsubscribed after that, and the arms are those of Algorithm 3 under that fee.
+/// With a fixed number of arms ℓ: the fee starts at 0 and grows each round until ℓ arms are left, then never again. No
+/// arm is unsubscribed after that, and the arms are those of Algorithm 3 under that fee.
 #[test]
 fn sparse_raises_the_fee_until_enough_arms_are_gone() {
     let constants = Constants { beta: 1.5, loss: 0.05, kappa: 0.01 };
@@ -108,7 +109,7 @@ fn sparse_raises_the_fee_until_enough_arms_are_gone() {
             assert!(weights[arm] > 0.0, "{what}");
         }
         assert_eq!(subscribed.len(), keep, "{text}");
-        // the weights to report are a mixture of the arms that are left
+        // The reported weights are a mixture of the remaining arms.
         let weights = play.session.report().unwrap().weights();
         let (least, _) = play.estimate().least(&subscribed);
         assert!((play.estimate().value(&weights) - least).abs() < 1e-12);
@@ -116,8 +117,8 @@ fn sparse_raises_the_fee_until_enough_arms_are_gone() {
     }
 }
 
-/// The samples each arm must have at the end of each phase: Karnin, Koren and Somekh's ⌊T/(|S|·⌈log₂ m⌉)⌋ more a phase for
-/// each of the ⌈|S|/2⌉ best so far.
+/// The number of samples per arm at the end of each phase: ⌊T/(|S|·⌈log₂ m⌉)⌋ more per phase (Karnin, Koren and Somekh)
+/// for each of the ⌈|S|/2⌉ best so far.
 fn phases(arms: usize, budget: usize) -> Vec<(usize, usize)> {
     let count = (arms as f64).log2().ceil() as usize;
     let (mut left, mut phases) = (arms, Vec::new());
@@ -129,7 +130,7 @@ fn phases(arms: usize, budget: usize) -> Vec<(usize, usize)> {
     phases
 }
 
-/// Arm i always gives its own point with f = i/10, so that the order of the arms is never in doubt.
+/// Arm i always returns its own point with f = i/10, so the order of the arms is certain.
 fn ladder(arms: usize) -> World {
     let points: Vec<[usize; 1]> = (0..arms).map(|arm| [arm]).collect();
     let linear: Vec<f64> = (0..arms).map(|arm| arm as f64 / 10.0).collect();
@@ -150,25 +151,25 @@ fn halving_keeps_its_schedule() {
             assert_eq!(play.asks(), expected, "{arms} arms, {budget} rounds, phase of {left}");
         }
         assert!(play.asked.len() <= budget, "the phases together stay within the budget");
-        // what is left of the budget, and all after it, goes to the winner
+        // The rest of the budget, and all later samples, go to the winner.
         assert!((0..budget).all(|_| play.round() == 0));
         assert_eq!(play.session.report().unwrap().best_single, Some(0));
     }
 }
 
-/// The budget comes from the session's rounds where the policy has none, in samples: rounds times the batch.
+/// If the policy has no budget, it is that of the session in samples: rounds times the batch size.
 #[test]
 fn halving_takes_the_budget_of_the_session() {
     let world = ladder(4);
     let settings = SessionSettings::default().policy(PolicySpec::Halving(None)).rounds(32).batch(2);
     let mut play = Play::with_settings(&world, &settings);
-    // ⌊64/(4·2)⌋ = 8 samples each, and then ⌊64/(2·2)⌋ = 16 more for two
+    // ⌊64/(4·2)⌋ = 8 samples each, and then ⌊64/(2·2)⌋ = 16 more for two.
     play.rounds(32);
     assert_eq!(play.held(), [24, 24, 8, 8]);
     (0..5).for_each(|_| assert_eq!(play.round(), 0));
 }
 
-/// Shares in whole samples: nᵢ and wᵢt differ by less than one at every time, also while answers are outstanding.
+/// Shares in whole samples: nᵢ and wᵢt always differ by less than one, also while pulls are in flight.
 #[test]
 fn tracked_shares_are_never_a_sample_off() {
     let mut random = Random::seeded(8);
@@ -196,7 +197,7 @@ fn tracked_shares_are_never_a_sample_off() {
     assert!(worst.0 < 1.0 + 1e-9, "off by {}: {}", worst.0, worst.1);
 }
 
-/// Shares that are drawn: counts over many rounds, and arms without weight never.
+/// Random shares: counts over many rounds; arms without weight are never drawn.
 #[test]
 fn drawn_shares_follow_the_weights() {
     let world = ladder(4);
@@ -210,7 +211,7 @@ fn drawn_shares_follow_the_weights() {
     assert!(chi < CHI_SQUARE[1], "{asks:?}");
 }
 
-/// Sums of two arms that differ by 0.3 in their loss alone, with so many samples of each.
+/// Sums of two arms whose losses alone differ by 0.3, with this number of samples of each.
 fn apart(samples: usize) -> Statistics {
     let mut statistics = Statistics::new(2);
     for at in 0..2 * samples {
@@ -219,8 +220,8 @@ fn apart(samples: usize) -> Statistics {
     statistics
 }
 
-/// Nothing comes back of an arm that was dropped. So what is still in flight, and may bring anything, is no reason to drop one:
-/// with ten answers each and a thousand in flight, `sparse` keeps both arms, as it does with none in flight.
+/// Nothing more is learned about a dropped arm, and pulls in flight may return anything, so they are no reason to drop
+/// one: with ten answers each and a thousand in flight, `sparse` keeps both arms, as it does with none in flight.
 #[test]
 fn sparse_drops_no_arm_on_answers_that_are_still_in_flight() {
     let widths = Widths { beta: 4.0, sensitivity: Sensitivity { loss: 1.0, kappa: 0.5 } };
@@ -232,12 +233,12 @@ fn sparse_drops_no_arm_on_answers_that_are_still_in_flight() {
     };
     assert_eq!(left(10, 0), [0, 1]);
     assert_eq!(left(10, 1000), [0, 1]);
-    // The control: with as many answers, the worse arm goes.
+    // Control: with as many answers, the worse arm is dropped.
     assert_eq!(left(1010, 0), [0]);
 }
 
-/// A phase of `halving` ends when its samples have been answered, not when they have been asked for; arms that do not answer
-/// are waited for only so long.
+/// A phase of `halving` ends when its samples have been answered, not when they are in flight; it waits only a limited
+/// time for arms that do not answer.
 #[test]
 fn halving_ends_a_phase_on_answers() {
     // Two phases of 4 arms with 80 samples: 10 of every arm, then 20.
@@ -245,7 +246,7 @@ fn halving_ends_a_phase_on_answers() {
     let world = World::of_modes(&[4, 3, 2, 1]);
     let arms_left = |play: &Play<'_>| play.session.policy().support().unwrap().len();
     let mut play = Play::new(&world, &spec, 3);
-    // Everything is asked for, and three of four answers come.
+    // All pulls are asked for, and three of four are answered.
     play.ask_times(40);
     assert_eq!(play.asks(), [10; 4]);
     for _ in 0..30 {
@@ -253,14 +254,14 @@ fn halving_ends_a_phase_on_answers() {
     }
     play.ask_times(5);
     assert_eq!(arms_left(&play), 4, "answers are still in flight");
-    // Meanwhile the arms that do answer are asked, fewest first.
+    // Meanwhile the arms that do answer are pulled, fewest samples first.
     assert!(play.asks().iter().sum::<usize>() == 45);
     while !play.flight.is_empty() {
         play.answer(0);
     }
     play.ask();
     assert_eq!(arms_left(&play), 2, "all have answered");
-    // An arm that never answers is waited for until the others have answered twice as much.
+    // The phase waits for an arm that never answers until the others have answered twice as much.
     let mut play = Play::new(&world, &spec, 3);
     while arms_left(&play) == 4 {
         assert!(play.told.len() <= 60, "{:?}", play.held());

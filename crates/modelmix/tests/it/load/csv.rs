@@ -1,4 +1,4 @@
-//! Comma-separated values: with and without names, and what is refused.
+//! Comma-separated values: with and without a header, and what is rejected.
 
 use modelmix::load::{arms, arrays, features};
 use modelmix::{Error, Features};
@@ -60,18 +60,18 @@ fn csv_that_is_none() {
         ("1,2\n3,\n", ["line 2, column 2 is empty", "fill it"]),
         ("1,2\n,\n", ["line 2, column 1 is empty", "fill it"]),
         (",0,1\n0,1,2\n1,3,4\n", ["line 1, column 1 is empty", "index=False"]),
-        ("1.5,x\n1,2\n3,4\n", ["line 1, column 2 is \"x\"", "no number"]),
+        ("1.5,x\n1,2\n3,4\n", ["line 1, column 2 is \"x\"", "not a number"]),
         ("1;2\n3;4\n5;6\n", ["line 2, column 1 is \"3;4\"", "separate values with commas"]),
-        ("1,2\n\u{1b}[2J,4\n", ["line 2, column 1", "no number"]),
-        ("a,b\n", ["there are no rows", "a line of numbers a sample"]),
+        ("1,2\n\u{1b}[2J,4\n", ["line 2, column 1", "not a number"]),
+        ("a,b\n", ["there are no rows", "one line of numbers per sample"]),
         ("\n\n", ["there are no rows", "file.csv"]),
         ("1,2\n", ["1 row", "at least 2"]),
         ("a,b\n1,2\n", ["1 row", "at least 2"]),
     ] {
         refused(read("none", text), &[&["file.csv"], words.as_slice()].concat());
     }
-    refused(read("none", b"1,2\n\xff\xfe,4\n"), &["line 2, column 1", "no number"]);
-    refused(read("none", "x".repeat(100_000) + "\n" + &"y".repeat(100_000)), &["line 2, column 1", "no number"]);
+    refused(read("none", b"1,2\n\xff\xfe,4\n"), &["line 2, column 1", "not a number"]);
+    refused(read("none", "x".repeat(100_000) + "\n" + &"y".repeat(100_000)), &["line 2, column 1", "not a number"]);
     refused(features(fixture("spaces.csv"), None), &["spaces.csv", "line 2, column 1", "separate values with commas"]);
     refused(read("none", ""), &["empty"]);
     refused(read("none", "\"1,2\n3,4\n"), &["there are no rows"]);

@@ -8,14 +8,14 @@ use zip::CompressionMethod;
 use super::hostile::{archive, npy};
 use super::{fixture, folder, refused, source};
 
-/// A typed source, below `folder`.
+/// A source as typed, relative to `folder`.
 fn typed(folder: &Path, text: &str) -> modelmix::load::ArmSource {
     let (name, rest) = text.split_once('=').map_or((None, text), |(name, rest)| (Some(name), rest));
     let path = folder.join(rest).display().to_string();
     source(&name.map_or(path.clone(), |name| format!("{name}={path}")))
 }
 
-/// What the script writes: pictures of 2 × 4 pixels.
+/// The pictures that the script writes, of 2 × 4 pixels.
 fn pixels(count: usize, channels: usize) -> Pictures {
     let (height, width) = (2, 4);
     let value = |at: usize| {
@@ -44,7 +44,7 @@ fn pictures_of_every_shape() {
 fn arrays_that_are_no_pictures() {
     let read = |name: &str| pictures(&[source(&fixture(name).display().to_string())], 10);
     refused(read("uint8.npy"), &["uint8.npy", "shape (5, 3)", "[n, height, width]"]);
-    refused(read("three_dimensions.npy"), &["'<f4'", "not of 8 bits", "astype(numpy.uint8)"]);
+    refused(read("three_dimensions.npy"), &["'<f4'", "not 8-bit pixels", "astype(numpy.uint8)"]);
     refused(read("stored.npz"), &["stored.npz:zebra", "astype(numpy.uint8)"]);
     refused(read("object.npy"), &["object.npy", "'|O'"]);
     refused(read("empty.npz"), &["no arrays"]);
@@ -54,7 +54,7 @@ fn arrays_that_are_no_pictures() {
     refused(pictures(&[source(&format!("x={npz}"))], 1), &["4 arrays", "x cannot name them all"]);
     refused(pictures(&[source(&format!("{npz}:bee"))], 1), &["\"bee\"", "pick one of grey, one, last, first"]);
     refused(pictures(&[source(&format!("{}:a", fixture("pixels.npy").display()))], 1), &["leave out the name"]);
-    refused(pictures(&[source(&npz), source(&format!("{npz}:one"))], 1), &["arm one", "taken"]);
+    refused(pictures(&[source(&npz), source(&format!("{npz}:one"))], 1), &["arm one", "two arms have this name"]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn texts_of_every_kind() {
     refused(read(&["x=all.json"], 9), &["3 arrays", "x cannot name them all"]);
     refused(read(&["all.json:bee"], 9), &["\"bee\"", "pick one of zebra, ant, 9"]);
     refused(read(&["list.json:a"], 9), &["leave out the name"]);
-    refused(read(&["list.json", "list.json"], 9), &["arm list", "taken"]);
+    refused(read(&["list.json", "list.json"], 9), &["arm list", "two arms have this name"]);
     refused(read(&["missing.txt"], 9), &["cannot read", "missing.txt"]);
     refused(read(&["."], 9), &["directory", ".json, .jsonl or .txt"]);
     for (name, text, words) in [
@@ -157,7 +157,7 @@ fn texts_of_every_kind() {
         ("a.json", "[\"a\"] x", "object of lists of texts"),
         ("a.json", "{}", "no arrays"),
         ("a.json", "{\"a\": []}", "arm a: there are no texts"),
-        ("a.json", "{\"a\": [\"b\"], \"a\": [\"c\"]}", "taken"),
+        ("a.json", "{\"a\": [\"b\"], \"a\": [\"c\"]}", "two arms have this name"),
         ("a.json", "{\"\\u001b\": [\"b\"]}", "printable"),
         ("a.jsonl", "\"a\"\nb\n", "line 2 is neither"),
         ("a.txt", "", "there are no texts"),

@@ -1,4 +1,4 @@
-//! Files that were cut, flipped or forged: each is refused in a sentence, none panics, and none takes much memory.
+//! Truncated, corrupted and forged files: each is rejected with a message, none panics, and none allocates much memory.
 
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -33,14 +33,14 @@ pub(super) fn archive(name: &str, bytes: &[u8], method: CompressionMethod) -> Ve
     writer.finish().unwrap().into_inner()
 }
 
-/// A deflated member as the archive's tables describe it, truly or not.
+/// A deflated member as described by the archive's tables, correctly or not.
 struct Member<'a> {
     name: &'a str,
     content: &'a [u8],
     claimed: u32,
 }
 
-/// An archive whose members are stored as deflate's uncompressed blocks, listed `times` times under other names.
+/// An archive whose members are stored as uncompressed deflate blocks, listed `times` times under other names.
 fn forged(member: &Member<'_>, times: usize) -> Vec<u8> {
     let mut data = Vec::new();
     let blocks: Vec<&[u8]> = member.content.chunks(65_535).collect();
@@ -83,7 +83,7 @@ fn tensors(header: &str, payload: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), payload].concat()
 }
 
-/// Reads `bytes` as a file of type `extension`; running out of memory is never the reason to refuse it.
+/// Reads `bytes` as a file of type `extension`; running out of memory is never the reason for rejection.
 fn read(folder: &Path, extension: &str, bytes: &[u8]) -> Result<()> {
     let path = folder.join(format!("file.{extension}"));
     std::fs::write(&path, bytes).unwrap();
@@ -142,14 +142,14 @@ fn bytes_behind_an_array_are_refused() {
     let content = npy(&shaped("(2, 2)", false), &[0; 20]);
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
         let result = read(&folder, "npz", &archive("a.npy", &content, method));
-        refused(result, &["array a", "16 bytes, but 20 follow", "behind the array"]);
+        refused(result, &["array a", "16 bytes, but 20 follow", "bytes after the array"]);
     }
 }
 
 #[test]
 fn flipped_bytes_never_panic() {
     let folder = folder("flip");
-    // SplitMix64: any generator does, as long as every run flips the same bytes.
+    // SplitMix64: any generator is fine, as long as every run flips the same bytes.
     let mut state = 0_u64;
     let mut below = |limit: usize| {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -242,7 +242,7 @@ fn archives_that_lie_about_sizes_are_refused() {
         let file = forged(&Member { name: "a.npy", content: &content, claimed }, 1);
         refused(read(&folder, "npz", &file), &["array a", words]);
     }
-    // The member inflates to more, or to less, than table and header agree on.
+    // The member inflates to more, or to less, than table and header claim.
     let long = [content.as_slice(), &[0; 100]].concat();
     let file = forged(&Member { name: "a.npy", content: &long, claimed: length }, 1);
     refused(read(&folder, "npz", &file), &["array a", "larger than its declared"]);
@@ -285,7 +285,7 @@ fn archives_with_members_that_cannot_be_read_are_refused() {
         &["array a.txt", "not a .npy"],
     );
     refused(read(&folder, "npz", &archive("a\u{1b}[2J", &content, CompressionMethod::Stored)), &["printable"]);
-    refused(read(&folder, "npz", &archive(".npy", &content, CompressionMethod::Stored)), &["no name"]);
+    refused(read(&folder, "npz", &archive(".npy", &content, CompressionMethod::Stored)), &["not a valid array name"]);
     refused(read(&folder, "npz", b"this is not an archive"), &["archive cannot be read", "numpy.savez"]);
 
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -342,7 +342,7 @@ fn forged_safetensors_headers_are_refused() {
     }
 }
 
-/// Runs the other tests of this file again where 1 GiB of addresses is all there is.
+/// Runs the other tests of this file again with an address space of 1 GiB.
 #[cfg(target_os = "linux")]
 #[test]
 fn hostile_files_take_little_memory() {

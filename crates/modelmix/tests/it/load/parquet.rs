@@ -1,4 +1,4 @@
-//! Parquet files that pyarrow wrote, and the arms they stand for.
+//! Parquet files written by pyarrow, and the arms in them.
 
 #[cfg(not(feature = "parquet"))]
 #[test]
@@ -86,8 +86,8 @@ mod with {
             ("empty_row", [":features", "row 2 is an empty list"]),
             ("null_value", [":features", "row 2 holds a null"]),
             ("null_cell", ["row 2 of column a is null", "fill the null"]),
-            ("ragged", [":features", "row 3 has 2 values where row 0 has 3"]),
-            ("ragged_end", [":features", "row 4 has 4 values where row 0 has 3"]),
+            ("ragged", [":features", "row 3 has 2 values, but row 0 has 3"]),
+            ("ragged_end", [":features", "row 4 has 4 values, but row 0 has 3"]),
             ("no_rows", [":features", "no rows"]),
             ("one_row", [":features", "1 row"]),
         ] {
@@ -95,7 +95,7 @@ mod with {
             assert!(matches!(error, Error::Array { .. }), "{error:?}");
             refused::<()>(Err(error), &[&[name], words.as_slice()].concat());
         }
-        refused(features(fixture("codec_brotli.parquet"), None), &["none of Snappy, gzip, Zstandard and LZ4_RAW"]);
+        refused(features(fixture("codec_brotli.parquet"), None), &["not Snappy, gzip, Zstandard or LZ4_RAW"]);
         for (name, at) in [("nan", (3, 1)), ("too_large", (2, 1))] {
             match features(fixture(&format!("{name}.parquet")), None).unwrap_err() {
                 Error::NotFinite { row, column, .. } => assert_eq!((row, column), at, "{name}"),

@@ -1,4 +1,4 @@
-//! Metrics where input stops making sense: a value where one is defined, else a sentence with what was given and the remedy.
+//! Edge cases of metrics: a value if one is defined, otherwise a message with the input and the fix.
 //! Draws from pools.
 
 use modelmix::compute::{Cpu, Double, Engine};
@@ -15,7 +15,7 @@ const COSINE: Kernel = Kernel::Cosine { power: 1 };
 const GAUSSIAN: Kernel = Kernel::Gaussian { bandwidth: 1.0 };
 const ORDERS: [f64; 4] = [0.5, 1.0, 2.0, f64::INFINITY];
 
-/// The error's sentence has all of these in it.
+/// The error message contains all of these.
 fn says<T>(result: Result<T>, parts: &[&str]) {
     let Err(error) = result else { panic!("no error that says {parts:?}") };
     let sentence = error.to_string();
@@ -109,7 +109,7 @@ fn as_few_samples_as_neighbours() {
     assert_eq!(none, "neighbours is 0, but it must be at least 1");
     says(prdc(&Pool::of(&many), &few, &neighbourhoods(4), &engine), &["is 4", "rows in the reference, 4"]);
     says(prdc(&Pool::of(&many), &few, &neighbourhoods(0), &engine), &["is 0", "at least 1"]);
-    // 44 samples that say as much as 4.
+    // 44 samples with an effective sample size of 4.
     let mixture = Pool::mixture([(&many, 1e-4), (&few, 1.0)]).unwrap();
     says(prdc(&mixture, &many, &neighbourhoods(4), &engine), &["is 4", "effective", "4.0", "record more"]);
     assert!(prdc(&mixture, &many, &neighbourhoods(3), &engine).is_ok());
@@ -130,7 +130,7 @@ fn identical_samples() {
                 assert!(found.standard_error <= 1e-7, "{order} {kernel}: {}", found.standard_error);
             }
         }
-        // Balls without extent: nothing is inside of them, and what lies on the point is on their border.
+        // Balls of radius zero: nothing is inside, and equal points are on their border.
         for (reference, closed) in [(&copies, [1.0, 1.0, 12.0 * (1.0 / 5.0), 1.0]), (&others, [0.0; 4])] {
             for (is_closed, expected) in [(false, [0.0; 4]), (true, closed)] {
                 let found = prdc(&pool, reference, &Neighbourhoods::default().neighbours(5).closed(is_closed), backend);
@@ -148,7 +148,7 @@ fn identical_samples() {
     }
 }
 
-/// Covariances of zero: what is left is the distance of the means, and the other side's spread.
+/// Covariances of zero: what remains is the distance of the means, and the other side's variance.
 #[test]
 fn sets_without_spread() {
     let (copies, others) = (rows(&[[1.5, -2.0, 0.25]; 12]), rows(&[[1.5, 2.0, 3.25]; 9]));
@@ -163,7 +163,7 @@ fn sets_without_spread() {
     assert_eq!(fid(&Pool::of(&copies), &copies, &engine).unwrap(), 0.0);
 }
 
-/// Values whose squares leave single precision: powers of two times others, which changes nothing but the unit.
+/// Values whose squares overflow single precision: multiples of others by powers of two, which only changes the unit.
 #[test]
 fn very_large_and_very_small_features() {
     let (samples, reference) = (some(60, 4, 1), some(50, 4, 2));
@@ -256,7 +256,7 @@ fn weights_and_widths() {
     says(mix(0.0, 0.0), &["mixture", "positive weight"]);
     says(Pool::mixture([]), &["mixture", "at least one set"]);
     says(Pool::mixture([(&a, 0.5), (&wide, 0.5)]), &["set 1 has 3 columns", "has 2", "same encoder"]);
-    // Whether they have a weight or not, and wherever they stand.
+    // With or without weight, and at any position.
     says(Pool::mixture([(&wide, 0.0), (&a, 1.0)]), &["set 1 has 2 columns", "has 3", "same encoder"]);
     says(Pool::mixture([(&a, 1.0), (&wide, 0.0)]), &["set 1 has 3 columns", "has 2", "same encoder"]);
     assert_eq!(mix(1e308, 1e308).unwrap().row_weights(), [0.05; 20]);
@@ -281,7 +281,7 @@ fn weights_and_widths() {
 
 #[test]
 fn draws() {
-    // Every row says where it is from.
+    // Every row contains its origin.
     let sets: Vec<Features> = (0..3u8)
         .map(|set| Features::from_rows((0..300u16).map(|row| [f32::from(set), f32::from(row)])).unwrap())
         .collect();
@@ -303,7 +303,7 @@ fn draws() {
             assert_eq!(found.len(), count, "a sample was drawn twice");
         }
     }
-    // 21.4, 32.1 and 53.5 on average; the remainders' means over 400 draws have deviations up to 0.025.
+    // 21.4, 32.1 and 53.5 on average; the means of the remainders over 400 draws have standard deviations up to 0.025.
     for (sum, share) in sums.into_iter().zip(shares) {
         assert!((sum as f64 / 400.0 - 107.0 * share).abs() < 0.1, "{sums:?}");
     }

@@ -1,4 +1,4 @@
-//! Sets of the fashion features as golden values name them; see `tools/golden_sets.py`.
+//! Sets of the fashion features, as named in the golden values; see `tools/golden_sets.py`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use modelmix::metrics::Pool;
 use modelmix::{Features, load};
 use serde_json::Value;
 
-/// Every array of the data, by file and name; the reference has no name.
+/// Every array of the data, by file and name; the reference has an empty name.
 static ARRAYS: LazyLock<BTreeMap<(String, String), Features>> = LazyLock::new(|| {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/fashion");
     let mut arrays = BTreeMap::new();
@@ -30,7 +30,7 @@ pub(super) fn whole(value: &Value) -> usize {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no count")) as usize
 }
 
-/// The sets that a case names, as `tools/golden_sets.py` says.
+/// The sets of a case, as defined in `tools/golden_sets.py`.
 pub(super) struct Set {
     parts: Vec<Features>,
     weights: Option<Vec<f64>>,
@@ -76,7 +76,7 @@ impl Set {
         &self.parts[0]
     }
 
-    /// tr Σ, which Fréchet distances are a difference of.
+    /// tr Σ; Fréchet distances are differences of such values.
     pub(super) fn trace(&self) -> f64 {
         let features = self.one();
         let column = |column: usize| {

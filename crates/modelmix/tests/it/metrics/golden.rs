@@ -1,5 +1,5 @@
-//! Metrics of the fashion features against the values that `tools/golden_metrics.py` took from torch-fidelity, clean-fid,
-//! prdc, vendi-score and scipy, and, where none of them has one, by brute force in NumPy.
+//! Metrics of the fashion features against values that `tools/golden_metrics.py` took from torch-fidelity, clean-fid,
+//! prdc, vendi-score and scipy or, if none of them has one, computed by brute force in NumPy.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -32,7 +32,7 @@ fn gaussian(case: &Value) -> Kernel {
     Kernel::Gaussian { bandwidth: number(&case["bandwidth"]) }
 }
 
-/// Published figures, and every day's: the second is right to about 1e-7 of a kernel value.
+/// The engine for published numbers, and the default one, which is accurate to about 1e-7 of a kernel value.
 fn engines() -> [(&'static str, Engine); 2] {
     [("double", Engine::new(Double::new())), ("cpu", Engine::new(Cpu::new()))]
 }
@@ -54,8 +54,8 @@ fn fid_of_scipy_and_of_tools() {
             for tool in ["scipy", "torch_fidelity", "clean_fid"] {
                 let what = format!("{what} against {tool}");
                 if case["singular"] == true {
-                    // The root of a singular product is taken after something small is added to it, or comes out complex:
-                    // tools are right to about 1e-8 of the traces, and the value above is not from them.
+                    // Tools add a small constant before taking the root of a singular product, or get a complex result:
+                    // they are accurate to about 1e-8 of the traces, and the value above is not from them.
                     let off = (found - number(&case[tool])).abs();
                     assert!(off <= 1e-6 * (generated.trace() + reference.trace()), "{what}: {found} is off by {off:e}");
                 } else {
@@ -66,14 +66,15 @@ fn fid_of_scipy_and_of_tools() {
     }
 }
 
-/// To 1e-11 in double precision, to 1e-6 in single precision, although KID is a small difference of large means.
+/// Accurate to 1e-11 in double precision and to 1e-6 in single precision, although KID is a small difference of large
+/// means.
 #[test]
 fn kid_of_tools() {
     for case in cases("kid", 20) {
         let full = case["tool"] == "full";
         let (first, second) = if full { ("generated", "reference") } else { ("first", "second") };
         let (first, second) = (Set::read(&case[first]), Set::read(&case[second]));
-        // clean-fid draws of its second set first.
+        // clean-fid draws from its second set first.
         let (samples, reference) = if case["tool"] == "clean-fid" { (second, first) } else { (first, second) };
         let (pool, kernel) = (samples.pool(), kid_kernel(samples.one().width()));
         for (engine, backend) in engines() {
@@ -124,7 +125,7 @@ fn scores(found: &Prdc) -> [(&'static str, f64); 4] {
     ]
 }
 
-/// Shares and means of counts: where every comparison is right, they are right to the last digit.
+/// Shares and means of counts: if every comparison is right, they are exact to the last digit.
 #[test]
 fn neighbourhoods_to_the_last_digit() {
     for case in cases("prdc", 14) {
@@ -135,7 +136,7 @@ fn neighbourhoods_to_the_last_digit() {
             for (name, score) in scores(&found) {
                 let what = format!("{name} of {} with {engine}", generated.name);
                 assert_eq!(score, number(&case["value"][name]), "{what}");
-                // Where rows lie on borders the package decides by its rounding.
+                // If rows lie on borders, the rounding of the package decides.
                 if case["degenerate"] == false {
                     assert_eq!(score, number(&case["prdc"][name]), "{what}, the package");
                 }
@@ -148,7 +149,7 @@ fn neighbourhoods_to_the_last_digit() {
         let found = prdc(&generated.pool(), reference.one(), &neighbourhoods, &Engine::new(Double::new())).unwrap();
         for (name, score) in &scores(&found)[..2] {
             assert_eq!(*score, number(&case["value"][name]), "{name} of {}", generated.name);
-            // torch-fidelity says it in single precision.
+            // torch-fidelity reports it in single precision.
             let tool = number(&case["torch_fidelity"][name]);
             assert_eq!(*score as f32, tool as f32, "{name} of {}, the tool", generated.name);
         }
@@ -161,7 +162,7 @@ fn neighbourhoods_to_the_last_digit() {
         for (engine, backend) in engines() {
             let found = prdc(&pool, reference.one(), &neighbourhoods, &backend).unwrap();
             for (name, score) in scores(&found) {
-                // Sums of weights, whose last bit depends on the order of additions; counts over counts do not.
+                // The last bit of sums of weights depends on the order of additions; ratios of counts do not.
                 let tolerance = if name == "recall" || name == "coverage" { 0.0 } else { 1e-15 };
                 relative(&format!("weighted {name} with {engine}"), score, number(&case["value"][name]), tolerance);
             }
@@ -217,7 +218,7 @@ fn mmd_and_cmmd() {
         let (generated, reference) = sets(case);
         for (engine, backend) in engines() {
             let what = format!("of {} with {engine}", generated.name);
-            // Values are down to 0.0015, kernel values are of order one.
+            // Values are as small as 0.0015, and kernel values are of order one.
             let tolerance = if engine == "double" { 1e-11 } else { 1e-5 };
             let found = mmd(&generated.pool(), reference.one(), &gaussian(case), &backend).unwrap();
             relative(&format!("biased mmd {what}"), found.biased.value, number(&case["biased"]), tolerance);
@@ -254,10 +255,10 @@ fn standard_errors_by_brute_force() {
         };
         let by = if case["method"] == "jackknife" { ErrorBy::Jackknife } else { ErrorBy::Influence };
         assert_eq!(found.by, by, "{metric}");
-        // FID's are influences at covariances with n − 1, and a thousandth from those at covariances with n.
+        // Influences of FID are at covariances with n − 1, a thousandth from those at covariances with n.
         let expected = if metric == "fid" { &case["unbiased"] } else { case };
         relative(metric, found.value, number(&expected["value"]), 1e-12);
-        // Influences were found by numerical differentiation.
+        // The expected influences come from numerical differentiation.
         let tolerance = if by == ErrorBy::Jackknife { 1e-12 } else { 1e-9 };
         relative(&format!("error of {metric}"), found.standard_error, number(&expected["standard_error"]), tolerance);
     }

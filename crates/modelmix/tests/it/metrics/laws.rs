@@ -1,4 +1,4 @@
-//! What must hold of metrics whatever the data: symmetries, what weights mean, bounds, and the same bits on any number of
+//! Properties of metrics for any data: symmetries, the meaning of weights, bounds, and the same bits on any number of
 //! threads.
 
 use modelmix::compute::{Cpu, Double, Engine, Reference};
@@ -17,7 +17,7 @@ const ORDERS: [f64; 5] = [0.5, 1.0, 1.5, 2.0, f64::INFINITY];
 const COSINE: Kernel = Kernel::Cosine { power: 1 };
 const GAUSSIAN: Kernel = Kernel::Gaussian { bandwidth: 1.5 };
 
-/// Rows of multiples of 1/64: sums of whole numbers and products with powers of two are exact, and so are squared distances.
+/// Rows of multiples of 1/64: sums of integers and products with powers of two are exact, and so are squared distances.
 fn grid(rows: usize, width: usize, random: &mut Random) -> Features {
     let mut value = || ((64.0 * (normal(random) + 0.5)).round() / 64.0) as f32;
     Features::from_rows((0..rows).map(|_| (0..width).map(|_| value()).collect::<Vec<_>>())).unwrap()
@@ -32,7 +32,7 @@ fn joined<'a>(sets: impl IntoIterator<Item = &'a Features>) -> Features {
     Features::from_rows(sets.into_iter().flat_map(|set| set.view().iter())).unwrap()
 }
 
-/// Metrics that know rows and their weights only, not how they came in sets.
+/// Metrics that depend only on rows and their weights, not on how they are split into sets.
 fn of_rows(pool: &Pool<'_>, reference: &Features, backend: &Engine) -> Vec<(String, f64)> {
     let neighbourhoods = Neighbourhoods::default().neighbours(3).closed(false);
     let scores = prdc(pool, reference, &neighbourhoods, backend).unwrap();
@@ -53,7 +53,7 @@ fn of_rows(pool: &Pool<'_>, reference: &Features, backend: &Engine) -> Vec<(Stri
     found
 }
 
-/// Everything, errors included.
+/// All metrics, including errors.
 fn everything(pool: &Pool<'_>, reference: &Features, backend: &Engine) -> Vec<(String, f64)> {
     let mut found = of_rows(pool, reference, backend);
     let mut add = |name: &str, estimate: modelmix::metrics::Estimate| {
@@ -86,7 +86,7 @@ fn same(found: &[(String, f64)], expected: &[(String, f64)], tolerance: f64) {
     }
 }
 
-/// Two to four sets of different sizes and places.
+/// Two to four sets of different sizes at different places.
 fn parts(count: usize, width: usize, random: &mut Random) -> Vec<Features> {
     (0..count)
         .map(|_| {
@@ -99,7 +99,7 @@ fn parts(count: usize, width: usize, random: &mut Random) -> Vec<Features> {
 proptest! {
     #![proptest_config(config(24))]
 
-    /// Sets that weigh what they have rows are one set.
+    /// Sets with weights proportional to their numbers of rows are one set.
     #[test]
     fn equal_weights_are_one_set(seed: u64, count in 2usize..5, width in 1usize..7) {
         let mut random = Random::seeded(seed);
@@ -112,7 +112,7 @@ proptest! {
             // Kernels near one cancel in cmmd.
             same(&of_rows(&mixture, &reference, backend), &expected, 1e-9);
         }
-        // Were it the weights of sets that counted, this would be another mixture.
+        // If the weights of sets counted, this would be another mixture.
         let other = Pool::mixture(parts.iter().zip([1.0, 9.0, 1.0, 1.0])).unwrap();
         prop_assert!((other.effective_len() - whole.len() as f64).abs() > 1e-3);
         let engine = Engine::new(Double::new());
@@ -156,7 +156,7 @@ proptest! {
         same(&all(&backward(&parts), &backward_weights, &reference), &expected, 1e-9);
     }
 
-    /// Distances do not know where the origin is, nor the unit.
+    /// Distances depend neither on the origin nor on the unit.
     #[test]
     fn shifts_and_scales(seed: u64, by in prop::collection::vec(-40i8..40, 3)) {
         let mut random = Random::seeded(seed);
@@ -213,7 +213,7 @@ proptest! {
     }
 }
 
-/// Samples that have nothing in common are as many as there are, for any order; and the score has no step at order 1.
+/// Samples that have nothing in common count fully, for any order; and the score is continuous at order 1.
 #[test]
 fn orders_beyond_what_powers_can_hold() {
     let engine = Engine::new(Double::new());
@@ -221,7 +221,7 @@ fn orders_beyond_what_powers_can_hold() {
     for order in [0.01, 0.999, 1.0, 1.001, 200.0, 1e3, 1e9, f64::INFINITY] {
         let found = vendi_estimate(&Pool::of(&apart), &GAUSSIAN, order, &engine).unwrap();
         relative(&format!("vendi of order {order}"), found.value, 50.0, 1e-9);
-        // Of equal eigenvalues none is the largest, and the score of order ∞ has no derivative.
+        // Among equal eigenvalues none is the largest, and the score of order ∞ has no derivative.
         assert!(found.standard_error <= 1e-9 || order.is_infinite(), "{order}: {}", found.standard_error);
     }
     let samples = cloud(60, &[0.0; 3], 1.0, &mut Random::seeded(6));
@@ -239,7 +239,7 @@ fn orders_beyond_what_powers_can_hold() {
     relative("its error", high.standard_error, largest.standard_error, 1e-4);
 }
 
-/// Every row six times is the same distribution; only errors, of six times as many rows, are smaller.
+/// Every row six times is the same distribution; only the errors, of six times as many rows, are smaller.
 #[test]
 fn copies_change_nothing() {
     let mut random = Random::seeded(1);
@@ -256,10 +256,10 @@ fn copies_change_nothing() {
         for order in ORDERS {
             let [once, often] = [&once, &often].map(|pool| vendi_estimate(pool, &kernel, order, &engine).unwrap());
             relative("vendi", often.value, once.value, 1e-9);
-            // Other engines round kernel values, whose eigenvalues low orders would count.
+            // Other engines round kernel values, which creates eigenvalues that low orders count.
             let rounded = vendi_estimate(&Pool::of(&copies), &kernel, order, &Engine::new(Cpu::new())).unwrap();
             relative("vendi", rounded.value, once.value, 1e-9);
-            // What is left of eigenvalues of zero, by which errors of low orders are known to about the tenth digit.
+            // Residues of zero eigenvalues limit errors of low orders to about ten digits.
             relative("vendi's error", often.standard_error, once.standard_error / 6f64.sqrt(), 1e-7);
         }
     }

@@ -1,5 +1,5 @@
-//! Metrics of samples from known distributions: standard errors are how far values scatter, draws from mixtures say what
-//! weights say, the extrapolated Fréchet distance takes off the bias, and KID's subsets are what plain loops make of them.
+//! Metrics of samples from known distributions: standard errors match the scatter of values, draws from mixtures match
+//! weighted pools, the extrapolated Fréchet distance removes the bias, and KID's subsets match plain loops.
 
 use modelmix::compute::{Cpu, Double, Engine};
 use modelmix::metrics::{
@@ -20,7 +20,7 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// The deviation of values over `REPEATS` draws, over the standard error that they report on average.
+/// The standard deviation of values over `REPEATS` draws, divided by the mean standard error that they report.
 fn ratio(estimate: impl Fn(&mut Random) -> Estimate) -> f64 {
     let estimates: Vec<Estimate> =
         (0..REPEATS).map(|repeat| estimate(&mut Random::stream(17, repeat as u64))).collect();
@@ -28,7 +28,8 @@ fn ratio(estimate: impl Fn(&mut Random) -> Estimate) -> f64 {
     deviation / (estimates.iter().map(|estimate| estimate.standard_error).sum::<f64>() / REPEATS as f64)
 }
 
-/// A deviation of 200 normal values is off by a twentieth, and by more than a fifth once in 15,000 times.
+/// The standard deviation of 200 normal values has an error of a twentieth, and of more than a fifth once in 15,000
+/// times.
 const FITS: std::ops::Range<f64> = 0.8..1.25;
 
 fn scatter(what: &str, estimate: impl Fn(&mut Random) -> Estimate) {
@@ -41,7 +42,7 @@ fn errors_of_rke() {
     let engine = Engine::new(Double::new());
     let set = |random: &mut Random| cloud(150, &[0.5; 3], 1.0, random);
     scatter("modes", |random| rke(&Pool::of(&set(random)), &GAUSSIAN, &engine).unwrap().modes);
-    // The control: errors of twice as many samples.
+    // Control: errors of twice as many samples.
     let other = ratio(|random| {
         let (few, many) = (set(random), cloud(300, &[0.5; 3], 1.0, random));
         let standard_error = rke(&Pool::of(&many), &GAUSSIAN, &engine).unwrap().modes.standard_error;
@@ -99,7 +100,7 @@ fn errors_of_vendi() {
     });
 }
 
-/// One set is drawn again and again, the other stays.
+/// One set is redrawn repeatedly, the other is fixed.
 #[test]
 fn errors_of_precision_and_recall() {
     let engine = Engine::new(Double::new());
@@ -116,8 +117,8 @@ fn errors_of_precision_and_recall() {
     scatter("coverage", |random| of(&Pool::of(&fixed), &cloud(150, &[0.5; 3], 1.0, random)).coverage);
 }
 
-/// What is drawn from a mixture has its scores, on average over 30 draws: four standard errors are exceeded once in 5,000
-/// times. The same sets with other weights have others.
+/// Samples drawn from a mixture have its scores, on average over 30 draws: four standard errors are exceeded once in
+/// 5,000 times. The same sets with other weights have other scores.
 #[test]
 fn draws_have_the_scores_of_the_mixture() {
     let mut random = Random::seeded(8);
@@ -131,7 +132,7 @@ fn draws_have_the_scores_of_the_mixture() {
         let neighbourhoods = Neighbourhoods::default().neighbours(3).closed(false);
         let held = prdc(pool, &reference, &neighbourhoods, &engine).unwrap();
         [
-            // Samples paired with themselves are taken off: they are more where samples are fewer.
+            // Self-pairs are removed: they count more if samples are fewer.
             (samples / modes - 1.0) / (samples - 1.0),
             mmd(pool, &reference, &GAUSSIAN, &engine).unwrap().unbiased.value,
             held.precision.value,
@@ -149,7 +150,7 @@ fn draws_have_the_scores_of_the_mixture() {
     }
 }
 
-/// Points on the axes: a reference whose mean is 0 and whose covariance has this on its diagonal, exactly.
+/// Points on the axes: a reference with mean 0 and exactly this on the diagonal of its covariance.
 fn axes(width: usize, variance: f64) -> Features {
     let count = 2 * width * 10;
     let at = ((count - 1) as f64 * variance / 20.0).sqrt() as f32;
@@ -161,8 +162,8 @@ fn axes(width: usize, variance: f64) -> Features {
     Features::from_rows((0..count).map(row)).unwrap()
 }
 
-/// Of a standard normal distribution the distance to the axes is Σ(1 − √v)². That of samples is too large; the extrapolated
-/// one is not, up to four standard errors over 60 repeats.
+/// The distance between a standard normal distribution and the axes is Σ(1 − √v)². That of samples is too large; the
+/// extrapolated one is not, up to four standard errors over 60 repeats.
 #[test]
 fn extrapolation_takes_off_the_bias() {
     let (width, variance, engine) = (6, 1.5, Engine::new(Double::with_threads(1)));
@@ -217,7 +218,7 @@ fn extrapolation_is_a_line() {
     }
 }
 
-/// Few subsets are computed one by one, many from all pairs at once.
+/// Few subsets are computed separately, many from all pairs at once.
 #[test]
 fn subsets_of_kid_both_ways() {
     let mut random = Random::seeded(4);
@@ -227,7 +228,7 @@ fn subsets_of_kid_both_ways() {
         let reference = cloud(reference_rows, &[0.2; 8], 1.2, &mut random);
         let pooled = Features::from_rows(left.view().iter().chain(right.view().iter())).unwrap();
         let settings = KidSettings::default().subsets(subsets).size(size).seed(9);
-        // Half of a subset is of either set; or all of it of one.
+        // A subset has half of its samples from either set, or all of them from one.
         let mixture = Pool::mixture([(&left, 1.0), (&right, 1.0)]).unwrap();
         for (pool, sets) in [
             (mixture, vec![(0, left_rows, size / 2), (left_rows, right_rows, size / 2)]),

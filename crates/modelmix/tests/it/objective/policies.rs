@@ -1,4 +1,4 @@
-//! Policies as text: what is read, what is printed, what is refused and where.
+//! Policies as text: parsing, printing, and errors with their positions.
 
 use modelmix::PolicySpec;
 use modelmix::policy::WidthSpec;
@@ -92,19 +92,19 @@ fn policies_are_read_by_name() {
 fn bad_policies_are_refused_at_the_character() {
     for (text, place, phrase) in [
         ("", 1, "a policy is expected here"),
-        ("cab ogd", 5, "nothing is expected after the policy"),
+        ("cab ogd", 5, "unexpected text after the policy"),
         ("caab", 1, "there is no policy caab"),
         ("adaptve", 1, "(did you mean adaptive?)"),
-        ("cab(beta=much)", 5, "beta must be a number, and \"much\" is not"),
+        ("cab(beta=much)", 5, "beta must be a number, not \"much\""),
         ("cab(beta=inf)", 5, "beta must be a number"),
         ("cab(rounds=3)", 5, "cab has no setting rounds; it has beta, sensitivity, kappa"),
-        ("greedy(beta=4)", 8, "greedy takes no settings, and beta was given"),
-        ("sparse", 1, "sparse needs either fee=…, the price of an arm a round, or keep=…"),
+        ("greedy(beta=4)", 8, "greedy takes no settings, but beta was given"),
+        ("sparse", 1, "sparse needs either fee=…, the fee per arm and round, or keep=…"),
         ("sparse(fee=1, keep=2)", 1, "sparse needs either"),
         ("sparse(fee=1, step=2)", 1, "sparse needs either"),
         ("sparse(keep=two)", 8, "keep must be a whole number"),
         ("fixed", 1, "fixed needs its weights, as in fixed(weights=0.5 0.3 0.2)"),
-        ("fixed(weights=a b)", 7, "weights must be numbers with blanks between them"),
+        ("fixed(weights=a b)", 7, "weights must be numbers separated by spaces"),
         ("fixed(weights=1, tracked=perhaps)", 18, "tracked must be true or false"),
         ("halving(rounds=1.5)", 9, "rounds must be a whole number"),
         ("halving(rounds=1, rounds=2)", 19, "rounds is given twice"),

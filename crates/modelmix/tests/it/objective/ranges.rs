@@ -1,4 +1,4 @@
-//! Ranges of κ and f by hand, facts about kernels, and neighbourhoods small enough to count on fingers.
+//! Ranges of κ and f by hand, properties of kernels, and neighbourhoods that are small enough to count by hand.
 
 use modelmix::compute::Reference;
 use modelmix::mixture::solve;
@@ -23,11 +23,11 @@ fn ranges_by_hand() {
         ("rke(kernel=laplacian, bandwidth=1)", (0.0, 1.0), (0.0, 0.0), 1.0, 2.0),
         ("mmd(bandwidth=1)", (0.0, 1.0), (-2.0, 0.0), 1.0, 4.0),
         ("kid(bandwidth=1)", (0.0, 1.0), (-2.0, 0.0), 1.0, 4.0),
-        // the cosine is negative too, its square is not
+        // The cosine can be negative, its square cannot.
         ("mmd(kernel=cosine)", (-1.0, 1.0), (-2.0, 2.0), 2.0, 8.0),
         ("rke(kernel=cosine)", (0.0, 1.0), (0.0, 0.0), 1.0, 2.0),
         ("rke(bandwidth=1) - 0.2*precision(neighbours=1)", (0.0, 1.0), (-0.2, 0.0), 1.0, 2.2),
-        // four balls at most, counted by twos
+        // At most four balls, divided by two.
         ("rke(bandwidth=1) - 0.25*density(neighbours=2)", (0.0, 1.0), (-0.5, 0.0), 1.0, 2.5),
         ("density(neighbours=1)", (0.0, 0.0), (0.0, 4.0), 0.0, 4.0),
         ("rke(bandwidth=1) + 0.5*cost", (0.0, 1.0), (0.5, 1.5), 1.0, 3.0),
@@ -38,7 +38,7 @@ fn ranges_by_hand() {
         ("0.5*rke(bandwidth=1) + cost - taste", (0.0, 0.5), (-3.0, 4.0), 0.5, 8.0),
     ];
     for (text, kappa, linear, kappa_width, sensitivity) in table {
-        // the cosine has no direction at 0, so its reference starts at 1
+        // The cosine is not defined at 0, so its reference starts at 1.
         let reference = if text.contains("cosine") { line().select(1..4).unwrap() } else { line() };
         let loss = text.parse::<Objective>().unwrap().prepare(inputs().reference(reference)).unwrap();
         let ranges = loss.ranges().unwrap();
@@ -71,7 +71,7 @@ fn unbounded_kernels_must_be_given_a_range() {
     // κ = k from 0.5 to 3, f = −2·E[k] from −6 to −1
     let found = ranges("mmd(kernel=kid)");
     assert_eq!((found.kappa, found.linear, found.sensitivity()), ((0.5, 3.0), (-6.0, -1.0), 10.0));
-    // a range given is for kernels that have none
+    // A given range applies only to unbounded kernels.
     assert_eq!(ranges("rke(bandwidth=1)").kappa, (0.0, 1.0));
     assert_eq!(ranges("rke(kernel=kid) + rke(bandwidth=1)").kappa, (0.25, 10.0));
     let loss = "grade".parse::<Objective>().unwrap().prepare(inputs()).unwrap();
@@ -79,8 +79,8 @@ fn unbounded_kernels_must_be_given_a_range() {
     assert!(sentence.contains("score grade needs its range"), "{sentence}");
 }
 
-/// A range is that of a kernel as it is written: a term that squares it has the range of the square, and kernels that differ
-/// have ranges of their own.
+/// A range is that of a kernel as written: a term that squares it has the range of the square, and different kernels
+/// have their own ranges.
 #[test]
 fn ranges_are_by_kernel_and_squared_where_the_kernel_is() {
     let text = "rke(kernel=polynomial) + 2*mmd(kernel=polynomial)";
@@ -88,12 +88,12 @@ fn ranges_are_by_kernel_and_squared_where_the_kernel_is() {
     // k² from 0.25 to 9 and k from 0.5 to 3, f = −2·E[k]
     let found = ranges(inputs().kernel_range(0.5, 3.0));
     assert_eq!((found.kappa, found.linear), ((0.25 + 1.0, 9.0 + 6.0), (-12.0, -2.0)));
-    // the square of what is negative too
+    // The square of a range that includes negative values.
     let found = ranges(inputs().kernel_range(-2.0, 1.0));
     assert_eq!((found.kappa, found.linear), ((-4.0, 4.0 + 2.0), (-4.0, 8.0)));
     let found = ranges(inputs().kernel_range(-3.0, -1.0));
     assert_eq!((found.kappa, found.linear), ((1.0 - 6.0, 9.0 - 2.0), (4.0, 12.0)));
-    // one kernel's own range goes before the range of all
+    // The range of one kernel takes precedence over the range of all.
     let both = "mmd(kernel=kid) + mmd(kernel=polynomial)".parse::<Objective>().unwrap();
     let inputs = inputs().kernel_range(0.0, 3.0).kernel_range_of(KernelSpec::Kid, 1.0, 2.0);
     let found = both.prepare(inputs).unwrap().ranges().unwrap();
@@ -119,8 +119,8 @@ fn presets_fill_in_the_width() {
 
 #[test]
 fn neighbourhoods_are_open() {
-    // To the nearest other row the balls around 0, 1, 3, 7 reach 1, 1, 2, 4; to the second nearest 3, 2, 3, 6.
-    // Many of the points lie on a border, and a border is outside.
+    // The balls around 0, 1, 3, 7 have radii 1, 1, 2, 4 for the nearest neighbour and 3, 2, 3, 6 for the second
+    // nearest. Many of the points are on a border, which is outside.
     let points = [0.5, 1.0, 2.0, 3.0, 5.0, -1.0, 20.0, 2.5, 7.0];
     let held = [(1, [2, 1, 1, 1, 1, 0, 0, 1, 1]), (2, [3, 3, 4, 2, 2, 1, 0, 4, 1])];
     let rows = Features::from_rows(points.map(|point| [point])).unwrap();
@@ -133,7 +133,7 @@ fn neighbourhoods_are_open() {
             let loss = text.parse::<Objective>().unwrap().prepare(inputs()).unwrap();
             let found = loss.linear(0, rows.view(), &Default::default()).unwrap();
             assert_eq!(found, expected.map(|value| -2.0 * value), "{text}");
-            // one by one as well, as a session asks
+            // Also one by one, as in a session.
             for (index, value) in expected.iter().enumerate() {
                 let one = loss.linear(0, rows.view().slice(index, index + 1), &Default::default()).unwrap();
                 assert_eq!(one, [-2.0 * value], "{text} at {}", points[index]);
@@ -144,11 +144,11 @@ fn neighbourhoods_are_open() {
 
 #[test]
 fn a_copy_of_the_reference_touches_but_does_not_enter() {
-    // With the nearest neighbour, each row of the reference lies in its own ball at least, and never on the inside of a
-    // ball whose radius it sets.
+    // With the nearest neighbour, each row of the reference is at least inside its own ball, and never inside a ball
+    // whose radius it determines.
     let loss = Objective::parse("density(neighbours=1)").unwrap().prepare(inputs()).unwrap();
     assert_eq!(loss.linear(0, line().view(), &Default::default()).unwrap(), [1.0; 4]);
-    // Two equal rows have balls of radius zero, which hold nothing.
+    // Two equal rows have balls of radius zero, which contain nothing.
     let twice = Features::from_rows([[2.0], [2.0], [9.0]]).unwrap();
     let loss =
         Objective::parse("density(neighbours=1)").unwrap().prepare(Inputs::new().reference(twice.clone())).unwrap();
@@ -205,7 +205,7 @@ proptest! {
         prop_assume!(x.iter().any(|&value| value != 0.0) && y.iter().any(|&value| value != 0.0));
         let value = kernel.of(geometry(&kernel, &x, &y));
         let square = kernel.squared().of(geometry(&kernel.squared(), &x, &y));
-        // a few roundings, which exp multiplies by its argument
+        // A few rounding errors, which exp multiplies by its argument.
         let roundings = 1e-13 * (1.0 + value.abs().ln().abs());
         prop_assert!((square - value * value).abs() <= roundings * (value * value).max(f64::MIN_POSITIVE), "{} {} {}", kernel, square, value);
         for kernel in [kernel, kernel.squared()] {
@@ -216,7 +216,7 @@ proptest! {
             let own = kernel.of(geometry(&kernel, &x, &x));
             prop_assert!((kernel.of_self(&x) - own).abs() <= 1e-12 * own.abs(), "{} {}", kernel.of_self(&x), own);
         }
-        // Cauchy and Schwarz: |k(x, y)|² ≤ k(x, x)·k(y, y) for every positive semidefinite kernel
+        // Cauchy-Schwarz: |k(x, y)|² ≤ k(x, x)·k(y, y) for every positive semidefinite kernel.
         prop_assert!(value * value <= kernel.of_self(&x) * kernel.of_self(&y) * (1.0 + 1e-12));
     }
 }

@@ -1,4 +1,4 @@
-//! What an objective refuses to be prepared with, and what a loss refuses to be evaluated on.
+//! Invalid inputs of objectives and losses, and their messages.
 
 use modelmix::mixture::{self, solve};
 use modelmix::objective::Bandwidth;
@@ -18,7 +18,7 @@ fn arms() -> RecordedArms {
     RecordedArms::new(vec![RecordedArm::new("a", circle()), RecordedArm::new("b", shifted)]).unwrap()
 }
 
-/// The sentence must be a single one and hold all of `words`.
+/// The message must be a single sentence and contain all of `words`.
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>, words: &[&str]) {
     let text = result.expect_err(&format!("{words:?}")).to_string();
     for word in words {
@@ -62,7 +62,7 @@ fn weights_keep_the_loss_convex() {
             refused(objective.prepare(Inputs::new()), &["the weight of", "a finite number"]);
         }
     }
-    // linear terms take any sign
+    // Linear terms may have any sign.
     objective("0*taste - 3*cost").prepare(Inputs::new().costs(vec![1.0])).unwrap();
 }
 
@@ -125,12 +125,12 @@ fn references_that_do_not_fit() {
     let wide = Features::from_rows([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]).unwrap();
     refused(
         objective("mmd").prepare(Inputs::new().arms(&arms()).reference(wide.clone())),
-        &["the reference has 3 columns where an arm has 2"],
+        &["the reference has 3 columns, but an arm has 2"],
     );
-    // without the arms it is the loss that says so
+    // Without the arms, the loss reports it.
     let loss = objective("mmd(bandwidth=1)").prepare(Inputs::new().reference(wide)).unwrap();
     assert_eq!(loss.width(), Some(3));
-    refused(solve(&arms(), &loss), &["arm a has 2 columns where this objective has 3"]);
+    refused(solve(&arms(), &loss), &["arm a has 2 columns, but this objective has 3"]);
     refused(mixture::statistics(&arms(), &loss), &["arm a has 2 columns"]);
 }
 
@@ -145,7 +145,7 @@ fn rows_without_a_direction() {
         RecordedArms::new(vec![RecordedArm::new("fine", circle()), RecordedArm::new("blank", zero.clone())]).unwrap();
     let loss = objective("rke(kernel=cosine)").prepare(Inputs::new()).unwrap();
     refused(solve(&with_zero, &loss), &["arm blank: row 2 is all zeros", "remove it or use another kernel"]);
-    // the other kernels do not mind
+    // The other kernels accept it.
     let loss = objective("rke(kernel=kid) + mmd(bandwidth=1)").prepare(Inputs::new().reference(zero)).unwrap();
     solve(&with_zero, &loss).unwrap();
 }
@@ -154,11 +154,8 @@ fn rows_without_a_direction() {
 fn bandwidths_that_data_cannot_tell() {
     let equal = || Features::from_rows([[1.0, 2.0]; 4]).unwrap();
     let arms = RecordedArms::new(vec![RecordedArm::new("a", equal()), RecordedArm::new("b", equal())]).unwrap();
-    refused(
-        objective("rke").prepare(Inputs::new().arms(&arms)),
-        &["bandwidth is auto", "all samples looked at are equal"],
-    );
-    // equal rows are left out of the median, so one other row is enough
+    refused(objective("rke").prepare(Inputs::new().arms(&arms)), &["bandwidth is auto", "all sampled rows are equal"]);
+    // Equal rows are left out of the median, so one other row is enough.
     let apart = Features::from_rows([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [4.0, 6.0]]).unwrap();
     let loss = objective("mmd").prepare(Inputs::new().reference(apart)).unwrap();
     assert_eq!(loss.kernels(), [Kernel::Gaussian { bandwidth: 5.0 }]);
@@ -185,7 +182,7 @@ fn scores_that_are_not_given() {
     }
 }
 
-/// A bandwidth whose 1/σ² is infinite in single precision is refused as such, and a sum that overflows names its arm.
+/// A bandwidth whose 1/σ² overflows single precision is rejected as such, and a sum that overflows names its arm.
 #[test]
 fn bandwidths_that_are_too_small() {
     let arms = arms();
@@ -209,13 +206,13 @@ fn costs_for_another_number_of_arms() {
     let arms = arms();
     for (costs, word) in [(vec![1.0], "1 costs were given"), (vec![], "0 costs were given")] {
         let loss = objective("rke(bandwidth=1) + cost").prepare(Inputs::new().costs(costs)).unwrap();
-        refused(solve(&arms, &loss), &["one cost an arm", word]);
+        refused(solve(&arms, &loss), &["one cost per arm", word]);
     }
 }
 
 #[test]
 fn one_cost_too_many() {
-    // As wrong as one too few: it belongs to an arm that is not there, or all stand in another order.
+    // As wrong as one too few: it belongs to an arm that does not exist, or the order is different.
     let arms = arms();
     let solved = objective("rke(bandwidth=1) + cost")
         .prepare(Inputs::new().arms(&arms).costs(vec![1.0, 2.0, 3.0]))
@@ -228,8 +225,8 @@ fn arms_that_cannot_be_compared() {
     let arm = |name: &str, features: Features| RecordedArm::new(name, features);
     let wide = Features::from_rows([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]).unwrap();
     refused(RecordedArms::new(vec![]), &["at least one arm"]);
-    refused(RecordedArms::new(vec![arm("a", circle()), arm("a", circle())]), &["arm a", "the name is taken"]);
-    refused(RecordedArms::new(vec![arm("a", circle()), arm("b", wide)]), &["arm b has 3 columns where arm a has 2"]);
+    refused(RecordedArms::new(vec![arm("a", circle()), arm("a", circle())]), &["arm a", "two arms have this name"]);
+    refused(RecordedArms::new(vec![arm("a", circle()), arm("b", wide)]), &["arm b has 3 columns, but arm a has 2"]);
     let one = circle().select([0]).unwrap();
     refused(RecordedArms::new(vec![arm("a", circle()), arm("b", one)]), &["arm b", "at least 2 samples"]);
 }

@@ -26,9 +26,9 @@ fn an_arm_that_never_answers_does_not_hold_up_the_others() {
             check_report(&play, &what);
             let asks = play.asks();
             match spec {
-                // These ask by shares, whatever comes back: pulls in flight have their share as well.
+                // These follow shares regardless of answers: pulls in flight have their share as well.
                 PolicySpec::Uniform | PolicySpec::Fixed(..) => assert!(asks[silent] < 250, "{what}: {asks:?}"),
-                // One phase's quota, ⌊200/(3·2)⌋, and then it is out.
+                // The quota of one phase, ⌊200/(3·2)⌋; then it is dropped.
                 PolicySpec::Halving(_) => assert!(asks[silent] <= 33, "{what}: {asks:?}"),
                 _ => assert_eq!(asks[silent], 1, "{what}"),
             }
@@ -38,7 +38,7 @@ fn an_arm_that_never_answers_does_not_hold_up_the_others() {
     }
 }
 
-/// It was known before it fell silent, so a rule may go on to believe in it; the session must bear that.
+/// It answered before, so a rule may continue to prefer it; the session must handle that.
 #[test]
 fn an_arm_that_falls_silent_can_be_given_up() {
     let world = World::of_modes(&MODES);
@@ -109,7 +109,7 @@ fn failures_in_flight_are_survived() {
     }
 }
 
-/// Abandons every pull of the given arms until `failures` have been, asking all the while; the others answer.
+/// Abandons every pull of the given arms until there were `failures`, asking continuously; the others answer.
 fn fail(play: &mut Play<'_>, arms: &[usize], failures: usize) {
     let mut left = failures;
     while left > 0 {
@@ -127,11 +127,11 @@ fn fail(play: &mut Play<'_>, arms: &[usize], failures: usize) {
 #[test]
 fn an_arm_that_recovers_is_asked_again() {
     let world = World::of_modes(&MODES);
-    // Successive Halving drops arms for good, and may drop this one.
+    // Successive Halving drops arms permanently, and may drop this one.
     for spec in specs(3).into_iter().filter(|spec| !matches!(spec, PolicySpec::Halving(_))) {
         for arm in 0..3 {
             let mut play = Play::new(&world, &spec, 15);
-            // four failures, after which it rests for 15 asks
+            // Four failures, after which it rests for 15 asks.
             fail(&mut play, &[arm], 4);
             play.rounds(60);
             assert!(play.held()[arm] > 0, "{spec}: {:?}", play.held());
@@ -139,7 +139,7 @@ fn an_arm_that_recovers_is_asked_again() {
     }
 }
 
-/// When everything is down, no arm is worse than the others: after it, all of them are asked again soon.
+/// If all arms fail, none is worse than the others: afterwards, all of them are pulled again soon.
 #[test]
 fn an_outage_of_all_arms_loses_none_of_them() {
     let world = World::of_modes(&MODES);
@@ -157,7 +157,7 @@ fn an_outage_of_all_arms_loses_none_of_them() {
     assert!(lost.is_empty(), "{}", lost.join("\n"));
 }
 
-/// A single arm is asked however often it fails: there is nothing else to ask.
+/// A single arm is pulled however often it fails: there is no other.
 #[test]
 fn a_single_arm_has_no_rest() {
     let world = World::of_modes(&[2]);

@@ -1,4 +1,4 @@
-//! Ties: arms that nothing tells apart are chosen equally often, whichever place they have in the list.
+//! Ties: indistinguishable arms are chosen equally often, at any position in the list.
 
 use modelmix::PolicySpec;
 
@@ -14,7 +14,7 @@ fn tied_specs(arms: usize) -> Vec<PolicySpec> {
     specs
 }
 
-/// How often each arm is the one asked at the `at`-th ask, over many seeds.
+/// How often each arm is pulled at the `at`-th ask, over many seeds.
 fn asked_at(world: &World, spec: &PolicySpec, at: usize, seeds: u64) -> Vec<usize> {
     let mut counts = vec![0; world.len()];
     for seed in 0..seeds {
@@ -25,8 +25,8 @@ fn asked_at(world: &World, spec: &PolicySpec, at: usize, seeds: u64) -> Vec<usiz
     counts
 }
 
-/// Four arms that always give the same point, each its own or all one; and four that draw at random from the same points.
-/// Nothing but their place in the list differs.
+/// Four arms that always return the same point, each its own or all the same; and four that draw at random from the
+/// same points. They differ only in their position in the list.
 #[test]
 fn indistinguishable_arms_are_asked_equally_often() {
     let worlds = [
@@ -49,7 +49,7 @@ fn indistinguishable_arms_are_asked_equally_often() {
     assert!(biased.is_empty(), "{}", biased.join("\n"));
 }
 
-/// Arms 0 and 2 are twins beside a third that is better, worse, or has more to give.
+/// Arms 0 and 2 are twins; the third is better, worse, or covers more.
 #[test]
 fn twins_beside_a_third_arm_are_asked_equally_often() {
     let worlds = [
@@ -65,7 +65,7 @@ fn twins_beside_a_third_arm_are_asked_equally_often() {
                 let counts = asked_at(world, &spec, at, 400);
                 let (left, right) = (counts[0], counts[2]);
                 let half = (left + right) as f64 / 2.0;
-                // 1 degree of freedom; where the twins are hardly asked, nothing can be said
+                // 1 degree of freedom; no conclusion if the twins are hardly pulled.
                 if half >= 10.0 && chi_square(&[left, right], &[half; 2]) > CHI_SQUARE[0] {
                     biased.push(format!("{spec}, {name}, after {at} rounds: {counts:?}"));
                 }
@@ -75,7 +75,7 @@ fn twins_beside_a_third_arm_are_asked_equally_often() {
     assert!(biased.is_empty(), "{}", biased.join("\n"));
 }
 
-/// Which of two equal arms Successive Halving drops, and which one sparse mixtures unsubscribe, is a tie as well.
+/// Which of two equal arms Successive Halving drops, and which one sparse mixtures unsubscribe, is also a tie.
 #[test]
 fn which_twin_is_dropped_is_drawn() {
     let world = World::of_points(&[&[0], &[1], &[0]]);

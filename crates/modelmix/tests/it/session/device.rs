@@ -1,4 +1,4 @@
-//! Sessions on an engine with memory of its own, which can fail: the rows on the host are the truth.
+//! Sessions on an engine with its own memory, which can fail: the rows on the host are authoritative.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ fn session(backend: Faulty, settings: &SessionSettings) -> Session {
     Session::new(NAMES, loss, settings).unwrap()
 }
 
-/// A device that is lost at any of its calls costs nothing but time: the session goes on with the rows on the host, mirrors
+/// A device that is lost at any of its calls costs only time: the session continues with the rows on the host, mirrors
 /// them again, and is the same to the last bit.
 #[test]
 fn a_lost_device_loses_no_answer() {
@@ -37,7 +37,7 @@ fn a_lost_device_loses_no_answer() {
             let (pull, same) = (flaky.ask().unwrap(), sound.ask().unwrap());
             assert_eq!(pull, same);
             let samples = clusters(pull.index, 2, &mut random);
-            // What is not against rows held has no other place to be computed, so it may fail; nothing has changed then.
+            // Computations that do not involve held rows have no fallback, so they may fail; then nothing has changed.
             while let Err(error) = flaky.tell(pull.id, &samples) {
                 assert!(matches!(error, Error::Device { .. }), "{error}");
                 failures += 1;
@@ -49,7 +49,8 @@ fn a_lost_device_loses_no_answer() {
     }
 }
 
-/// If there is no room for the first samples, the session is as it was: it can be stored, and take rows of any width.
+/// If there is not enough memory for the first samples, the session is unchanged: it can be stored, and accepts rows of
+/// any width.
 #[test]
 fn no_room_for_the_first_samples_leaves_nothing_behind() {
     let full = Faulty::new(|| Ok(())).device();

@@ -1,5 +1,5 @@
-//! A session is the fold of its events: whatever happens, in whatever order, a list of events brings back the same state to
-//! the last bit; on another processor the same choices; and a list that was tampered with is found out.
+//! A session is the fold of its events: after any sequence, the events restore the same state to the last bit; on
+//! another processor they give the same choices; and tampering is detected.
 
 use modelmix::compute::{Cpu, Instructions};
 use modelmix::policy::Random;
@@ -14,7 +14,7 @@ use crate::config;
 use crate::policies::specs;
 use crate::worlds::clusters;
 
-/// Every way to keep samples that three arms and pulls of two allow.
+/// Every retention that three arms and pulls of two allow.
 fn retentions() -> [Retention; 5] {
     let cap = Cap::default().hold(16).error(0.2);
     [
@@ -26,7 +26,7 @@ fn retentions() -> [Retention; 5] {
     ]
 }
 
-/// Every set of observers; not all go with every policy and retention.
+/// Every set of observers; not all are compatible with every policy and retention.
 fn observed(which: usize, settings: SessionSettings) -> SessionSettings {
     let until = Some(Until::new(Gap::Share(0.5)));
     match which {
@@ -38,7 +38,7 @@ fn observed(which: usize, settings: SessionSettings) -> SessionSettings {
     }
 }
 
-/// One of the things that may happen to a session, drawn ahead so that two sessions can be put through the same.
+/// A step of a session, drawn ahead so that two sessions can run the same steps.
 #[derive(Clone, Debug)]
 enum Step {
     Ask,
@@ -46,7 +46,7 @@ enum Step {
     Abandon(u64),
     Forget(usize),
     Known(usize, Features, KnownAs),
-    /// Something that is refused.
+    /// A step that is rejected.
     Fail(u64, Features),
 }
 
@@ -72,7 +72,7 @@ fn step(session: &Session, action: u8, random: &mut Random) -> Step {
     }
 }
 
-/// By the plain calls.
+/// Runs a step by plain calls.
 fn act(session: &mut Session, step: &Step) -> Result<(), Error> {
     match step {
         Step::Ask => session.ask().map(drop),
@@ -83,7 +83,7 @@ fn act(session: &mut Session, step: &Step) -> Result<(), Error> {
     }
 }
 
-/// By an event.
+/// Runs a step by an event.
 fn happen(session: &mut Session, step: &Step) -> Result<Event, Error> {
     let event = match step {
         Step::Ask => session.decide()?,
@@ -100,8 +100,8 @@ fn stored(session: &Session) -> Session {
     Session::restore(Snapshot::from_json(&text).unwrap(), Some(rke())).unwrap()
 }
 
-/// Runs the same steps plainly and as events through a journal, with snapshots on the way, and brings sessions back from the
-/// journal, and from each snapshot and what came after it. How often observers decided something.
+/// Runs the same steps by plain calls and as events through a journal, with snapshots in between, and restores sessions
+/// from the journal, and from each snapshot and the events after it. Returns how often observers decided something.
 fn check(settings: &SessionSettings, actions: &[u8], seed: u64) -> Option<[usize; 3]> {
     let start = || Session::new(NAMES, rke(), settings);
     let (mut plain, mut logged) = (start().ok()?, start().ok()?);
@@ -155,7 +155,7 @@ fn check(settings: &SessionSettings, actions: &[u8], seed: u64) -> Option<[usize
 proptest! {
     #![proptest_config(config(160))]
 
-    /// Asks, tells in any order, failures, abandons, forgotten arms, known samples, snapshots and replays.
+    /// Asks, answers in any order, failures, abandoned pulls, forgotten arms, known samples, snapshots and replays.
     #[test]
     fn any_interleaving_is_the_fold_of_its_events(
         policy in 0..16usize,
@@ -172,8 +172,8 @@ proptest! {
     }
 }
 
-/// Every policy with every retention and every set of observers that goes with them, once and long enough for all observers
-/// to decide something.
+/// Every policy with every compatible retention and set of observers, once and long enough for all observers to decide
+/// something.
 #[test]
 fn every_combination_is_the_fold_of_its_events() {
     let (mut ran, mut decided) = (0, [0; 3]);
@@ -190,14 +190,14 @@ fn every_combination_is_the_fold_of_its_events() {
             }
         }
     }
-    // 16 policies: with all samples 5 sets of observers, less the 2 that stop for the 5 that drop arms; 2 sets for each of
-    // the 4 others, less 3 retentions for halving.
+    // 16 policies: with all samples 5 sets of observers, minus the 2 that stop for the 5 that drop arms; 2 sets for
+    // each of the 4 others, minus 3 retentions for halving.
     assert_eq!(ran, 16 * 5 - 5 * 2 + 16 * 4 * 2 - 3 * 2);
     let [discarded, rang, stop_check] = decided;
     assert!(discarded > 100 && rang > 0 && stop_check > 10, "{decided:?}");
 }
 
-/// Sessions on values: κ by place, known samples among it.
+/// Sessions on values: κ by place, including known samples.
 #[test]
 fn sessions_on_values_are_folds_too() {
     for policy in specs(3) {
@@ -236,7 +236,7 @@ fn sessions_on_values_are_folds_too() {
     }
 }
 
-/// Wide features, whose κ rounds otherwise on every set of instructions.
+/// Wide features, whose κ is rounded differently by every instruction set.
 fn wide_loss(instructions: Instructions) -> Loss {
     let cpu = Cpu::with_threads(1).with_instructions(instructions).unwrap();
     Objective::rke().with_bandwidth(4.0).prepare(Inputs::new().width(48).engine(cpu)).unwrap()
@@ -247,7 +247,7 @@ fn wide(arm: usize, random: &mut Random) -> Features {
     Features::new(48, values.collect()).unwrap()
 }
 
-/// A run on the best instructions of this processor, as events.
+/// A run with the best instructions of this processor, as events.
 fn wide_run(settings: &SessionSettings, rounds: usize) -> (Session, Vec<Event>) {
     let best = *Instructions::available().last().unwrap();
     let mut session = Session::new(NAMES, wide_loss(best), settings).unwrap();
@@ -264,7 +264,7 @@ fn wide_run(settings: &SessionSettings, rounds: usize) -> (Session, Vec<Event>) 
     (session, events)
 }
 
-/// The state rounds otherwise there, and what is decided may differ; the record stands, and the weights agree.
+/// The state is rounded differently, and decisions may differ; the recorded ones are used, and the weights agree.
 #[test]
 fn events_of_the_best_instructions_replay_on_portable_ones() {
     let mut furthest = 0.0f64;
@@ -272,7 +272,7 @@ fn events_of_the_best_instructions_replay_on_portable_ones() {
     let observed = |policy: &PolicySpec| {
         let settings = SessionSettings::default().policy(policy.clone()).alarm(0.5).seed(1);
         let all = settings.clone().select(Selection::BetterHalf).until(until);
-        // Policies that drop arms cannot be asked when to stop.
+        // Early stopping is not supported by policies that drop arms.
         if Session::new(NAMES, rke(), &all).is_ok() { all } else { settings }
     };
     for policy in specs(3) {
@@ -295,7 +295,7 @@ fn events_of_the_best_instructions_replay_on_portable_ones() {
     assert!(furthest < 1e-6, "{furthest:e}");
 }
 
-/// A choice that no engine would make, as from a release with another rule: applying takes it, verifying names it.
+/// A choice that no engine would make, as from a release with another rule: applying accepts it, verifying reports it.
 #[test]
 fn recorded_choices_stand_and_tampering_is_named() {
     let settings = SessionSettings::default().select(Selection::BetterHalf).seed(1);
@@ -315,7 +315,7 @@ fn recorded_choices_stand_and_tampering_is_named() {
         let error = verified(events).unwrap_err();
         assert!(matches!(&error, Error::Event { event, .. } if event == name), "{error}");
     };
-    // The last pull is of another arm; it has not been answered, so that all the rest is the same.
+    // The last pull is of another arm; it has not been answered, so everything else is the same.
     let mut changed = events.clone();
     let last = changed.iter_mut().rev().find_map(|event| match event {
         Event::Asked(asked) => Some(asked),
@@ -342,7 +342,7 @@ fn recorded_choices_stand_and_tampering_is_named() {
     changed.iter().for_each(|event| applied.apply(event).unwrap());
     let kept = |session: &Session| session.kept().iter().filter(|kept| **kept).count();
     assert_ne!(kept(&applied), kept(&session), "the recorded decision stands");
-    // What cannot have happened is refused, and changes nothing.
+    // Impossible events are rejected and have no effect.
     let mut session = start();
     for event in [&events[1], &events[3], &Event::Abandoned { pull: 4 }, &Event::Forgotten { arm: 9 }] {
         let before = state(&session);
@@ -350,8 +350,8 @@ fn recorded_choices_stand_and_tampering_is_named() {
     }
 }
 
-/// Decisions of observers that a session does not have, or that were not due, and a policy of another kind: such an event
-/// belongs to another session.
+/// Decisions of observers that a session does not have, or that were not due, and a policy of another kind: such an
+/// event belongs to another session.
 #[test]
 fn decisions_of_another_session_are_refused() {
     use modelmix::session::{Decisions, StopCheck};
@@ -394,7 +394,7 @@ fn decisions_of_another_session_are_refused() {
     assert!(session.apply(&event).unwrap_err().to_string().contains("policy"));
 }
 
-/// The policy in an event is the whole policy: one that comes from elsewhere is not trusted.
+/// An event contains the whole policy, which is untrusted input.
 #[test]
 fn events_that_do_not_fit_are_refused() {
     let spec: PolicySpec = "sparse(fee=0.02)".parse().unwrap();

@@ -1,9 +1,9 @@
-//! Journals: events as lines with chained checksums, torn and damaged.
+//! Journals: events as lines with chained checksums, truncated and damaged.
 
 use modelmix::Error;
 use modelmix::session::{Event, Header, JournalReader, JournalWriter};
 
-/// After a write that failed nothing more is written: a line behind a torn one would be lost with it.
+/// After a failed write nothing more is written: a line after a truncated one would be lost with it.
 #[test]
 fn a_journal_ends_with_a_failed_write() {
     struct Disk(Vec<u8>, usize);
@@ -52,7 +52,8 @@ fn journals_drop_a_torn_line_and_name_a_damaged_one() {
         .chain(whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1))
         .collect();
     for cut in 0..whole.len() {
-        // Cut anywhere, what is whole before is read, and can be gone on with as if nothing had happened.
+        // Truncated anywhere, all complete lines before are read, and the journal can be continued as if nothing had
+        // happened.
         let lines = starts.iter().filter(|&&start| start <= cut).count() - 1;
         let (notes, length, checksum) = read(&whole[..cut]).unwrap();
         assert_eq!((notes.len(), length as usize), (lines.saturating_sub(1), starts[lines]), "cut at {cut}");
@@ -71,7 +72,7 @@ fn journals_drop_a_torn_line_and_name_a_damaged_one() {
         damaged[at] ^= 1;
         let line = starts.iter().filter(|&&start| start <= at).count();
         match read(&damaged) {
-            // A line break that is none any more joins two lines, the last of which may then be torn.
+            // If a line break is damaged, two lines are joined, and the last one may then look truncated.
             Ok((notes, ..)) => assert!(whole[at] == b'\n' && notes.len() < 3, "byte {at}"),
             Err(error) => {
                 let text = error.to_string();
@@ -82,7 +83,7 @@ fn journals_drop_a_torn_line_and_name_a_damaged_one() {
             }
         }
     }
-    // A line that is left out, or two that changed places, are not what the checksums say.
+    // Missing or swapped lines do not match the checksums.
     let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
     assert!(read(&[lines[0], lines[2], lines[3]].concat()).unwrap_err().to_string().contains("line 2 "));
 }

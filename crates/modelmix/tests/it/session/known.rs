@@ -1,4 +1,4 @@
-//! Known samples: what they count in and what not, against sums by double loops.
+//! Known samples: where they count and where not, against sums by double loops.
 
 use modelmix::compute::Reference;
 use modelmix::policy::Random;
@@ -16,7 +16,7 @@ struct Sample {
     arm: usize,
     x: Vec<f32>,
     is_collected: bool,
-    /// What it counts.
+    /// Its weight.
     weight: f64,
 }
 
@@ -26,14 +26,14 @@ fn kappa(x: &[f32], y: &[f32]) -> f64 {
     (-distance / (1.5 * 1.5)).exp()
 }
 
-/// Mean κ between all pairs of two sets, a sample with itself included.
+/// The mean κ over all pairs of two sets, including each sample with itself.
 fn mean_kappa(left: &[&Sample], right: &[&Sample]) -> f64 {
     let sum: f64 = left.iter().flat_map(|x| right.iter().map(|y| x.weight * y.weight * kappa(&x.x, &y.x))).sum();
     let mass = |set: &[&Sample]| set.iter().map(|x| x.weight).sum::<f64>();
     sum / (mass(left) * mass(right))
 }
 
-/// Runs a session with known samples at the start and some later, and keeps a record of all that counts.
+/// Runs a session with known samples at the start and some later, and records everything that counts.
 fn run(retention: Retention, rounds: usize) -> (Session, Vec<Sample>) {
     let settings = SessionSettings::default().retention(retention).seed(2);
     let mut session = Session::new(NAMES, rke(), &settings).unwrap();
@@ -112,8 +112,8 @@ fn known_samples_are_evidence_and_not_collected() {
     }
 }
 
-/// Ten samples of every arm, and nothing asked: the weights are those that `solve` finds, first pulls are not needed, and the
-/// first arm that is asked is the best single one.
+/// Ten known samples of every arm, before any pull: the weights are those of `solve`, initial pulls are not needed, and
+/// the first arm that is pulled is the best single one.
 #[test]
 fn a_session_is_sure_of_known_samples_before_it_asks() {
     let mut random = Random::seeded(3);
@@ -138,7 +138,7 @@ fn a_session_is_sure_of_known_samples_before_it_asks() {
             assert_eq!(Some(session.ask().unwrap().index), report.best_single, "{policy}");
         }
     }
-    // An arm of which nothing is known is still asked first.
+    // An arm without known samples is still pulled first.
     let mut session = Session::new(NAMES, rke(), &SessionSettings::default()).unwrap();
     for arm in [0, 2] {
         session.known(arm, &recorded[arm], &Default::default(), KnownAs::Evidence).unwrap();
@@ -146,12 +146,13 @@ fn a_session_is_sure_of_known_samples_before_it_asks() {
     assert_eq!(session.ask().unwrap().index, 1);
 }
 
-/// The slope is that of the collected pool: an adaptive session fills what the pool lacks, whatever is known.
+/// The slope is that of the collected pool: an adaptive session pulls what the pool lacks, independent of known
+/// samples.
 #[test]
 fn slopes_are_those_of_the_collected_pool() {
     let mut session = Session::new(NAMES, rke(), &SessionSettings::default()).unwrap();
     let mut random = Random::seeded(3);
-    // Much is known of arm 0, and little of the others.
+    // Many known samples of arm 0, and few of the others.
     for (arm, samples) in [(0, 60), (1, 12), (2, 12)] {
         session.known(arm, &clusters(arm, samples, &mut random), &Default::default(), KnownAs::Evidence).unwrap();
     }
@@ -173,7 +174,7 @@ fn known_samples_can_be_all_that_a_stop_needs() {
     for arm in 0..3 {
         assert!(!session.is_done());
         session.known(arm, &clusters(arm, 150, &mut random), &Default::default(), KnownAs::Evidence).unwrap();
-        // A look before all arms are known would find nothing, and is not made.
+        // A check before all arms are known would find nothing, and is skipped.
         let looks =
             serde_json::to_value(session.snapshot()).unwrap()["state"]["observers"]["stopping"]["checks"].clone();
         assert_eq!(looks, u64::from(arm == 2));
@@ -181,7 +182,7 @@ fn known_samples_can_be_all_that_a_stop_needs() {
     let report = session.report().unwrap();
     assert!(session.is_done() && report.is_done && report.rounds == 0);
     assert_eq!(report.verdict.unwrap().samples, 450);
-    // The control: as many rounds as one arm has known samples in the beginning are not enough.
+    // Control: as many rounds as one arm initially has known samples are not enough.
     let mut session = Session::new(NAMES, rke(), &settings).unwrap();
     session.known(0, &clusters(0, 150, &mut random), &Default::default(), KnownAs::Evidence).unwrap();
     assert!(!session.is_done());
@@ -206,7 +207,7 @@ fn observers_do_not_take_known_samples_for_told_ones() {
     }
     let kept = session.kept();
     assert!(kept[..80].iter().all(|kept| !kept) && kept[80..84].iter().all(|kept| *kept), "{kept:?}");
-    // The kept ones' loss is that of the kept ones alone.
+    // The loss of the kept samples is computed from them alone.
     let features = session.samples().unwrap();
     let of: Vec<Sample> = (0..features.len())
         .filter(|&row| kept[row])
@@ -232,7 +233,8 @@ fn known_samples_that_do_not_fit_leave_no_trace() {
     assert_eq!(state(&session), before);
 }
 
-/// Many samples are taken in steps, which nobody can see: not in sums, not in kept sets or checks, not if one of them is refused.
+/// Many samples are processed in steps, which has no visible effect: not in sums, kept sets or checks, nor if one is
+/// rejected.
 #[test]
 fn many_samples_are_taken_in_steps() {
     let many = 2500;
@@ -252,7 +254,7 @@ fn many_samples_are_taken_in_steps() {
         let first = [1.0, 0.0, 0.0];
         assert!((left.value(&first) - right.value(&first)).abs() < 1e-12 * right.value(&first));
         assert_eq!(at_once.samples(), in_parts.samples());
-        // A value in the last step of which κ cannot be computed.
+        // A value in the last step for which κ cannot be computed.
         let polynomial = "rke(kernel=polynomial)".parse::<Objective>().unwrap();
         let loss = polynomial.prepare(Inputs::new().width(2).engine(Reference)).unwrap();
         let mut session = Session::new(NAMES, loss, &settings).unwrap();

@@ -1,5 +1,5 @@
-//! What a session reports, against V-statistics by double loops; sessions on values beside sessions on features; and
-//! policies of one's own.
+//! Session reports against V-statistics by double loops; sessions on values compared with sessions on features; and
+//! custom policies.
 
 use modelmix::compute::Reference;
 use modelmix::policy::{Choice, Evidence, Random};
@@ -9,7 +9,7 @@ use modelmix::{Error, Features, Inputs, Objective, Policy, Ranges, Result, Sessi
 use super::{NAMES, rke, settings};
 use crate::worlds::{Program, cluster, clusters, mean};
 
-/// The samples told and what a Gaussian kernel with bandwidth 1.5 makes of them, straight from the definitions.
+/// The samples told, and their values of a Gaussian kernel with bandwidth 1.5, from the definitions.
 #[derive(Default)]
 struct Record {
     samples: Vec<(usize, Vec<f32>)>,
@@ -37,7 +37,7 @@ impl Record {
     }
 }
 
-/// The weights to report are the program's without a bonus on V-statistics, whatever the policy.
+/// The reported weights solve the program without a bonus on V-statistics, for any policy.
 #[test]
 fn reported_weights_are_those_of_the_program_without_a_bonus() {
     for policy in ["adaptive", "cab", "ogd(sensitivity=0.1)", "vanilla", "greedy", "uniform", "fixed(weights=5 2 1)"] {
@@ -65,7 +65,7 @@ fn reported_weights_are_those_of_the_program_without_a_bonus() {
             let shares: Vec<f64> =
                 (0..3).map(|arm| record.samples.iter().filter(|(of, _)| *of == arm).count() as f64 / total).collect();
             assert_eq!(report.arms.iter().map(|arm| arm.share).collect::<Vec<_>>(), shares, "{what}");
-            // L(P̂) is the loss of the proportions
+            // L(P̂) is the loss of the proportions.
             assert!((report.loss.unwrap() - estimate.value(&shares)).abs() < 1e-12, "{what}");
             for (i, arm) in report.arms.iter().enumerate() {
                 assert_eq!(arm.loss.is_some(), known.contains(&i), "{what}");
@@ -75,7 +75,7 @@ fn reported_weights_are_those_of_the_program_without_a_bonus() {
     }
 }
 
-/// κ and f of MMD, computed here and told as values, lead to the same choices as features do.
+/// κ and f of MMD, computed here and told as values, lead to the same choices as features.
 #[test]
 fn values_computed_outside_make_the_same_session() {
     let mut random = Random::seeded(4);
@@ -115,7 +115,7 @@ fn values_computed_outside_make_the_same_session() {
     }
 }
 
-/// A policy of one's own: asks the arms in turn, and after some rounds one that is not there.
+/// A custom policy: pulls the arms in turn, and after some rounds one that does not exist.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 struct Turns {
     asked: usize,
@@ -147,11 +147,11 @@ fn a_policy_of_ones_own_runs_and_may_not_ask_an_arm_that_is_not_there() {
     let error = session.ask().unwrap_err();
     assert!(matches!(&error, Error::Setting { what, value, .. } if what.contains("turns") && value == "3"), "{error}");
     assert!(session.in_flight().is_empty());
-    // a choice that is refused did not happen: it is as it was, and would be made again
+    // A rejected choice has no effect: the policy is unchanged, and would make it again.
     assert_eq!(session.policy().asked, 7);
     assert_eq!(session.ask().unwrap_err().to_string(), error.to_string());
     assert_eq!(session.report().unwrap().policy, "turns");
-    // it is stored and restored like the policies that come with the crate
+    // It is stored and restored like the built-in policies.
     let text = serde_json::to_string(&session.snapshot()).unwrap();
     let mut again = Session::<Turns>::restore(serde_json::from_str(&text).unwrap(), Some(rke())).unwrap();
     assert_eq!(again.ask().unwrap_err().to_string(), error.to_string());

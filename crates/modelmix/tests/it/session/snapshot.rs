@@ -1,4 +1,4 @@
-//! Snapshots: the same session to the last bit after a restore, and nothing but an error from one that is damaged.
+//! Snapshots: the same session to the last bit after a restore, and only errors from damaged ones.
 
 use modelmix::policy::Random;
 use modelmix::session::Snapshot;
@@ -9,7 +9,7 @@ use super::{NAMES, on_features, on_values, rke, state};
 use crate::policies::specs;
 use crate::worlds::clusters;
 
-/// Goes on for some rounds with four pulls in flight: any one of them is told next, in part or whole, or abandoned.
+/// Continues for some rounds with four pulls in flight: any of them is told next, partly or completely, or abandoned.
 fn go_on(session: &mut Session, random: &mut Random, rounds: usize) -> Vec<usize> {
     let mut asked = Vec::new();
     for _ in 0..rounds {
@@ -44,7 +44,7 @@ fn a_restored_session_goes_on_to_the_last_bit() {
             let mut again = restored(&session, true);
             assert_eq!(state(&again), state(&session), "{what}");
             let mut same = random.clone();
-            // in several steps, so that it is also stored and restored once more
+            // In several steps, so that it is also stored and restored again.
             for _ in 0..3 {
                 assert_eq!(go_on(&mut again, &mut same, 15), go_on(&mut session, &mut random, 15), "{what}");
                 assert_eq!(state(&again), state(&session), "{what}");
@@ -57,7 +57,7 @@ fn a_restored_session_goes_on_to_the_last_bit() {
     }
 }
 
-/// Policies that have come to their end long ago: one arm left, no fee to raise, a budget spent.
+/// Policies that finished long ago: one arm left, no fee to raise, budget spent.
 #[test]
 fn a_session_past_its_end_is_restored() {
     for policy in ["halving(rounds=10)", "sparse(fee=100)", "sparse(keep=1, step=100)"] {
@@ -78,7 +78,7 @@ fn a_restored_session_on_values_goes_on_as_well() {
     for round in 0..40 {
         for session in [&mut session, &mut again] {
             session.ask().unwrap();
-            // the oldest stays in flight
+            // The oldest stays in flight.
             let pull = session.in_flight().swap_remove(1);
             let kappa = vec![1.0 / (3.0 + round as f64); session.statistics().len()];
             session
@@ -119,7 +119,7 @@ fn document(policy: &str) -> Value {
     serde_json::to_value(session.snapshot()).unwrap()
 }
 
-/// What a document with changed parts is restored to: it must not be read at all, or be refused.
+/// Whether a document with changed parts is accepted: it must fail to parse, or be rejected.
 fn accepts(mut document: Value, changes: &[(&str, Value)]) -> bool {
     for (pointer, value) in changes {
         *document.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is not there")) = value.clone();
@@ -183,19 +183,19 @@ fn damaged_lengths_and_places_are_refused() {
     );
 }
 
-/// Parts that fit in their lengths, and still would end in a panic or in nonsense at some later ask or tell.
+/// Parts with matching lengths that would still cause a panic or wrong results at a later ask or tell.
 #[test]
 fn damage_that_would_show_later_is_refused() {
     all_refused(
         "adaptive",
         &[
-            // features that are gone, while the sums know of samples
+            // Features are missing, although the sums contain samples.
             &[("/state/samples/held/values/single", json!([]))],
-            // names that are not told apart
+            // Names that are not distinct.
             &[("/state/names", json!(["red", "red", "blue"]))],
-            // two pulls with one id: the second could never be told
+            // Two pulls with one id: the second could never be told.
             &[("/state/pulls/pending/0/id", json!(0)), ("/state/pulls/pending/1/id", json!(0))],
-            // counts that overflow when they are added up
+            // Counts whose sum overflows.
             &[("/state/pulls/pending/0/count", json!(u64::MAX)), ("/state/pulls/pending/1/count", json!(u64::MAX))],
             &[("/state/pulls/pending/0/count", json!(0))],
             &[("/state/pulls/asked", json!(u64::MAX))],
@@ -204,13 +204,13 @@ fn damage_that_would_show_later_is_refused() {
             &[("/state/pulls/backoffs/0/failures", json!(u32::MAX))],
         ],
     );
-    // half a row too many
+    // Half a row too many.
     let mut ragged = document("adaptive");
     ragged.pointer_mut("/state/samples/held/values/single").unwrap().as_array_mut().unwrap().push(json!(0.5));
     assert!(!accepts(ragged, &[]), "half a row too many is accepted");
 }
 
-/// A policy's own state is as little to be trusted as the session's.
+/// The state of a policy is as untrusted as that of the session.
 #[test]
 fn damaged_policies_are_refused() {
     let policy = "/state/policy";
@@ -238,7 +238,7 @@ fn damaged_policies_are_refused() {
     assert!(accepted.is_empty(), "{}", accepted.join("\n"));
 }
 
-/// The solver's last answer is only where it starts from: a wrong one is refused, or changes no choice.
+/// The solver's last solution is only a starting point: a wrong one is rejected, or changes no choice.
 #[test]
 fn a_damaged_warm_start_changes_nothing() {
     for policy in ["cab(sensitivity=0.05)", "greedy"] {
@@ -257,8 +257,7 @@ fn a_damaged_warm_start_changes_nothing() {
     }
 }
 
-/// Every number of a snapshot, one at a time, replaced by ones that cannot be right: an error or a session that runs,
-/// never a panic.
+/// Every number of a snapshot, one at a time, replaced by invalid ones: an error or a session that runs, never a panic.
 #[test]
 fn no_changed_number_ends_in_a_panic() {
     let mut panics = Vec::new();
@@ -278,7 +277,7 @@ fn no_changed_number_ends_in_a_panic() {
     assert!(panics.is_empty(), "{} panics:\n{}", panics.len(), panics.join("\n"));
 }
 
-/// Pointers to the numbers of a document; of long lists only the first two, since the others are alike.
+/// Pointers to the numbers of a document; for long lists only the first two, because the others are alike.
 fn numbers(value: &Value, pointer: &str) -> Vec<String> {
     match value {
         Value::Number(_) => vec![pointer.to_string()],
@@ -290,7 +289,7 @@ fn numbers(value: &Value, pointer: &str) -> Vec<String> {
     }
 }
 
-/// Restores if that is possible, and goes on for a few rounds; every error is welcome.
+/// Restores if possible, and continues for a few rounds; any error is fine.
 fn run(document: Value) {
     let Ok(snapshot) = serde_json::from_value::<Snapshot>(document) else { return };
     let Ok(mut session) = Session::restore(snapshot, Some(rke())) else { return };
@@ -326,7 +325,7 @@ fn snapshots_of_another_release_are_refused_by_name() {
     assert!(error.contains("ends too early, at line 1") && !error.contains("EOF"), "{error}");
 }
 
-/// A field that a later release adds would be lost in silence by one that does not know it.
+/// A field that a later release adds would be silently lost by a release that does not know it.
 #[test]
 fn unknown_fields_are_refused_in_every_part() {
     use modelmix::session::{Cap, Retention};
@@ -374,7 +373,7 @@ fn unknown_fields_are_refused_in_every_part() {
     assert!(checked > 150, "{checked}");
 }
 
-/// What users may rely on of the format: a policy is stored under its name, and its name is enough to find it again.
+/// The guaranteed part of the format: a policy is stored under its name, which identifies it.
 #[test]
 fn policies_are_stored_by_name() {
     for spec in specs(3) {

@@ -1,4 +1,4 @@
-//! Worlds whose best mixtures are known, data of real generators, and sentences.
+//! Worlds whose best mixtures are known, data of real generators, and error messages.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn close(found: &[f64], expected: &[f64], tolerance: f64, what: &str) {
 
 #[test]
 fn halves_of_the_reference_make_it_whole() {
-    // two halves that mirror each other: by symmetry the best mixture has as much of one as of the other
+    // Two halves that mirror each other: by symmetry the best mixture has the same share of both.
     let right = mapped(&cloud(40, 4, &mut Random::seeded(1)), |row| {
         let mut row = row.to_vec();
         row[0] = row[0].abs() + 1.0;
@@ -42,7 +42,7 @@ fn halves_of_the_reference_make_it_whole() {
     let best = solve(&arms, &prepared("fid", &arms, &whole)).unwrap();
     close(&best.weights(), &[0.5, 0.5], 1e-6, "halves");
     assert!(best.mixture.terms[0].score < 0.01 * best.best_arm().terms[0].score, "{:?}", best.mixture.terms);
-    // the reference itself as an arm takes all: the distance to oneself is 0
+    // With the reference itself as an arm, it gets all weight: the distance to itself is 0.
     let arms = recorded(vec![arms[0].features.clone(), whole.clone()]);
     let best = solve(&arms, &prepared("fid", &arms, &whole)).unwrap();
     assert!(best.mixture.loss.abs() < 1e-9 && best.mixture.gap < 1e-9, "{} {}", best.mixture.loss, best.mixture.gap);
@@ -65,8 +65,8 @@ fn identical_arms_are_worth_what_one_is() {
 
 #[test]
 fn separate_worlds_share_by_their_vendi_scores() {
-    // Arms in orthogonal spaces: tr ρ^q = Σ αᵢ^q tr ρᵢ^q is least for α in proportion to the arms' own Vendi scores, of any
-    // order, and the mixture's score is their sum. Arm i draws from points of its own with known shares.
+    // Arms in orthogonal spaces: tr ρ^q = Σ αᵢ^q tr ρᵢ^q is minimal for α in proportion to the arms' own Vendi scores,
+    // for any order, and the mixture's score is their sum. Arm i draws from its own points with known shares.
     let shares: [&[usize]; 3] = [&[1, 1, 1, 1], &[3, 1], &[5, 2, 2]];
     let mut axis = 0;
     let arms = recorded(
@@ -132,19 +132,19 @@ fn order_two_is_rke() {
 fn nothing_varies() {
     let still = |value: f32| rows(vec![vec![value, 1.0]; 3]);
     let arms = recorded(vec![still(1.0), still(4.0)]);
-    // no covariance anywhere: the squared distance of means less what the mixture's own spread adds, which is linear
+    // No covariance: the squared distance of means minus what the mixture's own variance adds, which is linear.
     let best = solve(&arms, &prepared("fid", &arms, &still(1.0))).unwrap();
     assert_eq!((best.weights(), best.mixture.loss, best.mixture.gap), (vec![1.0, 0.0], 0.0, 0.0));
     assert_eq!(best.arms[1].loss, 9.0);
-    // a reference that varies where the arms do not
+    // A reference that varies where the arms do not.
     let spread = rows([vec![1.0, 0.0], vec![1.0, 2.0], vec![1.0, 1.0]]);
     let best = solve(&arms, &prepared("fid", &arms, &spread)).unwrap();
     assert_eq!((best.weights(), best.mixture.loss), (vec![1.0, 0.0], 1.0));
-    // one point each: two modes, half of each
+    // One point each: two modes, half of each.
     let best = solve(&arms, &prepared("vendi(bandwidth=0.01)", &arms, &spread)).unwrap();
     close(&best.weights(), &[0.5, 0.5], 1e-6, "points");
     assert!((best.mixture.terms[0].score - 2.0).abs() < 1e-9);
-    // floors that leave nothing to choose
+    // Floors that leave no choice.
     let bounds = Bounds::new(vec![0.0, 1.0], vec![1.0, 1.0]).unwrap();
     let best = solve_within(&arms, &prepared("fid + vendi", &arms, &spread), &bounds).unwrap();
     assert_eq!(best.weights(), [0.0, 1.0]);
@@ -159,7 +159,7 @@ fn shifts_and_units_do_not_matter() {
         let moved = |set: &Features| mapped(set, |row| row.iter().map(|value| scale * value + shift).collect());
         let arms = recorded(arms.iter().map(|arm| moved(&arm.features)).collect());
         let there = solve(&arms, &prepared("fid", &arms, &moved(&reference))).unwrap();
-        // features are 32-bit: what is shifted by 100 is rounded to 1e-5
+        // Features are 32-bit: values shifted by 100 are rounded to 1e-5.
         close(&there.weights(), &best.weights(), 1e-3, &format!("{shift} {scale}"));
         let loss = there.mixture.loss / f64::from(scale).powi(2);
         assert!((loss / best.mixture.loss - 1.0).abs() < 1e-4, "{shift} {scale}: {loss} {}", best.mixture.loss);
@@ -179,7 +179,7 @@ fn real_generators() {
     );
     let diverse = solve(&arms, &prepared("vendi", &arms, &reference)).unwrap();
     assert!(diverse.mixture.terms[0].score > diverse.best_arm().terms[0].score && diverse.mixture.gap < 1e-10);
-    // the scores are those that the metrics give to the pool, the arms' alone too
+    // The scores are those of the metrics for the pool, also for the arms alone.
     let backend = Engine::new(Cpu::with_threads(1));
     let pool = |weights: &[f64]| Pool::arms(&arms, weights).unwrap();
     let near = |found: f64, metric: f64| assert!((found / metric - 1.0).abs() < 1e-9, "{found} {metric}");
@@ -189,7 +189,7 @@ fn real_generators() {
     for (index, arm) in arms.iter().enumerate() {
         near(best.arms[index].terms[0].score, fid(&Pool::of(&arm.features), &reference, &backend).unwrap());
     }
-    // a price moves the weights, and each objective is best at its own
+    // A trade-off moves the weights, and each objective is best at its own optimum.
     let both = solve(&arms, &prepared("fid + 20*vendi", &arms, &reference)).unwrap();
     assert!(both.mixture.terms[0].value > best.mixture.loss && both.mixture.terms[1].value > diverse.mixture.loss);
     assert!(both.mixture.terms[0].value < diverse_fid(&arms, &reference, &diverse.weights()));
@@ -200,7 +200,7 @@ fn diverse_fid(arms: &RecordedArms, reference: &Features, weights: &[f64]) -> f6
     solve_within(arms, &prepared("fid", arms, reference), &fixed).unwrap().mixture.loss
 }
 
-/// The sentence must be a single one and hold all of `words`.
+/// The message must be a single sentence and contain all of `words`.
 fn refused<T>(result: Result<T, Error>, words: &[&str]) {
     let text = result.map(|_| ()).expect_err(&format!("{words:?}")).to_string();
     for word in words {
@@ -273,9 +273,9 @@ fn sentences() {
             "use the cosine kernel, rke",
         ],
     );
-    // bounds for another number of arms
+    // The number of bounds is not that of the arms.
     let bounds = Bounds::simplex(3);
-    refused(solve_within(&arms, &prepared("fid", &arms, &reference), &bounds), &["bounds for 3 arms, and 2 arms"]);
+    refused(solve_within(&arms, &prepared("fid", &arms, &reference), &bounds), &["bounds for 3 arms, but 2 arms"]);
 }
 
 #[test]

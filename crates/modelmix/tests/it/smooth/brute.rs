@@ -1,5 +1,5 @@
-//! Fréchet distances and Vendi scores of mixtures once more, by definition: moments in plain loops, kernel matrices with a
-//! weight a sample, eigenvalues by Jacobi's rotations. And a slow way to minimise, which knows nothing but values.
+//! Fréchet distances and Vendi scores of mixtures by definition: moments in plain loops, kernel matrices with one
+//! weight per sample, eigenvalues by Jacobi's rotations. And a slow minimiser that uses only values.
 
 use modelmix::{Features, Kernel, RecordedArms};
 
@@ -100,7 +100,7 @@ pub(crate) fn frechet(arms: &RecordedArms, reference: &Features) -> impl Fn(&[f6
     move |weights| Gaussian::mixed(&parts, weights).distance(&reference)
 }
 
-/// The eigenvalues of the kernel matrix of all samples with their weights, and tr ρ^q by them.
+/// tr ρ^q of mixtures, from the eigenvalues of the weighted kernel matrix of all samples.
 pub(crate) fn entropy(arms: &RecordedArms, kernel: Kernel, order: f64) -> impl Fn(&[f64]) -> f64 {
     let rows: Vec<(usize, Vec<f64>)> = arms
         .iter()
@@ -127,7 +127,7 @@ pub(crate) fn entropy(arms: &RecordedArms, kernel: Kernel, order: f64) -> impl F
             .zip(&roots)
             .map(|(row, a)| row.iter().zip(&roots).map(|(k, b)| a * k * b).collect())
             .collect();
-        // Jacobi's eigenvalues of nothing are rounding, which small powers would count.
+        // Jacobi's zero eigenvalues are rounding errors, which small powers would count.
         let (values, _) = jacobi(weighted);
         let values = values.into_iter().filter(|&value| value > 1e-14);
         if order == 1.0 {
@@ -138,7 +138,7 @@ pub(crate) fn entropy(arms: &RecordedArms, kernel: Kernel, order: f64) -> impl F
     }
 }
 
-/// Weights on a grid of so many steps, within floors and caps.
+/// Weights on a grid with this number of steps, within floors and caps.
 pub(crate) fn grid(steps: usize, floors: &[f64], caps: &[f64]) -> Vec<Vec<f64>> {
     assert_eq!(floors.len(), 3);
     let part = |count: usize| count as f64 / steps as f64;
@@ -149,8 +149,8 @@ pub(crate) fn grid(steps: usize, floors: &[f64], caps: &[f64]) -> Vec<Vec<f64>> 
     all.filter(inside).collect()
 }
 
-/// Frank and Wolfe's method in pairs: from the arm that falls least to the one that falls most, by slopes of differences,
-/// as far as a golden section says. Slow, and it needs values alone.
+/// Pairwise Frank-Wolfe: from the arm with the smallest decrease to the one with the largest, by finite-difference
+/// slopes, with a golden-section search. Slow, and uses only values.
 pub(crate) fn frank_wolfe(value: impl Fn(&[f64]) -> f64, arms: usize, steps: usize) -> (Vec<f64>, f64) {
     let mut weights = vec![1.0 / arms as f64; arms];
     for _ in 0..steps {

@@ -1,8 +1,9 @@
-//! Random features by themselves: the law of their error, and that orthogonal ones are no worse than independent ones.
+//! Random Fourier features: the distribution of their error, and that orthogonal ones are no worse than independent
+//! ones.
 
 use super::*;
 
-/// Two points so far apart that k has this value, σ = 1, in a direction that no axis has.
+/// Two points at the distance for which k has this value, with σ = 1, in a direction along no axis.
 fn pair(width: usize, k: f64) -> Vec<f32> {
     let distance = (-2.0 * k.ln()).sqrt();
     let raw: Vec<f64> = (0..width).map(|column| ((column * 7 % 5) as f64 - 1.7) * 0.3 + 1.0).collect();
@@ -17,7 +18,7 @@ fn product(values: &[f64]) -> f64 {
     left.iter().zip(right).map(|(a, b)| a * b).sum()
 }
 
-/// k̂ by independent frequencies, written down here once more.
+/// k̂ by independent frequencies, implemented again.
 fn independent(values: &[f32], width: usize, features: usize, random: &mut Random) -> f64 {
     let cosine = |random: &mut Random| {
         let phase: f64 =
@@ -29,7 +30,7 @@ fn independent(values: &[f32], width: usize, features: usize, random: &mut Rando
 
 const SEEDS: u64 = 400;
 
-/// Mean squared error of k̂ over draws, and its mean error: orthogonal, then independent.
+/// The mean squared error of k̂ over draws, and its mean error: orthogonal, then independent.
 fn errors(width: usize, features: usize, k: f64) -> [(f64, f64); 2] {
     let values = pair(width, k);
     let mut sums = [(0.0, 0.0); 2];
@@ -46,8 +47,9 @@ fn errors(width: usize, features: usize, k: f64) -> [(f64, f64); 2] {
     sums
 }
 
-/// A mean square of 400 nearly normal errors is within 28% of its expectation but for 1e-4 (four standard deviations of
-/// √(2/400)); their mean within four standard errors. Some thirty comparisons: false alarms below 0.5%.
+/// The mean square of 400 nearly normal errors is within 28% of its expectation except with probability 1e-4 (four
+/// standard deviations of √(2/400)); their mean is within four standard errors. Some thirty comparisons: false failures
+/// below 0.5%.
 #[test]
 fn errors_follow_the_law_and_orthogonal_ones_are_no_larger() {
     for (width, features) in [(16, 32), (16, 128), (16, 512), (64, 128)] {
@@ -58,7 +60,7 @@ fn errors_follow_the_law_and_orthogonal_ones_are_no_larger() {
             assert!(orthogonal < 1.28 * law, "{width} {features} {k}: {orthogonal} {law}");
             assert!(bias.abs() < 4.0 * (law / SEEDS as f64).sqrt(), "{width} {features} {k}: {bias}");
             if k == 0.9 {
-                // Where samples are alike, orthogonal frequencies are much better.
+                // If samples are alike, orthogonal frequencies are much better.
                 assert!(orthogonal < 0.8 * plain, "{width} {features} {k}: {orthogonal} {plain}");
             }
         }
@@ -97,7 +99,7 @@ fn blocks_are_orthogonal_and_lengths_are_those_of_normal_vectors() {
             assert!(dot(&own, &other).abs() < 1e-5 * (dot(&own, &own) * dot(&other, &other)).sqrt());
         }
     }
-    // E‖ω‖² = d/σ² = 96 with the deviation √(2d)/σ²/√R = 3.6: four of them.
+    // E‖ω‖² = d/σ² = 96 with the standard deviation √(2d)/σ²/√R = 3.6: four of them.
     assert!((squares - 96.0).abs() < 15.0, "{squares}");
 }
 
@@ -111,7 +113,7 @@ fn engines_agree() {
         (map.map(&Engine::new(Cpu::new()), rows).unwrap(), map.map(&Engine::new(Reference), rows).unwrap());
     assert_eq!((fast.len(), plain.len()), (7 * 130, 7 * 130));
     assert!(fast.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-6));
-    // A row's features have the length 1, so that κ of a sample with itself is exact.
+    // The features of a row have length 1, so κ of a sample with itself is exact.
     for phi in plain.chunks_exact(130) {
         assert!((phi.iter().map(|value| value * value).sum::<f64>() - 1.0).abs() < 1e-12);
     }

@@ -1,14 +1,14 @@
-//! Forged Parquet files, written here with whatever claims a test wants.
+//! Forged Parquet files, written here with arbitrary claims.
 
 use super::{folder, read, refused};
 
-/// A value in Thrift's compact notation.
+/// A value in Thrift's compact protocol.
 #[derive(Clone)]
 enum Thrift {
     Number(i64),
     Text(&'static str),
     List(Vec<Thrift>),
-    /// A list that claims to be of this length.
+    /// A list that claims this length.
     Claimed(u64, Vec<Thrift>),
     Fields(Vec<(u8, Thrift)>),
 }
@@ -111,7 +111,7 @@ fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// A run of `count` times `value` at a width of 1 to 8 bits, with its length in front.
+/// A run of `count` times `value` at a width of 1 to 8 bits, prefixed with its length.
 fn levels(count: u64, value: u8) -> Vec<u8> {
     let mut run = Vec::new();
     varint(count << 1, &mut run);
@@ -125,7 +125,7 @@ fn the_forger_can_also_write_a_good_file() {
     read(&folder, "parquet", &column(0, (3, 3), &data_page(3, 0, &floats(&[1.0, 2.0, 3.0])))).unwrap();
     let optional = [levels(3, 1), floats(&[1.0, 2.0, 3.0])].concat();
     read(&folder, "parquet", &column(1, (3, 3), &data_page(3, 0, &optional))).unwrap();
-    // A page of lists that all begin anew, in a dictionary of one entry.
+    // A page of lists in which each value starts a new list, in a dictionary of one entry.
     let repeated = [levels(4, 0), levels(4, 1), vec![0]].concat();
     let pages = [dictionary(1, &floats(&[1.5])), data_page(4, 8, &repeated)].concat();
     read(&folder, "parquet", &column(2, (4, 4), &pages)).unwrap();
@@ -149,7 +149,7 @@ fn forged_footers_are_refused() {
         (Claimed(i32::MAX as u64, vec![root(1)]), good(), "list is too long"),
         (Claimed(u64::MAX, vec![root(1)]), good(), "list is too long"),
         (Claimed(60_000, vec![root(1)]), good(), "footer"),
-        (Number(3), good(), "no list"),
+        (Number(3), good(), "not a list"),
         (flat(), Claimed(u64::MAX, vec![]), "list is too long"),
         (flat(), List(vec![group(3, 3, 4, i64::MAX)]), "outside the file"),
         (flat(), List(vec![group(3, 3, i64::MAX, i64::MAX)]), "outside the file"),
@@ -170,7 +170,7 @@ fn forged_footers_are_refused() {
         refused(read(&folder, "parquet", &bytes), &[&format!("claims {length} bytes")]);
     }
     refused(read(&folder, "parquet", b"PAR1\0\0\0\0PARE"), &["encrypted"]);
-    refused(read(&folder, "parquet", b"this is not a table"), &["no Parquet file", "mark"]);
+    refused(read(&folder, "parquet", b"this is not a table"), &["not a Parquet file", "magic number"]);
     refused(read(&folder, "parquet", b"PAR1PAR1"), &["8 bytes are fewer"]);
 }
 
@@ -180,14 +180,14 @@ fn forged_pages_are_refused() {
     let three = floats(&[1.0, 2.0, 3.0]);
     let most = i64::from(i32::MAX);
     for (pages, words) in [
-        (sized_page((12, 13), 3, 0, &three), "behind its column"),
-        (sized_page((12, most), 3, 0, &three), "behind its column"),
+        (sized_page((12, 13), 3, 0, &three), "beyond its column"),
+        (sized_page((12, most), 3, 0, &three), "beyond its column"),
         (sized_page((12, -1), 3, 0, &three), "negative"),
         (sized_page((most, 12), 3, 0, &three), "more than 128 MiB"),
         (sized_page((13, 12), 3, 0, &three), "size it claims"),
         (data_page(3, 0, &three[..11]), "fewer values than it claims"),
         (data_page(3, 9, &three[..11]), "fewer values than it claims"),
-        (data_page(3, 5, &three), "none of PLAIN"),
+        (data_page(3, 5, &three), "not PLAIN"),
         (data_page(3, 8, &[0]), "dictionary is missing"),
         ([dictionary(1, &three[..4]), data_page(3, 8, &[33, 0])].concat(), "too widely"),
         ([dictionary(1, &three[..4]), data_page(3, 8, &[1, 6, 1])].concat(), "not in its dictionary"),
@@ -203,7 +203,7 @@ fn forged_pages_are_refused() {
         ([levels(3, 0), levels(3, 1), three[..8].to_vec()].concat(), "fewer values than it claims"),
         ([levels(3, 1), levels(3, 1), three.clone()].concat(), "begins within a row"),
         ([levels(2, 0), levels(3, 1), three.clone()].concat(), "fewer levels or indices"),
-        ([levels(3, 0), vec![255; 4], three.clone()].concat(), "reach behind"),
+        ([levels(3, 0), vec![255; 4], three.clone()].concat(), "extend beyond"),
         ([levels(3, 0), levels(3, 0), three].concat(), "row 0 is an empty list"),
     ] {
         refused(read(&folder, "parquet", &column(2, (3, 3), &data_page(3, 0, &content))), &[words]);
@@ -214,7 +214,7 @@ fn forged_pages_are_refused() {
 fn runs_that_would_fill_the_memory_are_refused() {
     let folder = folder("runs");
     for values in [i64::from(i32::MAX), 1 << 40, i64::MAX] {
-        // One list of as many values as a number can say, each of them the dictionary's only entry.
+        // One list with the largest number of values that can be claimed, each of them the dictionary's only entry.
         let content = [levels(values as u64 / 2, 1), levels(values as u64 / 2, 1), vec![0]].concat();
         let pages = [dictionary(1, &floats(&[1.5])), data_page(values, 8, &content)].concat();
         refused(read(&folder, "parquet", &column(2, (1, values), &pages)), &["than a file of its size would hold"]);
