@@ -195,16 +195,16 @@ def test_a_session_keeps_what_it_was_given(rows: Array) -> None:
 
 
 REFUSED: dict[str, Any] = {
-    'arm one: its values are bool, and features are numbers; if 0 and 1 are meant, convert them, as in x.astype("float32")':
+    'arm one: its values are bool, but features must be numbers; to use 0 and 1, convert them, as in x.astype("float32")':
         lambda rows: rows > 0,
     "arm one: its values are complex64": lambda rows: rows.astype(np.complex64),
     "arm one: its values are bool,": lambda rows: (rows > 0).tolist(),
-    'arm one: row 1, column 0 is 16777217, which is not exact as a 32-bit float; if rounding is meant, convert the features, as in x.astype("float32")':
+    'arm one: row 1, column 0 is 16777217, which is not exact as a 32-bit float; to accept rounding, convert the features, as in x.astype("float32")':
         lambda rows: np.array([[1, 2], [(1 << 24) + 1, 4]]),
     "arm one: row 0, column 1 is -16777217,": lambda rows: [[1, -(1 << 24) - 1], [3, 4]],
     "arm one: row 0, column 0 is 9223372036854775807,": lambda rows: np.array([[(1 << 63) - 1], [0]]),
     "arm one: row 0, column 0 is 18446744073709551615,": lambda rows: np.array([[(1 << 64) - 1], [0]], np.uint64),
-    "arm one: 2 of its 180 values are masked; leave out the rows that have one, as in x[~x.mask.any(axis=1)].data":
+    "arm one: 2 of its 180 values are masked; drop the rows with masked values, as in x[~x.mask.any(axis=1)].data":
         lambda rows: np.ma.masked_array(rows, np.isin(np.arange(180).reshape(30, 6), [7, 50])),
     "arm one: 1 of its 6 values are masked": lambda rows: [np.ma.masked_array(rows[0], [False] * 5 + [True]), rows[1]],
     "arm one: some of its values are masked": lambda rows: [[1.0, np.ma.masked], [2.0, 3.0]],
@@ -218,7 +218,7 @@ REFUSED: dict[str, Any] = {
     "arm one: row 0, column 0 is 1e300, and features must be finite 32-bit floats": lambda rows: np.full((3, 2), 1e300),
     "arm one is 7, but it must be rows of numbers": lambda rows: 7,
     "arm one is {'a': 1}, but it must be rows of numbers": lambda rows: {"a": 1},
-    "arm one: its rows are not lists of numbers of one length": lambda rows: [[1.0, 2.0], [3.0]],
+    "arm one: its rows are not lists of numbers of the same length": lambda rows: [[1.0, 2.0], [3.0]],
     "arm one: its rows have different shapes": lambda rows: [rows[0], rows[1, :2]],
 }  # fmt: skip
 
@@ -267,7 +267,7 @@ def test_masked_scores_are_refused(rows: Array) -> None:
 def test_arms_need_names(rows: Array) -> None:
     with pytest.raises(TypeError, match="but it must be features or files by name"):
         mm.solve([rows, rows])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="the name of an arm is 1, but it must be text"):
+    with pytest.raises(TypeError, match="the name of an arm is 1, but it must be a single line of text"):
         mm.solve({1: rows})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="at least one arm"):
         mm.solve({})

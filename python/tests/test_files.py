@@ -57,7 +57,7 @@ def test_arms_are_read_from_files(way: str, folder: Path, blobs: dict[str, Array
 def test_a_file_with_one_arm_is_one_set_of_samples(folder: Path, blobs: dict[str, Array], reference: Array) -> None:
     one = mm.metrics.fid(folder / "left.npy", reference)
     assert one == mm.metrics.fid(blobs["left"], reference) == mm.metrics.fid(f"{folder / 'arms.npz'}:left", reference)
-    with pytest.raises(ValueError, match="weights are given for one set"):
+    with pytest.raises(ValueError, match="there is only one set of samples"):
         mm.metrics.fid(folder / "left.npy", reference, weights={"left": 1})
 
 
@@ -115,12 +115,12 @@ def test_scores_are_read_from_files(folder: Path, blobs: dict[str, Array]) -> No
     assert mm.solve(blobs, objective, scores={"taste": folder / "taste.npz"}) == expected
     assert mm.solve(blobs, objective, scores={"taste": files}) == expected
     assert mm.solve(blobs, RKE - 0.1 * mm.SampleScore("taste", str(folder / "taste.npz"))) == expected
-    with pytest.raises(ValueError, match="has no arms; give an .npz file with one array per arm"):
+    with pytest.raises(ValueError, match="has no arms; pass an .npz file with one array per arm"):
         mm.solve(blobs, objective, scores={"taste": folder / "left.npy"})
     (folder / "bad.json").write_text("[1, 2]")
-    with pytest.raises(ValueError, match="scores are a JSON object"):
+    with pytest.raises(ValueError, match="scores must be a JSON object"):
         mm.solve(blobs, objective, scores=folder / "bad.json")
-    with pytest.raises(ValueError, match=r"bad\.json: Expecting value.*scores are a JSON object"):
+    with pytest.raises(ValueError, match=r"bad\.json: Expecting value.*scores must be a JSON object"):
         (folder / "bad.json").write_text("nothing")
         mm.solve(blobs, objective, scores=folder / "bad.json")
     with pytest.raises(TypeError, match=r"score taste is \[0.5\], but it must be one list of numbers per arm"):
@@ -130,7 +130,7 @@ def test_scores_are_read_from_files(folder: Path, blobs: dict[str, Array]) -> No
 @pytest.mark.parametrize("name", ["features.pt", "a=features.pth", "dir/features.PT", "features.pt:flux"])
 def test_torch_files_get_a_hint(name: str, blobs: dict[str, Array]) -> None:
     hint = (
-        r"is a PyTorch file, which modelmix does not read; save it once as \.npy or \.safetensors, as in numpy\.save\("
+        r"is a PyTorch file, which modelmix does not read; convert it to \.npy or \.safetensors, as in numpy\.save\("
     )
     for call in (mm.load, mm.load_array, mm.solve, mm.median_bandwidth):
         with pytest.raises(ValueError, match=hint) as raised:
@@ -233,7 +233,7 @@ def test_scores_of_a_long_frame(kind: str, blobs: dict[str, Array]) -> None:
     assert mm.solve(FRAMES[kind](columns), objective, arm="model", scores=["taste"]) == expected
     with pytest.raises(ValueError, match=r"no column tast \(did you mean taste\?\)"):
         mm.solve(FRAMES[kind](columns), objective, arm="model", scores=["tast"])
-    with pytest.raises(ValueError, match="needs arm= as well"):
+    with pytest.raises(ValueError, match="also needs arm="):
         mm.solve(blobs, objective, scores=["taste"])
 
 
@@ -267,23 +267,23 @@ def test_long_parquet_by_pyarrow(tmp_path: Path, blobs: dict[str, Array]) -> Non
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
-    'name the column that says which arm a row is of, as in mm.solve(frame, arm="model")': (pd.DataFrame({"a": [1.0]}), {}),
+    'name the column that contains the arm of each row, as in mm.solve(frame, arm="model")': (pd.DataFrame({"a": [1.0]}), {}),
     "the frame has no column modle (did you mean model?); it has model, x": (
         pd.DataFrame({"model": ["a"], "x": [1.0]}), {"arm": "modle"}),
     "the frame has no column y": (pd.DataFrame({"model": ["a"], "x": [1.0]}), {"arm": "model", "features": ["x", "y"]}),
     "the frame has no columns besides model": (pd.DataFrame({"model": ["a"]}), {"arm": "model"}),
     "column model is missing in row 0": (pd.DataFrame({"model": pd.array([pd.NA, "a"]), "x": [1.0, 2.0]}), {"arm": "model"}),
     "column model is missing in row 1": (pd.DataFrame({"model": ["a", None], "x": [1.0, 2.0]}), {"arm": "model"}),
-    'column model is a int in row 0, and arms are named by text; drop such rows, or convert the column, as in frame["model"].astype(str)': (
+    'column model is of type int in row 0, but names of arms must be text; drop such rows, or convert the column, as in frame["model"].astype(str)': (
         pl.DataFrame({"model": [1, 2], "x": [1.0, 2.0]}), {"arm": "model"}),
-    "column prompt holds": (pd.DataFrame({"model": ["a", "b"], "prompt": ["x", "y"], "x": [1.0, 2.0]}), {"arm": "model"}),
+    "column prompt contains": (pd.DataFrame({"model": ["a", "b"], "prompt": ["x", "y"], "x": [1.0, 2.0]}), {"arm": "model"}),
     "column e: its rows have different shapes": (
         pd.DataFrame({"model": ["a", "b"], "e": [np.ones(2), np.ones(3)]}), {"arm": "model", "features": "e"}),
-    "column e holds lists, and features are numbers": (
+    "column e contains lists, but features must be numbers": (
         pd.DataFrame({"model": ["a", "b"], "e": [[1.0], [2.0]], "x": [1.0, 2.0]}), {"arm": "model"}),
-    "but it must be a frame or a .parquet file, of which arm= names a column": ({"a": [[1.0]]}, {"arm": "model"}),
-    'name the column of the arms as well, as in arm="model"': (pd.DataFrame({"x": [1.0]}), {"features": ["x"]}),
-    "a LazyFrame has no rows yet; give frame.collect()": (
+    "but it must be a frame or a .parquet file, because arm= names a column": ({"a": [[1.0]]}, {"arm": "model"}),
+    'also name the column of arms, as in arm="model"': (pd.DataFrame({"x": [1.0]}), {"features": ["x"]}),
+    "a LazyFrame has no rows yet; pass frame.collect()": (
         pl.DataFrame({"model": ["a"], "x": [1.0]}).lazy(), {"arm": "model"}),
     'arm= is for frames and .parquet files; read other files yourself, as in mm.solve(pandas.read_csv("samples.csv"), arm="model")': (
         "samples.csv", {"arm": "model"}),

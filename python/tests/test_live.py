@@ -256,7 +256,7 @@ def test_functions_that_cannot_be_called_are_refused_before_anything_is_spent() 
     with pytest.raises(TypeError, match="the generator of arm flux is 'model', but it must be a function"):
         anything = {"flux": "model"}
         mm.run(anything, same, RKE, budget=1)
-    with pytest.raises(TypeError, match="the name of an arm is 3, but it must be text"):
+    with pytest.raises(TypeError, match="the name of an arm is 3, but it must be a single line of text"):
         anything = {3: same}
         mm.run(anything, same, RKE, budget=1)
     for name in ("embed", "rate", "save"):

@@ -146,7 +146,7 @@ def test_a_batch_on_values() -> None:
     session = mm.Session.on_values(["a", "b"], batch=2)
     session.tell_values(session.ask(), [[], [0.5]], [1.0, 1.0], [0.1, 0.2])
     assert session.report().samples == 2
-    with pytest.raises(ValueError, match="give one per sample"):
+    with pytest.raises(ValueError, match="give one of each per sample"):
         session.tell_values(session.ask(), [[0.1, 0.1]], [1.0, 1.0])
 
 

@@ -102,7 +102,7 @@ def test_what_is_no_snapshot_is_named(tmp_path: Path) -> None:
     array, path = tmp_path / "x.npy", tmp_path / "session.json"
     np.save(array, np.full((3, 3), 0.1))
     with pytest.raises(
-        ValueError, match=r"x\.npy cannot be restored: it is not text, .*a file that Session\.save wrote"
+        ValueError, match=r"x\.npy cannot be restored: it is not a text file; pass a file that Session\.save wrote"
     ):
         mm.Session.restore(array, RKE)
     session().save(path)

@@ -133,7 +133,7 @@ def test_a_half_life_may_have_a_cap(blobs: dict[str, Array]) -> None:
     [
         (lambda: mm.Until(), "Until needs a share of the gain or a loss"),
         (lambda: mm.Until(gain=0.1, loss=0.1), "give one of them"),
-        (lambda: mm.Until(gain=0.0), "the gain of Until is 0.0, but it must be a finite number, more than 0"),
+        (lambda: mm.Until(gain=0.0), "the gain of Until is 0.0, but it must be a finite number above 0"),
         (lambda: mm.Until(loss=float("inf")), "the loss of Until is inf"),
         (lambda: mm.Until(gain="5%"), "the gain of Until is '5%', but it must be a number"),
         (lambda: mm.Until(gain=0.1, confidence=1.0), "confidence is 1.0, but it must be between 0 and 1"),

@@ -195,7 +195,7 @@ UNKNOWN: dict[str, Callable[[], object]] = {
     "Until takes no argument by position, but 1 was given; name the others: gain=…, loss=…":
         lambda: mm.Until(0.05),  # type: ignore[call-arg]
     "Cab has no argument sensitvity (did you mean sensitivity?)": lambda: mm.Cab(sensitvity=1),  # type: ignore[call-arg]
-    "Adaptive has no argument beta; it takes none": lambda: mm.Adaptive(beta=1),  # type: ignore[call-arg]
+    "Adaptive has no argument beta; it takes no arguments": lambda: mm.Adaptive(beta=1),  # type: ignore[call-arg]
     "run has no argument buget (did you mean budget?)": lambda: mm.run({}, list, buget=1),  # type: ignore[call-arg]
     "load has no argument arms (did you mean arm?)": lambda: mm.load("x.npy", arms="model"),  # type: ignore[call-arg]
 }  # fmt: skip
