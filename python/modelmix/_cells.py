@@ -43,7 +43,7 @@ class Cell(str):
 
 def number(value: float | None) -> Cell:
     """Return a cell of a number with three significant digits."""
-    return Cell(NOTHING if value is None or not math.isfinite(value) else brief(value), {"": value})
+    return Cell(brief(value) if value is not None and math.isfinite(value) else NOTHING, {"": value})
 
 
 def spread(value: float | None, error: float | None, what: str = "error") -> Cell:
@@ -83,7 +83,7 @@ def bar(share: float, cells: int = 20) -> str:
 
 def count(value: float | None) -> Cell:
     """Return a cell of a whole number with thousands separators."""
-    return Cell(NOTHING if value is None else f"{math.floor(value + 0.5):,}", {"": value})
+    return Cell(f"{math.floor(value + 0.5):,}" if value is not None else NOTHING, {"": value})
 
 
 def tiny(value: float) -> str:

@@ -69,7 +69,7 @@ def median_bandwidth(
     if reference is not None:
         sets = [("the reference", read("the reference", reference))]
     elif samples is None:
-        raise ValueError("the median rule needs samples; give arms or a reference")
+        raise ValueError("the median rule needs samples; pass arms or a reference")
     else:
         sets = [(f"arm {name}" if name else "the samples", rows) for name, rows in sets_of(samples, arm, features)]
     return _modelmix.median_bandwidth(sets, _check.seed(seed))

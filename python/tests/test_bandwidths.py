@@ -38,13 +38,13 @@ def test_it_is_what_solve_uses(specialists: dict[str, Array], reference: Array, 
 
 
 def test_what_the_median_rule_refuses(blobs: dict[str, Array]) -> None:
-    with pytest.raises(ValueError, match="needs samples; give arms or a reference"):
+    with pytest.raises(ValueError, match="needs samples; pass arms or a reference"):
         mm.median_bandwidth()
-    with pytest.raises(ValueError, match="needs samples; give at least one arm"):
+    with pytest.raises(ValueError, match="needs samples; pass at least one arm"):
         mm.median_bandwidth({})
     with pytest.raises(ValueError, match="all samples looked at are equal"):
         mm.median_bandwidth([[1.0], [1.0]])
-    with pytest.raises(ValueError, match="samples have 4 and 2 columns; give features of one encoder"):
+    with pytest.raises(ValueError, match="samples have 4 and 2 columns; use features of one encoder"):
         mm.median_bandwidth({**blobs, "wide": [[0.0, 1.0], [2.0, 3.0]]})
     with pytest.raises(ValueError, match="arm left: 1 of its 2 values are masked"):
         mm.median_bandwidth({"left": np.ma.masked_array([[0.0], [1.0]], [[False], [True]])})

@@ -129,9 +129,7 @@ def test_scores_are_read_from_files(folder: Path, blobs: dict[str, Array]) -> No
 
 @pytest.mark.parametrize("name", ["features.pt", "a=features.pth", "dir/features.PT", "features.pt:flux"])
 def test_torch_files_get_a_hint(name: str, blobs: dict[str, Array]) -> None:
-    hint = (
-        r"is a PyTorch file, which modelmix does not read; convert it to \.npy or \.safetensors, as in numpy\.save\("
-    )
+    hint = r"is a PyTorch file, which modelmix does not read; convert it to \.npy or \.safetensors, as in numpy\.save\("
     for call in (mm.load, mm.load_array, mm.solve, mm.median_bandwidth):
         with pytest.raises(ValueError, match=hint) as raised:
             call(name)

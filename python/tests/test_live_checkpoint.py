@@ -256,7 +256,7 @@ def test_decisions_are_taken_from_the_file_and_checked_only_if_one_asks(tmp_path
     assert again.resumed == 12
     assert sum(arm.samples for arm in again.report.arms) == sum(arm.samples for arm in done.report.arms)
     assert state(again) != state(done)
-    message = rf"is not what is computed again at line {asked + 1}: the asked \(pull {before['pull']}\) event asks"
+    message = rf"differs from the recomputed decision at line {asked + 1}: the asked \(pull {before['pull']}\) event asks"
     with pytest.raises(ValueError, match=message):
         go(verify=True)
 

@@ -195,7 +195,7 @@ mm.run(arms(), same, RKE, budget=6, save=save, checkpoint=sys.argv[1])
 
 @unix
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="the checkpoint /dev/full is no ordinary file"):
+    with pytest.raises(ValueError, match="the checkpoint /dev/full is not a regular file"):
         mm.run(arms(), same, RKE, budget=3, checkpoint="/dev/full")
     with pytest.raises(IsADirectoryError):
         mm.run(arms(), same, RKE, budget=3, checkpoint=tmp_path)
