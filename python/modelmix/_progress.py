@@ -9,7 +9,7 @@ from . import _check
 
 
 class Bar:
-    """A progress bar that the extension starts and updates; does nothing if ``wanted`` is false."""
+    """A progress bar that the extension starts and updates; inactive if ``wanted`` is false."""
 
     def __init__(self, wanted: bool, what: str, unit: str, scaled: bool = False) -> None:
         """``what`` is the label of the bar, ``unit`` the unit of its count."""

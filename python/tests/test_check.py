@@ -1,4 +1,4 @@
-"""Arguments that make no sense are a sentence: a TypeError for a wrong type, a ValueError for a wrong value."""
+"""Invalid arguments raise a TypeError for a wrong type and a ValueError for a wrong value, with a clear message."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "load": lambda source: mm.load(source),
 }
 
-#: Wrong types: the call, the argument, its value and what the sentence says.
+#: Wrong types: the call, the argument, its value and a part of the message.
 TYPES: list[tuple[str, str, Any, str]] = [
     ("solve", "arms", 5, 'arms is 5, but it must be features or files by name, such as {"flux": flux, "sdxl": sdxl}'),
     ("solve", "arms", None, "arms is None, but it must be features or files by name"),
@@ -140,7 +140,7 @@ TYPES: list[tuple[str, str, Any, str]] = [
     ("load", "source", 5, "source is 5, but it must be a path: text or a pathlib.Path"),
 ]
 
-#: Wrong values, in the same way.
+#: Wrong values, in the same form.
 VALUES: list[tuple[str, str, Any, str]] = [
     ("solve", "seed", -1, "seed is -1, but it must be a whole number, at least 0"),
     ("solve", "seed", 2**64, "seed is 18446744073709551616, but it must be a whole number, at most"),
@@ -201,27 +201,27 @@ VALUES: list[tuple[str, str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("call", "argument", "value", "sentence"), TYPES)
-def test_a_wrong_type_is_refused_in_a_sentence(call: str, argument: str, value: Any, sentence: str) -> None:
+def test_wrong_types(call: str, argument: str, value: Any, sentence: str) -> None:
     with pytest.raises(TypeError) as raised:
         CALLS[call](**{argument: value})
     assert sentence in str(raised.value)
 
 
 @pytest.mark.parametrize(("call", "argument", "value", "sentence"), VALUES)
-def test_a_wrong_value_is_refused_in_a_sentence(call: str, argument: str, value: Any, sentence: str) -> None:
+def test_wrong_values(call: str, argument: str, value: Any, sentence: str) -> None:
     with pytest.raises(ValueError) as raised:
         CALLS[call](**{argument: value})
     assert sentence in str(raised.value)
 
 
-def test_numbers_too_long_to_be_written_are_refused_in_a_line() -> None:
+def test_huge_numbers_have_short_messages() -> None:
     for value in (10**300, 10**5000, "x" * 9999, list(range(9999))):
         with pytest.raises((TypeError, ValueError)) as raised:
             mm.Window(value)  # type: ignore[arg-type]
         assert len(str(raised.value)) < 200
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     chosen = mm.curate(ROWS, mm.Rke(bandwidth=np.float32(2)), count=np.int64(3), seed=np.uint8(1))  # type: ignore[arg-type]
     assert len(chosen.ids) == 3
     assert mm.solve(ROWS, RKE, subsets=np.bool_(True), intervals=0).subsets is not None  # type: ignore[arg-type]
@@ -232,7 +232,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert session.report().samples == 2
 
 
-def test_an_array_of_the_standard_library_is_an_array() -> None:
+def test_arrays_of_the_standard_library_are_accepted() -> None:
     told(features=array.array("f", [1.0, 2.0]), scores={"taste": array.array("d", [0.5])})
 
 
@@ -244,7 +244,7 @@ def test_columns_of_a_frame_are_named() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="memory is limited by setrlimit")
 @pytest.mark.parametrize("given", ["known=99999999999", "seeds=10**11"])
-def test_a_simulation_that_does_not_fit_is_refused(given: str, tmp_path: Path) -> None:
+def test_a_simulation_that_exceeds_memory_is_rejected(given: str, tmp_path: Path) -> None:
     program = f"""
 import resource
 import numpy as np

@@ -1,4 +1,4 @@
-"""Files wherever arms, a reference or scores are taken, and frames with one row per sample."""
+"""Arms, references and scores from files, and frames with one row per sample."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_reference_is_read_from_a_file(folder: Path, blobs: dict[str, Array]) 
     kept = {"left": blobs["left"], "right": blobs["right"]}
     expected = mm.solve(kept, mm.Mmd(rows, bandwidth=2.0) - 0.1 * mm.Precision(rows))
     assert mm.solve(kept, mm.Mmd(path, bandwidth=2.0) - 0.1 * mm.Precision(path)) == expected
-    # the same path written twice is the same reference
+    # the same path given twice is the same reference
     assert mm.solve(kept, mm.Mmd(str(path), bandwidth=2.0) - 0.1 * mm.Precision(str(path) + "")) == expected
     assert mm.solve(kept, "mmd(bandwidth=2) - 0.1*precision", reference=path) == expected
     assert mm.score(kept, path, metrics=["fid"]) == mm.score(kept, rows, metrics=["fid"])
@@ -94,8 +94,8 @@ def test_known_samples_are_read_from_files(folder: Path, blobs: dict[str, Array]
     assert mm.run(arms, lambda rows: rows, RKE, budget=3, known=by_name).report == expected
 
 
-def test_what_is_told_is_no_path() -> None:
-    """A generator of texts whose encoder was forgotten says so, and no file is looked for."""
+def test_tell_does_not_accept_paths() -> None:
+    """Text samples without an encoder raise an error, and no file is opened."""
     session = mm.Session(["a"], RKE)
     with pytest.raises(TypeError, match="pull 0 is 'a photo of a cat', but it must be rows of numbers"):
         session.tell(session.ask(), "a photo of a cat")  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def test_what_is_told_is_no_path() -> None:
 
 def test_scores_are_read_from_files(folder: Path, blobs: dict[str, Array]) -> None:
     objective = RKE - 0.1 * mm.SampleScore("taste")
-    # doubles that single precision would round
+    # doubles that are not exact in single precision
     taste = {name: np.random.default_rng(len(name)).uniform(size=60) for name in blobs}
     expected = mm.solve(blobs, objective, scores={"taste": taste})
     np.savez(folder / "taste.npz", **taste)  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ def test_torch_files_get_a_hint(name: str, blobs: dict[str, Array]) -> None:
         mm.solve(blobs, mm.Mmd(name))
 
 
-def test_files_that_are_not_there(tmp_path: Path, blobs: dict[str, Array]) -> None:
+def test_missing_files(tmp_path: Path, blobs: dict[str, Array]) -> None:
     calls: list[Callable[[], object]] = [
         lambda: mm.solve(tmp_path / "nothing.npz"),
         lambda: mm.solve({"a": tmp_path / "nothing.npy"}),
@@ -156,7 +156,7 @@ def test_files_that_are_not_there(tmp_path: Path, blobs: dict[str, Array]) -> No
 
 
 class LikeArrow:
-    """What is used of a table of pyarrow: names of columns, and columns with ``to_pylist`` and ``to_numpy``."""
+    """The used part of a pyarrow table: column names, and columns with ``to_pylist`` and ``to_numpy``."""
 
     class Column:
         def __init__(self, values: list[Any]) -> None:
@@ -183,7 +183,7 @@ class LikeArrow:
 
 
 def long_columns(blobs: dict[str, Array]) -> dict[str, list[Any]]:
-    """One row per sample, the arms taking turns."""
+    """One row per sample, with alternating arms."""
     order = [(name, at) for at in range(60) for name in blobs]
     rows = [blobs[name][at] for name, at in order]
     return {
@@ -227,7 +227,7 @@ def test_scores_of_a_long_frame(kind: str, blobs: dict[str, Array]) -> None:
     taste = {name: columns["taste"][at::3] for at, name in enumerate(blobs)}
     objective = RKE - 0.1 * mm.SampleScore("taste")
     expected = mm.solve(blobs, objective, scores={"taste": taste})
-    # a column of scores is no feature
+    # a column of scores is not a feature
     assert mm.solve(FRAMES[kind](columns), objective, arm="model", scores=["taste"]) == expected
     with pytest.raises(ValueError, match=r"no column tast \(did you mean taste\?\)"):
         mm.solve(FRAMES[kind](columns), objective, arm="model", scores=["tast"])
@@ -250,7 +250,7 @@ def test_long_parquet(tmp_path: Path, blobs: dict[str, Array], monkeypatch: pyte
         mm.solve(path, arm="model", features="embeding")
     with pytest.raises(ValueError, match="has no column modle"):
         mm.solve(path, arm="modle", features="embedding")
-    # by either library
+    # with either library
     for hidden in ("pyarrow", "pyarrow.parquet", "polars"):
         monkeypatch.setitem(sys.modules, hidden, None)
     with pytest.raises(ImportError, match="needs pyarrow or polars .* pip install pyarrow"):
@@ -289,14 +289,14 @@ REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("sentence", REFUSED)
-def test_frames_that_are_refused(sentence: str) -> None:
+def test_rejected_frames(sentence: str) -> None:
     given, settings = REFUSED[sentence]
     with pytest.raises((TypeError, ValueError)) as raised:
         mm.solve(given, **settings)
     assert sentence in str(raised.value)
 
 
-def test_several_frames_are_not_one() -> None:
+def test_several_frames_are_rejected() -> None:
     with pytest.raises(ValueError, match="load them one by one"):
         mm.load("a.parquet", "b.parquet", arm="model")
 
