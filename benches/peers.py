@@ -134,7 +134,7 @@ class Run:
                         seconds[name].append(elapsed)
             for name, answer in answers.items():
                 if abs(answer - answers["modelmix"]) > 2e-4 * abs(answer):
-                    raise SystemExit(f"{name} says {answer}, modelmix {answers['modelmix']} ({kernel}, {rows} × {width})")
+                    raise SystemExit(f"{name} returns {answer}, but modelmix {answers['modelmix']} ({kernel}, {rows} × {width})")
             ours, peak = min(seconds["modelmix"]), max(peaks) * count
             self.note(
                 f"offline {kernel} n={rows} d={width} threads={count}",

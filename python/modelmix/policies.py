@@ -233,8 +233,10 @@ class Sparse(Policy):
     --------
     >>> Sparse(keep=2)
     Sparse(keep=2)
-    >>> str(Sparse(fee=0.01))
-    'sparse(fee=0.01)'
+    >>> Sparse()
+    Traceback (most recent call last):
+    ...
+    ValueError: cannot read "sparse" at character 1: sparse needs either fee=…, the price of an arm a round, or keep=…, the number of arms to end with (then step=…, how fast the fee grows, is optional)
     """
 
     _name = "sparse"
@@ -249,7 +251,7 @@ class Sparse(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class Greedy(Policy):
-    """Samples by the best mixture so far, without exploration.
+    """Pulls by the best mixture so far, without exploration.
 
     Examples
     --------
