@@ -47,7 +47,7 @@ class Broken(Exception):
     pass
 
 
-#: A seed with which one of the first pulls fails once, and one fails in all attempts.
+#: A seed with which some of the first pulls fail once, and one fails in all attempts.
 SEED = 5
 
 

@@ -98,7 +98,7 @@ def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
     assert new.stat().st_mode == beside.stat().st_mode
 
 
-def test_invalid_snapshots_are_named(tmp_path: Path) -> None:
+def test_unreadable_snapshots_are_named(tmp_path: Path) -> None:
     array, path = tmp_path / "x.npy", tmp_path / "session.json"
     np.save(array, np.full((3, 3), 0.1))
     with pytest.raises(
