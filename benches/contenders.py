@@ -1,4 +1,4 @@
-"""The peers: K of all arms, summed, as each tool computes it. What is measured and how is left to peers.py."""
+"""The peers: the sum of K over all arms, as each tool computes it. Measurements are in peers.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 
 def pairs_of_arms(arms: list[Any], pair: Callable[[Any, Any], float]) -> float:
-    """The sum of K over arms: each pair of different arms is computed once and counts twice."""
+    """Return the sum of K over arms: each pair of different arms is computed once and counted twice."""
     total = 0.0
     for i, x in enumerate(arms):
         for j, y in enumerate(arms[: i + 1]):
@@ -21,7 +21,7 @@ def pairs_of_arms(arms: list[Any], pair: Callable[[Any, Any], float]) -> float:
 
 
 def numpy_kernel(kernel: str, gamma: float, block: int = 2048) -> Callable[[list[np.ndarray]], float]:
-    """Well-written NumPy: BLAS products a block at a time, everything else in place."""
+    """Well-written NumPy: BLAS products of one block at a time, everything else in place."""
 
     def pair(x: np.ndarray, y: np.ndarray) -> float:
         total = 0.0
@@ -59,7 +59,7 @@ def torch_addmm(kernel: str, gamma: float) -> Callable[[list[torch.Tensor]], flo
 
 
 def torch_fidelity(kernel: str, gamma: float) -> Callable[[list[np.ndarray]], float]:
-    """torch-fidelity's own kernel functions, as its KID calls them."""
+    """The kernel functions of torch-fidelity, as its KID calls them."""
     from torch_fidelity import metric_kid
 
     def pair(x: np.ndarray, y: np.ndarray) -> float:
@@ -73,7 +73,7 @@ def torch_fidelity(kernel: str, gamma: float) -> Callable[[list[np.ndarray]], fl
 
 
 def scikit_learn(kernel: str, gamma: float) -> Callable[[list[np.ndarray]], float]:
-    """scikit-learn's kernels."""
+    """The kernels of scikit-learn."""
 
     def pair(x: np.ndarray, y: np.ndarray) -> float:
         values = rbf_kernel(x, y, gamma=gamma) if kernel == "gaussian" else polynomial_kernel(x, y, degree=3)
@@ -83,7 +83,7 @@ def scikit_learn(kernel: str, gamma: float) -> Callable[[list[np.ndarray]], floa
 
 
 def broadcasting_loop(gamma: float) -> Callable[[list[np.ndarray]], float]:
-    """All differences at once, for every ordered pair of arms, as scripts beside papers do it."""
+    """All differences at once, for every ordered pair of arms, as is common in scripts of papers."""
 
     def run(arms: list[np.ndarray]) -> float:
         total = 0.0

@@ -1,6 +1,6 @@
-"""Times the metrics and the tools that people trust for them in turns, in one sitting, and keeps a dated run.
+"""Time the metrics and common tools for them, interleaved in one session, and store a dated run.
 
-Everything is measured on the same features, on one and on two threads, and every answer is compared with the peer's.
+Everything is measured on the same features, on one and on two threads, and every value is compared with that of the peer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from peers import ROOT, Engine, machine, threads, timed  # first: it limits BLAS's threads
+from peers import ROOT, Engine, machine, threads, timed  # first, because it limits the threads of BLAS
 
 import numpy as np
 import scipy.linalg
@@ -32,7 +32,7 @@ METRICS = ("prdc", "kid", "fid", "vendi")
 
 
 def features(rows: int, width: int, seed: int, spread: float) -> np.ndarray:
-    """Features as encoders give them: a few strong directions, many weak ones, a mean that is not zero."""
+    """Return features like those of encoders: a few strong directions, many weak ones, and a nonzero mean."""
     shape = np.random.default_rng(5)
     directions = shape.standard_normal((width, width)) / np.sqrt(width)
     strengths = 1.0 / np.sqrt(1.0 + np.arange(width) / 8.0)
@@ -41,14 +41,14 @@ def features(rows: int, width: int, seed: int, spread: float) -> np.ndarray:
 
 
 def prdc(x: np.ndarray, y: np.ndarray) -> list[float]:
-    """The package prdc; it takes the reference first."""
+    """The package prdc, whose first argument is the reference."""
     with contextlib.redirect_stdout(io.StringIO()):
         result = compute_prdc(y, x, 5)
     return [float(result[name]) for name in ("precision", "recall", "density", "coverage")]
 
 
 def torch_fidelity_kid(x: np.ndarray, y: np.ndarray) -> list[float]:
-    """torch-fidelity's KID: 100 subsets of 1,000."""
+    """KID of torch-fidelity: 100 subsets of 1,000."""
     settings = {"kid_kernel_poly_degree": 3, "kid_kernel_poly_gamma": None, "kid_kernel_poly_coef0": 1.0, "kid_kernel": "poly"}
     result = kid_features_to_metric(
         torch.from_numpy(x), torch.from_numpy(y), kid_subsets=100, kid_subset_size=1000, rng_seed=2020, verbose=False, **settings
@@ -57,12 +57,12 @@ def torch_fidelity_kid(x: np.ndarray, y: np.ndarray) -> list[float]:
 
 
 def moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance, as FID's scripts take them."""
+    """Mean and covariance, as common FID scripts compute them."""
     return x.mean(axis=0, dtype=np.float64), np.cov(x, rowvar=False)
 
 
 def scipy_fid(x: np.ndarray, y: np.ndarray) -> list[float]:
-    """FID with scipy's root of a matrix."""
+    """FID with scipy's matrix square root."""
     (x_mean, x_covariance), (y_mean, y_covariance) = moments(x), moments(y)
     root = scipy.linalg.sqrtm(x_covariance @ y_covariance)
     distance = ((x_mean - y_mean) ** 2).sum() + np.trace(x_covariance) + np.trace(y_covariance) - 2.0 * np.trace(root).real
@@ -76,7 +76,7 @@ def torch_fidelity_fid(x: np.ndarray, y: np.ndarray) -> list[float]:
 
 
 def vendi_score(x: np.ndarray, _: np.ndarray) -> list[float]:
-    """The package vendi-score, by the smaller of its matrices."""
+    """The package vendi-score, with the smaller of its two matrices."""
     return [float(vendi.score_dual(x.astype(np.float64), normalize=True) if x.shape[1] < x.shape[0] else vendi.score_X(x, normalize=True))]
 
 
@@ -89,7 +89,7 @@ PEERS: dict[str, dict[str, Callable[[np.ndarray, np.ndarray], list[float]]]] = {
 
 
 def compare(metric: str, rows: int, width: int, count: int, repeats: int, engine: Engine, sides: list[np.ndarray]) -> dict[str, object]:
-    """Takes turns; the peers' best time against ours."""
+    """Run modelmix and the peers in turn; return the best time of each."""
     names = ["modelmix", *PEERS[metric]]
     seconds: dict[str, list[float]] = {name: [] for name in names}
     values: dict[str, list[float]] = {}
@@ -111,13 +111,13 @@ def compare(metric: str, rows: int, width: int, count: int, repeats: int, engine
 
 
 def peak_memory(command: list[str]) -> int:
-    """Bytes that a process of its own has resident at most."""
+    """Return the peak resident memory of a separate process, in bytes."""
     code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     return 1024 * int(subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True).stdout)
 
 
 def memory(folder: Path, rows: int, width: int) -> dict[str, object]:
-    """Peak memory of PRDC, the inputs included, ours and prdc's."""
+    """Return the peak memory of PRDC including the inputs, of modelmix and of prdc."""
     paths = [str(folder / f"{side}.npy") for side in "xy"]
     script = f"import sys, numpy as np; sys.path.insert(0, {str(ROOT / 'benches')!r}); from prdc import compute_prdc; compute_prdc(np.load({paths[1]!r}), np.load({paths[0]!r}), 5)"
     peer = peak_memory([sys.executable, "-c", script])
@@ -131,10 +131,10 @@ def memory(folder: Path, rows: int, width: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Runs all of it."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a look: n = 2,000 and one turn; nothing is kept")
-    parser.add_argument("--repeats", type=int, default=3, help="turns at n = 2,000; a third of them at n = 10,000")
+    parser.add_argument("--quick", action="store_true", help="run only n = 2,000, once, and store nothing")
+    parser.add_argument("--repeats", type=int, default=3, help="repetitions at n = 2,000; a third of them at n = 10,000 [default: 3]")
     parser.add_argument("--metrics", nargs="+", default=METRICS, choices=METRICS)
     arguments = parser.parse_args()
     figures: dict[str, dict[str, object]] = {}

@@ -1,6 +1,6 @@
-"""Times modelmix and its peers in turns, in one sitting, and writes a dated run with all raw figures.
+"""Time modelmix and its peers, interleaved in one session, and write a dated run with all raw figures.
 
-Everything is measured on the same data, on one and on two threads; every contender's answer is compared with the others'.
+Everything is measured on the same data, on one and on two threads, and the results of all contenders are compared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ARMS = 5
 
 
 class Engine:
-    """The Rust engine, answering one measurement a line."""
+    """The Rust engine as a process that answers one measurement per line."""
 
     def __init__(self, address_space: int | None = None) -> None:
         binary = ROOT / "target/release/examples/bench"
@@ -43,7 +43,7 @@ class Engine:
         self.process = subprocess.Popen([binary], preexec_fn=limit, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, *words: object) -> list[float]:
-        """The numbers that it answers."""
+        """Send a command and return the numbers of the answer."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
         self.process.stdin.flush()
@@ -53,14 +53,14 @@ class Engine:
         return [float(number) for number in line.split()]
 
     def close(self) -> None:
-        """Ends it."""
+        """End the process."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
 
 
 def timed(work: Callable[[], float]) -> tuple[float, float]:
-    """Seconds and the result."""
+    """Return the seconds and the result."""
     start = time.perf_counter()
     result = work()
     return time.perf_counter() - start, result
@@ -68,14 +68,14 @@ def timed(work: Callable[[], float]) -> tuple[float, float]:
 
 @contextlib.contextmanager
 def threads(count: int) -> Any:
-    """Lowers the threads of BLAS, OpenMP and torch."""
+    """Limit the threads of BLAS, OpenMP and torch."""
     torch.set_num_threads(count)
     with threadpool_limits(limits=count):
         yield
 
 
 def make_arms(rows: int, width: int, arms: int = ARMS) -> list[np.ndarray]:
-    """Normal features, each arm around a point of its own."""
+    """Return normally distributed features with a different mean per arm."""
     random = np.random.default_rng(7)
     return [(random.standard_normal((rows, width)) + 0.3 * random.standard_normal(width)).astype(np.float32) for _ in range(arms)]
 
@@ -88,24 +88,24 @@ class Run:
         self.document: Path | None = None
 
     def save(self, name: str, arms: list[np.ndarray]) -> None:
-        """Hands features to the engine."""
+        """Write features to a file and load them into the engine."""
         path = self.folder / f"{name}.npz"
         np.savez(path, **{f"arm{i}": arm for i, arm in enumerate(arms)})
         self.engine.ask("load", name, path)
         path.unlink()
 
     def note(self, name: str, **figures: Any) -> None:
-        """Keeps and prints."""
+        """Store and print figures."""
         self.figures[name] = figures
         short = {key: (f"{value:.4g}" if isinstance(value, float) else value) for key, value in figures.items() if not isinstance(value, (list, dict))}
         print(f"{name:48} {short}", flush=True)
-        # After every figure, so that what fails later does not lose it.
+        # Written after every figure, so that a later failure does not lose it.
         if self.document is not None:
             document = {"machine": machine(), "command": " ".join(["benches/peers.py", *sys.argv[1:]]), "figures": self.figures}
             self.document.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
     def offline(self, rows: int, width: int, count: int, repeats: int, only: set[str] | None = None) -> None:
-        """K over five arms by every contender, in turns."""
+        """Time K of five arms for every contender, interleaved."""
         arms = make_arms(rows, width)
         self.save("offline", arms)
         tensors = [torch.from_numpy(arm) for arm in arms]
@@ -128,13 +128,13 @@ class Run:
                 for _ in range(repeats):
                     peaks.append(self.engine.ask("peak")[0])
                     for name in names:
-                        # Threads of the last contender may still be spinning for work.
+                        # Threads of the previous contender may still be busy-waiting.
                         time.sleep(0.3)
                         elapsed, answers[name] = contenders[name]()
                         seconds[name].append(elapsed)
             for name, answer in answers.items():
                 if abs(answer - answers["modelmix"]) > 2e-4 * abs(answer):
-                    raise SystemExit(f"{name} says {answer}, modelmix {answers['modelmix']} ({kernel}, {rows} × {width})")
+                    raise SystemExit(f"{name} returns {answer}, but modelmix {answers['modelmix']} ({kernel}, {rows} × {width})")
             ours, peak = min(seconds["modelmix"]), max(peaks) * count
             self.note(
                 f"offline {kernel} n={rows} d={width} threads={count}",
@@ -151,7 +151,7 @@ class Run:
             )
 
     def authors(self, rows: int, width: int) -> None:
-        """The broadcasting loop, on as many rows as memory allows."""
+        """Time the broadcasting loop, on as many rows as memory allows."""
         arms = make_arms(rows, width)
         self.save("authors", arms)
         with threads(1):
@@ -162,7 +162,7 @@ class Run:
         self.note(f"broadcasting loop n={rows} d={width}", theirs=theirs, ours=best, times_faster=theirs / best)
 
     def memory(self) -> None:
-        """Peak memory beyond the input, of a fresh process; arrays of an archive are read, not mapped."""
+        """Measure peak memory beyond the input, in a fresh process; arrays of an archive are read, not memory-mapped."""
         arms = make_arms(10_000, 1024)
         path = self.folder / "memory.npz"
         np.savez(path, **{f"arm{i}": arm for i, arm in enumerate(arms)})
@@ -178,7 +178,7 @@ class Run:
         path.unlink()
 
     def out_of_core(self) -> None:
-        """A million rows of 768, mapped, in an address space of 4 GiB."""
+        """Time a million memory-mapped rows of width 768, in an address space of 4 GiB."""
         rows, width = 1_000_000, 768
         path = self.folder / "large.npy"
         values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, width))
@@ -198,7 +198,7 @@ class Run:
         self.note("out of core: 1,000,000 x 768 against 1,000, address space of 4 GiB", seconds=seconds, gflops=2.0 * rows * 1000 * width / seconds / 1e9)
 
     def authors_cab(self, rounds: int) -> None:
-        """Mixture-UCB-CAB as scripts beside papers have it: a broadcast row of kernels and a fresh cvxpy problem a round."""
+        """Time Mixture-UCB-CAB as in scripts of papers: a broadcast row of kernels and a new cvxpy problem per round."""
         import cvxpy
 
         arms = make_arms(2000, 1024)
@@ -232,7 +232,7 @@ class Run:
         self.note(f"CAB with cvxpy, {rounds} rounds, d=1024", theirs=theirs, ours=ours, recorded=total - truth, times_faster=theirs / ours, times_faster_recorded=theirs / (total - truth))
 
     def online(self) -> None:
-        """Rows, sessions and simulations."""
+        """Time rows, sessions and simulations."""
         self.save("rows", make_arms(8000, 1024, 1))
         bytes_read = 8000 * 1024 * 4
         rows, halves, reads = [], [], []
@@ -254,7 +254,7 @@ class Run:
         self.note("simulate 6 policies x 10 seeds x 2000 rounds, 5 x 2000 x 64", seconds=min(self.engine.ask("simulate", "small", policies, 2000, 10, 2)[0] for _ in range(3)))
 
     def programs(self) -> None:
-        """The quadratic program against solvers that Python users have."""
+        """Time the quadratic program and common Python solvers."""
         import clarabel
         import cvxpy
         import quadprog
@@ -293,7 +293,7 @@ class Run:
             self.note(f"program m={arms}", warm_us=1e6 * ours["warm"], cold_us=1e6 * ours["cold"], **{f"{name}_us": value for name, value in micro.items()}, **{f"x_{name}": value / (1e6 * ours["warm"]) for name, value in micro.items()})
 
     def growth(self) -> None:
-        """What doubling costs."""
+        """Measure how time grows with n, d, T and m."""
         for axis, sizes in {"n": [(1000, 256), (2000, 256), (4000, 256)], "d": [(2000, 128), (2000, 256), (2000, 512), (2000, 1024)]}.items():
             seconds = []
             for rows, width in sizes:
@@ -307,9 +307,9 @@ class Run:
         self.note("growth in m (program, cold)", seconds=seconds, ratios=[round(b / a, 2) for a, b in zip(seconds, seconds[1:])], sizes=[8, 16, 32, 64, 128])
 
     def instructions(self) -> None:
-        """Instruction counts by callgrind: the difference of two lengths, so that starting up does not count."""
+        """Count instructions with callgrind: the difference of two lengths, so that start-up does not count."""
         if shutil.which("valgrind") is None:
-            print("instructions: valgrind is not installed, so they are not counted")
+            print("instructions: skipped, because valgrind is not installed")
             return
         binary = ROOT / "target/release/examples/bench"
         path = self.folder / "count.npz"
@@ -335,7 +335,7 @@ class Run:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were made on."""
+    """Describe the machine."""
     cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
     flags = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "")
     versions = {name: __import__(name).__version__ for name in ("numpy", "scipy", "sklearn", "torch", "cvxpy")}
@@ -352,7 +352,7 @@ def machine() -> dict[str, Any]:
 
 
 def chart(figures: dict[str, Any], path: Path) -> None:
-    """How many times faster than each peer, by width."""
+    """Draw the speed-up over each peer, by width."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -375,14 +375,14 @@ def chart(figures: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Runs all of it."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a look: small sizes, few repeats, nothing is kept")
-    parser.add_argument("--short", action="store_true", help="leaves out the longest turns at n = 10,000")
-    parser.add_argument("--only", nargs="+", help="some sections: offline programs online memory growth instructions broadcasting out-of-core cab large")
-    parser.add_argument("--repeats", type=int, default=5, help="turns of every contender at n = 2,000")
-    parser.add_argument("--cab-rounds", type=int, default=8000, help="rounds of the CAB loop with cvxpy")
-    parser.add_argument("--name", default="", help="added to the name of the run's folder")
+    parser.add_argument("--quick", action="store_true", help="run small sizes with few repetitions, and store nothing")
+    parser.add_argument("--short", action="store_true", help="skip the longest measurements at n = 10,000")
+    parser.add_argument("--only", nargs="+", help="sections to run: offline programs online memory growth instructions broadcasting out-of-core cab large")
+    parser.add_argument("--repeats", type=int, default=5, help="repetitions of every contender at n = 2,000 [default: 5]")
+    parser.add_argument("--cab-rounds", type=int, default=8000, help="rounds of the CAB loop with cvxpy [default: 8000]")
+    parser.add_argument("--name", default="", help="suffix of the folder name of the run")
     arguments = parser.parse_args()
     folder = ROOT / "benches/runs" / (datetime.date.today().isoformat() + (f"-{arguments.name}" if arguments.name else ""))
     with tempfile.TemporaryDirectory() as temporary:
@@ -405,7 +405,7 @@ def main() -> None:
         def large() -> None:
             for width in widths:
                 for count in (1, 2):
-                    # What takes minutes a turn is left out of a short run.
+                    # A short run skips what takes minutes per repetition.
                     if not arguments.short or width == 64 or count == 2 and width <= 1024:
                         run.offline(10_000, width, count, 1, {"modelmix", "numpy", "torch"} if arguments.short else None)
 

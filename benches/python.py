@@ -1,7 +1,7 @@
-"""Measures what the Python package adds: the import, the wheel, and the time of a solve outside the compute engine.
+"""Measure the overhead of the Python package: the import, the wheel, and the time of a solve outside the compute engine.
 
-The engine's time is that of the same sums by the same release build without Python (`examples/bench.rs`), the two taking turns.
-Wall time is noisy, so the time that the processor spent on each is kept too.
+The time of the engine is that of the same sums in the same release build without Python (`examples/bench.rs`), interleaved. Wall time
+is noisy, so CPU time is recorded as well.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ARMS, ROWS, WIDTH, BANDWIDTH = 5, 10_000, 64, 8.0
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    """The middle and the ends."""
+    """Return the median, the smallest and the largest value."""
     return {"median": statistics.median(values), "least": min(values), "most": max(values)}
 
 
 def imports(turns: int) -> dict[str, Any]:
-    """Milliseconds of `import modelmix` in an interpreter of its own, and of NumPy beside it."""
+    """Return the milliseconds of `import modelmix` and of `import numpy`, each in a new interpreter."""
     script = "import time; start = time.perf_counter(); import {name}; print(time.perf_counter() - start)"
     found: dict[str, list[float]] = {"modelmix": [], "numpy": []}
     for _ in range(turns):
@@ -47,7 +47,7 @@ def imports(turns: int) -> dict[str, Any]:
 
 
 class Engine:
-    """The engine without Python, answering one measurement a line."""
+    """The engine without Python, as a process that answers one measurement per line."""
 
     def __init__(self, path: Path) -> None:
         binary = ROOT / "target/release/examples/bench"
@@ -55,26 +55,26 @@ class Engine:
         self.ask("load", "x", path)
 
     def ask(self, *words: object) -> list[float]:
-        """The numbers that it answers."""
+        """Send a command and return the numbers of the answer."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
         self.process.stdin.flush()
         return [float(number) for number in self.process.stdout.readline().split()]
 
     def processor(self) -> float:
-        """Seconds that the processor has spent on it."""
+        """Return the CPU time of the process, in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def mine() -> float:
-    """Seconds that the processor has spent on this process."""
+    """Return the CPU time of this process, in seconds."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
 def solving(turns: int, threads: int) -> dict[str, Any]:
-    """A solve of 5 × 10,000 × 64 in Python and its kernel sums without, in turns."""
+    """Time a solve of 5 × 10,000 × 64 in Python and its kernel sums without Python, interleaved."""
     random = np.random.default_rng(7)
     arms = {
         f"arm{at}": (random.standard_normal((ROWS, WIDTH)) + 0.3 * random.standard_normal(WIDTH)).astype(np.float32)
@@ -94,8 +94,8 @@ def solving(turns: int, threads: int) -> dict[str, Any]:
         before = engine.processor()
         sums, total = engine.ask("offline", "x", "gaussian", BANDWIDTH, threads)
         of_sums = engine.processor() - before
-        assert abs(np.sum(best.quadratic) / total - 1) < 1e-12, "both must have computed the same"
-        if turn:  # the first is to warm up
+        assert abs(np.sum(best.quadratic) / total - 1) < 1e-12, "both must compute the same sums"
+        if turn:  # the first turn is a warm-up
             for values, one, other in ((wall, took, sums), (work, spent, of_sums)):
                 values["solve"].append(one)
                 values["sums"].append(other)
@@ -115,7 +115,7 @@ def solving(turns: int, threads: int) -> dict[str, Any]:
 
 
 def rounds(turns: int) -> dict[str, Any]:
-    """Microseconds that ask and tell of a session cost through Python where there is next to nothing to compute."""
+    """Return the microseconds of ask and tell through Python when there is almost nothing to compute."""
     found = []
     row = np.zeros(8, np.float32)
     for _ in range(turns):
@@ -128,10 +128,10 @@ def rounds(turns: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure all, print it, and keep it."""
+    """Run all measurements, print them and store them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--out", type=Path, help="where the run is kept")
+    parser.add_argument("--out", type=Path, help="folder of the run [default: benches/runs/DATE-python]")
     options = parser.parse_args()
     wheel = next((ROOT / "target/wheels").glob("*.whl"))
     figures = {

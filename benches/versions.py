@@ -1,9 +1,9 @@
-"""Two releases of this engine in turns: is anything slower than it was?
+"""Compare the speed of two releases of this engine, interleaved.
 
     python3 benches/versions.py OLD NEW [--repeats 5] [--threads 2]
 
-OLD and NEW are programs made by `cargo build --release --example bench` from two commits. Each question goes to both, the order
-changing every time, and the smallest of all times counts. Prints Markdown; needs nothing but Python.
+OLD and NEW are programs built by `cargo build --release --example bench` from two commits. Each command is sent to both, in alternating
+order, and the smallest time counts. Prints Markdown; needs only Python.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WIDTHS = (64, 768)
 
 
 def npy(rows: int, width: int, seed: int) -> bytes:
-    """A matrix of normal values as the bytes of a .npy file."""
+    """Return a matrix of normally distributed values as the bytes of a .npy file."""
     draw = random.Random(seed)
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}"
     header += " " * (-(10 + len(header) + 1) % 64) + "\n"
@@ -31,19 +31,19 @@ def npy(rows: int, width: int, seed: int) -> bytes:
 
 
 class Program:
-    """A bench program that answers questions, one per line."""
+    """A benchmark program that answers one command per line."""
 
     def __init__(self, path: str) -> None:
         self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def ask(self, question: str) -> float:
+    def ask(self, command: str) -> float:
         assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(question + "\n")
+        self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline().split()[0])
 
 
-def questions(threads: int) -> list[str]:
+def commands(threads: int) -> list[str]:
     asked = []
     for width in WIDTHS:
         asked += [
@@ -78,14 +78,14 @@ def main() -> None:
             for program in programs:
                 program.ask(f"load w{width} {path}")
         print(f"{platform.machine()}, {given.threads} threads, best of {given.repeats}\n")
-        print("| question | old, ms | new, ms | new / old |\n|---|---|---|---|")
-        for question in questions(given.threads):
+        print("| command | old, ms | new, ms | new / old |\n|---|---|---|---|")
+        for command in commands(given.threads):
             best = [float("inf"), float("inf")]
             for repeat in range(given.repeats):
                 for which in (0, 1) if repeat % 2 == 0 else (1, 0):
-                    best[which] = min(best[which], programs[which].ask(question))
+                    best[which] = min(best[which], programs[which].ask(command))
             old, new = (1000 * seconds for seconds in best)
-            print(f"| {question} | {old:.3g} | {new:.3g} | {new / old:.2f} |", flush=True)
+            print(f"| {command} | {old:.3g} | {new:.3g} | {new / old:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

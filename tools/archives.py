@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def unpack(archives: Iterable[Path], folder: Path) -> list[Path]:
-    """Make `folder` hold the contents of the archives and nothing else; return the folder of each archive.
+    """Make `folder` contain exactly the contents of the archives; return the folder of each archive.
 
-    A file whose contents are the same is left alone, with its modification time.
+    A file with the same contents is not rewritten, so its modification time stays.
     """
     wanted = set()
     roots = []

@@ -2,9 +2,9 @@
 
     python tools/build_wheel.py [--profile wheel-test]
 
-Run it with the Python that the wheel is for; that environment needs maturin. The source distribution is unpacked into
-`target/sdist`, where only files that changed are written again, so that cargo rebuilds only what changed. Dependencies are shared
-with every other build of the workspace.
+Run it with the Python for which the wheel is built; that environment needs maturin. The source distribution is unpacked into
+`target/sdist`. Only changed files are rewritten there, so cargo rebuilds only what changed. Compiled dependencies are shared with
+all other builds of the workspace.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     environment = os.environ | {
         "CARGO_TARGET_DIR": str(TARGET),
         "MATURIN_PEP517_ARGS": f"--profile {profile}",
-        # the wheel's build backend runs maturin by name
+        # the build backend of the wheel runs maturin by name
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]

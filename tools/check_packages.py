@@ -2,9 +2,9 @@
 
     python3 tools/check_packages.py
 
-`cargo publish --dry-run` can verify the archives itself, but compiles all dependencies again for each crate, and it keeps the
-unpacked crates in cargo's home, keyed by the path of the workspace: a later run at the same path then compiles the old sources.
-So cargo packs and checks the metadata, and the archives are compiled here, in a workspace of their own that shares the compiled
+`cargo publish --dry-run` can verify the archives itself, but it compiles all dependencies again for each crate. It also keeps the
+unpacked crates in cargo's home, keyed by the path of the workspace, so a later run at the same path compiles the old sources.
+Therefore cargo only packs and checks the metadata. The archives are compiled here, in a separate workspace that shares the compiled
 dependencies of `target`.
 """
 
@@ -39,7 +39,7 @@ def main() -> None:
     shutil.copyfile(ROOT / "Cargo.lock", UNPACKED / "Cargo.lock")
     check = ["cargo", "check", "--quiet"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET)}
-    # The library alone has its default features only; with the others it has what they turn on.
+    # Alone, the library has only its default features; with the other crates it also has the features that they enable.
     for packages in (["--package", "modelmix"], ["--workspace"]):
         subprocess.run([*check, *packages], check=True, cwd=UNPACKED, env=environment)
 

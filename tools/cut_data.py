@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Cut full archives of features, images and passages down to the small data that the repository carries.
+"""Reduce full archives of features, images and passages to the small data sets of the repository.
 
 Usage: python tools/cut_data.py SOURCE
 
 SOURCE is a folder with
 
-* ``fashion/features/<scenario>.npz`` (one array an arm) and ``fashion/features/reference.npy``;
+* ``fashion/features/<scenario>.npz`` (one array per arm) and ``fashion/features/reference.npy``;
 * ``fashion/images/<scenario>.npz`` and ``fashion/images/reference.npz``: the images behind the first rows of the features;
 * ``text/features.npz``, ``text/reference.npy`` and ``text/samples.json``: the passages behind the first rows of the features.
 
-The first rows of every array are kept, in their stored order, so that image or passage i of an arm is the one behind row i of
-its features. Features are written as float16, uncompressed and with a fixed time stamp, so that running the script again gives
-the same bytes on every machine: deflate would save only 8% of such noisy numbers, and its output differs from one zlib build to
-the next. Images are deflated all the same, since that saves more than half of them; their values are what is the same
-everywhere.
+The first rows of every array are kept, in their stored order, so image or passage i of an arm belongs to row i of its features.
+Features are written as float16, uncompressed and with a fixed time stamp, so the script writes the same bytes on every machine:
+deflate would save only 8% of such noisy numbers, and its output differs between zlib builds. Images are compressed, since that
+saves more than half of their size; their values, not their bytes, are the same everywhere.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ IMAGE_SHAPE = (28, 28)
 TEXT_ROWS = 1000
 TEXT_PASSAGES = 100
 SIZE_LIMIT_BYTES = 9_500_000
-"""All data of the repository but the models, which is to stay under 10 MB with its notes."""
+"""The limit for all data of the repository except the models; with its READMEs it must stay below 10 MB."""
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The earliest time a zip archive can hold."""
+"""The earliest time that a zip archive can store."""
 
 DESTINATION = Path(__file__).resolve().parent.parent / "data"
 
 
 def first_rows(array: np.ndarray, count: int, name: str) -> np.ndarray:
-    """The first ``count`` rows as contiguous float16, or an error that says what is wrong with ``name``."""
+    """Return the first ``count`` rows as contiguous float16; raise an error that names ``name`` if that is impossible."""
     if array.ndim != 2 or array.shape[0] < count:
         raise ValueError(f"{name}: shape {array.shape}, but a matrix of at least {count} rows is needed")
     cut = np.ascontiguousarray(array[:count], dtype="<f2")
@@ -57,21 +56,21 @@ def first_rows(array: np.ndarray, count: int, name: str) -> np.ndarray:
 
 
 def first_images(array: np.ndarray, name: str) -> np.ndarray:
-    """The first images as they are, or an error that says what is wrong with ``name``."""
+    """Return the first images unchanged; raise an error that names ``name`` if that is impossible."""
     if array.dtype != np.uint8 or array.shape[1:] != IMAGE_SHAPE or array.shape[0] < IMAGES_PER_ARM:
         raise ValueError(f"{name}: {array.dtype} of shape {array.shape}, but {IMAGES_PER_ARM} images of bytes are needed")
     return np.ascontiguousarray(array[:IMAGES_PER_ARM])
 
 
 def npy_bytes(array: np.ndarray) -> bytes:
-    """The array as a version 1.0 ``.npy`` file."""
+    """Return the array as a version 1.0 ``.npy`` file."""
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 
 def write_archive(path: Path, arrays: dict[str, np.ndarray], deflated: bool = False) -> Path:
-    """Write an ``.npz``; stored, its bytes depend on nothing but the names, the order and the values of the arrays."""
+    """Write an ``.npz``. Uncompressed, its bytes depend only on the names, the order and the values of the arrays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
@@ -125,7 +124,7 @@ def cut_text(source: Path, destination: Path) -> list[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Cut full archives down to the repository's small data.")
+    parser = argparse.ArgumentParser(description="Reduce full archives to the small data sets of the repository.")
     parser.add_argument("source", type=Path, help="folder with fashion/ and text/")
     source = parser.parse_args().source
     written = cut_fashion(source / "fashion", DESTINATION / "fashion") + cut_text(source / "text", DESTINATION / "text")

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Cut the generators and the encoder of the fashion data down to the small models that the repository carries.
+"""Reduce the generators and the encoder of the fashion data to the small models of the repository.
 
-Usage: python tools/cut_models.py SOURCE [--check], with what tools/requirements-models.txt lists
+Usage: python tools/cut_models.py SOURCE [--check]   (needs the packages of tools/requirements-models.txt)
 
-SOURCE is a folder with ``fashion/models/<name>.onnx``, models in single precision. Weights are written in half precision, each with
-a cast back to single precision behind it; the rest of the graph is as it was. So a model takes half the space, runs wherever the
-original does, and computes in single precision: onnxruntime folds the casts when it loads it. Vectors (biases, means and variances)
-take little space and stay as they are. Running the script again gives the same bytes.
+SOURCE is a folder with ``fashion/models/<name>.onnx``, models in single precision. Weights are written in half precision, each
+followed by a cast to single precision; the rest of the graph is unchanged. A model then takes half the space, runs wherever the
+original does, and computes in single precision: onnxruntime folds the casts when it loads the model. Vectors (biases, means and
+variances) take little space and stay unchanged. The script always writes the same bytes.
 
-``--check`` writes nothing. It runs the originals beside the models of the repository on the same noise, and compares images, features
-and, by MMD², the features with those that were recorded when the data was made.
+``--check`` writes nothing. It runs the originals and the models of the repository on the same noise, compares images and features,
+and compares the features by MMD² with those that were recorded when the data was made.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from onnx import TensorProto, helper, numpy_helper
 GENERATORS = ("tops_gan", "shoes_gan", "legs_bags_gan", "vae", "digits_vae")
 ENCODER = "encoder"
 SIZE_LIMIT_BYTES = 3_200_000
-"""All models of the repository."""
+"""The limit for all models of the repository together."""
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "fashion"
 DESTINATION = DATA / "models"
 
 
 def halved(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with its weights in half precision and casts behind them."""
+    """Return the model with its weights in half precision, followed by casts."""
     smaller = onnx.ModelProto()
     smaller.CopyFrom(model)
     graph = smaller.graph
@@ -55,7 +55,7 @@ def halved(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def cut(source: Path) -> None:
-    """Write the models, and say how large they are."""
+    """Write the models and print their sizes."""
     DESTINATION.mkdir(parents=True, exist_ok=True)
     total = 0
     for name in (*GENERATORS, ENCODER):
@@ -69,7 +69,7 @@ def cut(source: Path) -> None:
 
 
 def check(source: Path, samples: int = 1500, seed: int = 1) -> None:
-    """Compare the models of the repository with the originals, and what they make with what was recorded."""
+    """Compare the models of the repository with the originals, and their samples with the recorded ones."""
     import onnxruntime
 
     def run(folder: Path, name: str, values: np.ndarray) -> np.ndarray:
@@ -104,7 +104,7 @@ def check(source: Path, samples: int = 1500, seed: int = 1) -> None:
 
 
 def permuted_mmd(made: np.ndarray, recorded: np.ndarray, seed: int, shuffles: int = 500) -> tuple[float, float]:
-    """MMD² with a Gaussian kernel of bandwidth 20 (U-statistic), and how often shuffled labels give as much."""
+    """Return MMD² with a Gaussian kernel of bandwidth 20 (U-statistic) and the p-value of a permutation test."""
     random = np.random.default_rng(seed)
     rows = np.concatenate([made, recorded])
     squares = (rows**2).sum(axis=1)
@@ -126,7 +126,7 @@ def permuted_mmd(made: np.ndarray, recorded: np.ndarray, seed: int, shuffles: in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Cut the fashion models down to the repository's small ones.")
+    parser = argparse.ArgumentParser(description="Reduce the fashion models to the small models of the repository.")
     parser.add_argument("source", type=Path, help="folder with fashion/models/")
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Draw ``docs/bandwidth.svg``: the RKE mode count of each arm and of the best mixture, and the gain, against the bandwidth.
 
-Usage: python tools/draw_bandwidth.py [PNG]   (with a path, also draws the figure as PNG)
+Usage: python tools/draw_bandwidth.py [PNG]   (with a path, also writes the figure as PNG)
 
-Reads ``data/fashion/categories.npz`` and prints a table of the values that ``docs/bandwidth.md`` states. All of it is float64
-NumPy and the quadratic program is solved by enumeration (``tools/golden.py``), independently of the Rust code.
+Reads ``data/fashion/categories.npz`` and prints a table of the values in ``docs/bandwidth.md``. Everything is computed with NumPy in
+float64, and the quadratic program is solved by enumeration (``tools/golden.py``), independently of the Rust code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLOURS = {"sneaker": "#0072b2", "bag": "#d55e00", "coat": "#008f68"}
 DASHES = {"sneaker": (0, (5, 2)), "bag": (0, (7, 2, 1.5, 2)), "coat": (0, (2, 1.5))}
 INK, MUTED, GRID, CARD, EDGE = "#1f2933", "#5b6672", "#e6e9ed", "#ffffff", "#d5dae0"
 PIXELS = (720, 520)
-PIXELS_PER_INCH = 72  # matplotlib writes SVG in points and the figure is sized in them
+PIXELS_PER_INCH = 72  # matplotlib writes SVG in points, of which an inch has 72
 
 
 @dataclass(frozen=True)

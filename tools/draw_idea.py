@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draw ``docs/idea.svg``: three models that each know a part of the data, and the mixture that covers all of it.
+"""Draw ``docs/idea.svg``: three models that each cover a part of the data, and the mixture that covers all of it.
 
-Usage: python tools/draw_idea.py   (after tools/golden.py, whose figures it prints under the panels)
+Usage: python tools/draw_idea.py   (after tools/golden.py, whose numbers are shown under the panels)
 
-The dots are real samples of ``data/fashion/specialists.npz``, projected onto the plane through the mean features of the three
-models and stretched there until the means form an equilateral triangle; the outline holds most of the real images of
-``data/fashion/reference.npy``, seen in the same way.
+The dots are samples of ``data/fashion/specialists.npz``, projected onto the plane through the mean features of the three models and
+stretched so that the means form an equilateral triangle. The outline contains most of the real images of
+``data/fashion/reference.npy``, projected in the same way.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Panel:
-    """A rectangle of the picture, and the map from the plane of features into it."""
+    """A rectangle of the figure, and the map from the plane of features into it."""
 
     left: float
     centre: Array
@@ -50,9 +50,9 @@ class Panel:
 
 
 def view_of_plane(arms: dict[str, Array]) -> Array:
-    """A linear map, as a 64 x 2 matrix, onto the plane through the three mean features.
+    """Return a linear map, as a 64 x 2 matrix, onto the plane through the three mean features.
 
-    It sends the means to the corners of an equilateral triangle: the first on top, the second left, the third right.
+    It maps the means to the corners of an equilateral triangle: the first on top, the second left, the third right.
     """
     first, second, third = (arms[name].mean(axis=0) for name in MODELS)
     sides = np.stack([first - second, third - second], axis=1)
@@ -61,14 +61,14 @@ def view_of_plane(arms: dict[str, Array]) -> Array:
 
 
 def densest(cloud: Array, share: float) -> Array:
-    """The points of the cloud with the least mean distance to their ten nearest neighbours."""
+    """Return the share of points with the smallest mean distance to their ten nearest neighbours."""
     distances = np.sqrt(np.square(cloud[:, None, :] - cloud[None, :, :]).sum(axis=2))
     crowding = np.sort(distances, axis=1)[:, 1:11].mean(axis=1)
     return cloud[np.argsort(crowding, kind="stable")[: round(share * len(cloud))]]
 
 
 def stroke_points(points: Array) -> str:
-    """Path data of strokes without length: with round caps each point becomes a disc."""
+    """Return path data of strokes of length zero: with round caps, each point becomes a disc."""
     return "".join(f"M{x:.1f} {y:.1f}h0" for x, y in points)
 
 
@@ -82,12 +82,12 @@ def text(x: float, y: float, words: str, size: int, colour: str = INK, weight: i
 
 
 def figure(loss: float) -> str:
-    """Two digits that say something."""
+    """Return a loss with one decimal, or with two if it is below 1."""
     return f"{loss:.1f}" if loss >= 1.0 else f"{loss:.2f}"
 
 
 def loss_bar(panel: Panel, loss: float, full_scale: float, colour: str) -> list[str]:
-    """A bar as long as the loss, all bars of the picture to the same scale, and the figure under it."""
+    """Return a bar whose length is the loss, on the same scale for all bars, and the number under it."""
     top = PANEL_TOP + PANEL_HEIGHT + 16
     length = max(2.0, PANEL_WIDTH * loss / full_scale)
     return [
@@ -100,14 +100,14 @@ def loss_bar(panel: Panel, loss: float, full_scale: float, colour: str) -> list[
 def main() -> None:
     cases = json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]
     case = next(case for case in cases if case["scenario"] == "specialists" and case["objective"] == "kid")
-    # Unbiased, as the tool prints KID: no sample is paired with itself.
+    # The unbiased estimate, which the command line prints as KID: no sample is paired with itself.
     quadratic, linear, alpha = np.array(case["K_u"]), np.array(case["f"]), np.array(case["weights"])
     single_losses = np.diag(quadratic) + linear + case["constant_u"]
     single = {name: 100.0 * loss for name, loss in zip(case["arms"], single_losses, strict=True)}
     weights = dict(zip(case["arms"], case["weights"], strict=True))
     mixture_loss = 100.0 * float(alpha @ quadratic @ alpha + linear @ alpha + case["constant_u"])
     if any(weight > 0.0 and name not in MODELS for name, weight in weights.items()):
-        raise SystemExit("the optimum uses a model that the picture does not show")
+        raise SystemExit("the optimum uses a model that the figure does not show")
     best_single = min(single, key=lambda name: single[name])
 
     with np.load(DATA / "specialists.npz", allow_pickle=False) as archive:
@@ -118,8 +118,8 @@ def main() -> None:
     target = densest(reference @ view, TARGET_SHARE)
     low, high = target.min(axis=0), target.max(axis=0)
     centre = (low + high) / 2.0
-    room = np.array([PANEL_WIDTH, PANEL_HEIGHT]) - TARGET_DISC - 2.0
-    scale = float((room / (high - low)).min())
+    space = np.array([PANEL_WIDTH, PANEL_HEIGHT]) - TARGET_DISC - 2.0
+    scale = float((space / (high - low)).min())
 
     def panel_at(left: float) -> Panel:
         return Panel(left, centre, scale)

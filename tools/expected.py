@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Compute what the experiments expect offline, with NumPy in double precision and none of the library's code.
+"""Compute the expected offline values of the experiments with NumPy in double precision, without code of the library.
 
 Usage: python tools/expected.py [--write] [FOLDER …]
 
-Reads ``experiments/fashion`` and ``experiments/text`` (or the folders given), and for every quantity under ``[expected]`` that
-needs no simulation and has a value, computes it anew from the features: weights by trying every support (``golden.py``), RKE as
+Reads ``experiments/fashion`` and ``experiments/text`` (or the given folders). For every quantity under ``[expected]`` that has a value
+and needs no simulation, it computes the value from the features: weights by enumeration of all supports (``golden.py``), RKE as
 V-statistic, KID as U-statistic times 100, FID by an eigendecomposition, the Vendi score from the spectrum of the weighted second
-moment. Prints the file's value beside the computed one and exits with 1 where they differ by more than a tenth of the
-tolerance, or where a name or a comparison does not hold. ``--write`` puts the computed values into the files.
+moment. It prints the value of the file and the computed one. It exits with code 1 if they differ by more than a tenth of the
+tolerance, or if a name or a comparison does not hold. ``--write`` writes the computed values into the files.
 
-For sparse experiments it also prints the least loss with at most so many arms, which is where their comments come from.
+For sparse experiments it also prints the minimal loss with at most 1, 2, … arms, which their comments state.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Array = np.ndarray
 
 
 def read_arms(folder: Path, sources: list[str]) -> dict[str, Array]:
-    """``path.npz`` (all arrays) or ``path.npz:key``; the experiments that ship use no other form."""
+    """Read ``path.npz`` (all arrays) or ``path.npz:key``; the included experiments use no other form."""
     arms: dict[str, Array] = {}
     for source in sources:
         path, _, key = source.partition(":")
@@ -65,7 +65,7 @@ def read_terms(objective: str) -> list[tuple[float, str]]:
 
 
 def moments(arms: dict[str, Array], weights: dict[str, float]) -> tuple[Array, Array]:
-    """Mean and covariance of a mixture from those of its arms; the covariance of an arm divides by n - 1."""
+    """Return mean and covariance of a mixture from those of its arms; the covariance of an arm divides by n - 1."""
     mean = sum(share * arms[name].mean(axis=0) for name, share in weights.items())
     second = sum(
         share * (np.cov(arms[name], rowvar=False) + np.outer(arms[name].mean(axis=0), arms[name].mean(axis=0)))
@@ -87,7 +87,7 @@ def fid(first: tuple[Array, Array], second: tuple[Array, Array]) -> float:
 
 
 def vendi(arms: dict[str, Array], weights: dict[str, float]) -> float:
-    """exp of the entropy of the eigenvalues of sum w x x', rows normalised: those of the weighted cosine matrix."""
+    """Return exp of the entropy of the eigenvalues of sum w x x' with normalised rows, which are those of the weighted cosine matrix."""
     second = 0.0
     for name, share in weights.items():
         rows = arms[name] / np.linalg.norm(arms[name], axis=1, keepdims=True)
@@ -115,7 +115,7 @@ class Experiment:
         self.terms = read_terms(self.spec["objective"])
         kernel = gaussian(float(self.spec["bandwidth"]))
         kappas = [Kappa(kernel, word == "rke") for _, word in self.terms if word in ("rke", "kid", "mmd")]
-        # golden.py measures the reference along with the arms; an arm stands in where there is none.
+        # golden.py requires a reference; if there is none, rows of an arm are used in its place.
         reference = self.reference if len(self.reference) else self.arms[self.names[0]][:2]
         statistics = Statistics(self.arms, reference, kappas)
         quality = None
@@ -156,7 +156,7 @@ class Experiment:
         return alone
 
     def quantity(self, what: str) -> float | str | None:
-        """Its value, or nothing where it needs a simulation or is not computed here."""
+        """Return its value; ``None`` if it needs a simulation or is not computed here."""
         if what == "best single":
             return self.names[self.best]
         if what == "gain":
@@ -180,7 +180,7 @@ class Experiment:
         return None
 
     def sparse_optima(self) -> list[tuple[float, Array]]:
-        """The least loss with at most 1, 2, … arms, and its weights."""
+        """Return the minimal loss with at most 1, 2, … arms, and its weights."""
         count = len(self.names)
         best: list[tuple[float, Array]] = []
         for size in range(1, count + 1):
@@ -232,7 +232,7 @@ def compare(experiment: Experiment) -> list[Line]:
 
 
 def write(experiment: Experiment) -> None:
-    """Put computed values with five digits into the file, leaving all else as it is."""
+    """Write computed values with five significant digits into the file; everything else is unchanged."""
 
     def replaced(found: re.Match[str]) -> str:
         computed = experiment.quantity(found[1])
@@ -245,15 +245,15 @@ def write(experiment: Experiment) -> None:
 
 
 def rounded(value: float) -> str:
-    """Five digits."""
+    """Return a number with five significant digits."""
     if value == 0.0:
         return "0.0"
     return np.format_float_positional(value, precision=5, fractional=False, trim="0")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compute what the experiments expect offline.")
-    parser.add_argument("--write", action="store_true", help="put the computed values into the files")
+    parser = argparse.ArgumentParser(description="Compute the expected offline values of the experiments.")
+    parser.add_argument("--write", action="store_true", help="write the computed values into the files")
     parser.add_argument("folders", nargs="*", type=Path, default=FOLDERS)
     arguments = parser.parse_args()
     failed = False
@@ -272,7 +272,7 @@ def main() -> None:
                 print(f"  at most {size} arms: loss {loss:.6f}, {loss - experiment.optimum.value:.6f} above the best, ({shares})")
         sys.stdout.flush()
     if failed:
-        raise SystemExit("some expected values are not what this script computes")
+        raise SystemExit("some expected values differ from the computed ones")
 
 
 if __name__ == "__main__":

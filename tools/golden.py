@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Make the golden values that the Rust tests compare with, from the paper's formulas and with NumPy alone.
+"""Compute the golden values of the Rust tests from the formulas of the paper, with NumPy only.
 
 Usage: python tools/golden.py
 
-Reads ``data/fashion`` and writes ``crates/modelmix/tests/golden/fashion.json``. Nothing here shares code or method with the
+Reads ``data/fashion`` and writes ``crates/modelmix/tests/golden/fashion.json``. This script shares neither code nor methods with the
 library: everything is float64, distances are sums of squared differences (no norms and dot products), block sums are added with
-``math.fsum``, and the quadratic programme is solved by trying every support.
+``math.fsum``, and the quadratic program is solved by enumeration of all supports.
 
 A case is a loss  L(alpha) = alpha' K alpha + f' alpha + constant  over the simplex. Its terms are
 
@@ -37,7 +37,7 @@ MEDIAN_ROWS = 500
 KKT_TOLERANCE = 1e-12
 
 REFERENCE = "reference"
-"""Stands for the reference set wherever an arm's name is expected."""
+"""The name of the reference where the name of an arm is expected."""
 
 Array = np.ndarray
 
@@ -47,13 +47,13 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel by name and parameters; hashable, so that sums can be stored under it."""
+    """A kernel by name and parameters; hashable, so that it can be a key of stored sums."""
 
     name: str
     parameters: tuple[tuple[str, float], ...] = ()
 
     def values(self, pairs: Pairs) -> Array:
-        """k(x, y) for every pair of a block."""
+        """Return k(x, y) for every pair of a block."""
         parameter = dict(self.parameters)
         match self.name:
             case "gaussian":
@@ -96,10 +96,10 @@ def cosine() -> Kernel:
 
 
 class Pairs:
-    """What kernels need to know of all pairs (x, y) of two blocks of rows.
+    """The quantities that kernels need for all pairs (x, y) of two blocks of rows.
 
-    Each quantity is added up one coordinate at a time, so that no matrix product of the machine's linear algebra library has a
-    say in the last digits.
+    Each quantity is summed one coordinate at a time, so that the last digits do not depend on the matrix product of the linear
+    algebra library.
     """
 
     def __init__(self, left: Array, right: Array) -> None:
@@ -157,14 +157,14 @@ class Kappa:
 
 @dataclass(frozen=True)
 class PairMean:
-    """Mean of kappa over all pairs of two sets and, for a set with itself, over the pairs of different rows."""
+    """Mean of kappa over all pairs of two sets and, within one set, over the pairs of different rows."""
 
     all_pairs: float
     without_self: float
 
 
 def pair_means(left: Array, right: Array | None, kappas: list[Kappa]) -> dict[Kappa, PairMean]:
-    """Means over left x right, or over left x left where ``right`` is None."""
+    """Return the means over left x right, or over left x left if ``right`` is ``None``."""
     itself = right is None
     columns = left if right is None else right
     sums: dict[Kappa, list[float]] = {kappa: [] for kappa in kappas}
@@ -193,7 +193,7 @@ def pair_means(left: Array, right: Array | None, kappas: list[Kappa]) -> dict[Ka
 
 
 class Statistics:
-    """All means of one scenario: arms with arms, arms with the reference, the reference with itself."""
+    """All means of one scenario: between arms, between arms and the reference, and within the reference."""
 
     def __init__(self, arms: dict[str, Array], reference: Array, kappas: list[Kappa]) -> None:
         self.names = list(arms)
@@ -204,15 +204,15 @@ class Statistics:
             self._means[first, second] = self._means[second, first] = means
 
     def quadratic(self, kappa: Kappa, unbiased: bool) -> Array:
-        """K over the arms, as a V-statistic or a U-statistic."""
+        """Return K of the arms, as a V-statistic or a U-statistic."""
         return np.array([[self._mean(first, second, kappa, unbiased) for second in self.names] for first in self.names])
 
     def cross(self, kappa: Kappa) -> Array:
-        """Mean of kappa between each arm and the reference."""
+        """Return the mean of kappa between each arm and the reference."""
         return np.array([self._mean(name, REFERENCE, kappa, False) for name in self.names])
 
     def reference(self, kappa: Kappa, unbiased: bool) -> float:
-        """Mean of kappa within the reference."""
+        """Return the mean of kappa within the reference."""
         return self._mean(REFERENCE, REFERENCE, kappa, unbiased)
 
     def _mean(self, first: str, second: str, kappa: Kappa, unbiased: bool) -> float:
@@ -225,7 +225,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Quality:
-    """Mean precision and density of each arm, and how close any row came to the border of a ball."""
+    """Mean precision and density of each arm, and the smallest distance of any row to the boundary of a ball."""
 
     precision: Array
     density: Array
@@ -233,7 +233,7 @@ class Quality:
 
 
 def squared_radii(reference: Array) -> Array:
-    """For each reference row, the squared distance to its k-th nearest other row."""
+    """Return the squared distance of each reference row to its k-th nearest other row."""
     radii = np.empty(len(reference))
     for rows in blocks(len(reference)):
         squared = Pairs(reference[rows], reference).squared_distances
@@ -244,7 +244,7 @@ def squared_radii(reference: Array) -> Array:
 
 
 def quality_of(arms: dict[str, Array], reference: Array) -> Quality:
-    """Precision and density with strict membership: a row on the border of a ball is outside."""
+    """Compute precision and density with strict membership: a row on the boundary of a ball is outside."""
     radii = squared_radii(reference)
     precision: list[float] = []
     density: list[float] = []
@@ -261,19 +261,19 @@ def quality_of(arms: dict[str, Array], reference: Array) -> Quality:
     return Quality(np.array(precision), np.array(density), margin)
 
 
-# The quadratic programme ----------------------------------------------------------------------------------------------
+# The quadratic program ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """The least of alpha' K alpha + f' alpha on the simplex, without the constant."""
+    """The minimum of alpha' K alpha + f' alpha on the simplex, without the constant."""
 
     weights: Array
     value: float
 
 
 def solve_by_enumeration(quadratic: Array, linear: Array) -> Optimum:
-    """Solve the stationarity equations on every support; keep the best feasible point; check that it is optimal."""
+    """Solve the stationarity equations on every support, take the best feasible point, and verify that it is optimal."""
     count = len(linear)
     best: Optimum | None = None
     for size in range(1, count + 1):
@@ -293,7 +293,7 @@ def solve_by_enumeration(quadratic: Array, linear: Array) -> Optimum:
 
 
 def stationary_weights(quadratic: Array, linear: Array) -> Array:
-    """Weights that sum to one and make every entry of the gradient 2 K alpha + f the same."""
+    """Return weights that sum to one and make all entries of the gradient 2 K alpha + f equal."""
     size = len(linear)
     system = np.zeros((size + 1, size + 1))
     system[:size, :size] = 2.0 * quadratic
@@ -306,7 +306,7 @@ def stationary_weights(quadratic: Array, linear: Array) -> Array:
 
 
 def verify_optimality(quadratic: Array, linear: Array, weights: Array) -> None:
-    """Raise unless the gradient is flat on the support and nowhere lower, relative to its size where that exceeds one."""
+    """Raise unless the gradient is constant on the support and nowhere lower, relative to its size if that exceeds one."""
     gradient = 2.0 * quadratic @ weights + linear
     level = float(weights @ gradient)
     tolerance = KKT_TOLERANCE * max(1.0, float(np.abs(gradient).max()))
@@ -314,9 +314,9 @@ def verify_optimality(quadratic: Array, linear: Array, weights: Array) -> None:
     if abs(math.fsum(weights) - 1.0) > KKT_TOLERANCE:
         raise ArithmeticError(f"weights add up to {math.fsum(weights)!r}")
     if np.abs(gradient[support] - level).max() > tolerance:
-        raise ArithmeticError(f"gradient not flat on the support: {gradient[support]}")
+        raise ArithmeticError(f"the gradient is not constant on the support: {gradient[support]}")
     if (gradient[~support] < level - tolerance).any():
-        raise ArithmeticError(f"gradient lower outside the support: {gradient}, level {level}")
+        raise ArithmeticError(f"the gradient is lower outside the support: {gradient}, level {level}")
 
 
 # Cases ----------------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def verify_optimality(quadratic: Array, linear: Array, weights: Array) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """One objective on one scenario: weights of the terms, all of them with the same kernel."""
+    """One objective on one scenario: the weights of its terms, all with the same kernel."""
 
     scenario: str
     objective: str
@@ -339,7 +339,7 @@ class Case:
         return [kappa for weight, kappa in wanted if weight != 0.0]
 
     def evaluate(self, statistics: Statistics, quality: Quality | None) -> dict[str, Any]:
-        """Everything the tests compare with, as plain numbers and lists."""
+        """Return all values that the tests compare with, as plain numbers and lists."""
         square, plain = Kappa(self.kernel, True), Kappa(self.kernel, False)
         count = len(statistics.names)
         quadratic, unbiased = np.zeros((count, count)), np.zeros((count, count))
@@ -420,14 +420,14 @@ def load_arms(scenario: str) -> dict[str, Array]:
 
 
 def median_distance(rows: Array) -> float:
-    """The exact median over all pairs of different rows."""
+    """Return the exact median distance over all pairs of different rows."""
     squared = Pairs(rows, rows).squared_distances
     upper = np.triu_indices(len(rows), k=1)
     return float(np.median(np.sqrt(squared[upper])))
 
 
 def to_text(value: object, indent: int = 0) -> str:
-    """JSON with sorted keys, one line for a list of plain values and one for each row of a matrix."""
+    """Return JSON with sorted keys, one line per list of plain values and one per row of a matrix."""
     inner, outer = "  " * (indent + 1), "  " * indent
     if isinstance(value, dict):
         items = [f"{inner}{json.dumps(key)}: {to_text(value[key], indent + 1)}" for key in sorted(value)]

@@ -1,7 +1,7 @@
-"""Definitions of the metrics, evaluated slowly and straight from their formulas, for ``golden_metrics.py``.
+"""The metrics by brute force, directly from their formulas, for ``golden_metrics.py``.
 
-Everything is float64 and nothing here calls a peer or shares a method with the library. Distances are sums of squared
-differences. Sets that are handed over hold one row a sample; weights of rows add up to one.
+Everything is float64. No function calls a peer or shares a method with the library. Distances are sums of squared differences. Sets
+have one row per sample; weights of rows sum to one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from golden import Array, Kappa, Kernel, Pairs, blocks, pair_means
 
 COUNT_TOLERANCE = 1e-9
-"""Slack in sums of effective counts, so that k rows of equal weight count as k."""
+"""Tolerance of sums of effective counts, so that k rows of equal weight count as k."""
 
 DERIVATIVE_STEP = 1e-4
 
@@ -25,7 +25,7 @@ DERIVATIVE_STEP = 1e-4
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean, covariance, and a factor R of the covariance, R'R, that is found without forming it."""
+    """Mean, covariance, and a factor R of the covariance, R'R, that is computed without forming the covariance."""
 
     mean: Array
     covariance: Array
@@ -45,7 +45,7 @@ def moments(arms: list[Array], weights: list[float]) -> Moments:
 
 
 def frechet_by_factors(first: Moments, second: Moments) -> float:
-    """tr sqrt(S1 S2) is the nuclear norm of R1 R2'; no root of a product is taken, so singular covariances do no harm."""
+    """tr sqrt(S1 S2) is the nuclear norm of R1 R2'; no root of a product is needed, so covariances may be singular."""
     cross = float(np.linalg.svd(first.factor @ second.factor.T, compute_uv=False).sum())
     traces = float(np.square(first.factor).sum() + np.square(second.factor).sum())
     return float(np.square(first.mean - second.mean).sum()) + traces - 2.0 * cross
@@ -61,7 +61,7 @@ def frechet_by_rows(first: Array, second: Array) -> float:
 
 
 def frechet_of_moments(mean1: Array, covariance1: Array, mean2: Array, covariance2: Array) -> float:
-    """For regular covariances: the trace of the root of the symmetric sqrt(S1) S2 sqrt(S1)."""
+    """For nonsingular covariances: the trace of the root of the symmetric sqrt(S1) S2 sqrt(S1)."""
     values, vectors = np.linalg.eigh(covariance1)
     root = (vectors * np.sqrt(values)) @ vectors.T
     cross = float(np.sqrt(np.linalg.eigvalsh(root @ covariance2 @ root)).sum())
@@ -84,7 +84,7 @@ class Discrepancy:
 
 
 def discrepancy(arms: list[Array], weights: list[float], reference: Array, kernel: Kernel) -> Discrepancy:
-    """a'Ka - 2 a'(mean k(X_i, Y)) + mean k(Y, Y'); where unbiased, pairs of a row with itself are left out."""
+    """a'Ka - 2 a'(mean k(X_i, Y)) + mean k(Y, Y'); the unbiased estimate omits pairs of a row with itself."""
     kappa = Kappa(kernel, squared=False)
     of_reference = pair_means(reference, None, [kappa])[kappa]
     biased, unbiased = [of_reference.all_pairs], [of_reference.without_self]
@@ -101,7 +101,7 @@ def discrepancy(arms: list[Array], weights: list[float], reference: Array, kerne
 
 
 def mode_count(arms: list[Array], weights: list[float], kernel: Kernel) -> float:
-    """1 / a'Ka with K the means of k^2 over all pairs; for one arm n^2 / (sum of k^2), the diagonal in it."""
+    """1 / a'Ka, where K has the means of k^2 over all pairs; for one arm, n^2 / (sum of k^2) including the diagonal."""
     kappa = Kappa(kernel, squared=True)
     terms: list[float] = []
     for i, arm in enumerate(arms):
@@ -119,7 +119,7 @@ def unit_rows(rows: Array) -> Array:
 
 
 def vendi_of_eigenvalues(eigenvalues: Array, order: float) -> float:
-    positive = eigenvalues[eigenvalues > 1e-15]  # the rest is rounding of zeros, which orders below one would blow up
+    positive = eigenvalues[eigenvalues > 1e-15]  # the rest are rounding errors of zeros, which orders below one would amplify
     if order == 1.0:
         return math.exp(-math.fsum(positive * np.log(positive)))
     if math.isinf(order):
@@ -128,7 +128,7 @@ def vendi_of_eigenvalues(eigenvalues: Array, order: float) -> float:
 
 
 def cosine_eigenvalues(rows: Array, weights: Array) -> Array:
-    """Eigenvalues of the weighted second moment of rows of length one: d x d, so n x n kernels are not formed."""
+    """Return the eigenvalues of the weighted second moment of unit rows: it is d x d, so no n x n kernel is formed."""
     unit = unit_rows(rows)
     return np.linalg.eigvalsh((unit * weights[:, None]).T @ unit)
 
@@ -145,14 +145,14 @@ def distances(left: Array, right: Array) -> Array:
 
 
 def radii(rows: Array, neighbours: int) -> Array:
-    """Distance of each row to its k-th nearest other row."""
+    """Return the distance of each row to its k-th nearest other row."""
     among = distances(rows, rows)
     np.fill_diagonal(among, np.inf)
     return np.sort(among, axis=1)[:, neighbours - 1]
 
 
 def prdc_exact(reference: Array, generated: Array, neighbours: int, strict: bool = True) -> tuple[dict[str, float], float]:
-    """The four scores, with exact distances, and how close any row came to the border of a ball, relative to its radius."""
+    """Return the four scores with exact distances, and the smallest distance of a row to the boundary of a ball, relative to its radius."""
     across = distances(reference, generated)
     reference_radii, generated_radii = radii(reference, neighbours)[:, None], radii(generated, neighbours)[None, :]
     inside = np.less if strict else np.less_equal
@@ -169,10 +169,10 @@ def prdc_exact(reference: Array, generated: Array, neighbours: int, strict: bool
 
 
 def prdc_weighted(reference: Array, generated: Array, weights: Array, neighbours: int) -> tuple[dict[str, float], float]:
-    """The scores of weighted rows, each of which stands for (effective sample size) x (weight) samples; and the closest border.
+    """Return the scores of weighted rows, each of which counts as (effective sample size) x (weight) samples, and the closest boundary.
 
-    The ball of a generated row reaches to the nearest other row at which the samples within it are k; a ball of the reference
-    is covered when what it holds makes a whole sample.
+    The ball of a generated row extends to the nearest other row at which it contains k samples. A ball of the reference is covered
+    if it contains at least one whole sample.
     """
     counts = weights / math.fsum(np.square(weights))
     among = distances(generated, generated)
@@ -209,20 +209,20 @@ def prdc_weighted(reference: Array, generated: Array, weights: Array, neighbours
 
 
 def jackknife_variance(left_out: list[float]) -> float:
-    """(n - 1)/n times the sum of squared deviations of the values with one sample left out."""
+    """Return (n - 1)/n times the sum of squared deviations of the leave-one-out values."""
     values = np.array(left_out)
     mean = math.fsum(values) / len(values)
     return (len(values) - 1) / len(values) * math.fsum(np.square(values - mean))
 
 
 def derivative_at_zero(function: Callable[[float], float]) -> float:
-    """Central differences at two steps, extrapolated to none."""
+    """Return central differences with two step sizes, extrapolated to step size zero."""
     wide, narrow = ((function(step) - function(-step)) / (2.0 * step) for step in (DERIVATIVE_STEP, 0.5 * DERIVATIVE_STEP))
     return (4.0 * narrow - wide) / 3.0
 
 
 def influences(functional: Callable[[Array], float], count: int) -> Array:
-    """Derivative of a functional of row weights as weight moves from all rows, evenly, to one."""
+    """Return the derivative of a functional of row weights as weight moves evenly from all rows to one row."""
     even = np.full(count, 1.0 / count)
 
     def moved(row: int, share: float) -> float:
@@ -238,14 +238,14 @@ def influence_variance(influence: Array) -> float:
 
 
 def plug_in_moments(rows: Array, weights: Array) -> tuple[Array, Array]:
-    """Mean and covariance of weighted rows, as a distribution (ddof 0)."""
+    """Return mean and covariance of weighted rows as a distribution (ddof 0)."""
     mean = weights @ rows
     centred = rows - mean
     return mean, (centred * weights[:, None]).T @ centred
 
 
 def frechet_influences(rows: Array, mean: Array, covariance: Array, other_mean: Array, other_covariance: Array) -> Array:
-    """The derivative in closed form: 2 (m - m')'u + u'(I - T)u less its mean, u = x - m, T the optimal map sending S to S'."""
+    """Return the derivative in closed form: 2 (m - m')'u + u'(I - T)u minus its mean, u = x - m, T the optimal map from S to S'."""
     values, vectors = np.linalg.eigh(covariance)
     root, inverse = ((vectors * values**power) @ vectors.T for power in (0.5, -0.5))
     inner_values, inner_vectors = np.linalg.eigh(root @ other_covariance @ root)
@@ -256,7 +256,7 @@ def frechet_influences(rows: Array, mean: Array, covariance: Array, other_mean: 
 
 
 def vendi_influences(rows: Array, order: float) -> Array:
-    """The derivative of the cosine score in closed form: that of the entropy, times the score."""
+    """Return the derivative of the cosine score in closed form: the derivative of the entropy times the score."""
     unit = unit_rows(rows)
     values, vectors = np.linalg.eigh(unit.T @ unit / len(unit))
     shares = np.square(unit @ vectors)

@@ -1,6 +1,6 @@
-"""Standard errors by brute force, for ``golden_metrics.py``: samples left out one by one, or weight moved to one by one.
+"""Standard errors by brute force, for ``golden_metrics.py``: leave-one-out, or influence functions.
 
-No peer gives any. Influences are found by numerical differentiation and must agree with their closed forms.
+No peer computes them. Influences are computed by numerical differentiation and must agree with their closed forms.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def mmd_jackknife(generated: Set, other: Set, bandwidth: float) -> Case:
 
 
 def fid_influence(generated: Set, other: Set) -> Case:
-    """Two readings that differ by O(1/n): covariances with ddof 0 throughout, so that FID is a functional of row weights; or
+    """Two definitions that differ by O(1/n): covariances with ddof 0 throughout, so that FID is a functional of row weights; or
     FID at the covariances with ddof 1, moved along (x - mean)(x - mean)' - (covariance with ddof 0)."""
     sets = [generated.features(), other.features()]
     even = [np.full(len(rows), 1.0 / len(rows)) for rows in sets]

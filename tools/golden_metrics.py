@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Make the golden values of the metrics, with the code of the tools that people use and with brute force.
+"""Compute the golden values of the metrics, with the code of common tools (the peers) and by brute force.
 
-Usage: python tools/golden_metrics.py  (``make golden-peers`` sets up what it needs)
+Usage: python tools/golden_metrics.py  (``make golden-peers`` installs the peers)
 
-Reads ``data/fashion`` and writes ``crates/modelmix/tests/golden/metrics.json``. Features are float16 and become float64 before
-any peer sees them; all peers take float64. What no peer computes (mixtures, standard errors) is evaluated straight from its
-definition in ``golden_brute.py``. Wherever two of these sources overlap, they must agree, or nothing is written. Every case
-names its sets, as ``golden_sets.py`` says.
+Reads ``data/fashion`` and writes ``crates/modelmix/tests/golden/metrics.json``. Features are float16 and are converted to float64 for
+the peers. Values that no peer computes (mixtures, standard errors) follow their definition in ``golden_brute.py``. Where two sources
+compute the same value, they must agree, or nothing is written. Every case describes its sets as in ``golden_sets.py``.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def tensor(features: Array) -> torch.Tensor:
 
 
 def frechet_by_scipy(first: brute.Moments, second: brute.Moments) -> float:
-    """The formula as it is written in papers, with scipy's root of the product."""
+    """The formula of the literature, with scipy's matrix square root of the product."""
     root = scipy.linalg.sqrtm(first.covariance @ second.covariance).real
     return float(
         np.square(first.mean - second.mean).sum() + np.trace(first.covariance + second.covariance) - 2.0 * np.trace(root)
@@ -65,19 +64,19 @@ def frechet_by_clean_fid(first: brute.Moments, second: brute.Moments) -> float:
 
 
 def fid_case(generated: Set, other: Set, singular: bool) -> Case:
-    """``value`` is stable; where a covariance is singular the peers' numbers are only a record of how far off they are."""
+    """``value`` is stable; if a covariance is singular, the numbers of the peers only record their error."""
     first, second = generated.moments(), other.moments()
     value = brute.frechet_by_factors(first, second)
     if min(generated.rows, other.rows) < WIDTH:
         agree(value, brute.frechet_by_rows(generated.features(), other.features()), 1e-12, f"FID by rows of {generated}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # singular, as intended; and an argument of clean-fid's that scipy wants to drop
+        warnings.simplefilter("ignore")  # singular matrices, as intended; and an argument of clean-fid that scipy deprecates
         peers = {
             "scipy": frechet_by_scipy(first, second),
             "torch_fidelity": frechet_by_torch_fidelity(first, second),
             "clean_fid": frechet_by_clean_fid(first, second),
         }
-    size = float(np.trace(first.covariance + second.covariance))  # what cancels, and sets the scale of rounding
+    size = float(np.trace(first.covariance + second.covariance))  # the size of the terms that cancel, which sets the scale of rounding errors
     if generated.weights is None:
         statistics = [metric_fid.fid_features_to_statistics(tensor(chosen.features())) for chosen in (generated, other)]
         own = metric_fid.fid_statistics_to_metric(*statistics, verbose=False)[metric_fid.KEY_METRIC_FID]
@@ -129,7 +128,7 @@ def torch_fidelity_case(generated: Set, swapped: bool, subsets: int, size: int, 
 
 
 def clean_fid_case(first: Set, second: Set, subsets: int, seed: int) -> Case:
-    np.random.seed(seed)  # clean-fid draws from NumPy's global generator, and from its second set first
+    np.random.seed(seed)  # clean-fid draws from NumPy's global generator, from the second set first
     mean = peer_clean_fid.kernel_distance(first.features(), second.features(), num_subsets=subsets)
     names = {"first": first.describe(), "second": second.describe()}
     size = min(first.rows, second.rows, 1000)
@@ -137,7 +136,7 @@ def clean_fid_case(first: Set, second: Set, subsets: int, seed: int) -> Case:
 
 
 def full_kid_case(generated: Set, other: Set) -> Case:
-    """All rows at once, with the usual kernel (x.y/d + 1)^3."""
+    """KID from all rows, with the usual kernel (x.y/d + 1)^3."""
     x, y = generated.features(), other.features()
     sums = []
     for left, right in ((x, x), (y, y), (x, y)):
@@ -168,7 +167,7 @@ def kid_cases() -> list[Case]:
 
 
 def shuffled(words: Iterator[int], count: int) -> list[int]:
-    """NumPy's legacy permutation: from the last place down, swap with a place drawn by masking words until one fits."""
+    """NumPy's legacy permutation: from the last position down, swap with a position drawn by masking words until one is in range."""
     places = list(range(count))
     for last in range(count - 1, 0, -1):
         mask = (1 << last.bit_length()) - 1
@@ -186,7 +185,7 @@ def raw_words(seed: int) -> Iterator[int]:
 
 
 def generator_values() -> Case:
-    """What NumPy's legacy generator draws; the algorithm as it is written above must draw the same."""
+    """Draws of NumPy's legacy generator; the algorithm above must draw the same."""
     draws = []
     for seed, sizes in ((2020, ((1500, 1000), (2000, 1000))), (7, ((10, 10),))):
         generator, words = np.random.RandomState(seed), raw_words(seed)
@@ -213,7 +212,7 @@ def prdc_by_peer(real: Array, fake: Array, neighbours: int) -> dict[str, float]:
 
 
 def prdc_case(generated: Set, other: Set, neighbours: int, degenerate: bool = False) -> Case:
-    """``value`` takes exact distances. Where rows lie on borders (degenerate), the peer decides by rounding, and may differ."""
+    """``value`` uses exact distances. If rows are on boundaries (degenerate), the peer decides by rounding and may differ."""
     real, fake = other.features(), generated.features()
     value, margin = brute.prdc_exact(real, fake, neighbours)
     peer = prdc_by_peer(real, fake, neighbours)
@@ -235,7 +234,7 @@ def prdc_case(generated: Set, other: Set, neighbours: int, degenerate: bool = Fa
 
 
 def prc_case(generated: Set, other: Set, neighbours: int, degenerate: bool = False) -> Case:
-    """torch-fidelity's precision and recall: balls with their border; shares are rounded to float32 by the peer."""
+    """Precision and recall of torch-fidelity: balls include their boundary; the peer rounds shares to float32."""
     result = metric_prc.prc_features_to_metric(
         tensor(generated.features()), tensor(other.features()), prc_neighborhood=neighbours, verbose=False
     )
@@ -256,7 +255,7 @@ def prc_case(generated: Set, other: Set, neighbours: int, degenerate: bool = Fal
 
 
 def neighbourhood_sets() -> tuple[list[tuple[Set, Set]], list[tuple[Set, Set]]]:
-    """Pairs of sets on which a peer can be trusted, and pairs on which rows lie on the borders of balls."""
+    """Pairs of sets on which the peers are reliable, and pairs with rows on the boundaries of balls."""
     arms = [
         arm("specialists", "flow"),
         arm("specialists", "tops_gan"),
@@ -285,7 +284,7 @@ def prc_cases() -> list[Case]:
 
 
 def weighted_prdc_cases() -> list[Case]:
-    """Effective sample size N = 1 / (sum of squared row weights); a row counts as N times its weight. See golden_brute.py."""
+    """The effective sample size is N = 1 / (sum of squared row weights); a row counts as N times its weight. See golden_brute.py."""
     other, neighbours = reference(400), 5
     even = specialists((0.2,) * 5, 200)
     peer = prdc_by_peer(other.features(), even.features(), neighbours)
@@ -296,7 +295,7 @@ def weighted_prdc_cases() -> list[Case]:
             for name, score in value.items():
                 agree(score, peer[name], 1e-12, f"weighted {name} with equal weights")
         if margin < 1e-10:
-            raise ArithmeticError(f"a row of {generated} lies on a border: {margin!r}")
+            raise ArithmeticError(f"a row of {generated} is on a boundary: {margin!r}")
         cases.append(
             {
                 "generated": generated.describe(),
@@ -314,15 +313,15 @@ def weighted_prdc_cases() -> list[Case]:
 
 
 def vendi_by_peer(score: Callable[[Any], float], orders: tuple[float, ...], full_rank: bool) -> dict[str, float]:
-    """Scores by order. The peer wants infinity as a word, and below order one it takes rounded zeros for eigenvalues."""
+    """Scores by order. The peer needs infinity as text, and below order one it counts rounded zeros as eigenvalues."""
     trusted = [order for order in orders if order >= 1.0 or full_rank]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the peer asks scipy for a name that is about to go
+        warnings.simplefilter("ignore", DeprecationWarning)  # the peer uses a deprecated name of scipy
         return {f"{order:g}": float(score("inf" if math.isinf(order) else order)) for order in trusted}
 
 
 def vendi_case(generated: Set, kernel: str, bandwidth: float | None, orders: tuple[float, ...]) -> Case:
-    """By the peer's own matrices: of the samples (with its weights p for a mixture), and the d x d dual where it has one."""
+    """By the matrices of the peer: that of the samples (with weights p for a mixture), and the d x d dual if it has one."""
     features, weights = generated.features(), generated.row_weights()
     count, width = features.shape
     peers: dict[str, dict[str, float]] = {}
@@ -403,7 +402,7 @@ def mmd_cases() -> list[Case]:
 
 
 def cmmd_cases() -> list[Case]:
-    """1000 x biased MMD^2, sigma 10, rows of length one. All kernel values are near 1, so k - 1 is summed instead of k."""
+    """1000 x biased MMD^2, sigma 10, unit rows. All kernel values are near 1, so k - 1 is summed instead of k."""
     cases = []
     for generated in (arm("specialists", "flow"), arm("generators", "vae"), specialists(BEST_SPECIALISTS)):
         arms, other = [brute.unit_rows(part) for part in generated.parts()], brute.unit_rows(reference().features())
@@ -423,7 +422,7 @@ def cmmd_cases() -> list[Case]:
 
 
 def main() -> None:
-    threadpoolctl.threadpool_limits(1)  # small products: quicker so, and sums are always taken in one order
+    threadpoolctl.threadpool_limits(1)  # faster for small products, and the order of summation is fixed
     torch.set_num_threads(1)
     document: Case = {
         "about": "Written by tools/golden_metrics.py from data/fashion with the peers below; do not edit by hand.",

@@ -1,8 +1,8 @@
-"""Sets of rows of ``data/fashion`` that a reader of ``metrics.json`` can put together again, and how that file is written.
+"""Sets of rows of ``data/fashion``, described so that a reader of ``metrics.json`` can rebuild them, and the format of that file.
 
-A set is the first ``rows`` rows and the first ``columns`` columns of each of its ``arms`` in ``data/fashion/<file>.npz``, or of
-``reference.npy`` where it has no arms. ``weights`` make it a mixture of its arms. ``constant_column`` is overwritten by ones;
-``repeat`` puts every row there that many times, one after the other.
+A set has the first ``rows`` rows and the first ``columns`` columns of each of its ``arms`` in ``data/fashion/<file>.npz``, or of
+``reference.npy`` if it has no arms. With ``weights`` it is a mixture of its arms. ``constant_column`` is overwritten by ones;
+``repeat`` repeats every row that number of times, consecutively.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def file_of_features(file: str) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Set:
-    """A choice of rows of the data that a reader of the JSON can repeat."""
+    """A selection of rows of the data that a reader of the JSON can repeat."""
 
     file: str
     arms: tuple[str, ...]
@@ -47,19 +47,19 @@ class Set:
     repeat: int | None = None
 
     def parts(self) -> list[Array]:
-        """Features of each arm with a weight."""
+        """Return the features of each arm with a nonzero weight."""
         return [self._features(arm) for arm, weight in zip(self.arms or ("",), self._weights(), strict=True) if weight > 0.0]
 
     def shares(self) -> list[float]:
-        """The weights that are not zero."""
+        """Return the nonzero weights."""
         return [weight for weight in self._weights() if weight > 0.0]
 
     def features(self) -> Array:
-        """All rows, arm after arm."""
+        """Return all rows, by arm."""
         return np.vstack(self.parts())
 
     def row_weights(self) -> Array:
-        """An arm's weight is shared by its rows."""
+        """Return the weight of each row: the weight of its arm divided by the number of rows."""
         pairs = zip(self.parts(), self.shares(), strict=True)
         return np.concatenate([np.full(len(part), share / len(part)) for part, share in pairs])
 
@@ -104,13 +104,13 @@ def truncated(rows: int = 1500) -> Set:
 
 
 def agree(first: float, second: float, tolerance: float, what: str) -> None:
-    """Raise unless two sources give the same number, relative to its size where that exceeds one millionth."""
+    """Raise unless two sources give the same number, relative to its size if that exceeds one millionth."""
     if not abs(first - second) <= tolerance * max(abs(first), abs(second), 1e-6):
         raise ArithmeticError(f"{what}: {first!r} against {second!r}")
 
 
 def to_text(value: object, indent: int = 0) -> str:
-    """JSON that keeps on one line whatever fits."""
+    """Return JSON in which values that fit are on one line."""
     line = json.dumps(value, allow_nan=False, ensure_ascii=False)
     if 2 * indent + len(line) <= LINE or not isinstance(value, (dict, list, tuple)):
         return line

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the files that crates/modelmix/tests/it/load reads, with NumPy, safetensors and pyarrow as the independent source.
+"""Write the files that crates/modelmix/tests/it/load reads, with NumPy, safetensors and pyarrow as independent writers.
 
-Needs numpy, ml_dtypes, safetensors and pyarrow. The same files come out of every run.
-Every good array is 5 x 3 with value[i][j] = (i*7 + j*3) % 11 / 4 - 1.25, which even bfloat16 holds exactly.
+Needs numpy, ml_dtypes, safetensors and pyarrow. Every run writes the same files.
+Every valid array is 5 x 3 with value[i][j] = (i*7 + j*3) % 11 / 4 - 1.25, which is exact even in bfloat16.
 """
 
 import io
@@ -23,7 +23,7 @@ shifted = good + 1
 
 
 class Stream(io.RawIOBase):
-    """A pipe: it cannot seek, so zipfile writes sizes behind the data."""
+    """A stream that cannot seek, so zipfile writes sizes after the data."""
 
     def __init__(self):
         self.written = bytearray()
@@ -178,7 +178,7 @@ def parquet_files():
     parquet("beside", {"id": ["x"] * 5, "label": list(range(5)), "features": lists(good)})
     parquet("two_lists", {"zebra": lists(good), "ant": lists(shifted, pa.float64())})
 
-    # Many pages, in and out of dictionaries, in rows that pages may divide.
+    # Many pages, with and without dictionaries; rows may span pages.
     i, j = np.mgrid[0:700, 0:6]
     many = (i * 6 + j) % 1001 / 8
     for version in ["1.0", "2.0"]:

@@ -1,14 +1,15 @@
-"""Live: real generators are asked one sample at a time, until their best mixture is known.
+"""Online: sample real generators one at a time to find their best mixture.
 
-Run it as it is (``python python/examples/fashion_live.py``) or cell by cell in an editor that knows
-``# %%``. It needs onnxruntime, and draws a picture where there is matplotlib. What it makes is kept
-in the folder ``fashion-live``; stop it and start it again, and it goes on where it was.
+Run it as a script (``python python/examples/fashion_live.py``), or cell by cell in an editor that
+supports ``# %%``. It needs onnxruntime; with matplotlib it also draws a gallery. The output is in
+the folder ``fashion-live``. If you stop the script and start it again, it resumes.
 """
 
 # %% [markdown]
-# Three GANs have each seen a third of a catalogue of clothes: tops, shoes, or trousers, dresses and
-# bags. A VAE has seen all of it and draws it blurred. A last model draws handwritten digits and
-# has no business here. Which of them should make the pictures, and how many each?
+# Three GANs were each trained on a part of Fashion-MNIST: tops, shoes, or trousers, dresses and
+# bags. A VAE was trained on all of it, and its images are blurred. The last model generates
+# handwritten digits and is useless here. Which models should generate the images, and with which
+# weights?
 
 # %%
 from __future__ import annotations
@@ -39,14 +40,14 @@ ARMS = ("tops_gan", "shoes_gan", "legs_bags_gan", "vae", "digits_vae")
 
 
 # %% [markdown]
-# **Generators and encoder.** A generator takes the number of samples wanted. This one also takes a
-# `seed`, so it gets a new one with every call, and the run is the same whenever it is made.
+# **Generators and encoder.** A generator takes the number of samples. These also take a `seed`:
+# every call gets a new one, so the run is reproducible.
 
 
 # %%
 def model(name: str) -> Any:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # small models are quicker alone
+    options.intra_op_num_threads = 1  # small models are faster on one thread
     return onnxruntime.InferenceSession(DATA / "models" / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
 
 
@@ -57,7 +58,7 @@ def generator(name: str) -> Generator:
     def make(count: int, seed: int) -> Images:
         noise = np.random.default_rng(seed).standard_normal((count, width), dtype=np.float32)
         images: Images = network.run(None, {"z": noise})[0]
-        return (np.rint(images * 255) / 255).astype(np.float32)  # as files have them: 8 bits
+        return (np.rint(images * 255) / 255).astype(np.float32)  # rounded to 8 bits, as in image files
 
     return make
 
@@ -76,8 +77,8 @@ def save(pull: mm.Pull, images: Images) -> None:
 
 
 # %% [markdown]
-# **The run.** What is minimised is the distance (KID, with a Gaussian kernel) between all samples
-# made so far and real images. No arm is good at that alone.
+# **The run.** The objective is the distance (KID with a Gaussian kernel) between all samples so far
+# and real images. No arm has a small distance alone.
 
 # %%
 OUT.mkdir(parents=True, exist_ok=True)
@@ -94,8 +95,9 @@ done = mm.run(
 print(done)
 
 # %% [markdown]
-# **Was that right?** A thousand and more recorded samples of every model tell what the best mixture
-# is. The run had to find it with a few hundred, which as they are come near that mixture already.
+# **Comparison with the offline optimum.** The best mixture is computed from 1,000 or more recorded
+# samples of every model. The run estimated it from a few hundred samples in all, and their shares
+# are already close to it.
 
 # %%
 recorded = dict(mm.load(DATA / "specialists.npz"))
@@ -123,13 +125,13 @@ print(
 )
 
 # %% [markdown]
-# **A look at them**: rows of pictures in the order in which they were made.
+# **Gallery**: the images in the order in which they were generated.
 
 # %%
 try:
     from matplotlib.figure import Figure
 except ImportError:
-    print("With matplotlib there would be a picture of them; install it with pip install matplotlib.")
+    print("The gallery needs matplotlib; install it with pip install matplotlib.")
 else:
     columns, rows = 20, 3
     files = sorted(OUT.glob("*.npy"))
@@ -144,4 +146,4 @@ else:
         axes.set_title(title, loc="left")
         axes.set_axis_off()
     figure.savefig(OUT / "gallery.png", dpi=120)
-    print(f"{OUT / 'gallery.png'} shows some of them.")
+    print(f"{OUT / 'gallery.png'} shows the first and the last 60 images.")

@@ -1,9 +1,9 @@
-"""Live, with pipelines of Hugging Face: which text-to-image models should illustrate your prompts?
+"""Online, with Hugging Face pipelines: which text-to-image models should illustrate your prompts?
 
-This is how a real run looks: three pipelines of diffusers as generators, a DINOv2 encoder, pictures
-written as they come, and a checkpoint, so that a night's work survives a crash. Change the models,
-the prompts and the objective to your own. It downloads several large models on its first run and
-wants a GPU; for something that runs anywhere see ``fashion_live.py``.
+This is a realistic run: three diffusers pipelines as generators, a DINOv2 encoder, images written
+as they are generated, and a checkpoint from which the run resumes after a crash. Replace the
+models, the prompts and the objective with your own. The first run downloads several large models,
+and a GPU is recommended; ``fashion_live.py`` runs anywhere.
 """
 
 # %%
@@ -39,8 +39,8 @@ PROMPTS = (
 
 
 # %% [markdown]
-# **Generators.** Each call gets a `seed`, which chooses the noise and the prompt, so that a run
-# that was stopped goes on with pictures of its own and not with those it has made already.
+# **Generators.** Each call gets a `seed`, which determines the noise and the prompt, so a resumed
+# run generates new images instead of repeating earlier ones.
 
 
 # %%
@@ -48,7 +48,7 @@ def generator(torch: Any, diffusers: Any, model: Model, device: str) -> Generato
     dtype = torch.float16 if device == "cuda" else torch.float32
     pipeline = diffusers.AutoPipelineForText2Image.from_pretrained(model.path, torch_dtype=dtype)
     pipeline.set_progress_bar_config(disable=True)
-    # three pipelines need not be on the device at once
+    # Only one of the three pipelines needs to be on the device at a time.
     if device == "cuda":
         pipeline.enable_model_cpu_offload()
     else:
@@ -70,8 +70,8 @@ def generator(torch: Any, diffusers: Any, model: Model, device: str) -> Generato
 
 
 # %% [markdown]
-# **Encoder.** Anything that turns a picture into numbers will do; DINOv2 sees what is in it, CLIP
-# what one would say of it. A picture's features are those of its class token.
+# **Encoder.** Any function from images to vectors works. DINOv2 represents visual content, CLIP
+# content as described in text. The features of an image are those of its class token.
 
 
 # %%
@@ -88,10 +88,10 @@ def encoder(torch: Any, transformers: Any, device: str) -> Embed:
 
 
 # %% [markdown]
-# **The run.** Without a reference the diversity of the pictures is what counts (RKE), by a
-# bandwidth of the size of distances between features. With features of pictures that you like,
-# `mm.Kid(reference)` brings the mixture near them and finds the bandwidth; a judge of your own is
-# `- 0.1 * mm.SampleScore("looks")` and `rate=`.
+# **The run.** Without a reference, the objective is diversity (RKE), with a bandwidth of the size
+# of the distances between features. With features of images that you like, `mm.Kid(reference)`
+# makes the mixture similar to them, and the bandwidth is found automatically. To add a score of
+# your own, use `- 0.1 * mm.SampleScore("looks")` and `rate=`.
 
 
 # %%
@@ -119,9 +119,9 @@ def main(folder: Path = Path("pictures"), budget: int = 200, batch: int = 4) -> 
         objective=mm.Rke(bandwidth=30.0),
         budget=budget,
         batch=batch,
-        retries=1,  # a device that ran out of memory may have some again
+        retries=1,  # memory of the device may be free again
         save=save,
-        keep=False,  # the pictures are in the folder
+        keep=False,  # the images are in the folder
         checkpoint=folder / "checkpoint.jsonl",
         progress=True,
     )

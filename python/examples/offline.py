@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Offline: from features to weights
 #
-# Five generators of clothes, a thousand and a half samples of each, already encoded. Three of them know a part of the world
-# only. Which one should we use?
+# Five generators of clothes, with features of 1,500 samples each. Three of them cover only a part of the data. Which one should
+# we use?
 
 # %%
 from pathlib import Path
@@ -11,12 +11,12 @@ import modelmix as mm
 
 DATA = Path(__file__).parents[2] / "data" / "fashion"
 
-arms = mm.load(DATA / "specialists.npz")  # {"tops_gan": array, …}; any dict of arrays or tensors will do
-reference = mm.load_array(DATA / "reference.npy")  # real images through the same encoder
+arms = mm.load(DATA / "specialists.npz")  # {"tops_gan": array, …}; any dict of arrays or tensors works
+reference = mm.load_array(DATA / "reference.npy")  # features of real images from the same encoder
 
 # %% [markdown]
 # ## The best mixture
-# None of them alone. The gap is a proof: no mixture of these samples is better by more than that.
+# Not a single one: a mixture. The duality gap bounds how much better any mixture of these samples could be.
 
 # %%
 best = mm.solve(arms, mm.Kid(reference, bandwidth=20))
@@ -33,7 +33,7 @@ print(scores)
 
 # %% [markdown]
 # ## Other objectives
-# Terms add and scale. What is better when there is more of it is subtracted; costs are added.
+# Objectives are weighted sums of terms. Subtract scores of which more is better; add costs.
 
 # %%
 prices = {"tops_gan": 1.0, "shoes_gan": 1.0, "legs_bags_gan": 1.0, "vae": 0.2, "flow": 5.0}
@@ -41,8 +41,8 @@ objective = mm.Kid(reference, bandwidth=20) - 0.02 * mm.Precision(reference) + 0
 print(mm.solve(arms, objective, cap={"tops_gan": 0.35}))
 
 # %% [markdown]
-# ## What if every sample had to be paid for?
-# Policies on the recorded samples: how many pulls until the proportions keep 95% of the gain?
+# ## What if every sample costs money?
+# Simulated policies on the recorded samples: after how many pulls do the shares reach 95% of the gain?
 
 # %%
 report = mm.simulate(
@@ -60,7 +60,7 @@ try:
 
     matplotlib.use("Agg")
 except ImportError:
-    print("pip install matplotlib for figures")
+    print("Figures need matplotlib; install it with pip install matplotlib.")
 else:
     best.plot().figure.savefig("offline-mixture.png", dpi=150, bbox_inches="tight")
     report.plot().figure.savefig("offline-policies.png", dpi=150, bbox_inches="tight")

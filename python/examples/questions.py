@@ -1,10 +1,10 @@
 # %% [markdown]
-# # What people ask after the first answer
+# # Further questions about a mixture
 #
-# Is the mixture really better? When have we sampled enough? Which models could we do without, and what would that save? How much
-# diversity does quality cost? Does the bandwidth matter? And which samples do we publish?
+# Is the mixture significantly better? When are there enough samples? Which models can be dropped, and what does that save? How much
+# diversity does quality cost? Does the bandwidth matter? Which samples should be published?
 #
-# `python questions.py FOLDER` saves the figures and a manifest there.
+# `python questions.py FOLDER` saves the figures and a manifest in the folder.
 
 # %%
 import csv
@@ -20,13 +20,13 @@ import modelmix as mm
 DATA = Path(__file__).parents[2] / "data" / "fashion"
 OUT = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 
-arms = mm.load(DATA / "truncated.npz")  # eight models, each of which makes a few kinds of clothes
-reference = mm.load_array(DATA / "reference.npy")  # real images through the same encoder
-rke = mm.Rke(bandwidth=20)  # diversity: RKE counts the kinds in a pool
+arms = mm.load(DATA / "truncated.npz")  # eight models, each of which generates a few kinds of clothes
+reference = mm.load_array(DATA / "reference.npy")  # features of real images from the same encoder
+rke = mm.Rke(bandwidth=20)  # diversity: RKE is the effective number of modes
 
 
 def save(result: Any, name: str) -> None:
-    """Save a figure, where a folder was given."""
+    """Save a figure if a folder is given."""
     if OUT is not None:
         OUT.mkdir(parents=True, exist_ok=True)
         result.plot().figure.savefig(OUT / f"{name}.png", dpi=150)
@@ -34,7 +34,7 @@ def save(result: Any, name: str) -> None:
 
 # %% [markdown]
 # ## Is it significant?
-# The weights minimise the loss of these samples. Intervals and the p-value are about the models that they came from.
+# The weights minimise the loss of these samples. Confidence intervals and the p-value are about the models behind them.
 
 # %%
 best = mm.solve(arms, rke)
@@ -42,14 +42,14 @@ print(best)
 assert best.gain_interval is not None and best.p_value is not None
 low, high = best.gain_interval
 print(
-    f"\nmixing gains {low:.3f} to {high:.3f}; the test that one model alone would do as well has p = {best.p_value:.1g}"
+    f"\ngain {low:.3f} to {high:.3f} (95% confidence interval); p = {best.p_value:.1g} (H₀: some single model is as good)"
 )
 save(best, "mixture")
 
 # %% [markdown]
 # ## When to stop?
-# The same question while every sample is paid for: the session ends as soon as its weights are surely near the optimum. Here rows
-# that were recorded stand in for models.
+# Early stopping, if every sample costs money: the session ends once its weights are within 20% of the achievable gain, at 95%
+# confidence. Recorded rows stand in for the models.
 
 # %%
 session = mm.Session(list(arms), rke, until="20%", seed=0)
@@ -61,12 +61,12 @@ report = session.report(bounds=True)
 print(f"\n{report}")
 assert report.mixture_loss is not None and report.bound_on_weights is not None
 print(
-    f"\nsure after {report.samples} samples; the weights lose at most {report.bound_on_weights:.4f}, of a gain of {best.gain:.4f}"
+    f"\nstopped after {report.samples} samples; the weights lose at most {report.bound_on_weights:.4f} of a gain of {best.gain:.4f}"
 )
 
 # %% [markdown]
-# On recorded arms `simulate` says how long that takes, and whether it would have been wrong. With `select="better-half"` it also shows what
-# becomes of those who may throw samples away.
+# `simulate` measures on recorded arms when sessions stop, and how often the tolerance is then not met. With `select="better-half"`
+# it also reports the loss if samples may be discarded.
 
 # %%
 policies = mm.simulate(
@@ -82,17 +82,17 @@ print(f"\n{policies}")
 save(policies, "policies")
 
 # %% [markdown]
-# ## What is each model worth?
-# The best few of them; and, with what they cost, the cheapest mixture that keeps 95% of the gain.
+# ## What is the value of each model?
+# The best small subsets; and, with prices, the cheapest mixture that keeps 95% of the gain.
 
 # %%
 worth = mm.solve(
     arms,
     rke,
     subsets=True,
-    fees=dict.fromkeys(arms, 20.0),  # a month, for being able to use a model at all
-    costs={name: 0.02 * place for place, name in enumerate(arms, 1)},  # a sample
-    samples=1000,  # a month
+    fees=dict.fromkeys(arms, 20.0),  # fixed cost per month and model
+    costs={name: 0.02 * place for place, name in enumerate(arms, 1)},  # price per sample
+    samples=1000,  # per month
     within="5%",
 )
 assert worth.subsets is not None and worth.cheapest is not None
@@ -103,7 +103,7 @@ save(worth.cheapest, "cheapest")
 
 # %% [markdown]
 # ## How much diversity for how much quality?
-# All mixtures that cannot be made more diverse without being made less precise, instead of one guess at a factor.
+# The Pareto front: all mixtures that cannot become more diverse without losing precision, instead of one guess at a factor.
 
 # %%
 traded = mm.solve(arms, rke, front=mm.Precision(reference)).front
@@ -121,8 +121,8 @@ print(f"\n{tried}")
 save(tried, "bandwidths")
 
 # %% [markdown]
-# ## Which samples do we publish?
-# A hundred rows, by name. They were chosen to fit one half of the reference, so the other half is asked how good they are.
+# ## Which samples should be published?
+# A coreset of 100 rows. It is selected with one half of the reference, so the other half evaluates it.
 
 # %%
 generators = mm.load(DATA / "specialists.npz")
@@ -133,7 +133,7 @@ save(chosen, "curated")
 
 
 def distance(rows: dict[str, list[int]]) -> float:
-    """MMD² between these rows, as they are, and the half of the reference that did not choose them."""
+    """MMD² between these rows and the held-out half of the reference."""
     features = np.concatenate([generators[arm][indices] for arm, indices in rows.items()])
     return mm.solve({"set": features}, mm.Mmd(unseen, bandwidth=20)).loss
 
@@ -141,12 +141,10 @@ def distance(rows: dict[str, list[int]]) -> float:
 drawn = {
     arm: random.choice(len(generators[arm]), len(rows), replace=False).tolist() for arm, rows in chosen.indices.items()
 }
-print(
-    f"\nfrom images that it has not seen: {distance(chosen.indices):.4f}; as many rows drawn at random: {distance(drawn):.4f}"
-)
+print(f"\nMMD² to held-out images: coreset {distance(chosen.indices):.4f}, random rows {distance(drawn):.4f}")
 
 # %% [markdown]
-# The manifest says which rows they are, and the file beside it, to everyone who is handed it, what kind of set this is.
+# The manifest lists the selected rows. The JSON file next to it describes the set for readers of the manifest.
 
 # %%
 if OUT is not None:

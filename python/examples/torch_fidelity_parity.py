@@ -1,8 +1,8 @@
 # %% [markdown]
 # # The same numbers as torch-fidelity, prdc and vendi-score
 #
-# A preset gives another tool's definitions, its subsets drawn in its order by its generator. Here both compute the same scores
-# of the same features.
+# A preset uses the definitions of another tool, with subsets drawn in its order by its generator. Here both compute the same
+# scores from the same features.
 
 # %%
 from __future__ import annotations
@@ -33,10 +33,10 @@ samples = mm.load_array(f"{DATA / 'specialists.npz'}:flow")
 reference = mm.load_array(DATA / "reference.npy")
 
 # %% [markdown]
-# ## Theirs
+# ## The other tools
 
 # %%
-# in double precision: given single, torch-fidelity sums in single, and its last digits are rounding
+# In double precision: with single precision, torch-fidelity sums in single precision, and its last digits are rounding errors.
 x, y = (torch.from_numpy(np.array(rows, dtype=np.float64)) for rows in (samples, reference))
 with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
     kid = kid_features_to_metric(x, y, kid_subsets=100, kid_subset_size=1000, rng_seed=2020, verbose=False)
@@ -51,7 +51,7 @@ theirs = {
 }
 
 # %% [markdown]
-# ## Ours
+# ## modelmix
 
 # %%
 one = {"flow": samples}
@@ -68,4 +68,4 @@ for name, value in theirs.items():
     error = abs(ours[name] - float(value)) / abs(float(value))
     worst = max(worst, error)
     print(f"{name:<10} {float(value):>18.10f} {ours[name]:>18.10f} {error:>10.1e}")
-assert worst < 1e-6, "one of them differs; please report it"
+assert worst < 1e-6, "a metric differs; please report it"

@@ -7,7 +7,7 @@
 'Mix tops_gan 37%, shoes_gan 31%, legs_bags_gan 31%: KID ×100 0.147 instead of 1.97 with the best single model, flow.'
 
 Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`load`, :func:`median_bandwidth`,
-:mod:`modelmix.metrics`. Online: :class:`Session` chooses which model to ask next, and :func:`run` asks them; :class:`Until` and
+:mod:`modelmix.metrics`. Online: :class:`Session` chooses which model to sample next, and :func:`run` calls it; :class:`Until` and
 :class:`SessionSettings` are their settings. The objective is a sum of :class:`Rke`, :class:`Kid`, :class:`Mmd`, :class:`Fid`,
 :class:`Vendi`, :class:`Precision`, :class:`Density`, :class:`Cost` and any :class:`SampleScore` of your own. Results are in
 :mod:`modelmix.results`.
@@ -115,7 +115,7 @@ def __dir__() -> list[str]:
 
 
 if not _TYPE_CHECKING:
-    # names of earlier releases
+    # Names of earlier releases.
 
     def __getattr__(name: str) -> object:
         if name == "Score":

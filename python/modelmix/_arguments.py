@@ -1,4 +1,4 @@
-"""Arguments that a function does not have: the error names what the user called and the nearest argument that exists."""
+"""Errors for unknown arguments: they name the function that the user called and the nearest argument that exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _modelmix
 
 _T = TypeVar("_T", bound=Callable[..., Any])
 
-#: What other libraries call our arguments.
+#: Names that other libraries use for our arguments.
 _ELSEWHERE = {
     "k": "neighbours",
     "length_scale": "bandwidth",
@@ -28,7 +28,7 @@ _ELSEWHERE = {
 
 
 def checked(target: _T) -> _T:
-    """Decorate a function, or a class (its ``__init__``), so that unknown arguments are refused by name.
+    """Decorate a function, or a class (its ``__init__``), so that the error for an unknown argument names it.
 
     >>> @checked
     ... def solve(arms, *, bandwidth=None): ...
@@ -71,7 +71,7 @@ def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _called(function: Callable[..., Any], owner: object) -> str:
-    """What the user wrote: the class of an object that is made, or the function."""
+    """Return what the user wrote: the class for a constructor, otherwise the function."""
     if function.__name__ == "__init__":
         return type(owner).__name__
     if owner is not None:
@@ -84,7 +84,7 @@ def _unknown(called: str, name: str, names: Sequence[str]) -> str:
     near = near if near in names else _modelmix.nearest(name, list(names))
     if near:
         return f"{called} has no argument {name} (did you mean {near}?)"
-    takes = f"it takes {', '.join(names)}" if names else "it takes none"
+    takes = f"it takes {', '.join(names)}" if names else "it takes no arguments"
     return f"{called} has no argument {name}; {takes}"
 
 

@@ -1,4 +1,4 @@
-"""The one place that turns anything into arms: mappings of arrays, files, and frames with one row per sample of any arm."""
+"""Conversion of all supported inputs to arms: mappings of arrays, files, and long-format frames (one row per sample, with an arm column)."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class Frame(Protocol):
     def columns(self) -> Any: ...
 
 
-#: Samples of several models: features or files by the model's name; one file or several; or, with ``arm=``, a frame.
+#: Samples of several models: a mapping from model name to features or a file; one or several files; or, with ``arm=``, a frame.
 Arms: TypeAlias = Mapping[str, Rows] | Path | Sequence[Path] | Frame
 
-#: A score's values: for every arm one per sample, or an ``.npz`` file with one array per arm.
+#: Values of one score: a mapping from arm to one value per sample, or an ``.npz`` file with one array per arm.
 ScoreValues: TypeAlias = Mapping[str, Values] | Path
 
-#: Scores by name; a JSON file that has them; or, with ``arm=``, columns of the frame.
+#: Scores: a mapping from name to values; a JSON file with such a mapping; or, with ``arm=``, columns of the frame.
 Scores: TypeAlias = Mapping[str, ScoreValues] | Path | Sequence[str]
 
-#: Arms as the extension takes them.
+#: Arms in the form that the extension accepts.
 Named: TypeAlias = "list[tuple[str, npt.NDArray[Any]]]"
 
 
 def arms_and_scores(
     arms: Arms, arm: str | None, features: str | Sequence[str] | None, scores: Scores | None
 ) -> tuple[Named, Mapping[str, ScoreValues] | None]:
-    """Arms by name, as the extension takes them, and the scores of their samples by name and arm."""
+    """Return named arms in the form that the extension accepts, and the scores of their samples by name and arm."""
     if isinstance(scores, (str, PathLike)):
         return named(arms, arm, features), scores_file(scores)
     if scores is None or isinstance(scores, Mapping):
@@ -52,8 +52,8 @@ def arms_and_scores(
     _check.items("scores", scores, 'numbers by score and arm, such as {"taste": {"flux": [0.5, …]}}')
     if arm is None:
         raise ValueError(
-            'scores are given by name and arm, as in scores={"taste": {"flux": [0.5, …]}}; '
-            "a list names columns of a frame, and needs arm= as well"
+            'scores must be given by name and arm, as in scores={"taste": {"flux": [0.5, …]}}; '
+            "a list names columns of a frame and also needs arm="
         )
     columns = _check.name_list("scores", scores)
     return named(arms, arm, features, columns), _by_arm(arms, arm, columns)
@@ -65,10 +65,11 @@ def named(
     features: str | Sequence[str] | None = None,
     apart: Sequence[str] = (),
 ) -> Named:
-    """Arms by name, as the extension takes them.
+    """Return named arms in the form that the extension accepts.
 
-    With ``arm``, a column, ``arms`` is a frame or a Parquet file with one row per sample; ``features`` are the columns with
-    numbers, or the one column with lists of them. Columns ``apart`` are not features unless they are named.
+    If ``arm`` (the name of a column) is given, ``arms`` is a frame or a Parquet file with one row per sample. ``features`` are the
+    columns with numbers, or the one column with lists of numbers. Columns in ``apart`` are not features unless ``features`` names
+    them.
     """
     given: Any = arms
     if arm is not None or features is not None:
@@ -80,14 +81,14 @@ def named(
     if not isinstance(given, Mapping) and _columns(given) is not None:
         raise TypeError(
             f"arms is a {type(given).__name__}, whose columns are not arms; "
-            'name the column that says which arm a row is of, as in mm.solve(frame, arm="model")'
+            'name the column that contains the arm of each row, as in mm.solve(frame, arm="model")'
         )
     by_name = _check.mapping("arms", given, 'features or files by name, such as {"flux": flux, "sdxl": sdxl}')
     return [(_check.arm_name(name), rows(f"arm {name}", values)) for name, values in by_name.items()]
 
 
 def sets_of(samples: Arms | Rows, arm: str | None = None, features: str | Sequence[str] | None = None) -> Named:
-    """Samples of several arms by name, or of one model, whose name is then empty."""
+    """Return the samples of several arms by name, or those of one model with an empty name."""
     given: Any = samples
     files = is_path(given) or (isinstance(given, (list, tuple)) and bool(given) and all(map(is_path, given)))
     if arm is not None or features is not None or files or isinstance(given, Mapping):
@@ -97,8 +98,8 @@ def sets_of(samples: Arms | Rows, arm: str | None = None, features: str | Sequen
 
 
 def _columns(frame: Any) -> list[Any] | None:
-    """The names of a frame's columns; ``None`` if it is no frame."""
-    for attribute in ("column_names", "columns"):  # a table of pyarrow has both, and its columns are not names
+    """Return the column names of a frame, or ``None`` if it is not a frame."""
+    for attribute in ("column_names", "columns"):  # pyarrow tables have both, and their `columns` are not names
         names = getattr(frame, attribute, None)
         if names is not None and not callable(names):
             return list(names)
@@ -106,9 +107,9 @@ def _columns(frame: Any) -> list[Any] | None:
 
 
 def _long(given: Any, arm: str | None, features: str | Sequence[str] | None, apart: Sequence[str]) -> Named:
-    """Arms from rows that say which arm they are of."""
+    """Return the arms of a long-format frame, in which a column names the arm of each row."""
     if arm is None:
-        raise ValueError('features= names columns of a frame; name the column of the arms as well, as in arm="model"')
+        raise ValueError('features= names columns of a frame; also name the column of arms, as in arm="model"')
     wanted = (
         None
         if features is None
@@ -125,13 +126,13 @@ def _long(given: Any, arm: str | None, features: str | Sequence[str] | None, apa
     if wanted is None:
         wanted = [column for column in names if column != arm and column not in apart]
     if not wanted:
-        raise ValueError(f"the frame has no columns besides {arm}; name the features, as in features=[…]")
+        raise ValueError(f"the frame has no columns besides {arm}; name the feature columns, as in features=[…]")
     matrix = _matrix(frame, wanted, features is None)
     return [(name, matrix[places]) for name, places in _places(frame, arm).items()]
 
 
 def _by_arm(given: Any, arm: str, columns: Sequence[str]) -> dict[str, dict[str, list[float]]]:
-    """Columns of scores, by arm."""
+    """Return the values of score columns, by column and arm."""
     import numpy
 
     frame = _frame(given, [arm, *columns])
@@ -147,18 +148,18 @@ def _by_arm(given: Any, arm: str, columns: Sequence[str]) -> dict[str, dict[str,
 
 
 def _frame(given: Any, columns: Sequence[str] | None) -> Any:
-    """A frame that has rows, read from its file if need be."""
+    """Return the frame, or read it if a file is given."""
     if isinstance(given, (str, PathLike)):
         given = long_parquet(given, columns)
     if hasattr(given, "collect_schema") and not hasattr(given, "to_numpy"):  # polars
-        raise ValueError("a LazyFrame has no rows yet; give frame.collect()")
+        raise ValueError("a LazyFrame has no rows yet; pass frame.collect()")
     if _columns(given) is None:
-        raise _check.wrong_type("arms", given, "a frame or a .parquet file, of which arm= names a column")
+        raise _check.wrong_type("arms", given, "a frame or a .parquet file, because arm= names a column")
     return given
 
 
 def _places(frame: Any, arm: str) -> dict[str, list[int]]:
-    """The rows of every arm, in the order in which arms first appear."""
+    """Return the row indices of each arm; arms are in order of first appearance."""
     places: dict[str, list[int]] = {}
     for at, label in enumerate(_labels(frame, arm)):
         places.setdefault(label, []).append(at)
@@ -166,22 +167,22 @@ def _places(frame: Any, arm: str) -> dict[str, list[int]]:
 
 
 def _labels(frame: Any, arm: str) -> list[str]:
-    """The arm of every row."""
+    """Return the arm name of each row."""
     column = frame[arm]
     listed = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
     for at, label in enumerate(listed):
         if not isinstance(label, str):
             missing_too = label is None or str(label) in ("nan", "NaN", "<NA>", "NaT")
-            found = "missing" if missing_too else f"a {type(label).__name__}"
+            found = "missing" if missing_too else f"of type {type(label).__name__}"
             raise ValueError(
-                f"column {arm} is {found} in row {at}, and arms are named by text; "
+                f"column {arm} is {found} in row {at}, but names of arms must be text; "
                 f'drop such rows, or convert the column, as in frame["{arm}"].astype(str)'
             )
     return listed
 
 
 def _matrix(frame: Any, columns: Sequence[Any], guessed: bool) -> npt.NDArray[Any]:
-    """The features of all rows: columns of numbers side by side, or one column of lists."""
+    """Return the features of all rows: numeric columns stacked, or one column of lists."""
     import numpy
 
     parts = []
@@ -189,9 +190,9 @@ def _matrix(frame: Any, columns: Sequence[Any], guessed: bool) -> npt.NDArray[An
         part = rows(f"column {column}", frame[column])
         if part.dtype.kind not in "f" or (part.ndim != 1 and len(columns) > 1):
             held = "lists" if part.dtype.kind == "f" else str(part.dtype)
-            others = "name the columns of numbers, as in features=[…]" if guessed else "leave it out"
-            single = ' (or the one column of lists, as in features="embedding")'
-            raise ValueError(f"column {column} holds {held}, and features are numbers; {others}{single}")
+            others = "name the numeric columns, as in features=[…]" if guessed else "leave it out"
+            single = ' (or name one column of lists, as in features="embedding")'
+            raise ValueError(f"column {column} contains {held}, but features must be numbers; {others}{single}")
         parts.append(part)
     if len(parts) == 1 and parts[0].ndim == 2:
         return parts[0]

@@ -1,4 +1,4 @@
-"""Arrays of any kind as NumPy's, without a copy if possible; what cannot be read as numbers is refused here."""
+"""Conversion of array-likes to NumPy arrays, without a copy if possible. Values that are not numbers are rejected here."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ else:
 
 @runtime_checkable
 class SupportsArray(Protocol):
-    """Anything that NumPy can read: ``__array__``."""
+    """An object that NumPy can read through ``__array__``."""
 
     def __array__(self) -> Any: ...
 
 
 @runtime_checkable
 class SupportsArrayInterface(Protocol):
-    """Anything that NumPy can read: ``__array_interface__``."""
+    """An object that NumPy can read through ``__array_interface__``."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
@@ -32,7 +32,7 @@ class SupportsArrayInterface(Protocol):
 
 @runtime_checkable
 class SupportsDlpack(Protocol):
-    """Anything that can be exchanged by DLPack."""
+    """An object that supports the DLPack protocol."""
 
     def __dlpack__(self, **kwargs: Any) -> Any: ...
 
@@ -43,19 +43,19 @@ class SupportsDlpack(Protocol):
 #: ``__array_interface__`` or DLPack.
 ArrayLike: TypeAlias = SupportsArray | SupportsArrayInterface | SupportsDlpack | list[Any] | tuple[Any, ...]
 
-#: Whole numbers up to this size are all exact in single precision.
+#: All integers up to this magnitude are exact in single precision.
 _EXACT = 1 << 24
 
 
 def as_array(origin: str, values: ArrayLike) -> npt.NDArray[Any]:
-    """NumPy's view of ``values``, or a copy if there can be no view; ``origin`` names it in messages."""
+    """Return ``values`` as a NumPy view, or as a copy if a view is impossible; ``origin`` names them in messages."""
     import numpy as np
 
     array = _read(np, origin, values)
     if array.dtype.kind == "b":
         raise ValueError(
-            f"{origin}: its values are bool, and features are numbers; "
-            'if 0 and 1 are meant, convert them, as in x.astype("float32")'
+            f"{origin}: its values are bool, but features must be numbers; "
+            'to use 0 and 1, convert them, as in x.astype("float32")'
         )
     if array.dtype.kind in "iu":
         return _exact(np, origin, array)
@@ -65,13 +65,13 @@ def as_array(origin: str, values: ArrayLike) -> npt.NDArray[Any]:
 
 
 def as_rows(origin: str, values: ArrayLike) -> npt.NDArray[Any]:
-    """The same, with a single row as a matrix of one row."""
+    """Return the same as :func:`as_array`, but a single row as a matrix of one row."""
     array = as_array(origin, values)
     return array[None, :] if array.ndim == 1 else array
 
 
 def floats(origin: str, values: Iterable[float] | ArrayLike) -> list[float]:
-    """One number per sample, such as a score; true and false are 1 and 0."""
+    """Return one number per sample, such as a score; true and false become 1 and 0."""
     import numpy as np
 
     given: Any = values
@@ -82,13 +82,13 @@ def floats(origin: str, values: Iterable[float] | ArrayLike) -> list[float]:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{origin}: its shape is {array.shape}, and it must have one value per sample")
+        raise ValueError(f"{origin}: its shape is {array.shape}, but it must have one value per sample")
     if array.dtype.kind == "c":
-        raise ValueError(f"{origin}: its values are complex numbers, and they must be real numbers; convert them first")
+        raise ValueError(f"{origin}: its values are complex numbers, but they must be real; convert them first")
     try:
         found: list[float] = array.astype(np.float64).tolist()
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{origin}: its values are {array.dtype}, and they must be numbers") from None
+        raise ValueError(f"{origin}: its values are {array.dtype}, but they must be numbers") from None
     return found
 
 
@@ -101,7 +101,7 @@ def _read(np: Any, origin: str, values: Any) -> npt.NDArray[Any]:
         return _unfolded(np, origin, _unmasked(np, origin, values))
     if isinstance(values, (list, tuple)):
         return _from_list(np, origin, values)
-    # torch: gradients and devices stand between a tensor and its numbers, and NumPy has no bfloat16
+    # torch: detach gradients and move to the CPU before NumPy reads the tensor; NumPy has no bfloat16.
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         values = values.detach().cpu()
         if hasattr(values, "resolve_neg"):
@@ -127,7 +127,7 @@ def _read(np: Any, origin: str, values: Any) -> npt.NDArray[Any]:
 
 def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt.NDArray[Any]:
     if any(value is np.ma.masked for row in values for value in (row if isinstance(row, (list, tuple)) else [row])):
-        raise ValueError(f"{origin}: some of its values are masked; leave their samples out, or fill them in")
+        raise ValueError(f"{origin}: some of its values are masked; drop their samples or fill the values in")
     if values and _is_array(values[0]):
         rows = [_read(np, origin, row) for row in values]
         try:
@@ -135,12 +135,14 @@ def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt
         except ValueError:
             shapes = sorted({str(row.shape) for row in rows})
             raise ValueError(
-                f"{origin}: its rows have different shapes ({', '.join(shapes[:5])}); give rows of one width"
+                f"{origin}: its rows have different shapes ({', '.join(shapes[:5])}); all rows must have the same width"
             ) from None
         return stacked
-    ragged = ValueError(f"{origin}: its rows are not lists of numbers of one length; give rows of one width")
+    ragged = ValueError(
+        f"{origin}: its rows are not lists of numbers of the same length; all rows must have the same width"
+    )
     try:
-        # lists of whole numbers and of truth values are treated as arrays of them are; floats are doubles
+        # Lists of integers or bools are treated like such arrays; floats become doubles.
         array: npt.NDArray[Any] = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
         raise ragged from None
@@ -149,45 +151,43 @@ def _from_list(np: Any, origin: str, values: list[Any] | tuple[Any, ...]) -> npt
     try:
         array = np.asarray(values, dtype=np.float64)
     except OverflowError:
-        raise ValueError(
-            f"{origin}: a number is too large for a float; leave its sample out, or scale it down"
-        ) from None
+        raise ValueError(f"{origin}: a number is too large for a float; drop its sample or scale it down") from None
     except (ValueError, TypeError):
         held = {"c": "complex numbers", "U": "text", "S": "bytes"}.get(array.dtype.kind)
         if held is None:
             raise ragged from None
         raise ValueError(
-            f"{origin}: its values are {held}, and they must be real numbers; convert them first"
+            f"{origin}: its values are {held}, but they must be real numbers; convert them first"
         ) from None
     return array
 
 
 def _unmasked(np: Any, origin: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The values of an array of which none is masked."""
+    """Return the values of an array; raise if any is masked."""
     if not isinstance(array, np.ma.MaskedArray):
         return array
     masked = int(np.ma.count_masked(array))
     if masked:
         raise ValueError(
-            f"{origin}: {masked} of its {array.size} values are masked; leave out the rows that have one, as in "
-            "x[~x.mask.any(axis=1)].data, or fill them in with x.filled(…)"
+            f"{origin}: {masked} of its {array.size} values are masked; drop the rows with masked values, as in "
+            "x[~x.mask.any(axis=1)].data, or fill the values in with x.filled(…)"
         )
     values: npt.NDArray[Any] = array.data
     return values
 
 
 def _unfolded(np: Any, origin: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A column whose cells are rows, as frames have embeddings, as a matrix."""
+    """Return a column whose cells are rows (embeddings in a frame) as a matrix."""
     if array.dtype != object or array.ndim != 1 or not len(array) or isinstance(array[0], (str, bytes)):
         return array
     return _from_list(np, origin, list(array)) if hasattr(array[0], "__len__") else array
 
 
 def _exact(np: Any, origin: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Whole numbers in single precision, if that changes none of them."""
+    """Convert integers to single precision; raise if that changes a value."""
     if array.size and (int(array.max()) > _EXACT or int(array.min()) < -_EXACT):
         signed = array.dtype.kind == "i"
-        # the size of the least 64-bit number is one more than the greatest, which only the unsigned type can hold
+        # The magnitude of the smallest int64 exceeds the largest int64 by one, so only uint64 can hold it.
         size = np.abs(array.astype(np.int64)).view(np.uint64) if signed else array.astype(np.uint64)
         odd = size // np.maximum(size & (~size + np.uint64(1)), np.uint64(1))
         places = np.argwhere(odd >= _EXACT)
@@ -196,7 +196,7 @@ def _exact(np: Any, origin: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
             where = f"row {at[0]}, column {at[1]}" if len(at) == 2 else f"value {at}"
             raise ValueError(
                 f"{origin}: {where} is {int(array[at])}, which is not exact as a 32-bit float; "
-                'if rounding is meant, convert the features, as in x.astype("float32")'
+                'to accept rounding, convert the features, as in x.astype("float32")'
             )
     converted: npt.NDArray[Any] = array.astype(np.float32)
     return converted

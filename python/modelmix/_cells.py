@@ -1,4 +1,4 @@
-"""Cells of tables: text as the command line writes it, with the numbers behind it."""
+"""Table cells: text in the format of the command line, with the underlying numbers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from ._modelmix import brief
 from ._names import shorten
 
-#: What a table has for nothing.
+#: The text of an empty cell.
 NOTHING = "–"
 
-#: A cell of a bar, from nothing on.
+#: Block characters for a fraction of a bar cell: empty, then one to seven eighths.
 EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 
 
 class Cell(str):
-    """Text that knows its numbers (or names), by what a CSV file adds to the column's name for each.
+    """Text with its underlying numbers (or names). Keys are the suffixes of the column name in a CSV file.
 
     >>> Cell("1.50 ± 0.100", {"": 1.5, " error": 0.1}).numbers
     {'': 1.5, ' error': 0.1}
@@ -26,7 +26,7 @@ class Cell(str):
     mark: str
 
     def __new__(cls, text: str, numbers: Mapping[str, float | str | None], mark: str = "") -> Cell:
-        """A ``mark`` stands after the text, and only in tables of text."""
+        """Create a cell; ``mark`` is appended to the text, in plain-text tables only."""
         made = super().__new__(cls, text + mark)
         made.numbers, made.mark = dict(numbers), mark
         return made
@@ -37,57 +37,57 @@ class Cell(str):
         return str(self)[: len(self) - len(self.mark)]
 
     def marked(self, mark: str) -> Cell:
-        """The same with a mark."""
+        """Return this cell with another mark."""
         return Cell(self.unmarked, self.numbers, mark)
 
 
 def number(value: float | None) -> Cell:
-    """A number with three significant digits."""
-    return Cell(NOTHING if value is None or not math.isfinite(value) else brief(value), {"": value})
+    """Return a cell of a number with three significant digits."""
+    return Cell(brief(value) if value is not None and math.isfinite(value) else NOTHING, {"": value})
 
 
 def spread(value: float | None, error: float | None, what: str = "error") -> Cell:
-    """A number and its standard error, or ``what`` else stands after ±."""
+    """Return a cell ``value ± error``; ``what`` names the error in CSV files."""
     text = number(value) if error is None or not math.isfinite(error) else f"{number(value)} ± {brief(error)}"
     return Cell(text, {"": value, f" {what}": error})
 
 
 def percent(share: float) -> Cell:
-    """A share."""
+    """Return a cell of a share as a percentage."""
     return Cell("<0.1%" if 0.0 < share < 0.0005 else f"{100 * share:.1f}%", {"": share})
 
 
 def interval(ends: tuple[float, float] | None) -> Cell:
-    """An interval of shares."""
+    """Return a cell of an interval of shares."""
     low, high = ends or (None, None)
     return Cell("–".join(percent(end) for end in ends or ()), {" low": low, " high": high})
 
 
 def shares(weights: Mapping[str, float]) -> Cell:
-    """A mixture, the largest share first: ``flux 62.5%, sdxl 37.5%``."""
+    """Return a cell of a mixture, largest share first: ``flux 62.5%, sdxl 37.5%``."""
     order = sorted(weights.items(), key=lambda pair: -pair[1])
     text = ", ".join(f"{shorten(arm, 30)} {percent(share)}" for arm, share in order if share > 0)
     return Cell(text, {f" {arm}": share for arm, share in weights.items()})
 
 
 def best_of(name: str, text: str, value: float, what: str) -> Cell:
-    """A name and its number, such as ``flux 62%``; ``what`` the number is."""
+    """Return a cell of a name and its number, such as ``flux 62%``; ``what`` names the number in CSV files."""
     return Cell(f"{shorten(name, 30)} {text}", {"": name, f" {what}": value})
 
 
 def bar(share: float, cells: int = 20) -> str:
-    """A share as a bar of up to ``cells`` cells, in eighths."""
+    """Return a share as a bar of up to ``cells`` characters, in eighths of a character."""
     eighths = math.floor(min(max(share, 0.0), 1.0) * 8 * cells + 0.5)
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8]
 
 
 def count(value: float | None) -> Cell:
-    """A whole number with its thousands apart."""
-    return Cell(NOTHING if value is None else f"{math.floor(value + 0.5):,}", {"": value})
+    """Return a cell of a whole number with thousands separators."""
+    return Cell(f"{math.floor(value + 0.5):,}" if value is not None else NOTHING, {"": value})
 
 
 def tiny(value: float) -> str:
-    """A number of which only the size matters: 2e-17."""
+    """Return a number with one significant digit, such as 2e-17."""
     if not value > 0:
         return "0"
     digits, power = f"{value:.0e}".split("e")

@@ -1,7 +1,7 @@
-"""The one place that checks arguments: types, ranges and names, before the extension sees them.
+"""Validation of arguments (types, ranges and names) before they reach the extension.
 
-What has the wrong type is a ``TypeError``, what has the wrong value a ``ValueError``. Both are one sentence with the argument as the
-user wrote it, its value and what it must be.
+A wrong type raises ``TypeError``, a wrong value ``ValueError``. The message is one sentence: the name of the argument as the user
+wrote it, the value found, and what it must be.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 
 from . import _modelmix
 
-#: The greatest number of things: what fits into memory's addresses on this machine.
+#: The largest count: the size of the address space on this machine.
 MOST = sys.maxsize
 
-#: The greatest seed, of 64 bits.
+#: The largest 64-bit seed.
 MOST_SEED = 2**64 - 1
 
-#: The greatest seed of generators that take 32 bits.
+#: The largest seed of generators with 32-bit seeds.
 MOST_SHORT_SEED = 2**32 - 1
 
-#: More threads than any machine has; a session asks the system for them one by one.
+#: The largest number of threads: more than any machine has. A session starts its threads one by one.
 MOST_THREADS = 65_536
 
 _short = reprlib.Repr()
@@ -35,7 +35,7 @@ _short.maxstring = _short.maxother = _short.maxlong = 60
 
 
 def shown(value: object) -> str:
-    """A value as it was written, in one line and not too long.
+    """Return the repr of a value, shortened and on one line.
 
     >>> shown([1, 2])
     '[1, 2]'
@@ -44,22 +44,22 @@ def shown(value: object) -> str:
     """
     try:
         return " ".join(_short.repr(value).split())
-    except ValueError:  # whole numbers of more than 4300 digits are not written
+    except ValueError:  # Python does not print integers of more than 4300 digits
         return f"a number of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
 
 
 def wrong_type(name: str, value: object, must: str) -> TypeError:
-    """The exception for a value of the wrong type."""
+    """Return the exception for a value of the wrong type."""
     return TypeError(f"{name} is {shown(value)}, but it must be {must}")
 
 
 def wrong_value(name: str, value: object, must: str) -> ValueError:
-    """The exception for a value that is out of range."""
+    """Return the exception for a value that is out of range."""
     return ValueError(f"{name} is {shown(value)}, but it must be {must}")
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
-    """A whole number within a range.
+    """Return a whole number within a range.
 
     >>> whole("rounds", 700)
     700
@@ -86,27 +86,27 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
 
 
 def whole_or_none(name: str, value: Any, least: int = 0, most: int = MOST) -> int | None:
-    """The same; ``None`` if none is given."""
+    """Return a whole number within a range, or ``None`` if the value is ``None``."""
     return None if value is None else whole(name, value, least, most)
 
 
 def seed(value: Any, name: str = "seed") -> int:
-    """A random seed."""
+    """Return a random seed."""
     return whole(name, value, 0, MOST_SEED)
 
 
 def threads(value: Any) -> int | None:
-    """Threads to compute with; ``None`` for all cores."""
+    """Return the number of threads; ``None`` means all cores."""
     return whole_or_none("threads", value, 1, MOST_THREADS)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is one number; those of NumPy and tensors without an axis are numbers as well."""
+    """Whether a value is a single number; this includes NumPy scalars and zero-dimensional tensors."""
     return isinstance(value, Number) or getattr(value, "ndim", None) == 0
 
 
 def real(name: str, value: Any) -> float:
-    """A number.
+    """Return a number.
 
     >>> real("alarm", "often")
     Traceback (most recent call last):
@@ -118,26 +118,26 @@ def real(name: str, value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise wrong_value(name, value, f"a number of at most {sys.float_info.max:.1e} in size") from None
+        raise wrong_value(name, value, f"a number of magnitude at most {sys.float_info.max:.1e}") from None
     except (TypeError, ValueError):
         raise wrong_type(name, value, "a number") from None
 
 
 def real_or_none(name: str, value: Any) -> float | None:
-    """The same; ``None`` if none is given."""
+    """Return a number, or ``None`` if the value is ``None``."""
     return None if value is None else real(name, value)
 
 
 def positive(name: str, value: Any) -> float:
-    """A finite number, more than 0."""
+    """Return a finite number above 0."""
     number = real(name, value)
     if not (number > 0 and math.isfinite(number)):
-        raise wrong_value(name, value, "a finite number, more than 0")
+        raise wrong_value(name, value, "a finite number above 0")
     return number
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or false; 1 and 0 will do.
+    """Return a bool; 1 and 0 are accepted.
 
     >>> flag("subsets", 5)
     Traceback (most recent call last):
@@ -146,7 +146,7 @@ def flag(name: str, value: Any) -> bool:
     try:
         number = operator.index(value)
     except TypeError:
-        if type(value).__name__ in ("bool", "bool_"):  # of NumPy, which has no index
+        if type(value).__name__ in ("bool", "bool_"):  # NumPy's bool has no __index__
             return bool(value)
         raise wrong_type(name, value, "True or False") from None
     if number not in (0, 1):
@@ -155,13 +155,13 @@ def flag(name: str, value: Any) -> bool:
 
 
 def interval(name: str, value: Any) -> tuple[float, float]:
-    """The least and the greatest value.
+    """Return a smallest and a largest value.
 
     >>> interval("kappa_range", [0, 1])
     (0.0, 1.0)
     >>> interval("kappa_range", 5)
     Traceback (most recent call last):
-    TypeError: kappa_range is 5, but it must be two numbers, the least and the greatest, such as (0.0, 1.0)
+    TypeError: kappa_range is 5, but it must be two numbers, the smallest and the largest, such as (0.0, 1.0)
     """
     least, greatest = (real(name, end) for end in pair(name, value, f"{_TWO}, such as (0.0, 1.0)"))
     if not (math.isfinite(least) and math.isfinite(greatest) and least <= greatest):
@@ -169,11 +169,11 @@ def interval(name: str, value: Any) -> tuple[float, float]:
     return least, greatest
 
 
-_TWO = "two numbers, the least and the greatest"
+_TWO = "two numbers, the smallest and the largest"
 
 
 def pair(name: str, value: Any, must: str) -> tuple[Any, Any]:
-    """Two things."""
+    """Return a sequence of two values as a pair."""
     ends = items(name, value, must)
     if len(ends) != 2:
         raise wrong_value(name, value, must)
@@ -181,14 +181,14 @@ def pair(name: str, value: Any, must: str) -> tuple[Any, Any]:
 
 
 def items(name: str, value: Any, must: str) -> list[Any]:
-    """Things one by one, of which a list is meant: text and mappings are none."""
+    """Return the items of an iterable as a list; text and mappings are rejected."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         raise wrong_type(name, value, must)
     return list(value)
 
 
 def mapping(name: str, value: Any, must: str) -> Mapping[Any, Any]:
-    """Things by name.
+    """Return a mapping.
 
     >>> mapping("costs", 5, 'numbers by arm, such as {"flux": 0.5}')
     Traceback (most recent call last):
@@ -200,31 +200,31 @@ def mapping(name: str, value: Any, must: str) -> Mapping[Any, Any]:
 
 
 def by_arm(name: str, what: str, given: Any) -> dict[str, float]:
-    """Numbers by arm, each of which is ``what``; none if ``None`` is given."""
+    """Return numbers by arm, empty if ``None`` is given; ``what`` names one number in messages."""
     found = {} if given is None else mapping(name, given, 'numbers by arm, such as {"flux": 0.5}')
     return {arm_name(arm): real(f"the {what} of {arm}", value) for arm, value in found.items()}
 
 
 def intervals(name: str, given: Any) -> dict[str, tuple[float, float]]:
-    """The least and greatest values by name; none if ``None`` is given."""
+    """Return smallest and largest values by name, empty if ``None`` is given."""
     found = {} if given is None else mapping(name, given, 'two numbers by score, such as {"taste": (0.0, 1.0)}')
     return {text(f"a name in {name}", key): interval(f"{name} of {key}", value) for key, value in found.items()}
 
 
 def text(name: str, value: Any) -> str:
-    """Text."""
+    """Return text."""
     if not isinstance(value, str):
         raise wrong_type(name, value, "text")
     return str(value)
 
 
 def text_or_none(name: str, value: Any) -> str | None:
-    """The same; ``None`` if none is given."""
+    """Return text, or ``None`` if the value is ``None``."""
     return None if value is None else text(name, value)
 
 
 def choice(name: str, value: Any, *options: str) -> str:
-    """One of a few words.
+    """Return one of the allowed strings.
 
     >>> choice("storage", "haf", "single", "half")
     Traceback (most recent call last):
@@ -241,7 +241,7 @@ def choice(name: str, value: Any, *options: str) -> str:
 
 
 def name_list(name: str, given: Any) -> list[str]:
-    """Names of which a list is meant: a single string would be taken apart into its letters.
+    """Return a list of names; a single string is rejected, because iterating it gives its letters.
 
     >>> name_list("arms", "flux")
     Traceback (most recent call last):
@@ -256,13 +256,13 @@ def name_list(name: str, given: Any) -> list[str]:
 
 
 def arm_name(value: Any) -> str:
-    """The name of an arm, as tables and files can have it.
+    """Return the name of an arm, which must be usable in tables and files.
 
     >>> arm_name("")
     Traceback (most recent call last):
-    ValueError: the name of an arm is '', but it must be text in one line, such as "flux"
+    ValueError: the name of an arm is '', but it must be a single line of text, such as "flux"
     """
-    must = 'text in one line, such as "flux"'
+    must = 'a single line of text, such as "flux"'
     if not isinstance(value, str):
         raise wrong_type("the name of an arm", value, must)
     if not value.strip() or any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in value):
@@ -271,14 +271,14 @@ def arm_name(value: Any) -> str:
 
 
 def arm_names(name: str, given: Any) -> list[str]:
-    """The names of arms, as a list."""
+    """Return the names of arms as a list."""
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         name_list(name, given)
     return [arm_name(one) for one in given]
 
 
 def file(name: str, value: Any) -> str:
-    """A path as text.
+    """Return a path as text.
 
     >>> file("checkpoint", b"run.jsonl")
     Traceback (most recent call last):
@@ -289,12 +289,12 @@ def file(name: str, value: Any) -> str:
     if not isinstance(path, str):
         raise wrong_type(name, value, must)
     if "\0" in path:
-        raise wrong_value(name, value, "a path, and no path has a zero byte")
+        raise wrong_value(name, value, "a path without a null byte")
     return str(path)
 
 
 def function(name: str, value: Any) -> Callable[..., Any]:
-    """Something to call."""
+    """Return a callable."""
     if not callable(value):
         raise wrong_type(name, value, "a function")
     found: Callable[..., Any] = value

@@ -1,4 +1,4 @@
-"""Files, wherever arms, a reference or scores are taken. The extension reads features; this module decides what a path means."""
+"""Files of arms, references and scores. The extension reads features; this module interprets paths."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ if TYPE_CHECKING:
 else:
     np, npt = Lazy("numpy"), Lazy("numpy.typing")
 
-#: A file, as ``path`` or, for one array of several, ``path:key``.
+#: A file: ``path``, or ``path:key`` for one array of a file with several.
 Path: TypeAlias = str | PathLike[str]
 
-#: Rows of numbers, or a file that has them.
+#: Rows of numbers, or a file with them.
 Rows: TypeAlias = ArrayLike | Path
 
-#: One number per sample, or a file that has them.
+#: One number per sample, or a file with them.
 Values: TypeAlias = Iterable[float] | ArrayLike | Path
 
 _TORCH = re.compile(r"\.(pt|pth)(:[^/\\]*)?$", re.IGNORECASE)
 
 
 def is_path(given: object) -> bool:
-    """Whether this names a file."""
+    """Whether a value is a path."""
     return isinstance(given, (str, PathLike))
 
 
 def load_arms(sources: Iterable[Path]) -> list[tuple[str, npt.NDArray[np.float32]]]:
-    """The arms of files, each ``[name=]path[:key]``."""
+    """Read the arms of files, each written ``[name=]path[:key]``."""
     return _modelmix.load([_supported(source) for source in sources])
 
 
 def load_one(source: Path) -> npt.NDArray[np.float32]:
-    """One array, ``path[:key]``."""
+    """Read one array, written ``path[:key]``."""
     return _modelmix.load_array(_supported(source))
 
 
 def rows(origin: str, given: Rows) -> npt.NDArray[Any]:
-    """Features, from a file or from memory."""
+    """Return features, from a file or an array."""
     return load_one(given) if isinstance(given, (str, PathLike)) else as_array(origin, given)
 
 
 def recorded(origin: str, given: Rows) -> npt.NDArray[Any]:
-    """The same, with a single row as a matrix of one row."""
+    """Return features, from a file or an array; a single row becomes a matrix of one row."""
     return load_one(given) if isinstance(given, (str, PathLike)) else as_rows(origin, given)
 
 
 def score_values(origin: str, given: Values) -> list[float]:
-    """One number per sample, from a file or from memory. A ``.npy`` may have one axis, and keeps its precision."""
+    """Return one number per sample, from a file or an array. A ``.npy`` file may be one-dimensional and keeps its precision."""
     if not isinstance(given, (str, PathLike)):
         return floats(origin, given)
     path = _supported(given)
@@ -69,10 +69,10 @@ def score_values(origin: str, given: Values) -> list[float]:
 
 
 def score_arms(origin: str, given: Path) -> dict[str, Any]:
-    """The values of one score for all arms: an ``.npz`` file with one array per arm."""
+    """Read the values of one score for all arms: an ``.npz`` file with one array per arm."""
     path = _supported(given)
     if not path.lower().endswith(".npz"):
-        raise ValueError(f"{origin}: {path} has no arms; give an .npz file with one array per arm, or one file per arm")
+        raise ValueError(f"{origin}: {path} has no arms; pass an .npz file with one array per arm, or one file per arm")
     import numpy
 
     with numpy.load(path, allow_pickle=False) as arrays:
@@ -80,9 +80,9 @@ def score_arms(origin: str, given: Path) -> dict[str, Any]:
 
 
 def scores_file(given: Path) -> dict[str, dict[str, Any]]:
-    """Scores of all samples, as ``modelmix … --scores`` reads them: ``{"score": {"arm": [one number per sample]}}``."""
+    """Read the scores of all samples in the format of ``--scores``: ``{"score": {"arm": [one number per sample]}}``."""
     path = fspath(given)
-    form = 'scores are a JSON object, {"score": {"arm": [one number per sample]}}'
+    form = 'scores must be a JSON object, {"score": {"arm": [one number per sample]}}'
     with open(path, encoding="utf-8") as file:
         try:
             read = json.load(file)
@@ -94,7 +94,7 @@ def scores_file(given: Path) -> dict[str, dict[str, Any]]:
 
 
 def long_parquet(path: Path, columns: Sequence[str] | None) -> Any:
-    """A table of a Parquet file, by pyarrow or polars; only these columns, unless there are none."""
+    """Read a Parquet file with pyarrow or polars; only these columns, or all if ``None``."""
     source = fspath(path)
     if not source.lower().endswith((".parquet", ".pq")):
         raise ValueError(
@@ -114,8 +114,8 @@ def long_parquet(path: Path, columns: Sequence[str] | None) -> Any:
         polars: Any = import_module("polars")
     except ImportError:
         raise ImportError(
-            f"{source}: arm= needs pyarrow or polars to read a Parquet file with one row per sample of any arm; "
-            "install one, as in pip install pyarrow"
+            f"{source}: arm= needs pyarrow or polars to read a Parquet file of several arms; "
+            "install one of them, as in pip install pyarrow"
         ) from None
     _exists(source)
     present = list(polars.read_parquet_schema(source))
@@ -130,7 +130,7 @@ def _known(source: str, wanted: list[str] | None, present: Sequence[str]) -> lis
 
 
 def missing(origin: str, column: str, present: Sequence[str]) -> str:
-    """The sentence for a column that is not there."""
+    """Return the message for a missing column."""
     near = _modelmix.nearest(column, [str(name) for name in present])
     meant = f" (did you mean {near}?)" if near else ""
     shown = ", ".join(str(name) for name in present[:10]) + (", …" if len(present) > 10 else "")
@@ -138,18 +138,18 @@ def missing(origin: str, column: str, present: Sequence[str]) -> str:
 
 
 def _exists(source: str) -> None:
-    with open(source, "rb"):  # the same exception whichever library reads it
+    with open(source, "rb"):  # the same exception with either library
         pass
 
 
 def _supported(source: object) -> str:
-    """The path as text, unless nothing here can read such a file."""
+    """Return the path as text; raise if the file type is not supported."""
     text = _check.file("the file", source)
     if _TORCH.search(text):
         file = text.split("=", 1)[-1] if "=" in text and "/" not in text.split("=", 1)[0] else text
         file = _TORCH.sub(lambda found: f".{found[1]}", file)
         raise ValueError(
-            f"{file} is a PyTorch file, which modelmix does not read; save it once as .npy or .safetensors, as in "
+            f"{file} is a PyTorch file, which modelmix does not read; convert it to .npy or .safetensors, as in "
             f'numpy.save("features.npy", torch.load({file!r}, weights_only=True).float().cpu().numpy())'
         )
     return text

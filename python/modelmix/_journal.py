@@ -1,4 +1,4 @@
-"""The checkpoint of a run: its session's events, written and read by the extension, with the loop's notes beside them."""
+"""The checkpoint of a run: the events of its session with notes of the loop. The extension writes and reads the file."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
     from ._loop import Answer, Loop
 
-#: Journals that are open. A forked child closes its copies, or it would hold their locks for as long as it lives.
+#: Open journals. A forked child closes its copies; otherwise it would hold their locks until it exits.
 _open: weakref.WeakSet[Journal] = weakref.WeakSet()
 
 
 class Journal:
-    """A file of events, each on disk before the loop goes on."""
+    """A file of events. Each event is on disk before the loop continues."""
 
     def __init__(self, path: str | os.PathLike[str], run: dict[str, Any], session: Session) -> None:
-        """Open the file; one that does not belong to this run is refused and left as it is."""
+        """Open the file; a file of another run is rejected and left unchanged."""
         self.path = os.fspath(path)
         self._inner = _modelmix.Journal.open(self.path, json.dumps(run), session._inner)
         _open.add(self)
 
     def replay(self, loop: Loop, verify: bool) -> set[int]:
-        """Have all of it happen again; the arms, by index, whose known samples are in it."""
+        """Apply all events to the session and the loop; return the indices of the arms whose known samples are among them."""
         known = set()
         while (entry := self._inner.replay(verify)) is not None:
             line, kind, asked, arm, note = entry
@@ -40,7 +40,7 @@ class Journal:
             if asked is not None:
                 loop.account(self._flight(pull_of(asked), line, note), kind == "told")
                 loop.resumed += 1
-        # what failed before is no reason to give up now
+        # Earlier failures do not count towards giving up now.
         loop.unanswered = dict.fromkeys(loop.unanswered, 0)
         return known
 
@@ -56,7 +56,7 @@ class Journal:
             ) from None
 
     def known(self, samples: list[tuple[int, npt.NDArray[Any], dict[str, list[float]]]]) -> None:
-        """Give the session known samples of arms, and write them. If any do not fit, nothing is written."""
+        """Add known samples of arms to the session and write them. If any sample is rejected, nothing is written."""
         if not samples:
             return
         try:
@@ -66,19 +66,19 @@ class Journal:
             raise
 
     def ask(self) -> Pull:
-        """The next pull, which is written first. Lost, it would be asked for again."""
+        """Return the next pull, after writing it. If the line is lost, the same pull is asked for again."""
         return pull_of(self._inner.ask())
 
     def tell(self, answer: Answer) -> None:
-        """Tell the session; :meth:`settle` writes it."""
+        """Tell the session the answer; :meth:`settle` writes it."""
         self._inner.tell(answer.pull.id, answer.features, answer.scores)
 
     def abandon(self, pull: Pull) -> None:
-        """Give a pull up; :meth:`settle` writes it."""
+        """Abandon a pull; :meth:`settle` writes it."""
         self._inner.abandon(pull.id)
 
     def settle(self, flight: Flight) -> None:
-        """Write what came of a pull."""
+        """Write the outcome of a pull."""
         failures = [[kept.attempt, kept.error, kept.trace] for kept in flight.failures]
         self._inner.settle(flight.pull.id, json.dumps({"calls": flight.calls, "failures": failures}))
 

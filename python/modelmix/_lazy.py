@@ -1,4 +1,4 @@
-"""Modules that annotations name and that are imported only when somebody evaluates them."""
+"""Modules that are named in annotations and imported only when an annotation is evaluated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Lazy:
-    """Stands for a module, so that ``typing.get_type_hints`` works without importing NumPy, pandas or matplotlib beforehand.
+    """A placeholder for a module, so that ``typing.get_type_hints`` works without importing NumPy, pandas or matplotlib first.
 
     >>> Lazy("decimal").Decimal("1.5")
     Decimal('1.5')
@@ -16,7 +16,7 @@ class Lazy:
     """
 
     def __init__(self, module: str) -> None:
-        """Name the module."""
+        """Store the name of the module."""
         self._module = module
 
     def __getattr__(self, name: str) -> Any:

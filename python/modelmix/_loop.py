@@ -1,4 +1,4 @@
-"""The loop behind :func:`modelmix.run`: asks, calls, tries again, tells."""
+"""The loop of :func:`modelmix.run`: ask, call, retry, tell."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 class Seeded(Protocol):
-    """Makes samples from a seed."""
+    """A generator that accepts a seed."""
 
     def __call__(self, count: int, /, *, seed: int) -> Any:
-        """Samples, at least one and at most ``count``."""
+        """Return at least one and at most ``count`` samples."""
 
 
-#: Makes as many samples as asked for: images, texts, whatever the encoder takes.
+#: Generates the requested number of samples: images, texts, or anything else that the encoder accepts.
 Generator: TypeAlias = Callable[[int], Any] | Seeded
-#: Turns samples into features, one row each.
+#: Turns samples into features, one row per sample.
 Embed: TypeAlias = Callable[[Any], ArrayLike]
-#: Gives the scores that the objective asks for: for each name one value per sample.
+#: Returns the scores that the objective needs: for each name, one value per sample.
 Rate: TypeAlias = Callable[[Any], Mapping[str, Any]]
-#: Puts samples away.
+#: Stores samples.
 Save: TypeAlias = Callable[[Pull, Any], object]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A call that failed: the generator, the encoder, the scores, or features that do not fit.
+    """A failed call: the generator, the encoder or ``rate`` raised, or the session rejected the features.
 
     Attributes
     ----------
@@ -48,13 +48,13 @@ class Failure:
     arm
         The arm's name.
     attempt
-        Which try it was, counted from 1.
+        The number of the attempt, counted from 1.
     error
         The exception's type and message.
     trace
-        The exception as Python prints it.
+        The traceback as text.
     exception
-        The exception itself; ``None`` for failures before the run was resumed, and after pickling.
+        The exception; ``None`` for failures before the run was resumed, and after pickling.
 
     Examples
     --------
@@ -78,13 +78,13 @@ class Failure:
     exception: BaseException | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """An exception may hold anything, so it stays behind; its text does not."""
+        """Omit the exception, which may not be picklable; its text is kept."""
         return {**self.__dict__, "exception": None}
 
 
 @dataclass
 class Flight:
-    """A pull on its way, and what went wrong with it so far."""
+    """A pull in flight, with its failures so far."""
 
     pull: Pull
     failures: list[Failure] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Flight:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one call: samples with their features and scores, or an exception."""
+    """The outcome of one call: samples with features and scores, or an exception."""
 
     pull: Pull
     samples: Any = None
@@ -103,7 +103,7 @@ class Answer:
 
 
 class Loop:
-    """Spends pulls. All it knows can be had again from the checkpoint."""
+    """Spends the budget of pulls. Its whole state can be restored from the checkpoint."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Loop:
         selects: bool,
         journal: Journal | None,
     ) -> None:
-        """Start with nothing spent."""
+        """Start with no pulls spent."""
         self.selects, self.journal = selects, journal
         self.session, self.generators, self.embed, self.rate = session, generators, embed, rate
         self.save, self.retries, self.seed, self.keep = save, retries, seed, keep
@@ -127,7 +127,7 @@ class Loop:
         self.calls = dict.fromkeys(generators, 0)
         self.failures: dict[str, list[Failure]] = {arm: [] for arm in generators}
         self.samples: dict[str, list[Any]] = {arm: [] for arm in generators}
-        # pulls given up since the last answer of any arm
+        # Abandoned pulls per arm since the last answer of any arm.
         self.unanswered = dict.fromkeys(generators, 0)
 
     def spend(
@@ -137,7 +137,7 @@ class Loop:
         ordered: bool,
         moved: Callable[[int], object],
     ) -> None:
-        """Settle pulls until the budget is spent or the session is done, those in flight from an earlier run first."""
+        """Settle pulls until the budget is spent or the session is done; pulls in flight from an earlier run come first."""
         waiting = self.session.in_flight
         flying: dict[int, Flight] = {}
         arrived: dict[int, Answer] = {}
@@ -167,11 +167,11 @@ class Loop:
                 moved(self.spent)
 
     def ask(self) -> Pull:
-        """The next pull, which the checkpoint hears of first."""
+        """Return the next pull, after writing it to the checkpoint."""
         return self.session.ask() if self.journal is None else self.journal.ask()
 
     def call(self, pull: Pull, attempt: int) -> Answer:
-        """Call the generator and the encoder once; on any thread, so nothing is changed here."""
+        """Call the generator and the encoder once. This runs on any thread, so it must not change the loop."""
         try:
             samples = self._generate(pull, attempt)
             if isinstance(samples, Iterator):
@@ -189,7 +189,7 @@ class Loop:
         return generator(pull.count)
 
     def again(self, flight: Flight, error: BaseException, crew: Crew) -> bool:
-        """Keep what went wrong with a call; whether there is one more."""
+        """Record a failure and retry the call if retries are left; return whether it is retried."""
         if not isinstance(error, Exception):
             raise error
         flight.failures.append(failure(flight.pull, flight.calls, error))
@@ -199,7 +199,7 @@ class Loop:
         return True
 
     def tell(self, answer: Answer) -> ValueError | None:
-        """Tell the session; what is wrong with the features or scores, if anything is."""
+        """Tell the session the answer; return its error if it rejects the features or scores, otherwise ``None``."""
         try:
             if self.journal is None:
                 self.session.tell(answer.pull, answer.features, scores=answer.scores)
@@ -210,7 +210,7 @@ class Loop:
         return None
 
     def settle(self, flight: Flight, answer: Answer | None) -> None:
-        """Save what was told, or give the pull up; then write that down."""
+        """Save the samples, or abandon the pull; then write the outcome to the checkpoint."""
         pull = flight.pull
         if answer is None:
             (self.session if self.journal is None else self.journal).abandon(pull)
@@ -227,14 +227,14 @@ class Loop:
             raise error
 
     def kept(self, answer: Answer) -> list[Any]:
-        """The samples of an answer, those only that the session keeps."""
+        """Return the samples of an answer that the session keeps."""
         samples = one_by_one(answer.samples, len(answer.features))
         if not self.selects:
             return samples
         kept = self.session.kept[-len(answer.features) :]
         if len(samples) == len(kept):
             return [sample for sample, wanted in zip(samples, kept, strict=True) if wanted]
-        # what cannot be told apart goes or stays as a whole
+        # Samples that cannot be separated are kept or discarded together.
         return samples if any(kept) else []
 
     def account(self, flight: Flight, told: bool) -> None:
@@ -249,19 +249,19 @@ class Loop:
             self.unanswered[arm] += 1
 
     def _hopeless(self) -> bool:
-        # A policy may leave arms out for good, so there is an end without them too.
+        # A policy may never pull some arms again, so the second condition does not require failures of all arms.
         given_up, arms = sum(self.unanswered.values()), len(self.unanswered)
         return (given_up > 2 * arms and all(self.unanswered.values())) or given_up > 20 * arms
 
 
 class Crew:
-    """Those who call: the caller's own thread, or threads beside it.
+    """The workers that make the calls: the caller's thread, or a pool of threads.
 
-    Threads are daemons, so that a call that hangs cannot keep the process from ending after Ctrl-C.
+    The threads are daemons, so a call that hangs cannot prevent the process from ending after Ctrl-C.
     """
 
     def __init__(self, call: Callable[[Pull, int], Answer], workers: int) -> None:
-        """Get ready; with one worker there are no threads."""
+        """Create the threads; with one worker there are none."""
         self._call = call
         self._jobs: SimpleQueue[tuple[Pull, int] | None] = SimpleQueue()
         self._answers: SimpleQueue[Answer] = SimpleQueue()
@@ -282,7 +282,7 @@ class Crew:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Send the threads home; nobody waits for those that are still calling."""
+        """Stop the threads, without waiting for calls that are still running."""
         try:
             while True:
                 self._jobs.get_nowait()
@@ -292,17 +292,17 @@ class Crew:
             self._jobs.put(None)
 
     def start(self, pull: Pull, attempt: int) -> None:
-        """Have a call made."""
+        """Queue a call."""
         self._jobs.put((pull, attempt))
 
     def answer(self) -> Answer:
-        """An answer, as soon as there is one."""
+        """Wait for the next answer and return it."""
         if not self._threads:
             job = self._jobs.get_nowait()
             assert job is not None
             return self._call(*job)
         while True:
-            # Ctrl-C does not interrupt waiting on Windows, only between two waits
+            # On Windows, Ctrl-C does not interrupt a wait, so wait in short intervals.
             try:
                 return self._answers.get(timeout=0.5)
             except Empty:
@@ -315,7 +315,7 @@ class Crew:
 
 
 def wants_seed(generator: Generator) -> bool:
-    """Whether a generator has a parameter ``seed`` that must be given."""
+    """Whether a generator has a required parameter ``seed``."""
     try:
         parameter = inspect.signature(generator).parameters.get("seed")
     except (TypeError, ValueError):
@@ -328,15 +328,15 @@ def wants_seed(generator: Generator) -> bool:
 
 
 def seed_of(seed: int, pull: int, attempt: int) -> int:
-    """A number for a call, the same whenever it is made; of 31 bits, which all tools take."""
+    """Return the seed of a call: reproducible, and of 31 bits, which all libraries accept."""
     digest = hashlib.sha256(f"{seed} {pull} {attempt}".encode()).digest()
     return int.from_bytes(digest[:4], "little") >> 1
 
 
 def failure(pull: Pull, attempt: int, error: Exception) -> Failure:
-    """What is kept of an exception.
+    """Return the record of an exception.
 
-    What its frames hold is let go, such as memory of a device that a retry will need.
+    The frames of its traceback are cleared, which releases what they hold, such as device memory that a retry needs.
     """
     try:
         message = f"{type(error).__name__}: {error}"
@@ -353,7 +353,7 @@ def failure(pull: Pull, attempt: int, error: Exception) -> Failure:
 
 
 def one_by_one(samples: Any, rows: int) -> list[Any]:
-    """Samples one by one, where they come in a row of as many as were told; else as one thing."""
+    """Return a list of single samples if ``samples`` is a sequence of ``rows`` items, otherwise a list with ``samples`` as its only item."""
     if isinstance(samples, (str, bytes, Mapping)) or hasattr(samples, "columns"):
         return [samples]
     try:
@@ -365,13 +365,13 @@ def one_by_one(samples: Any, rows: int) -> list[Any]:
 
 
 def single(rows: Any) -> Any:
-    """A copy in single precision, which is what the session holds and the checkpoint has.
+    """Return a copy in single precision, the precision of the session and the checkpoint.
 
-    What is not made of floats is left for the session to refuse.
+    Arrays of other types than floats are returned unchanged; the session rejects them.
     """
     import numpy as np
 
     if rows.dtype not in (np.float16, np.float32, np.float64):
         return rows
-    with np.errstate(over="ignore"):  # infinity is refused as well
+    with np.errstate(over="ignore"):  # the session rejects infinity
         return np.array(rows, dtype=np.float32, order="C")

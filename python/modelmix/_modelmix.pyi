@@ -1,4 +1,4 @@
-"""The extension: what the package calls. Use the package."""
+"""The extension module, for internal use by the package."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +9,10 @@ import numpy.typing as npt
 __version__: str
 
 class Memory:
-    """Features of the library's whose memory arrays view."""
+    """The owner of features whose memory arrays view."""
 
 class Journal:
-    """The journal of a session."""
+    """The journal of a session, in a file."""
 
     @staticmethod
     def open(path: str, run: str, session: Session) -> Journal: ...
@@ -28,7 +28,7 @@ class Journal:
     def close(self) -> None: ...
 
 class Session:
-    """A live session."""
+    """An online session."""
 
     @staticmethod
     def over_features(arms: list[str], problem: object, settings: object) -> Session: ...

@@ -1,16 +1,16 @@
-"""Names, which come from strangers: made fit for tables and charts, and cut to a length."""
+"""Names of arms and files, which are untrusted: removes unsafe characters for tables and charts, and shortens names."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
 
-#: Marks that change the direction of the text around them.
+#: Marks that change the direction of the surrounding text, and noncharacters.
 _TURNS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufffe\uffff")
 
 
 def plain(text: str) -> str:
-    """The text without what would upset others: control characters and marks of direction."""
+    """Return the text with control characters and direction marks replaced by spaces."""
     return "".join(
         " " if letter in _TURNS or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") else letter
         for letter in text
@@ -18,7 +18,7 @@ def plain(text: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Return the number of terminal columns that the text takes."""
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text
@@ -26,7 +26,7 @@ def width(text: str) -> int:
 
 
 def shorten(name: str, most: int) -> str:
-    """A name of at most so many characters, the middle of a long one left out."""
+    """Return a name of at most ``most`` characters; the middle of a longer name is omitted."""
     name = plain(name).strip()
     if len(name) <= most:
         return name
@@ -35,7 +35,7 @@ def shorten(name: str, most: int) -> str:
 
 
 def short(names: Sequence[str], most: int) -> list[str]:
-    """Names of at most so many characters; those that would look the same are numbered."""
+    """Return names of at most ``most`` characters, numbered if two of them would look the same."""
     cut = [shorten(name, most) for name in names]
     if len(set(cut)) == len(set(names)):
         return cut

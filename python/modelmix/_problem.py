@@ -1,4 +1,4 @@
-"""An objective with all it needs, as the extension takes it."""
+"""An objective with its inputs, in the form that the extension accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:
 
 @dataclass(frozen=True)
 class Problem:
-    """An objective with all it needs, as the extension takes it."""
+    """An objective with its inputs, in the form that the extension accepts."""
 
     objective: str | None
     reference: npt.NDArray[Any] | None
@@ -35,7 +35,7 @@ class Problem:
 
 
 def of(objective: Objective | str | None, name: str = "objective") -> Objective | None:
-    """The objective that was given or written, if there is one; ``name`` is that of the argument."""
+    """Return the objective, parsed if it is text, or ``None`` if there is none; ``name`` is that of the argument."""
     if isinstance(objective, str):
         return Objective(objective)
     if objective is not None and not isinstance(objective, Objective):
@@ -57,7 +57,7 @@ def problem(
     seed: int = 0,
     threads: int | None = None,
 ) -> Problem:
-    """Gather what the terms of the objective, and of another beside it, and the call were given."""
+    """Combine the inputs of the terms of the objective, those of a second objective ``beside`` it, and the arguments of the call."""
     objective = of(objective)
     terms = tuple(term for part in (objective, beside) if part is not None for term in part._terms)
     all_scores = dict(scores or {})
@@ -84,7 +84,7 @@ def problem(
 
 
 def _score(name: str, values: ScoreValues) -> dict[str, list[float]]:
-    """The values of a score, by arm."""
+    """Return the values of a score, by arm."""
     given: Any = values
     arms = score_arms(f"score {name}", given) if is_path(given) else given
     by_arm = _check.mapping(f"score {name}", arms, 'one list of numbers per arm, such as {"flux": [0.5, …]}')
@@ -92,10 +92,10 @@ def _score(name: str, values: ScoreValues) -> dict[str, list[float]]:
 
 
 def _same(what: str, one: Any, other: Any) -> Any:
-    """The one that was given, if not two different ones were."""
+    """Return the one that is not ``None``; raise if two different ones are given."""
     same = one is other or (is_path(one) and one == other)
     if one is not None and other is not None and not same:
         raise ValueError(
-            f"the objective has two different {what}; give the same object to all terms, or give it once, as in mm.solve(…, {what.split()[0]}=…)"
+            f"the objective has two different {what}; pass the same object to all terms, or pass it once, as in mm.solve(…, {what.split()[0]}=…)"
         )
     return other if one is None else one

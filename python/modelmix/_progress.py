@@ -1,4 +1,4 @@
-"""Progress bars by tqdm, for whoever wants them."""
+"""Optional progress bars, drawn by tqdm."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from . import _check
 
 
 class Bar:
-    """A bar that the extension starts and moves; nothing at all where none is wanted."""
+    """A progress bar that the extension starts and updates; inactive if ``wanted`` is false."""
 
     def __init__(self, wanted: bool, what: str, unit: str, scaled: bool = False) -> None:
-        """``what`` is done, in so many of ``unit``."""
+        """``what`` is the label of the bar, ``unit`` the unit of its count."""
         self._what, self._unit, self._scaled = what, unit, scaled
         self._bar: Any = None
         self._tqdm: Any = None
@@ -24,22 +24,22 @@ class Bar:
             self._tqdm = tqdm
 
     def started(self, total: int) -> None:
-        """So much there is to do."""
+        """Start the bar with the total number of units."""
         if self._tqdm is not None:
             self._bar = self._tqdm(total=total, desc=self._what, unit=self._unit, unit_scale=self._scaled, leave=False)
 
     def done(self, count: int) -> None:
-        """So much is done."""
+        """Set the number of units that are done."""
         if self._bar is not None:
             self._bar.update(min(count, self._bar.total) - self._bar.n)
 
     def __enter__(self) -> Bar:
-        """Begin."""
+        """Return the bar."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Clear the line."""
+        """Close the bar and clear its line."""
         if self._bar is not None:
             self._bar.close()

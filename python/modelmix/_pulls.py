@@ -1,4 +1,4 @@
-"""Pulls, and what is told of them, as the extension takes it."""
+"""Pulls, and their answers in the form that the extension accepts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .settings import SessionSettings, Until
 
 @dataclass(frozen=True)
 class Pull:
-    """A request to an arm for samples, as :meth:`Session.ask` makes it.
+    """A request for samples from one arm, returned by :meth:`Session.ask`.
 
     Attributes
     ----------
     id
-        The number by which it is told.
+        The number that identifies the pull in ``tell`` and ``abandon``.
     arm
-        The arm's name.
+        The name of the arm.
     index
-        The arm's place among the arms.
+        The index of the arm.
     count
-        How many samples are wanted.
+        The number of samples requested.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Pull:
 
 
 def numbers(name: str, scores: Any) -> dict[str, list[float]]:
-    """Scores as the extension takes them: one value per sample, with a single value as a list of one; ``name`` says whose."""
+    """Return scores as one list of values per score; a single value becomes a list of one. ``name`` names them in messages."""
     found = _check.mapping(name, scores, 'numbers by score, such as {"taste": [0.5, …]}')
     return {_check.text("the name of a score", key): _score(f"score {key}", given) for key, given in found.items()}
 
@@ -54,7 +54,7 @@ def _score(origin: str, given: Any) -> list[float]:
 
 
 def pull_of(asked: tuple[int, int, str, int]) -> Pull:
-    """A pull as the extension has it."""
+    """Return a pull from the tuple that the extension returns."""
     id, index, arm, count = asked
     return Pull(id, arm, index, count)
 
@@ -67,7 +67,7 @@ def arguments(
     until: Until | str | None,
     settings: SessionSettings | None,
 ) -> SessionArguments:
-    """How a session is run, as the extension takes it."""
+    """Return the settings of a session in the form that the extension accepts."""
     chosen = SessionSettings._read(settings)
     return SessionArguments(
         policy=policy_text(policy),
@@ -85,29 +85,29 @@ def arguments(
 def values(
     kappa: Iterable[float] | Sequence[Iterable[float]], own: float | Sequence[float], linear: float | Sequence[float]
 ) -> list[tuple[list[float], float, float]]:
-    """Samples as the extension takes them: one, or a batch of them."""
+    """Return one sample or a batch in the form that the extension accepts."""
     given: Any = kappa
     selves: Any = own
     shares: Any = linear
     if _check.is_number(selves):
         if not _check.is_number(shares):
             wrong = _check.wrong_value if isinstance(shares, Sequence) else _check.wrong_type
-            raise wrong("linear", shares, "one number, since own is one: κ and f of one sample are told")
+            raise wrong("linear", shares, "one number, because own is one number (one sample)")
         return [(floats("kappa", given), _check.real("own", selves), _check.real("linear", shares))]
     if isinstance(selves, str) or not isinstance(selves, Iterable):
-        raise _check.wrong_type("own", selves, "a number, or a list of them for a batch")
+        raise _check.wrong_type("own", selves, "a number, or a list of numbers for a batch")
     rows = _check.items("kappa", given, "one list of numbers per sample")
     selves = floats("own", selves)
     shares = [_check.real("linear", shares)] * len(selves) if _check.is_number(shares) else floats("linear", shares)
     if not len(rows) == len(selves) == len(shares):
         raise ValueError(
-            f"{len(rows)} rows of κ are told with {len(selves)} values of κ(x, x) and {len(shares)} of f; give one per sample"
+            f"kappa has {len(rows)} rows, but own has {len(selves)} values and linear has {len(shares)}; give one of each per sample"
         )
     return [(floats(f"kappa[{at}]", row), selves[at], shares[at]) for at, row in enumerate(rows)]
 
 
 def number(pull: Pull | int) -> int:
-    """The id of a pull."""
+    """Return the id of a pull."""
     given: Any = pull.id if isinstance(pull, Pull) else pull
     must = "a pull that ask returned, or its id"
     try:

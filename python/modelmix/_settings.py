@@ -1,4 +1,4 @@
-"""Settings of calls, as the extension takes them: objects with these attributes."""
+"""Settings in the form that the extension accepts: objects with these attributes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analyses:
-    """What is asked of ``solve`` beside the best mixture."""
+    """Analyses of ``solve`` besides the best mixture."""
 
     subsets: bool = False
     fees: dict[str, float] | None = None
@@ -25,7 +25,7 @@ class Analyses:
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """Which metrics, and how they are defined."""
+    """The metrics of ``score`` and their definitions."""
 
     metrics: list[str] | None = None
     preset: str | None = None
@@ -42,7 +42,7 @@ class ScoreSettings:
 
 @dataclass(frozen=True)
 class SimulationArguments:
-    """What to simulate."""
+    """Settings of ``simulate``."""
 
     policies: list[str] | None
     rounds: int
@@ -60,7 +60,7 @@ class SimulationArguments:
 
 @dataclass(frozen=True)
 class SessionArguments:
-    """How a session is run."""
+    """Settings of a session."""
 
     policy: str
     seed: int
@@ -75,7 +75,7 @@ class SessionArguments:
 
 @dataclass(frozen=True)
 class CurateSettings:
-    """How rows are chosen."""
+    """Settings of ``curate``."""
 
     count: int
     proportions: str

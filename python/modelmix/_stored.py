@@ -18,7 +18,7 @@ Own = TypeVar("Own", bound="StoredSession")
 
 
 class StoredSession:
-    """What a session can be written to and read from."""
+    """The methods of a session that write and read snapshots."""
 
     _inner: _modelmix.Session
     _problem: Problem | None
@@ -31,12 +31,12 @@ class StoredSession:
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a snapshot, from which :meth:`restore` makes exactly the same session.
+        """Write a snapshot, from which :meth:`restore` recreates the session exactly.
 
         Parameters
         ----------
         path
-            The file. An existing one is replaced when the new one is complete; several threads and processes may save to it.
+            The file. An existing file is replaced atomically, so several threads and processes may save to it.
 
         Raises
         ------
@@ -77,9 +77,9 @@ class StoredSession:
         path
             The file.
         objective, reference, bandwidth, costs, kappa_range, score_ranges, width, threads
-            As given when the session was started.
+            The same values as when the session was started.
         values
-            Whether it is a session on values, which has no objective (:meth:`on_values`).
+            Whether the snapshot is of a session on values, which has no objective (:meth:`on_values`).
 
         Returns
         -------
@@ -91,7 +91,7 @@ class StoredSession:
         TypeError
             If an argument has the wrong type.
         ValueError
-            If the file is no snapshot, or the objective is another.
+            If the file is not a snapshot, or the objective differs.
         OSError
             If the file cannot be read.
 
@@ -120,13 +120,13 @@ class StoredSession:
             text = Path(origin).read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise ValueError(
-                f"{origin} cannot be restored: it is not text, as snapshots are; give a file that Session.save wrote"
+                f"{origin} cannot be restored: it is not a text file; pass a file that Session.save wrote"
             ) from None
         known = None if on_values else given
         return cls._around(_modelmix.Session.restore(text, origin, known), known)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the snapshot and what the objective needs."""
+        """Pickle the snapshot and the inputs of the objective."""
         return (_restored, (type(self), self._inner.snapshot(), self._problem))
 
 

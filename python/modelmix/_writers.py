@@ -1,4 +1,4 @@
-"""Tables as LaTeX, Markdown and CSV. Bars and notes stay out: what is written goes into another document."""
+"""Tables as LaTeX, Markdown and CSV, for other documents; bars and notes are omitted."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ._cells import NOTHING, Cell
 from ._names import plain
 from ._table import Table
 
-#: What LaTeX has other spellings for; a mark of maths is written as such.
+#: Characters that LaTeX needs escaped; mathematical symbols are in math mode.
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": "$|$",
-    # after the end of a row these would be an argument of it
+    # After \\ at the end of a row, these would be parsed as its argument.
     "[": "{[}", "*": "{*}",
     "–": "--", "…": r"\ldots{}", "×": r"$\times$", "±": r"$\pm$", "∞": r"$\infty$", "λ": r"$\lambda$", "κ": r"$\kappa$",
     "σ": r"$\sigma$", "α": r"$\alpha$", "²": "$^2$", "³": "$^3$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "·": r"$\cdot$",
 }  # fmt: skip
 
-#: What Markdown would read as something else, or a browser as HTML.
+#: Characters that Markdown or HTML would interpret.
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
 def latex(table: Table, caption: str | None = None, label: str | None = None) -> str:
-    """A ``tabular`` with the rules of booktabs, in a ``table`` if there is a caption or a label."""
+    """Return a ``tabular`` with booktabs rules, inside a ``table`` if a caption or a label is given."""
     shown = _shown(table)
     sides = "".join("l" if table.is_left(at) else "r" for at in shown)
     lines = [
@@ -46,7 +46,7 @@ def latex(table: Table, caption: str | None = None, label: str | None = None) ->
 
 
 def markdown(table: Table) -> str:
-    """A table of GitHub's Markdown."""
+    """Return a table in GitHub-flavoured Markdown."""
     shown = _shown(table)
     lines = [
         [_in_markdown(table.header[at]) for at in shown],
@@ -57,7 +57,7 @@ def markdown(table: Table) -> str:
 
 
 def csv_text(table: Table) -> str:
-    """Comma-separated values with all digits: a column for every number of a cell, and text as it is."""
+    """Return comma-separated values with all digits: one column per number of a cell, and text unchanged."""
     columns: list[tuple[str, list[str]]] = []
     for at in _shown(table):
         cells = [row[at] for row in table.rows]
@@ -75,7 +75,7 @@ def csv_text(table: Table) -> str:
 
 
 def _exactly(cell: str, part: str) -> str:
-    """A number with all its digits; nothing if it is unknown."""
+    """Return a number with all its digits, or an empty string if it is unknown."""
     if not isinstance(cell, Cell):
         return plain(cell).strip() if part == "" and cell != NOTHING else ""
     value = cell.numbers.get(part)
@@ -85,12 +85,12 @@ def _exactly(cell: str, part: str) -> str:
 
 
 def _shown(table: Table) -> list[int]:
-    """The columns to write: all but bars."""
+    """Return the indices of the columns to write: all except bars."""
     return [at for at in range(len(table.header)) if at not in table.bars]
 
 
 def _body(table: Table, shown: Sequence[int], escape: Callable[[str], str], strong: str) -> list[list[str]]:
-    """The rows, escaped, with what is stressed made strong."""
+    """Return the rows, escaped, with emphasised cells in bold."""
     rows = []
     for place, row in enumerate(table.rows):
         cells = []

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from . import _check
 
 
 def write_whole(name: str, path: str | os.PathLike[str], text: str) -> None:
-    """Replace a file by ``text``, so that others see the old contents or all of the new ones; ``name`` is that of the argument.
+    """Replace a file by ``text`` atomically: readers see the old or the new contents, never a part. ``name`` is that of the argument.
 
-    The text goes to a file of its own in the same folder first, whose name nobody else has, and is on disk before it takes the
-    place of the other. If anything fails, that file is removed.
+    The text is first written to a temporary file with a random name in the same folder and synced to disk. Then that file is
+    renamed. If anything fails, the temporary file is removed.
     """
     target = _check.file(name, path)
     if os.path.isdir(target):
         raise IsADirectoryError(
             f"{target} is a folder; name a file in it, such as {os.path.join(target, 'session.json')}"
         )
-    # a link stays one, and so does what others may do with the file
+    # Symbolic links are followed, and the permissions of an existing file are kept.
     target = os.path.realpath(target)
     partial = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{secrets.token_hex(8)}")
     try:
@@ -35,5 +35,5 @@ def write_whole(name: str, path: str | os.PathLike[str], text: str) -> None:
         with suppress(OSError):
             os.unlink(partial)
         if isinstance(problem, OSError) and problem.filename == partial and problem.filename2 is None:
-            problem.filename = target  # the one that the user knows
+            problem.filename = target  # the path that the user passed
         raise

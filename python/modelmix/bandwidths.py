@@ -1,4 +1,4 @@
-"""The bandwidth of a kernel by the median rule."""
+"""The median rule for the bandwidth of a kernel."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def median_bandwidth(
     features: str | Sequence[str] | None = None,
     seed: int = 0,
 ) -> float:
-    """The bandwidth that the median rule gives: the median distance between samples, the usual first choice.
+    """Compute a bandwidth by the median rule: the median distance between samples, the usual first choice.
 
-    The rule looks at all pairs of at most 500 rows, drawn evenly from the arms; pairs of equal rows are left out. It is what
-    :func:`modelmix.solve` uses if no bandwidth is given: with a reference, the median distance within the reference.
+    The rule uses all pairs of at most 500 rows, drawn evenly from the arms, without pairs of equal rows. :func:`modelmix.solve` uses
+    it if no bandwidth is given; with a reference, it is the median distance within the reference.
 
     Parameters
     ----------
     samples
-        Features of several arms as in :func:`modelmix.solve`, or of one model. Not used if there is a ``reference``.
+        Features of several arms, as in :func:`modelmix.solve`, or of one model. Ignored if a ``reference`` is given.
     reference
         Features of real samples, or a file.
     arm, features
         Columns, if ``samples`` is a frame with one row per sample, as in :func:`modelmix.load`.
     seed
-        The random seed by which rows are drawn. Sessions use 0.
+        The random seed for drawing the rows. Sessions use 0.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def median_bandwidth(
     if reference is not None:
         sets = [("the reference", read("the reference", reference))]
     elif samples is None:
-        raise ValueError("the median rule needs samples; give arms or a reference")
+        raise ValueError("the median rule needs samples; pass arms or a reference")
     else:
         sets = [(f"arm {name}" if name else "the samples", rows) for name, rows in sets_of(samples, arm, features)]
     return _modelmix.median_bandwidth(sets, _check.seed(seed))

@@ -1,4 +1,4 @@
-"""A set to publish: the rows of the samples at hand that make the best set."""
+"""Coreset selection: the best subset of recorded samples."""
 
 from __future__ import annotations
 
@@ -43,36 +43,36 @@ def curate(
     threads: int | None = None,
     progress: bool = False,
 ) -> Curated:
-    """Select the best set of ``count`` rows (a coreset), to publish or to train on.
+    """Select the best subset of ``count`` rows (a coreset), to publish or to train on.
 
-    No row is selected twice. **A curated set is no longer an i.i.d. mixture**: its rows were chosen together to fit the
-    objective, so its score is optimistically biased; evaluate it on held-out data.
+    No row is selected twice. **A curated set is no longer an i.i.d. mixture**: its rows are chosen together to minimise the
+    objective, so its score is optimistically biased. Evaluate it on held-out data.
 
     Parameters
     ----------
     arms
         Features of every model, as in :func:`modelmix.solve`.
     objective
-        What is minimised, as in :func:`modelmix.solve`.
+        The objective to minimise, as in :func:`modelmix.solve`.
     count
         The number of rows to select.
     arm, features
         Columns, if ``arms`` is a frame with one row per sample, as in :func:`modelmix.solve`.
     proportions
-        ``"mixture"`` keeps the optimal mixture's shares, ``"free"`` allows any within ``floor`` and ``cap``, ``"best"`` tries
-        both.
+        ``"mixture"`` uses the shares of the optimal mixture, ``"free"`` allows any shares within ``floor`` and ``cap``, ``"best"``
+        tries both and returns the better set.
     floor, cap
-        The smallest and largest share that an arm may have, by arm.
+        The smallest and the largest share of an arm, by arm.
     sweeps
-        How often every selected row is considered for an exchange, at most.
+        The maximum number of passes that try to exchange each selected row.
     pool
-        The most rows to consider; of more, a pool is drawn by ``seed``.
+        The maximum number of candidate rows; if there are more, a random pool of this size is drawn.
     reference, bandwidth, costs, scores
-        What the objective needs, as in :func:`modelmix.solve`.
+        Inputs of the objective, as in :func:`modelmix.solve`.
     seed
         The random seed.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
     progress
         Whether to show a progress bar (needs tqdm).
 
@@ -86,7 +86,7 @@ def curate(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -111,6 +111,6 @@ def curate(
         _check.by_arm("floor", "floor", floor),
         _check.by_arm("cap", "cap", cap),
     )
-    with Bar(progress, "choosing", "row") as shown:
+    with Bar(progress, "selecting", "row") as shown:
         found = _modelmix.curate(recorded, given, settings, shown.started, shown.done if progress else None)
     return Curated._read(*found)

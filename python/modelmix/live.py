@@ -1,4 +1,4 @@
-"""The live case: calls your generators and encoder, survives failures, goes on after a crash."""
+"""Online runs: calls your generators and encoder, retries failed calls, and resumes after a crash."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True, repr=False)
 class Run(Keyed[str, SessionArm]):
-    """The result of :func:`run`: a mapping of arms, those of its report.
+    """The result of :func:`run`: a mapping from arm to its entry in the report.
 
     Attributes
     ----------
     report
         The best mixture so far, and the samples collected.
     pulls
-        Pulls spent of the budget: answered and given up.
+        The number of pulls spent: answered and abandoned ones.
     calls
-        Calls of generators by arm, failed ones included.
+        The number of generator calls by arm, including failed ones.
     failures
-        The calls that failed, by arm.
+        The failed calls, by arm.
     resumed
-        How many pulls were read from the checkpoint.
+        The number of pulls that were read from the checkpoint.
     samples
-        What generators made in this process, by arm, in the order told; empty with ``keep=False``. With ``select="better-half"``
-        only what is kept.
+        The samples generated in this process, by arm, in the order told; empty if ``keep=False``. With ``select="better-half"``,
+        only the kept samples.
     session
-        The session: its ``samples`` are the features of all that was told, and more may be asked of it.
+        The session. Its ``samples`` are the features of all samples told, and it can be continued with ``ask``.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Run(Keyed[str, SessionArm]):
         return self.report.weights
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the samples and the session, as plain data.
+        """Convert everything but the samples and the session to plain data.
 
         Returns
         -------
@@ -108,7 +108,7 @@ class Run(Keyed[str, SessionArm]):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per arm: the report's columns, calls and failures.
+        """Convert to a frame with one row per arm: the columns of the report, calls and failures.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class Run(Keyed[str, SessionArm]):
         return joined
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw the weights beside the shares of the samples held.
+        """Plot the weights next to the shares of the samples held.
 
         Parameters
         ----------
@@ -188,67 +188,66 @@ def run(
     width: int | None = None,
     threads: int | None = None,
 ) -> Run:
-    """Spend ``budget`` pulls on your generators, chosen so that the samples come near the best mixture.
+    """Spend ``budget`` pulls on your generators, so that the collected samples approach the best mixture.
 
-    A call that raises, or whose features do not fit, is tried again; then the pull is given up and its arm rests for a while.
-    If all arms have failed several times in a row, the last exception is raised as it is. Ctrl-C and ``SystemExit`` are never
-    caught.
+    A call that raises, or whose features are rejected, is retried. If all retries fail, the pull is abandoned and its arm is not
+    pulled for a while. If all arms fail several times in a row, the last exception is raised unchanged. Ctrl-C and ``SystemExit``
+    are never caught.
 
     Parameters
     ----------
     generators
-        Functions by arm. Each is called with the number of samples wanted and returns them, or fewer. One with a parameter
-        ``seed`` without a default gets a seed of its own with every call; it should draw its random numbers from it, or it makes
-        the same samples again after a crash.
+        Functions by arm. Each is called with the number of samples to generate and returns that number or fewer. A function with a
+        required parameter ``seed`` gets a different seed in every call and should use it for its random numbers; otherwise it may
+        generate the same samples again after a crash.
     embed
-        Turns what a generator returned into features, one row per sample.
+        A function that turns the samples of one call into features, one row per sample.
     objective
-        What is minimised, as in :func:`modelmix.solve`.
+        The objective to minimise, as in :func:`modelmix.solve`.
     budget
         The number of pulls to spend.
     policy, seed, batch, settings
         As in :class:`Session`.
     until
-        When to stop before the budget is spent (:class:`Until`).
+        The condition for early stopping, before the budget is spent (:class:`Until`).
     known
-        Features of samples recorded before, by arm, or files (:meth:`Session.known`). No pull is spent on them. If the
+        Features of samples that were recorded earlier, by arm, or files (:meth:`Session.known`). They cost no pulls. If the
         objective has a :class:`SampleScore`, its values are those of the known samples.
     retries
-        How often a call that failed is tried again.
+        The maximum number of retries of a failed call.
     workers
-        Generators called at the same time, each with the encoder after it, on threads of their own. With one worker everything
-        happens on the caller's thread.
+        The number of threads that call a generator and then the encoder. With one worker, everything runs on the caller's thread.
     ordered
-        Whether answers are told in the order asked for, so that a run does not depend on timing. ``False`` is quicker if some
+        Whether answers are told in the order of the pulls, so that the run does not depend on timing. ``False`` is faster if some
         arms are slow.
     rate
-        Gives the scores that the objective names, ``{"aesthetic": values}``.
+        A function of the samples that returns the scores that the objective names, as in ``{"aesthetic": values}``.
     save
-        Called as ``save(pull, samples)`` before a pull is written to the checkpoint. A crash between the two repeats the pull,
-        so name files by ``pull.id``. What it raises ends the run.
+        Called as ``save(pull, samples)`` before a pull is written to the checkpoint. A crash in between repeats the pull, so
+        include ``pull.id`` in file names. An exception ends the run.
     keep
-        Whether ``Run.samples`` has the samples.
+        Whether to keep the samples in ``Run.samples``.
     checkpoint
-        A file to which every event is written before the next pull. The same call continues from it, after a crash, on another
+        A file to which every event is written before the next pull. The same call resumes from it: after a crash, on another
         machine, or with a larger budget.
     verify
-        Whether to compute the checkpoint's decisions again and compare.
+        Whether to recompute the decisions in the checkpoint and compare them.
     progress
         Whether to show a progress bar (needs tqdm).
     reference, bandwidth, costs, kappa_range, score_ranges, width, threads
-        What the objective needs, as in :class:`Session`.
+        Inputs of the objective, as in :class:`Session`.
 
     Returns
     -------
     Run
-        The report, the samples and the failures; a mapping of arms.
+        The report, the samples and the failures.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit, the checkpoint belongs to another run, or ``verify`` finds a difference.
+        If an input is invalid, the checkpoint belongs to another run, or ``verify`` finds a difference.
     OSError
         If a file cannot be read or written.
 
@@ -321,7 +320,7 @@ def run(
 
 
 def _callable(generators: Mapping[str, Generator], others: dict[str, Any]) -> dict[str, Generator]:
-    """The generators, when they and the other functions are what can be called."""
+    """Return the generators; raise if they or the other functions are not callable."""
     found = _check.mapping("generators", generators, 'functions by arm, such as {"flux": make_flux}')
     for name, function in others.items():
         if name == "embed" or function is not None:
@@ -329,7 +328,7 @@ def _callable(generators: Mapping[str, Generator], others: dict[str, Any]) -> di
     return {_check.arm_name(arm): _check.function(f"the generator of arm {arm}", one) for arm, one in found.items()}
 
 
-#: More generators than anybody calls at the same time; each has a thread of its own.
+#: The largest number of workers; each has its own thread.
 _MOST_WORKERS = 10_000
 
 #: Known samples of an arm: its index, their features and their scores.
@@ -337,7 +336,7 @@ _Recorded = tuple[int, "npt.NDArray[Any]", dict[str, list[float]]]
 
 
 def _recorded(session: Session, given: Mapping[str, Rows] | str | os.PathLike[str]) -> list[_Recorded]:
-    """Known samples in the order of the arms, in single precision, which is what the session holds."""
+    """Return known samples in the order of the arms, in single precision, the precision of the session."""
     known: Any = dict(load_arms([given])) if isinstance(given, (str, os.PathLike)) else given
     _check.mapping("known", known, 'features or files by arm, such as {"flux": features}')
     assert session._problem is not None
@@ -360,7 +359,7 @@ def _described(
     settings: SessionSettings,
     past: list[_Recorded],
 ) -> dict[str, Any]:
-    """What a run must have in common with the one that it goes on with, as plain data."""
+    """Return the settings that a resumed run must share with the original one, as plain data."""
     problem = session._problem
     assert problem is not None
     chosen = _modelmix.policy(policy_text(policy))
@@ -371,9 +370,9 @@ def _described(
         "policy": chosen,
         "seed": seed,
         "batch": batch,
-        # Successive Halving plans by it; with any other policy a later run may spend more
+        # Successive Halving depends on the budget; with any other policy, a resumed run may have a larger one.
         "budget": budget if chosen == "halving" else None,
-        # it sees to samples of every arm, so that another one asks otherwise
+        # Early stopping makes sure that every arm is sampled, so it changes the pulls.
         "until": None if until is None else {name: value for name, value in plain(until).items() if value is not None},
         "retention": None if kept is None else json.loads(kept),
         "alarm": settings.alarm,
@@ -387,7 +386,7 @@ def _described(
 
 
 def _digest(rows: npt.NDArray[Any], scores: dict[str, list[float]]) -> str:
-    """A number that changes with known samples, and how many there are."""
+    """Return the number of known samples and a hash of them and their scores."""
     content = hashlib.sha256(f"{rows.dtype} {rows.shape} {sorted(scores.items())}".encode())
     content.update(rows.tobytes())
     return f"{len(rows)} samples {content.hexdigest()[:16]}"

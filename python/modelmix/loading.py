@@ -1,4 +1,4 @@
-"""Arms and arrays from files and frames."""
+"""Reading of arms and arrays from files and frames."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ def load(
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Read arms from files, or from a frame with one row per sample.
 
-    All functions that take arms take files and frames too; ``load`` is for those who want the arrays.
+    All functions that accept arms also accept files and frames; use ``load`` to get the arrays themselves.
 
     Parameters
     ----------
     source, *more
-        Files: ``.npy``, ``.npz``, ``.safetensors``, ``.csv``, ``.tsv``, ``.parquet``, each written ``[name=]path[:key]``. Every array
-        of an ``.npz`` or ``.safetensors`` file is one arm; any other file is one arm, named by its stem. With ``arm``: a frame of
-        pandas or polars, a table of pyarrow, or a ``.parquet`` file.
+        Files: ``.npy``, ``.npz``, ``.safetensors``, ``.csv``, ``.tsv``, ``.parquet``, each written ``[name=]path[:key]``. In an
+        ``.npz`` or ``.safetensors`` file each array is one arm; any other file is one arm, named after the file. With ``arm``: a
+        pandas or polars frame, a pyarrow table, or a ``.parquet`` file.
     arm
-        The column that says which arm a row is of.
+        The column that contains the arm of each row.
     features
-        With ``arm``, the columns with numbers, or the one column with lists of numbers; all other columns if ``None``.
+        With ``arm``, the numeric columns, or one column with lists of numbers; all other columns if ``None``.
 
     Returns
     -------
     dict of str to numpy.ndarray
-        Features by arm, in single precision. Arrays of files are read-only; large files stay on disk and are mapped.
+        Features by arm, in single precision. Arrays read from files are read-only; large files are memory-mapped.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a file or a column is not what is needed.
+        If a file or a column has the wrong contents.
     OSError
         If a file cannot be read.
     ImportError
@@ -72,7 +72,7 @@ def load(
     >>> mm.load("a=data/fashion/specialists.npz:vae")["a"].shape
     (1500, 64)
 
-    A frame with one row per sample, here of pandas:
+    A pandas frame with one row per sample:
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"model": ["a", "b", "a"], "x": [0.0, 9.0, 1.0], "y": [2.0, 5.0, 3.0]})
@@ -87,11 +87,11 @@ def load(
         if not isinstance(one, Frame):
             _check.file("source", one)
     if len(sources) != 1:
-        raise ValueError(f"arm= is for one frame or file, and {len(sources)} are given; load them one by one")
+        raise ValueError(f"arm= needs one frame or file, but {len(sources)} are given; load them one by one")
     given: Arms = sources[0]
     import numpy
 
-    with numpy.errstate(over="ignore"):  # infinite features are refused where they are used
+    with numpy.errstate(over="ignore"):  # functions that use the features reject infinity
         return {name: array.astype(numpy.float32) for name, array in named(given, arm, features)}
 
 
@@ -102,19 +102,19 @@ def load_array(source: Path) -> npt.NDArray[np.float32]:
     Parameters
     ----------
     source
-        The file, ``path`` or, for one array of several, ``path:key``; types as in :func:`load`.
+        The file: ``path``, or ``path:key`` for one array of a file with several. File types are those of :func:`load`.
 
     Returns
     -------
     numpy.ndarray
-        The features, read-only; large files stay on disk and are mapped.
+        The features, read-only; large files are memory-mapped.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If the file is not what its name says, or has several arrays and none is named.
+        If the contents do not match the file type, or the file has several arrays and none is named.
     OSError
         If the file cannot be read.
 

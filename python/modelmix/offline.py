@@ -1,4 +1,4 @@
-"""Offline: from recorded samples to weights, scores and simulated runs."""
+"""Offline functions: weights, scores and simulated runs from recorded samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-#: The metrics' names.
+#: Names of metrics.
 MetricName: TypeAlias = Literal[
     "rke",
     "vendi",
@@ -42,7 +42,7 @@ MetricName: TypeAlias = Literal[
     "coverage",
 ]
 
-#: The tools whose definitions can be had.
+#: Tools whose definitions are available as presets.
 PresetName: TypeAlias = Literal["torch-fidelity", "clean-fid", "prdc", "vendi-score"]
 
 
@@ -75,57 +75,57 @@ def solve(
     Parameters
     ----------
     arms
-        Features of every model, one row per sample: arrays (NumPy, torch, frames, lists of rows) or files by name; one file or
-        a list of files, as in :func:`modelmix.load`; or, with ``arm``, a frame with one row per sample.
+        Features of the models, one row per sample: a mapping from name to an array (NumPy, torch, a frame, a list of rows) or a
+        file; one file or a list of files, as in :func:`modelmix.load`; or, with ``arm``, a frame with one row per sample.
     objective
-        What is minimised, such as ``mm.Kid(reference) - 0.2 * mm.Precision(reference)``, or text. ``None``: ``kid`` if there is
-        a reference, otherwise ``rke``.
+        The objective to minimise, such as ``mm.Kid(reference) - 0.2 * mm.Precision(reference)``, or its text. If ``None``, ``kid``
+        with a reference and ``rke`` without one.
     arm, features
-        Columns, if ``arms`` is a frame or a ``.parquet`` file with one row per sample: the one that names the arm, and those
-        with numbers, or the one with lists of numbers (all other columns if ``None``).
+        Columns, if ``arms`` is a frame or a ``.parquet`` file with one row per sample. ``arm`` is the column that contains the arm.
+        ``features`` are the numeric columns, or one column with lists of numbers; all other columns if ``None``.
     reference
-        Features of real samples, or a file, unless the objective's terms have it.
+        Features of real samples, or a file, unless the terms of the objective contain it.
     bandwidth
-        The bandwidth of terms that name no kernel. ``None``: the median distance (:func:`modelmix.median_bandwidth`).
+        The bandwidth of terms that name no kernel. If ``None``, the median distance (:func:`modelmix.median_bandwidth`).
     costs
-        The price of a sample, by arm, unless the objective has it.
+        The price per sample, by arm, unless the objective contains it.
     scores
-        Scores that the objective names: by name and arm, one value per sample, or files; a JSON file of that form; or, with
-        ``arm``, names of columns.
+        Scores that the objective names: a mapping from name to arm to one value per sample, or to files; a JSON file of that form;
+        or, with ``arm``, names of columns.
     floor, cap
-        The smallest and largest weight that an arm may have, by arm.
+        The smallest and the largest weight of an arm, by arm.
     subsets
         Whether to find the best mixture of at most 1, 2, … arms (``Mixture.subsets``).
     fees
-        The price of using an arm at all for one period, by arm; asks for the cheapest mixture (``Mixture.cheapest``).
+        The fixed cost per period of using an arm, by arm. Requests the cheapest mixture (``Mixture.cheapest``).
     samples
-        Samples bought per period, for the cheapest mixture.
+        The number of samples per period, for the cheapest mixture.
     within
-        How much worse the cheapest mixture may be: ``"5%"`` of the gain, or a loss.
+        The tolerance of the cheapest mixture: ``"5%"`` of the gain, or a loss.
     front
-        A second objective: the Pareto front between both (``Mixture.front``).
+        A second objective. Requests the Pareto front of both (``Mixture.front``).
     bandwidths
-        ``"auto"`` or a list: the best mixture for each bandwidth (``Mixture.sensitivity``).
+        ``"auto"`` or a list. Requests the best mixture for each bandwidth (``Mixture.sensitivity``).
     intervals
-        Whether to compute confidence intervals and the p-value. ``False`` takes less time and memory with many arms.
+        Whether to compute confidence intervals and the p-value. ``False`` saves time and memory if there are many arms.
     seed
         The random seed.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
     progress
         Whether to show a progress bar (needs tqdm).
 
     Returns
     -------
     Mixture
-        The weights, with a table, a frame and a figure; a mapping of arms.
+        The weights, as a mapping of arms that converts to a table, a frame and a figure.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -150,7 +150,7 @@ def solve(
         threads=threads,
     )
     auto = isinstance(bandwidths, str)
-    questions = Analyses(
+    analyses = Analyses(
         subsets=_check.flag("subsets", subsets),
         fees=None if fees is None else _check.by_arm("fees", "fee", fees),
         samples=_check.real_or_none("samples", samples),
@@ -166,7 +166,7 @@ def solve(
             given,
             _check.by_arm("floor", "floor", floor),
             _check.by_arm("cap", "cap", cap),
-            questions,
+            analyses,
             bar.started,
             bar.done if progress else None,
         )
@@ -209,31 +209,31 @@ def score(
     arms
         Features of every model, as in :func:`solve`.
     reference
-        Features of real samples, or a file. Without one there are RKE and Vendi only.
+        Features of real samples, or a file. Without a reference, only RKE and Vendi are computed.
     arm, features
         Columns, if ``arms`` is a frame with one row per sample, as in :func:`solve`.
     metrics
-        Names of the metrics, such as ``["fid", "precision"]``. ``None``: the usual ones.
+        Names of the metrics, such as ``["fid", "precision"]``. If ``None``, those of the paper, or of ``preset``.
     preset
-        The definitions of another tool: ``"torch-fidelity"``, ``"clean-fid"``, ``"prdc"`` or ``"vendi-score"``.
+        A tool whose definitions to use: ``"torch-fidelity"``, ``"clean-fid"``, ``"prdc"`` or ``"vendi-score"``.
     weights
-        The mixture's weights, by arm; a :class:`Mixture` will do. ``None``: those that are best for ``objective``.
+        The weights of the mixture, by arm, or a :class:`Mixture`. If ``None``, the optimal weights for ``objective``.
     mixture
-        Whether to score a mixture at all.
+        Whether to score a mixture.
     objective, costs, scores
-        What the mixture minimises, as in :func:`solve`.
+        The objective that the mixture minimises, and its inputs, as in :func:`solve`.
     bandwidth
-        The bandwidth of RKE's and MMD's Gaussian kernel. ``None``: the median distance.
+        The bandwidth of the Gaussian kernel of RKE and MMD. If ``None``, the median distance.
     order
         The order of the Vendi score.
     neighbours
         k of the k-nearest-neighbour radii.
     subsets, subset_size, subset_seed
-        KID's random subsets: how many, how large, and their seed.
+        The random subsets of KID: their number, size and seed.
     seed
         The random seed.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
     progress
         Whether to show a progress bar (needs tqdm).
 
@@ -247,7 +247,7 @@ def score(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -261,7 +261,7 @@ def score(
     """
     mixture = _check.flag("mixture", mixture)
     if not mixture and weights is not None:
-        raise ValueError("weights are given, and mixture=False says that there is no mixture; leave one of them out")
+        raise ValueError("weights are given, but mixture=False asks for no mixture; remove one of them")
     recorded, values = arms_and_scores(arms, arm, features, scores)
     given = problem(
         objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
@@ -316,61 +316,62 @@ def simulate(
     threads: int | None = None,
     progress: bool = False,
 ) -> Simulation:
-    """Run policies on recorded arms, as if every sample had to be asked for.
+    """Simulate online runs of policies on recorded arms.
 
-    Policies with the same seed are given the same samples.
+    Policies with the same seed receive the same samples.
 
     Parameters
     ----------
     arms
         Features of every model, as in :func:`solve`.
     objective
-        What is minimised, as in :func:`solve`.
+        The objective to minimise, as in :func:`solve`.
     arm, features
         Columns, if ``arms`` is a frame with one row per sample, as in :func:`solve`.
     policies
-        Objects such as ``mm.Adaptive()``, or text. ``None``: the default policy, greedy and both oracles.
+        Objects such as ``mm.Adaptive()``, or their text. If ``None``, the default policy, greedy and both oracles.
     rounds
         Pulls per run.
     seeds
-        Runs per policy, with the consecutive seeds ``seed``, ``seed + 1``, ….
+        Runs per policy, with consecutive seeds: ``seed``, ``seed + 1``, ….
     seed
         The first random seed.
     batch
         Samples per pull.
     in_flight
-        Pulls asked for before the first is answered.
+        The number of pulls in flight at the same time.
     until
-        When a run may stop (:class:`Until`). It notes when it would have stopped, and whether that would have been wrong.
+        The condition for early stopping (:class:`Until`). Each run continues, but records when it would have stopped and whether it
+        was then outside the tolerance.
     settings
-        Settings of the sessions. With ``select="better-half"`` the loss of the kept samples is reported too; ``alarm`` and
-        ``storage`` change nothing here.
+        Settings of the sessions. With ``select="better-half"``, the loss of the kept samples is also reported. ``alarm`` and
+        ``storage`` have no effect here.
     known
         Samples per arm that are known before the first round (:meth:`Session.known`). They do not count as rounds.
     replacement
         Whether samples are drawn with replacement.
     checkpoints
-        At how many rounds results are kept.
+        The number of rounds at which results are recorded.
     memory
-        The most memory for precomputed kernel values, in bytes.
+        The maximum memory for precomputed kernel values, in bytes.
     reference, bandwidth, costs, scores
-        What the objective needs, as in :func:`solve`.
+        Inputs of the objective, as in :func:`solve`.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
     progress
         Whether to show a progress bar (needs tqdm).
 
     Returns
     -------
     Simulation
-        How each policy did; a mapping of policies.
+        The results by policy.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 

@@ -1,4 +1,4 @@
-"""Policies: how a session chooses which arm to pull next. Each is a small object that prints as the command line takes it.
+"""Policies: the bandit algorithms that choose the next arm. ``str()`` of a policy is its text on the command line.
 
 >>> import modelmix as mm
 >>> mm.Cab(sensitivity=0.03)
@@ -39,14 +39,14 @@ def __dir__() -> list[str]:
 @checked
 @dataclass(frozen=True, repr=False)
 class Policy:
-    """What policies have in common; use one of its subclasses, such as :class:`Adaptive`.
+    """The base class of policies; use a subclass, such as :class:`Adaptive`.
 
-    ``str()`` of a policy is its text, as the command line takes it.
+    ``str()`` of a policy is its text on the command line.
 
     Raises
     ------
     TypeError
-        If it is made itself.
+        If the base class itself is instantiated.
 
     Examples
     --------
@@ -57,9 +57,9 @@ class Policy:
     _name: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Have the library check the settings."""
+        """Validate the settings."""
         if type(self) is Policy:
-            raise TypeError("Policy is what policies have in common; use one of them, such as mm.Adaptive()")
+            raise TypeError("Policy is the base class of policies; use a subclass, such as mm.Adaptive()")
         for setting in fields(self):
             value = getattr(self, setting.name)
             if value is not None and not isinstance(value, (bool, tuple)):
@@ -74,11 +74,11 @@ class Policy:
         return [(field.name, _written(getattr(self, field.name))) for field in fields(self)]
 
     def __str__(self) -> str:
-        """The policy, as the command line takes it."""
+        """Return the text of the policy on the command line."""
         return _modelmix.policy(self._text())
 
     def __repr__(self) -> str:
-        """How to write it, without what is left as it is."""
+        """Return the constructor call, without arguments that have their default."""
         changed = [field for field in fields(self) if getattr(self, field.name) != field.default]
         return f"{type(self).__name__}({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in changed)})"
 
@@ -96,7 +96,7 @@ def _written(value: object) -> str:
 @checked
 @dataclass(frozen=True, repr=False)
 class Adaptive(Policy):
-    """The default: confidence widths from the samples' own variance, without a constant to choose.
+    """The default policy: confidence widths are estimated from the variance of the samples, with no constant to choose.
 
     Examples
     --------
@@ -110,23 +110,23 @@ class Adaptive(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class Cab(Policy):
-    """Mixture-UCB-CAB of the paper.
+    """Mixture-UCB-CAB, Algorithm 1 of the paper.
 
     Parameters
     ----------
     beta
-        β of the confidence widths, more than 1; 4 if ``None``.
+        β of the confidence widths, above 1; 4 if ``None``.
     sensitivity
-        Δ_L, the constant to tune; theory's if ``None``.
+        Δ_L, the constant to tune; the theoretical value if ``None``.
     kappa
-        Δ_κ, the range of κ; the kernel's if ``None``.
+        Δ_κ, the range of κ; that of the kernel if ``None``.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a setting is out of its range.
+        If a setting is out of range.
 
     Examples
     --------
@@ -143,23 +143,23 @@ class Cab(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class Ogd(Policy):
-    """Mixture-UCB-OGD of the paper: one gradient step per round instead of a quadratic program.
+    """Mixture-UCB-OGD, Algorithm 2 of the paper: one gradient step per round instead of a quadratic program.
 
     Parameters
     ----------
     beta
-        β of the confidence widths, more than 1; 4 if ``None``.
+        β of the confidence widths, above 1; 4 if ``None``.
     sensitivity
-        Δ_L, the constant to tune; theory's if ``None``.
+        Δ_L, the constant to tune; the theoretical value if ``None``.
     kappa
-        Δ_κ, the range of κ; the kernel's if ``None``.
+        Δ_κ, the range of κ; that of the kernel if ``None``.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a setting is out of its range.
+        If a setting is out of range.
 
     Examples
     --------
@@ -176,23 +176,23 @@ class Ogd(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class Vanilla(Policy):
-    """UCB for the best single arm, the baseline of the paper.
+    """Vanilla-UCB for best-arm identification, a baseline of the paper.
 
     Parameters
     ----------
     beta
-        β of the confidence widths, more than 1; 4 if ``None``.
+        β of the confidence widths, above 1; 4 if ``None``.
     sensitivity
-        Δ_L, the constant to tune; theory's if ``None``.
+        Δ_L, the constant to tune; the theoretical value if ``None``.
     kappa
-        Δ_κ, the range of κ; the kernel's if ``None``.
+        Δ_κ, the range of κ; that of the kernel if ``None``.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a setting is out of its range.
+        If a setting is out of range.
 
     Examples
     --------
@@ -209,16 +209,16 @@ class Vanilla(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class Sparse(Policy):
-    """Mixture-UCB-Sparse of the paper: a mixture of few arms.
+    """Mixture-UCB-Sparse, Algorithm 3 of the paper: a mixture of few arms.
 
     Parameters
     ----------
     fee
-        The price per round of every arm in use. Give either ``fee`` or ``keep``.
+        The price per arm and round of the arms in use. Give either ``fee`` or ``keep``.
     keep
-        The number of arms to end with.
+        The final number of arms.
     step
-        With ``keep``, how fast the fee grows.
+        With ``keep``, the growth rate of the fee.
     beta, sensitivity, kappa
         As in :class:`Cab`.
 
@@ -227,7 +227,7 @@ class Sparse(Policy):
     TypeError
         If an argument has the wrong type.
     ValueError
-        If there is neither ``fee`` nor ``keep``, or a setting is out of its range.
+        If neither or both of ``fee`` and ``keep`` are given, or a setting is out of range.
 
     Examples
     --------
@@ -251,7 +251,7 @@ class Sparse(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class Greedy(Policy):
-    """The best mixture of the samples so far, without exploration.
+    """Pulls by the best mixture so far, without exploration.
 
     Examples
     --------
@@ -265,12 +265,12 @@ class Greedy(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class Halving(Policy):
-    """Successive Halving, for the best single arm.
+    """Successive Halving for best-arm identification.
 
     Parameters
     ----------
     rounds
-        How many pulls there will be; the session's ``rounds`` if ``None``.
+        The total number of pulls; the ``rounds`` of the session if ``None``.
 
     Raises
     ------
@@ -292,7 +292,7 @@ class Halving(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class Uniform(Policy):
-    """Every arm equally often.
+    """Pulls every arm equally often.
 
     Examples
     --------
@@ -306,21 +306,21 @@ class Uniform(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class Fixed(Policy):
-    """Given weights.
+    """Pulls arms with given weights.
 
     Parameters
     ----------
     weights
-        The arms' weights, in the order of the arms.
+        The weights, in the order of the arms.
     tracked
-        Whether the shares follow the weights as closely as possible; drawn at random if ``False``.
+        Whether shares follow the weights as closely as possible. If ``False``, arms are drawn at random.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If the weights are not numbers of at least 0 with a positive sum.
+        If a weight is negative, or the sum of the weights is not positive.
 
     Examples
     --------
@@ -333,7 +333,7 @@ class Fixed(Policy):
     tracked: bool = False
 
     def __post_init__(self) -> None:
-        """Keep the weights as they are now."""
+        """Copy and validate the weights."""
         weights = _check.items("weights", self.weights, "a list of numbers, such as [0.5, 0.5]")
         object.__setattr__(self, "weights", tuple(_check.real("a weight of Fixed", weight) for weight in weights))
         object.__setattr__(self, "tracked", _check.flag("tracked", self.tracked))
@@ -343,7 +343,7 @@ class Fixed(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class MixtureOracle(Policy):
-    """The optimal mixture of the recorded arms; for :func:`modelmix.simulate` only.
+    """Pulls by the optimal mixture of the recorded arms; for :func:`modelmix.simulate` only.
 
     Examples
     --------
@@ -357,7 +357,7 @@ class MixtureOracle(Policy):
 @checked
 @dataclass(frozen=True, repr=False)
 class OneArmOracle(Policy):
-    """The best single recorded arm; for :func:`modelmix.simulate` only.
+    """Pulls the best single recorded arm; for :func:`modelmix.simulate` only.
 
     Examples
     --------
@@ -369,14 +369,14 @@ class OneArmOracle(Policy):
 
 
 def text(policy: Policy | str) -> str:
-    """A policy as the extension takes it."""
+    """Return the text of a policy, which the extension accepts."""
     if isinstance(policy, (Policy, str)):
         return str(policy)
     raise _check.wrong_type("policy", policy, "a policy: text, or an object such as mm.Adaptive()")
 
 
 def texts(policies: Sequence[Policy | str]) -> list[str]:
-    """Several policies as the extension takes them."""
+    """Return the texts of several policies, which the extension accepts."""
     if isinstance(policies, (str, Policy)):
         raise _check.wrong_type("policies", policies, f'a list of policies; write policies=["{policies}"]')
     return [text(policy) for policy in _check.items("policies", policies, "a list of policies, such as [mm.Cab()]")]

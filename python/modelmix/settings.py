@@ -1,4 +1,4 @@
-"""How a session is run: when it may stop, which samples count, and what else can be chosen."""
+"""Settings of sessions: early stopping, retention of samples, drift detection, selection and storage."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ def __dir__() -> list[str]:
 @checked
 @dataclass(frozen=True, kw_only=True)
 class Until:
-    """When a session may stop: as soon as it is sure to be near enough to the optimum (early stopping).
+    """The condition for early stopping: the distance to the optimum is below a tolerance at a given confidence.
 
     Parameters
     ----------
     gain
-        Near enough is within this share of the gain, which is the loss of the best single model less that of the best mixture.
+        The tolerance as a share of the gain: the loss of the best single model minus that of the best mixture.
     loss
-        Near enough is within this much of the least loss. Give either ``gain`` or ``loss``.
+        The tolerance as a difference in loss from the minimum. Give either ``gain`` or ``loss``.
     confidence
-        The probability that it is, over all times at which the session looks.
+        The probability that the tolerance holds when the session stops. It is valid over all checks of the session together
+        (optional stopping).
     of
-        What is to be near the optimum: the ``"weights"`` that a report gives, or the ``"shares"`` of the samples collected.
+        What must be near the optimum: the ``"weights"`` of the report, or the ``"shares"`` of the collected samples.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If both or neither of ``gain`` and ``loss`` are given, or a number is out of its range.
+        If both or neither of ``gain`` and ``loss`` are given, or a number is out of range.
 
     Examples
     --------
@@ -54,7 +55,7 @@ class Until:
     of: Literal["weights", "shares"] = "weights"
 
     def __post_init__(self) -> None:
-        """Check all of it."""
+        """Validate the fields."""
         if (self.gain is None) == (self.loss is None):
             raise ValueError(
                 "Until needs a share of the gain or a loss, as in mm.Until(gain=0.05) or mm.Until(loss=0.001)"
@@ -72,7 +73,7 @@ class Until:
 
     @classmethod
     def _read(cls, given: Until | str | None) -> Until | None:
-        """What was given as an object, or as text: ``"5%"`` of the gain, or ``"loss=0.001"``."""
+        """Return the condition from an object, or from text: ``"5%"`` of the gain, or ``"loss=0.001"``."""
         if given is None or isinstance(given, Until):
             return given
         gain, loss = _modelmix.until(share_or_loss("until", given))
@@ -80,7 +81,7 @@ class Until:
 
 
 def share_or_loss(name: str, given: Any) -> str:
-    """``"5%"`` of the gain, or a loss, as the extension takes it."""
+    """Return a tolerance as text for the extension: ``"5%"`` of the gain, or a loss."""
     if isinstance(given, str):
         return given
     if not _check.is_number(given):
@@ -91,19 +92,19 @@ def share_or_loss(name: str, given: Any) -> str:
 @checked
 @dataclass(frozen=True)
 class Window:
-    """A sliding window: the last samples count, of all arms together.
+    """A sliding window: only the latest samples of all arms together count.
 
     Parameters
     ----------
     samples
-        How many.
+        The length of the window, in samples.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If ``samples`` is not a whole number, at least 1.
+        If ``samples`` is not a whole number of at least 1.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class Window:
     samples: int
 
     def __post_init__(self) -> None:
-        """Check the number."""
+        """Validate the fields."""
         object.__setattr__(self, "samples", _check.whole("the samples of Window", self.samples, 1))
 
 
@@ -123,22 +124,23 @@ class Window:
 class Capped:
     """All samples count, and memory stays bounded: at most ``hold`` samples are held.
 
-    From then on, each new sample evicts the oldest sample of the arm that holds most. κ between a new sample and evicted ones is
-    estimated by random Fourier features; the kernel must be Gaussian. ``SessionReport.feature_error`` is the effect on the score.
+    Beyond that number, each new sample evicts the oldest sample of the arm with the most samples. κ between a new sample and evicted
+    samples is approximated by random Fourier features, so the kernel must be Gaussian. ``SessionReport.feature_error`` is the
+    resulting error of the score.
 
     Parameters
     ----------
     hold
-        The most samples to hold.
+        The maximum number of samples to hold.
     error
-        The largest standard error of an entry of K̂ due to random features; it determines how many features there are.
+        The largest standard error of an entry of K̂ due to random features; it determines the number of features.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If ``hold`` is not a whole number, at least 1, or ``error`` is not a number.
+        If ``hold`` is not a whole number of at least 1, or ``error`` is not a number.
 
     Examples
     --------
@@ -150,7 +152,7 @@ class Capped:
     error: float = 0.02
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the fields."""
         object.__setattr__(self, "hold", _check.whole("the hold of Capped", self.hold, 1))
         object.__setattr__(self, "error", _check.positive("the error of Capped", self.error))
 
@@ -158,14 +160,14 @@ class Capped:
 @checked
 @dataclass(frozen=True)
 class HalfLife:
-    """Exponential decay: a sample counts half as much after ``samples`` later ones of any arm.
+    """Exponential decay: the weight of a sample halves with every ``samples`` later samples of any arm.
 
     Parameters
     ----------
     samples
         The half-life.
     cap
-        Bounds the samples held, as in :class:`Capped`; ``None`` to hold all that still count.
+        A bound on the number of samples held (:class:`Capped`); if ``None``, all samples that still count are held.
 
     Raises
     ------
@@ -184,7 +186,7 @@ class HalfLife:
     cap: Capped | None = None
 
     def __post_init__(self) -> None:
-        """Check the number."""
+        """Validate the fields."""
         object.__setattr__(self, "samples", _check.positive("the samples of HalfLife", self.samples))
         if self.cap is not None and not isinstance(self.cap, Capped):
             raise _check.wrong_type("the cap of HalfLife", self.cap, "an mm.Capped, such as mm.Capped(1000)")
@@ -197,28 +199,29 @@ Retention: TypeAlias = Window | HalfLife | Capped
 @checked
 @dataclass(frozen=True, kw_only=True)
 class SessionSettings:
-    """Settings that :class:`modelmix.Session`, :func:`modelmix.run` and :func:`modelmix.simulate` share.
+    """Settings of :class:`modelmix.Session`, :func:`modelmix.run` and :func:`modelmix.simulate`.
 
     Parameters
     ----------
     retention
-        Which samples count, and how many are held: :class:`Window`, :class:`HalfLife` or :class:`Capped`; ``None`` if all do.
-        With any of them there is neither ``until`` nor ``select``, which are about all samples ever told.
+        Which samples count, and how many are held: :class:`Window`, :class:`HalfLife` or :class:`Capped`. If ``None``, all samples
+        count and are held. A retention cannot be combined with ``until`` or ``select``, which concern all samples ever told.
     alarm
-        Watch every arm for drift, with this chance of a false alarm per arm, however long the session runs; ``None`` to watch
-        none. ``changed`` in the report is the round in which an arm's samples were found not to be like its first ones.
+        The false-alarm probability of a drift detector per arm, over the whole session of any length; ``None`` for no detectors.
+        ``changed`` in the report is the round in which the samples of an arm were found to differ from its first ones.
     select
-        ``"better-half"`` if samples may be discarded: ``Session.kept`` says which to keep, those that lower the loss more than half
-        of the samples so far would. The policy learns from all; the kept ones are no longer an i.i.d. mixture.
+        ``"better-half"`` if samples may be discarded: ``Session.kept`` states which samples to keep. A sample is kept if it lowers the
+        loss more than half of the samples so far would. The policy learns from all samples; the kept ones are no longer an i.i.d.
+        mixture.
     storage
-        ``"half"`` holds features in half precision.
+        ``"half"`` stores features in half precision.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a setting is not one of its choices or out of its range.
+        If a setting is not one of its choices, or is out of range.
 
     Examples
     --------
@@ -235,7 +238,7 @@ class SessionSettings:
     storage: Literal["single", "half"] = "single"
 
     def __post_init__(self) -> None:
-        """Check all that can be checked without arms."""
+        """Validate what can be validated without arms."""
         if self.retention is not None and not isinstance(self.retention, (Window, HalfLife, Capped)):
             raise _check.wrong_type("retention", self.retention, f"an object; write {_spelled(self.retention)}")
         object.__setattr__(self, "alarm", _check.real_or_none("alarm", self.alarm))
@@ -244,7 +247,7 @@ class SessionSettings:
 
     @classmethod
     def _read(cls, given: SessionSettings | None) -> SessionSettings:
-        """What was given, or the defaults."""
+        """Return the given settings, or the defaults."""
         if given is None:
             return cls()
         if isinstance(given, cls):
@@ -254,13 +257,13 @@ class SessionSettings:
         )
 
     def _retention(self) -> str | None:
-        """Which samples count, as the extension takes it."""
+        """Return the retention as JSON for the extension."""
         kept = self.retention
         return None if kept is None else json.dumps(_data(kept))
 
 
 def _data(kept: Retention) -> dict[str, Any]:
-    """The library's form of it."""
+    """Return a retention in the JSON form of the library."""
     if isinstance(kept, Window):
         return {"window": kept.samples}
     if isinstance(kept, Capped):
@@ -270,7 +273,7 @@ def _data(kept: Retention) -> dict[str, Any]:
 
 
 def _spelled(given: Any) -> str:
-    """How to write what was given as text."""
+    """Return the object to write instead of the given text."""
     words = str(given).replace(" ", "")
     name, _, number = words.partition("=")
     if name in ("window", "half-life") and number:

@@ -1,4 +1,4 @@
-//! NumPy's arrays as features, without a copy where their memory is laid out as ours, and features as NumPy's arrays.
+//! Conversion between NumPy arrays and features, without a copy if the memory layouts agree.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,34 +11,34 @@ use pyo3::prelude::*;
 
 use crate::errors::to_exception;
 
-/// Bytes of features that were written because an array could not be read where it lies.
+/// Bytes of features that were copied because an array could not be read in place.
 static COPIED: AtomicU64 = AtomicU64::new(0);
 
-/// How many bytes of features were copied or converted since the extension was loaded.
+/// Returns the number of bytes of features that were copied or converted since the extension was loaded.
 #[pyfunction]
 pub(crate) fn copied_bytes() -> u64 {
     COPIED.load(Ordering::Relaxed)
 }
 
-/// How long features are used.
+/// The lifetime of features.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// As long as a call lasts: Python's memory will do.
+    /// During one call: memory of Python can be borrowed.
     Call,
-    /// Longer, while the caller may write into the array: only memory that is ours will do.
+    /// Beyond the call, when the caller may write to the array: the memory must be our own.
     Keep,
 }
 
-/// An array of n × d floats as features. `origin` names it in messages: "arm flux", "the reference".
+/// Converts an array of n × d floats to features. `origin` names it in messages: "arm flux", "the reference".
 pub(crate) fn features(origin: &str, array: &Bound<'_, PyAny>, usage: Use) -> PyResult<Features> {
     let refuse = |problem: String| to_exception(Error::Array { origin: origin.into(), problem });
     let Ok(untyped) = array.cast::<PyUntypedArray>() else {
-        return Err(refuse(format!("a {} is not an array; give rows of floats", array.get_type())));
+        return Err(refuse(format!("{} is not an array; pass rows of floats", array.get_type())));
     };
     if untyped.ndim() != 2 {
         let shape: Vec<String> = untyped.shape().iter().map(usize::to_string).collect();
         return Err(refuse(format!(
-            "its shape is ({}), and features are two-dimensional: a row a sample, a column a feature",
+            "its shape is ({}), but features must be two-dimensional: one row per sample, one column per feature",
             shape.join(", ")
         )));
     }
@@ -50,14 +50,14 @@ pub(crate) fn features(origin: &str, array: &Bound<'_, PyAny>, usage: Use) -> Py
         converted(half, |value| value.to_f64(), |value| value as f32)
     } else {
         return Err(refuse(format!(
-            "its values are {}, and features are floats of 16, 32 or 64 bits; convert them, as in x.astype(\"float32\")",
+            "its values are {}, but features must be floats of 16, 32 or 64 bits; convert them, as in x.astype(\"float32\")",
             untyped.dtype()
         )));
     };
     made.map_err(|error| to_exception(error.of(origin)))
 }
 
-/// Rows that lie as ours do are read where they are; others are copied.
+/// Borrows a C-contiguous array in place; copies any other.
 fn borrow(array: &Bound<'_, PyArray2<f32>>, usage: Use) -> modelmix::Result<Features> {
     let width = array.shape()[1];
     if !array.is_c_contiguous() || width == 0 || array.shape()[0] == 0 {
@@ -76,7 +76,7 @@ fn borrow(array: &Bound<'_, PyArray2<f32>>, usage: Use) -> modelmix::Result<Feat
     }
 }
 
-/// All values in single precision, row after row. Those that have no finite one are refused as they were given.
+/// Converts all values to single precision, in row order. The error for a value that is not finite states the original value.
 fn converted<T: Element>(
     array: &Bound<'_, PyArray2<T>>,
     widen: impl Fn(&T) -> f64,
@@ -84,8 +84,8 @@ fn converted<T: Element>(
 ) -> modelmix::Result<Features> {
     let (rows, width) = (array.shape()[0], array.shape()[1]);
     COPIED.fetch_add(4 * (rows * width) as u64, Ordering::Relaxed);
-    // SAFETY: the interpreter is held and no Python code runs until the view is gone, so that nothing writes to the array;
-    // the package hands over aligned arrays of the machine's byte order.
+    // SAFETY: the interpreter is held and no Python code runs until the view is dropped, so nothing writes to the array;
+    // the package passes aligned arrays of native byte order.
     let view = unsafe { array.as_array() };
     let mut values = Vec::with_capacity(rows * width);
     for (index, value) in view.iter().enumerate() {
@@ -104,47 +104,46 @@ fn converted<T: Element>(
     Features::new(width, values)
 }
 
-/// The memory of an array of Python's, alive as long as this is.
+/// Borrowed memory of a Python array, which it keeps alive.
 struct Borrowed {
     pointer: *const f32,
     len: usize,
     _array: Py<PyArray2<f32>>,
 }
 
-// SAFETY: the memory is only read. That nobody writes to it while a call lasts is the caller's duty, as it is with every
-// library that lets go of the interpreter while it computes; whoever does gets wrong numbers, as nothing is derived from the
-// values that memory safety rests on.
+// SAFETY: the memory is only read. The caller must not write to it during a call, as with every library that releases the
+// interpreter while it computes. If it does, the results are wrong, but memory safety does not depend on the values.
 unsafe impl Send for Borrowed {}
 // SAFETY: as above.
 unsafe impl Sync for Borrowed {}
 
 impl AsRef<[f32]> for Borrowed {
     fn as_ref(&self) -> &[f32] {
-        // SAFETY: the pointer and the length are those of a contiguous array that `_array` keeps alive; NumPy does not move
-        // an array's memory while there are references to it.
+        // SAFETY: pointer and length are those of a contiguous array that `_array` keeps alive; NumPy does not move the
+        // memory of an array while there are references to it.
         unsafe { std::slice::from_raw_parts(self.pointer, self.len) }
     }
 }
 
-/// Features of ours whose memory Python's arrays may view, such as a mapped file's.
+/// Features whose memory Python arrays view, such as those of a memory-mapped file.
 #[pyclass(frozen)]
 pub(crate) struct Memory {
     features: Features,
 }
 
-/// Features as an array that cannot be written to: a view of their memory, not a copy.
+/// Returns features as a read-only array: a view of their memory, not a copy.
 pub(crate) fn array(py: Python<'_>, features: Features) -> PyResult<Bound<'_, PyArray2<f32>>> {
     let memory = Bound::new(py, Memory { features })?;
     let features = &memory.get().features;
     let view = ArrayView2::from_shape((features.len(), features.width()), features.values())
         .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))?;
-    // SAFETY: the values are never moved or written while the features live, and the array keeps `memory` alive.
+    // SAFETY: the values are never moved or written while the features exist, and the array keeps `memory` alive.
     let array = unsafe { PyArray2::borrow_from_array(&view, memory.clone().into_any()) };
     array.call_method1("setflags", (false,))?;
     Ok(array)
 }
 
-/// The features behind an array that [`array()`] made, where it views all of them.
+/// Returns the features behind an array that [`array()`] created; `None` if it views only a part of them.
 fn viewed_features(array: &Bound<'_, PyArray2<f32>>) -> Option<Features> {
     let base = array.getattr("base").ok()?;
     let features = &base.cast::<Memory>().ok()?.get().features;

@@ -1,4 +1,4 @@
-//! The rows that make the best set.
+//! Coreset selection: `curate`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
 
-/// How rows are chosen, as the package hands it over: an object with these attributes.
+/// Settings of `curate`, passed by the package as an object with these attributes.
 #[derive(FromPyObject)]
 pub(crate) struct Settings {
     count: usize,
@@ -28,8 +28,8 @@ pub(crate) struct Settings {
     cap: BTreeMap<String, f64>,
 }
 
-/// The document of `curate`, its sentence, and how the set was found; `started` is told how many steps there are at most before
-/// `progress` is told how many are done.
+/// Returns the document of `curate`, its headline, and how the set was found. `started` is called with the maximum number of steps,
+/// then `progress` with the number of steps done.
 #[pyfunction]
 #[pyo3(signature = (arms, problem, settings, started=None, progress=None))]
 pub(crate) fn curate<'py>(

@@ -1,22 +1,22 @@
-//! The library's documents as Python's dictionaries, and the library's ways of writing numbers and guessing words.
+//! Documents as Python dictionaries, and the library's functions for number formatting and name suggestions.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// A document as a dictionary, its keys in the order of the command line's JSON.
+/// Converts a document to a dictionary, with keys in the order of the JSON output of the command line.
 pub(crate) fn dictionary<'py>(py: Python<'py>, document: &impl serde::Serialize) -> PyResult<Bound<'py, PyDict>> {
     let text = serde_json::to_string(document)
         .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))?;
     Ok(py.import("json")?.call_method1("loads", (text,))?.cast_into()?)
 }
 
-/// A number as tables have it: three digits that count.
+/// Formats a number for tables, with three significant digits.
 #[pyfunction]
 pub(crate) fn brief(value: f64) -> String {
     modelmix::internals::numbers::brief(value)
 }
 
-/// The word that was probably meant.
+/// Returns the known word that is nearest to a misspelled one; `None` if none is near.
 #[pyfunction]
 pub(crate) fn nearest(word: &str, known: Vec<String>) -> Option<String> {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();

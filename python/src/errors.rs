@@ -1,4 +1,4 @@
-//! The library's sentences as Python's exceptions.
+//! Conversion of library errors to Python exceptions.
 
 use std::any::Any;
 
@@ -8,9 +8,9 @@ use pyo3::exceptions::{
     PyFileNotFoundError, PyMemoryError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError,
 };
 
-/// What Python raises, with the library's sentence: an `OSError` if the system refused a file, a `MemoryError` or a `RuntimeError`
-/// if the work could not be done, and a `ValueError` if what was given does not fit. Only the last is the caller's mistake, so
-/// that a live run answers it with another call of a generator.
+/// Converts an error to an exception with the same message: an `OSError` if a file operation failed, a `MemoryError` or a
+/// `RuntimeError` if the computation could not run, and a `ValueError` if the input is invalid. Only the last is an error of the
+/// caller, so an online run retries the generator only after a `ValueError`.
 pub(crate) fn to_exception(error: Error) -> PyErr {
     let sentence = error.to_string();
     match error {
@@ -25,7 +25,7 @@ pub(crate) fn to_exception(error: Error) -> PyErr {
     }
 }
 
-/// A panic is a bug of ours, and no reason to take the interpreter along.
+/// Converts a panic, which is a bug in modelmix, to an exception instead of aborting the interpreter.
 pub(crate) fn panic_exception(panic: &(dyn Any + Send)) -> PyErr {
     let what = panic
         .downcast_ref::<&str>()
@@ -33,6 +33,6 @@ pub(crate) fn panic_exception(panic: &(dyn Any + Send)) -> PyErr {
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".into());
     PyRuntimeError::new_err(format!(
-        "modelmix has a bug and cannot go on ({what}); please report it with what you called"
+        "internal error in modelmix ({what}); please report it with the call that caused it"
     ))
 }

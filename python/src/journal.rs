@@ -1,5 +1,5 @@
-//! The checkpoint of a live run: which file its events are in, who may write it, and when they are on disk. The form of the
-//! lines is the library's.
+//! The checkpoint of an online run: the file of its events, its lock, and when events are on disk. The library defines the
+//! format of the lines.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -19,35 +19,36 @@ use crate::errors::to_exception;
 use crate::session::{Asked, Session, asked, lock};
 use crate::work::run_detached;
 
-/// The journal of one session, in a file that nobody else may write. It is read to its end first, and then written.
+/// The journal of one session, in a file that is locked against other writers. It is read to its end first, and then written.
 #[pyclass(frozen)]
 pub(crate) struct Journal {
     path: PathBuf,
-    /// Whether there was no such file before.
+    /// Whether the file did not exist before.
     is_new: bool,
     session: Arc<Mutex<modelmix::Session>>,
     stage: Mutex<Stage>,
 }
 
 enum Stage {
-    /// Earlier events are being applied. `File` is the same file, to be written once all are.
+    /// Earlier events are being applied. `File` is the same file, to be written once all are applied.
     Reading(Box<JournalReader<BufReader<File>>>, File, Header),
-    /// All is read and nothing written yet: the first event writes the header too, so that what is refused before leaves none.
+    /// All events are read and nothing is written yet. The first event also writes the header, so an error before it leaves no
+    /// header.
     Ready(Disk, Header, Start),
     Writing(JournalWriter<Disk>, HashMap<u64, Event>),
     Closed,
 }
 
-/// Where a journal is written on.
+/// Where writing to a journal continues.
 enum Start {
     /// At its beginning.
     Empty,
-    /// Behind earlier events, the last of which has this checksum.
+    /// After earlier events, the last of which has this checksum.
     After(u32),
 }
 
-/// What a line of the journal told: its number, the kind of event, the pull that it settled, the arm whose samples became
-/// known, and the note beside it.
+/// The contents of a line: its number, the kind of event, the pull that it settled, the arm whose samples became known, and the
+/// note.
 type Told = (usize, &'static str, Option<Asked>, Option<usize>, Option<String>);
 
 /// Recorded samples of an arm: its index, their features and their scores.
@@ -55,9 +56,9 @@ type Recorded<'py> = (usize, Bound<'py, PyAny>, BTreeMap<String, Vec<f64>>);
 
 /// Why a call failed.
 enum Failure {
-    /// The file is not what it should be, and what to do about it.
+    /// The file is not usable; the message states the fix.
     Refused(String),
-    /// The session does not take what it is told.
+    /// The session rejected an event.
     Session(Error),
     Disk(io::Error),
 }
@@ -74,7 +75,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// A file that remembers why it could not be written, since the library only says that it could not.
+/// A file that stores the error of a failed write, since the library reports only that it failed.
 struct Disk {
     file: File,
     failure: Option<io::Error>,
@@ -84,7 +85,7 @@ impl Write for Disk {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes).map_err(|error| {
             let kind = error.kind();
-            // An interrupted write is tried again, and is none.
+            // An interrupted write is retried, so it is not a failure.
             if kind != io::ErrorKind::Interrupted {
                 self.failure = Some(error);
             }
@@ -99,16 +100,16 @@ impl Write for Disk {
 
 #[pymethods]
 impl Journal {
-    /// Opens the file, or makes one; `run` describes the run as a JSON object. A file that does not belong to it is refused and
-    /// left as it is.
+    /// Opens or creates the file; `run` describes the run as a JSON object. A file of another run is rejected and left
+    /// unchanged.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf, run: String, session: &Session) -> PyResult<Self> {
         let (stage, is_new) = run_detached(py, || start(&path, run))?.map_err(|failure| exception(&path, failure))?;
         Ok(Self { path, is_new, session: session.shared(), stage: Mutex::new(stage) })
     }
 
-    /// Applies the next event of an earlier run to the session; with `verify` its decisions are computed again and compared.
-    /// After the last one, a torn line is cut off and there is none.
+    /// Applies the next event of an earlier run to the session; with `verify`, decisions are recomputed and compared. After the
+    /// last event, an incomplete line is truncated and `None` is returned.
     fn replay(&self, py: Python<'_>, verify: bool) -> PyResult<Option<Told>> {
         self.work(py, |stage, session| {
             let Stage::Reading(reader, ..) = stage else { return Ok(None) };
@@ -129,7 +130,7 @@ impl Journal {
         })
     }
 
-    /// Asks the session, and writes that down. A line that is lost is asked again, the same way, so nobody waits for the disk.
+    /// Asks the session and writes the event, without syncing to disk: if the line is lost, the same pull is asked for again.
     fn ask(&self, py: Python<'_>) -> PyResult<Asked> {
         self.write(py, |writer, _, session| {
             let mut session = lock(session);
@@ -157,7 +158,7 @@ impl Journal {
         })
     }
 
-    /// Gives a pull up, but writes nothing before [`Journal::settle`].
+    /// Abandons a pull, but writes nothing before [`Journal::settle`].
     fn abandon(&self, py: Python<'_>, pull: u64) -> PyResult<()> {
         self.write(py, |_, held, session| {
             held.insert(pull, lock(session).perform(Event::Abandoned { pull })?);
@@ -165,7 +166,7 @@ impl Journal {
         })
     }
 
-    /// Writes what came of a pull, with a note, and waits until it is on disk.
+    /// Writes the outcome of a pull, with a note, and waits until it is on disk.
     fn settle(&self, py: Python<'_>, pull: u64, note: &str) -> PyResult<()> {
         self.write(py, |writer, held, _| {
             let event = held.remove(&pull).ok_or(Error::UnknownPull { id: pull })?;
@@ -174,8 +175,8 @@ impl Journal {
         })
     }
 
-    /// Gives the session recorded samples of arms (index, features, scores), and waits until they are on disk. Nothing is written
-    /// unless all of them fit.
+    /// Adds recorded samples of arms (index, features, scores) to the session, and waits until they are on disk. Nothing is written
+    /// unless all of them are accepted.
     fn known(&self, py: Python<'_>, samples: Vec<Recorded<'_>>) -> PyResult<()> {
         let name = |arm: usize| lock(&self.session).arms().get(arm).cloned().unwrap_or_default();
         let read = |(arm, array, scores): Recorded<'_>| {
@@ -195,7 +196,7 @@ impl Journal {
         })
     }
 
-    /// Closes the file, and removes it if it was made here and nothing was written.
+    /// Closes the file, and removes it if it was created here and nothing was written.
     fn discard(&self) -> PyResult<()> {
         let mut stage = lock(&self.stage);
         if self.is_new && matches!(*stage, Stage::Reading(..) | Stage::Ready(_, _, Start::Empty)) {
@@ -205,9 +206,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Closes the file, and lets others have it. In a process that was forked this leaves the parent's lock alone.
+    /// Closes the file and releases its lock. In a forked child process, the lock of the parent stays.
     fn close(&self) {
-        // A fork may have taken place while another thread held the lock, which then nobody opens any more.
+        // If the process was forked while another thread held this mutex, it stays locked in the child forever.
         match self.stage.try_lock() {
             Ok(mut stage) => *stage = Stage::Closed,
             Err(sync::TryLockError::Poisoned(stage)) => *stage.into_inner() = Stage::Closed,
@@ -243,7 +244,7 @@ impl Journal {
     }
 }
 
-/// The writer, with the header written before the first event.
+/// Returns the writer, after writing the header if this is the first event.
 fn writing(stage: &mut Stage) -> Result<(&mut JournalWriter<Disk>, &mut HashMap<u64, Event>), Failure> {
     if let Stage::Ready(..) = stage {
         *stage = begin(std::mem::replace(stage, Stage::Closed))?;
@@ -251,13 +252,13 @@ fn writing(stage: &mut Stage) -> Result<(&mut JournalWriter<Disk>, &mut HashMap<
     match stage {
         Stage::Writing(writer, held) => Ok((writer, held)),
         Stage::Reading(..) | Stage::Ready(..) => {
-            Err(Failure::Refused("was not read to its end, and cannot be written".into()))
+            Err(Failure::Refused("has not been read to its end, so it cannot be written".into()))
         }
         Stage::Closed => Err(Failure::Refused("is closed".into())),
     }
 }
 
-/// Opens the file, and says whether it was made. Not for appending: Windows lets nobody cut off what was opened so.
+/// Opens the file and returns whether it was created. Not in append mode, because Windows cannot truncate such a file.
 fn open(path: &PathBuf) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -268,16 +269,16 @@ fn open(path: &PathBuf) -> io::Result<(File, bool)> {
     }
 }
 
-/// Opens and locks the file, and reads its first line; also, whether the file is new.
+/// Opens and locks the file and reads its first line; also returns whether the file is new.
 fn start(path: &PathBuf, run: String) -> Result<(Stage, bool), Failure> {
     let refuse = |problem: &str| Err(Failure::Refused(problem.into()));
     let (file, is_new) = open(path)?;
     if !file.metadata()?.is_file() {
-        return refuse("is no ordinary file; name another one");
+        return refuse("is not a regular file; name another file");
     }
-    // Some file systems have no locks; there it must be taken for granted that nobody else writes.
+    // Some file systems have no locks; on these, other writers cannot be detected.
     if let Err(TryLockError::WouldBlock) = file.try_lock() {
-        return refuse("is being written by another run; wait for its end, or name another file");
+        return refuse("is being written by another run; wait until it ends, or name another file");
     }
     let header = Header::new(run);
     let reader = JournalReader::new(BufReader::new(file.try_clone()?)).map_err(unreadable)?;
@@ -289,7 +290,7 @@ fn start(path: &PathBuf, run: String) -> Result<(Stage, bool), Failure> {
             file.seek(SeekFrom::Start(0))?;
             file.read_to_end(&mut part)?;
             if !first_line(&header)?.starts_with(&part) {
-                return refuse("is not a journal, or only a part of one; name another file");
+                return refuse("is not a journal, or an incomplete one; name another file");
             }
         }
     }
@@ -302,7 +303,7 @@ fn first_line(header: &Header) -> Result<Vec<u8>, Failure> {
     Ok(line)
 }
 
-/// Cuts a torn line off, and gets ready to go on behind the last whole one.
+/// Truncates an incomplete last line and prepares to write after the last complete line.
 fn read_to_end(stage: Stage) -> Result<Stage, Failure> {
     let Stage::Reading(reader, mut file, header) = stage else { return Ok(stage) };
     let whole = reader.whole_lines_len();
@@ -314,7 +315,7 @@ fn read_to_end(stage: Stage) -> Result<Stage, Failure> {
     Ok(Stage::Ready(Disk { file, failure: None }, header, start))
 }
 
-/// Writes the header, unless it is there.
+/// Writes the header, unless it exists.
 fn begin(stage: Stage) -> Result<Stage, Failure> {
     let Stage::Ready(mut disk, header, start) = stage else { return Ok(stage) };
     let checksum = match start {
@@ -336,7 +337,7 @@ fn append(writer: &mut JournalWriter<Disk>, event: &Event, note: Option<&str>) -
     })
 }
 
-/// What an event is, before it is applied.
+/// Describes an event before it is applied.
 fn told(event: &Event, session: &modelmix::Session) -> (&'static str, Option<Asked>, Option<usize>) {
     let settled = |id: u64| session.in_flight().into_iter().find(|pull| pull.id == id).map(asked);
     match event {
@@ -348,11 +349,13 @@ fn told(event: &Event, session: &modelmix::Session) -> (&'static str, Option<Ask
     }
 }
 
-/// A run goes on only with the description that it was started with. The fingerprint is compared last: it says the least.
+/// Compares the descriptions of two runs; a run resumes only with its original one. The fingerprint is compared last, because a
+/// difference in it is the least specific.
 fn same_run(found: &str, wanted: &str) -> Result<(), Failure> {
     let read = |text: &str| {
-        serde_json::from_str::<Map<String, Value>>(text)
-            .map_err(|error| Failure::Refused(format!("has a run that cannot be read ({error}); name another file")))
+        serde_json::from_str::<Map<String, Value>>(text).map_err(|error| {
+            Failure::Refused(format!("has an unreadable run description ({error}); name another file"))
+        })
     };
     let (found, wanted) = (read(found)?, read(wanted)?);
     let said = |value: Option<&Value>| match value {
@@ -364,17 +367,17 @@ fn same_run(found: &str, wanted: &str) -> Result<(), Failure> {
     match other.min_by_key(|name| name.as_str() == "fingerprint") {
         None => Ok(()),
         Some(name) if name == "fingerprint" => Err(Failure::Refused(
-            "belongs to another reference, kernel or costs; give those of the first run, or name another file".into(),
+            "belongs to another reference, kernel or costs; use those of the first run, or name another file".into(),
         )),
         Some(name) => Err(Failure::Refused(format!(
-            "has {name} {}, and this run has {}; run it as it was, or name another file",
+            "has {name} {}, and this run has {}; use the settings of the first run, or name another file",
             said(found.get(name)),
             said(wanted.get(name))
         ))),
     }
 }
 
-/// What the library says of a journal, about this file.
+/// Converts a library error about a journal to one about this file.
 fn unreadable(error: Error) -> Failure {
     match error {
         Error::Journal { problem } => Failure::Refused(problem),
@@ -382,8 +385,8 @@ fn unreadable(error: Error) -> Failure {
     }
 }
 
-/// Whether an event cannot have happened to this session. Any other error is of the work itself, such as memory that ran out,
-/// and says nothing against the file.
+/// Whether an error means that the event contradicts the session. Any other error, such as out of memory, is not the fault of
+/// the file.
 fn contradicts(error: &Error) -> bool {
     matches!(
         error,
@@ -410,11 +413,11 @@ fn differs(line: usize, error: Error) -> Failure {
         return Failure::Session(error);
     }
     Failure::Refused(format!(
-        "is not what is computed again at line {line}: {error}; go on without verify to take it as it is, or name another file"
+        "differs from the recomputed decision at line {line}: {error}; set verify=False to accept it, or name another file"
     ))
 }
 
-/// What Python raises.
+/// Converts a failure to an exception.
 fn exception(path: &std::path::Path, failure: Failure) -> PyErr {
     match failure {
         Failure::Refused(problem) => PyValueError::new_err(format!("the checkpoint {} {problem}", path.display())),

@@ -1,5 +1,5 @@
-//! The extension `modelmix._modelmix`: what Python calls. One file a concept; each turns Python's values into the library's,
-//! calls it, and hands the document back. Names, defaults and pictures are the package's, in `python/modelmix`.
+//! The extension module `modelmix._modelmix`. There is one file per concept; each converts Python values to library types,
+//! calls the library, and returns the document. Names, defaults and plots belong to the package, in `python/modelmix`.
 
 mod arrays;
 mod curate;

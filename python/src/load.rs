@@ -1,4 +1,4 @@
-//! Features from files.
+//! Reading of features from files.
 
 use modelmix::load::{self as files, ArmSource};
 use numpy::PyArray2;
@@ -8,10 +8,10 @@ use crate::arrays::array;
 use crate::errors::to_exception;
 use crate::work::{Progress, run};
 
-/// The arms that sources stand for, each `[name=]path[:key]`.
+/// Reads the arms of sources, each written `[name=]path[:key]`.
 ///
 /// # Errors
-/// What a file is not, in a sentence with its remedy.
+/// If a file cannot be read or has the wrong contents; the message states the fix.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub(crate) fn load<'py>(py: Python<'py>, sources: Vec<String>) -> PyResult<Vec<(String, Bound<'py, PyArray2<f32>>)>> {
@@ -21,7 +21,7 @@ pub(crate) fn load<'py>(py: Python<'py>, sources: Vec<String>) -> PyResult<Vec<(
     arms.iter().map(|arm| Ok((arm.name.clone(), array(py, arm.features.clone())?))).collect()
 }
 
-/// One array, `path[:key]`.
+/// Reads one array, written `path[:key]`.
 ///
 /// # Errors
 /// As [`load`].

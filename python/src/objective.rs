@@ -1,4 +1,4 @@
-//! Objectives: their text, and all that they are prepared with.
+//! Objectives: their text and their inputs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,37 +12,37 @@ use pyo3::prelude::*;
 use crate::arrays::{Use, features};
 use crate::errors::to_exception;
 
-/// The terms of an objective: weight and text of each.
+/// Returns the terms of an objective: weight and text of each.
 ///
 /// # Errors
-/// What cannot be read, and where.
+/// If the text cannot be parsed; the message states where.
 #[pyfunction]
 pub(crate) fn objective(text: &str) -> PyResult<Vec<(f64, String)>> {
     let objective = Objective::parse(text).map_err(to_exception)?;
     Ok(objective.terms().iter().map(|term| (term.weight, term.measure.to_string())).collect())
 }
 
-/// An objective's text as the library writes it.
+/// Returns the text of an objective in the notation of the library.
 ///
 /// # Errors
-/// No terms, or one that cannot be read.
+/// If there are no terms, or one cannot be parsed.
 #[pyfunction]
 pub(crate) fn objective_text(terms: Vec<(f64, String)>) -> PyResult<String> {
     let terms =
         terms.iter().map(|(weight, text)| Ok(*weight * Objective::parse(text)?)).collect::<modelmix::Result<Vec<_>>>();
     let sum = terms.map_err(to_exception)?.into_iter().reduce(|sum, term| sum + term);
     sum.map(|objective| objective.to_string())
-        .ok_or_else(|| PyValueError::new_err("an objective has at least one term"))
+        .ok_or_else(|| PyValueError::new_err("an objective needs at least one term"))
 }
 
-/// What is to be minimised, as the package hands it over: an object with these attributes.
+/// An objective with its inputs, passed by the package as an object with these attributes.
 #[derive(FromPyObject)]
 pub(crate) struct Problem<'py> {
-    /// The text; `kid` where there is a reference and `rke` where there is none, if it is left out.
+    /// The text; if `None`, `kid` with a reference and `rke` without one.
     objective: Option<String>,
     reference: Option<Bound<'py, PyAny>>,
     costs: Option<BTreeMap<String, f64>>,
-    /// By name and arm, a value a sample.
+    /// One value per sample, by name and arm.
     scores: BTreeMap<String, BTreeMap<String, Vec<f64>>>,
     bandwidth: Option<f64>,
     kappa_range: Option<(f64, f64)>,
@@ -52,7 +52,7 @@ pub(crate) struct Problem<'py> {
     threads: Option<usize>,
 }
 
-/// The same in the library's types.
+/// The same in library types.
 pub(crate) struct Prepared {
     pub(crate) objective: Objective,
     pub(crate) reference: Option<Arc<Features>>,
@@ -66,7 +66,7 @@ pub(crate) struct Prepared {
 }
 
 impl Problem<'_> {
-    /// All of it for arms of these names.
+    /// Converts the inputs, for arms of these names.
     pub(crate) fn prepared(&self, names: &[String], usage: Use) -> PyResult<Prepared> {
         let reference =
             self.reference.as_ref().map(|array| features("the reference", array, usage)).transpose()?.map(Arc::new);
@@ -93,7 +93,7 @@ impl Problem<'_> {
         })
     }
 
-    /// Arms as the package hands them over, with the objective's scores.
+    /// Converts arms, with the scores of the objective.
     pub(crate) fn arms(&self, arms: &[(String, Bound<'_, PyAny>)]) -> PyResult<RecordedArms> {
         let arm = |(name, array): &(String, Bound<'_, PyAny>)| {
             Ok(RecordedArm::new(name.clone(), features(&format!("arm {name}"), array, Use::Call)?))
@@ -104,12 +104,12 @@ impl Problem<'_> {
 }
 
 impl Prepared {
-    /// The loss, with what recorded arms tell where there are some.
+    /// Prepares the loss, with recorded arms if there are any.
     pub(crate) fn loss(&self, arms: Option<&RecordedArms>, engine: &Engine) -> modelmix::Result<Loss> {
         self.inputs(arms, &self.objective, engine)
     }
 
-    /// The same of another objective, with the bandwidth for terms that name none.
+    /// Prepares the loss of another objective, with the bandwidth for terms that name none.
     pub(crate) fn loss_of(
         &self,
         objective: Objective,

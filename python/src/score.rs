@@ -1,4 +1,4 @@
-//! Metrics: the score table of arms and a mixture, and single metrics of a set or of several with weights.
+//! Metrics: the score table of arms and a mixture, single metrics of one or several weighted sets, and the median rule.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
 
-/// Which metrics and how they are defined, as the package hands it over: an object with these attributes. What is none is as
-/// the preset or the library has it.
+/// The metrics and their definitions, passed by the package as an object with these attributes. `None` means the default of the
+/// preset or of the library.
 #[derive(FromPyObject)]
 pub(crate) struct Settings {
     metrics: Option<Vec<String>>,
     preset: Option<String>,
-    /// The kernel of rke and mmd, and that of vendi, as a term's settings: `kernel=laplacian, bandwidth=5`.
+    /// The kernels of rke and mmd, and of vendi, in the notation of terms: `kernel=laplacian, bandwidth=5`.
     kernel: Option<String>,
     vendi_kernel: Option<String>,
     order: Option<f64>,
@@ -62,14 +62,14 @@ impl Settings {
     }
 }
 
-/// A kernel as a term of an objective names it.
+/// Parses a kernel in the notation of terms.
 fn kernel(settings: Option<&str>) -> modelmix::Result<Option<KernelSpec>> {
     let Some(settings) = settings.filter(|settings| !settings.is_empty()) else { return Ok(None) };
     let term = Objective::parse(&format!("mmd({settings})"))?;
     Ok(term.terms().first().and_then(|term| *term.measure.kernel()?))
 }
 
-/// The document of `score`; `started` is told how many steps there are before `progress` is told how many are done.
+/// Returns the document of `score`. `started` is called with the number of steps, then `progress` with the number of steps done.
 #[pyfunction]
 #[pyo3(signature = (arms, problem, settings, weights, mixture, started=None, progress=None))]
 #[allow(clippy::too_many_arguments)]
@@ -109,7 +109,7 @@ pub(crate) fn score<'py>(
     dictionary(py, &Document::Score(document))
 }
 
-/// Metrics of one set, or of several with weights: name, value, standard error, and how that was found.
+/// Computes metrics of one set, or of several with weights: name, value, standard error, and the method of the standard error.
 #[pyfunction]
 #[pyo3(signature = (sets, weights, reference, settings, threads))]
 pub(crate) fn metrics<'py>(
@@ -146,19 +146,19 @@ pub(crate) fn metrics<'py>(
     Ok(order.iter().map(row).collect())
 }
 
-/// The bandwidth that the median rule gives these sets, as an automatic bandwidth does; nothing is computed on an engine.
+/// Computes the bandwidth of these sets by the median rule, as for an automatic bandwidth; no engine is used.
 ///
 /// # Errors
-/// No sets, sets of different widths, or samples that are all equal.
+/// If there are no sets, their widths differ, or all samples are equal.
 #[pyfunction]
 pub(crate) fn median_bandwidth(sets: Vec<(String, Bound<'_, PyAny>)>, seed: u64) -> PyResult<f64> {
     let sets = sets.iter().map(|(name, array)| features(name, array, Use::Call)).collect::<PyResult<Vec<_>>>()?;
     let Some(width) = sets.first().map(Features::width) else {
-        return Err(PyValueError::new_err("the median rule needs samples; give at least one arm"));
+        return Err(PyValueError::new_err("the median rule needs samples; pass at least one arm"));
     };
     if let Some(other) = sets.iter().find(|set| set.width() != width) {
         return Err(PyValueError::new_err(format!(
-            "samples have {width} and {} columns; give features of one encoder",
+            "samples have {width} and {} columns; use features of one encoder",
             other.width()
         )));
     }

@@ -1,4 +1,4 @@
-//! Live sessions.
+//! Online sessions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,15 +16,15 @@ use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run, run_short};
 
-/// A session and the lock that lets any thread of Python's use it. Whoever waits for the lock lets go of the interpreter.
+/// A session behind a lock, so that any Python thread can use it. A thread that waits for the lock releases the interpreter.
 #[pyclass(frozen)]
 pub(crate) struct Session {
     inner: Arc<Mutex<modelmix::Session>>,
-    /// The arms' names, which never change.
+    /// The names of the arms, which never change.
     arms: Vec<String>,
 }
 
-/// How a session is run, as the package hands it over: an object with these attributes.
+/// Settings of a session, passed by the package as an object with these attributes.
 #[derive(FromPyObject)]
 pub(crate) struct Settings {
     policy: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     alarm: Option<f64>,
 }
 
-/// When a session may stop, as the package hands it over: within a share of the gain, or within a loss.
+/// The condition for early stopping, passed by the package: a tolerance as a share of the gain or as a loss.
 #[derive(FromPyObject)]
 pub(crate) struct Stop {
     gain: Option<f64>,
@@ -58,10 +58,10 @@ impl Stop {
     }
 }
 
-/// How near the optimum is near enough, as text: a share of the gain, `5%`, or a loss.
+/// Parses a tolerance: a share of the gain, such as `5%`, or a loss.
 ///
 /// # Errors
-/// What is neither.
+/// If the text is neither.
 #[pyfunction]
 pub(crate) fn until(text: &str) -> PyResult<(Option<f64>, Option<f64>)> {
     match text.parse().map_err(to_exception)? {
@@ -103,7 +103,7 @@ impl Settings {
     }
 }
 
-/// Which samples count, written as JSON; all, if nothing is said.
+/// Parses a retention from JSON; without text, all samples count.
 pub(crate) fn retention(text: Option<&str>) -> PyResult<Retention> {
     let read = |text: &str| {
         let must = "one of the library's retentions";
@@ -116,7 +116,7 @@ fn refused(what: &str, value: &str, must: &str) -> PyErr {
     to_exception(Error::Setting { what: what.into(), value: value.into(), must: must.into() })
 }
 
-/// id, index of the arm, its name, samples asked for.
+/// Id, index of the arm, name of the arm, number of samples requested.
 pub(crate) type Asked = (u64, usize, String, usize);
 
 pub(crate) fn asked(pull: Pull) -> Asked {
@@ -128,7 +128,7 @@ impl Session {
         Self { arms: inner.arms().to_vec(), inner: Arc::new(Mutex::new(inner)) }
     }
 
-    /// The session itself, for the journal that records it.
+    /// Returns the session, for the journal that records it.
     pub(crate) fn shared(&self) -> Arc<Mutex<modelmix::Session>> {
         Arc::clone(&self.inner)
     }
@@ -138,17 +138,17 @@ impl Session {
     }
 }
 
-/// A panic inside leaves nothing half done behind: events are applied whole or not at all.
+/// Locks a mutex and ignores poisoning: a panic leaves no partial change, since events are applied completely or not at all.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What recorded samples count for.
+/// How recorded samples count.
 fn known_as(collected: bool) -> KnownAs {
     if collected { KnownAs::Collected } else { KnownAs::Evidence }
 }
 
-/// κ against every earlier sample, κ against itself, f.
+/// κ with every earlier sample, κ with itself, f.
 type Numbers = (Vec<f64>, f64, f64);
 
 fn values(samples: &[Numbers]) -> Vec<Values<'_>> {
@@ -157,7 +157,7 @@ fn values(samples: &[Numbers]) -> Vec<Values<'_>> {
 
 #[pymethods]
 impl Session {
-    /// A session over features.
+    /// Starts a session on features.
     #[staticmethod]
     fn over_features(py: Python<'_>, arms: Vec<String>, problem: Problem<'_>, settings: Settings) -> PyResult<Self> {
         let prepared = problem.prepared(&arms, Use::Keep)?;
@@ -168,14 +168,14 @@ impl Session {
         Ok(Self::new(inner))
     }
 
-    /// A session over values of the caller's; ranges of κ and f where the policy needs them.
+    /// Starts a session on values of κ and f; with their ranges if the policy needs them.
     #[staticmethod]
     fn over_values(arms: Vec<String>, ranges: Option<((f64, f64), (f64, f64))>, settings: Settings) -> PyResult<Self> {
         let ranges = ranges.map(|(kappa, linear)| Ranges { kappa, linear });
         Ok(Self::new(modelmix::Session::on_values(arms, ranges, &settings.read()?).map_err(to_exception)?))
     }
 
-    /// The session that a snapshot was taken of, which `origin` names; `problem` is none for one over values.
+    /// Restores a session from a snapshot, which `origin` names in messages; `problem` is `None` for a session on values.
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: String, origin: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
         let of_origin = |error: Error| match error {
@@ -218,7 +218,7 @@ impl Session {
         run_short(py, move || self.lock().tell_scored(pull, &features, &scores))
     }
 
-    /// Whether it may stop.
+    /// Whether the session may stop.
     fn is_done(&self, py: Python<'_>) -> PyResult<bool> {
         run_short(py, || Ok(self.lock().is_done()))
     }
@@ -227,7 +227,7 @@ impl Session {
         run_short(py, || self.lock().tell_values(pull, &values(&samples)))
     }
 
-    /// Recorded samples of an arm, which were not asked for.
+    /// Adds recorded samples of an arm, which were not asked for.
     fn known(
         &self,
         py: Python<'_>,
@@ -254,7 +254,7 @@ impl Session {
         run_short(py, || self.lock().forget(arm))
     }
 
-    /// Where it stands, with or without the two bounds, which take a while.
+    /// Returns the report, with or without the two bounds, which take longer to compute.
     fn report<'py>(&self, py: Python<'py>, bounds: bool) -> PyResult<Bound<'py, PyDict>> {
         let report = run_short(py, || {
             let session = self.lock();
@@ -263,7 +263,7 @@ impl Session {
         dictionary(py, &report)
     }
 
-    /// How many samples count, known ones included.
+    /// Returns the number of samples that count, including known ones.
     fn size(&self, py: Python<'_>) -> PyResult<usize> {
         run_short(py, || Ok(self.lock().statistics().len()))
     }
@@ -272,7 +272,7 @@ impl Session {
         Ok(run_short(py, || Ok(self.lock().in_flight()))?.into_iter().map(asked).collect())
     }
 
-    /// A number that changes with the objective, its kernels, costs and reference.
+    /// Returns a hash of the objective, its kernels, costs and reference.
     fn fingerprint(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         run_short(py, || Ok(self.lock().fingerprint()))
     }
@@ -281,12 +281,12 @@ impl Session {
         self.arms.clone()
     }
 
-    /// Whether each sample told is kept, in that order.
+    /// Returns whether each sample is kept, in the order told.
     fn kept(&self, py: Python<'_>) -> PyResult<Vec<bool>> {
         run_short(py, || Ok(self.lock().kept()))
     }
 
-    /// The features of the samples held, in the order told.
+    /// Returns the features of the samples held, in the order told.
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
         run_short(py, || Ok(self.lock().samples()))?.map(|features| arrays::array(py, features)).transpose()
     }

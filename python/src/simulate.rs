@@ -1,4 +1,4 @@
-//! Policies on recorded arms.
+//! Simulations of policies on recorded arms.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use crate::objective::Problem;
 use crate::session::{Stop, retention};
 use crate::work::{Progress, run};
 
-/// What to simulate, as the package hands it over: an object with these attributes. What is none is as the library has it.
+/// Settings of `simulate`, passed by the package as an object with these attributes. `None` means the default of the library.
 #[derive(FromPyObject)]
 pub(crate) struct Settings {
     policies: Option<Vec<String>>,
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     known: usize,
 }
 
-/// The document of `simulate`; `started` is told how many runs there are before `progress` is told how many are done.
+/// Returns the document of `simulate`. `started` is called with the number of runs, then `progress` with the number of runs done.
 #[pyfunction]
 #[pyo3(signature = (arms, problem, settings, started=None, progress=None))]
 pub(crate) fn simulate<'py>(

@@ -18,7 +18,7 @@ use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
 
-/// Which analyses are made beside the best mixture, as the package hands them over: an object with these attributes.
+/// The analyses besides the best mixture, passed by the package as an object with these attributes.
 #[derive(FromPyObject)]
 pub(crate) struct Analyses {
     subsets: bool,
@@ -51,8 +51,8 @@ impl Analyses {
     }
 }
 
-/// The document of `solve`, its sentence and how sure it is; `started` is told how many pairs there are before `progress` is told how many
-/// are done.
+/// Returns the document of `solve`, its headline and its statement of certainty. `started` is called with the number of pairs, then
+/// `progress` with the number of pairs done.
 #[pyfunction]
 #[pyo3(signature = (arms, problem, floor, cap, analyses, started=None, progress=None))]
 #[allow(clippy::too_many_arguments)]
@@ -81,7 +81,7 @@ pub(crate) fn solve<'py>(
     let engine = progress.engine(prepared.threads).observed_by(move |pairs| {
         counted.fetch_add(pairs, Ordering::Relaxed);
     });
-    // The reference's own sums are long work too; they are no part of what is counted.
+    // The sums within the reference also take long, but they are not part of the count.
     let (arms, loss, second) = run(py, &quiet.stopping(&progress), move || {
         let loss = prepared.loss(Some(&arms), &engine)?;
         let second = second.map(|second| prepared.loss_of(second, Some(&arms), &engine)).transpose()?;

@@ -1,4 +1,4 @@
-//! Long work: beside the interpreter, on a thread of its own, so that Ctrl-C and progress bars are served meanwhile.
+//! Long computations: on a separate thread without the interpreter, so that Ctrl-C and progress bars work meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use pyo3::prelude::*;
 
 use crate::errors::{panic_exception, to_exception};
 
-/// How often signals and progress are looked at.
+/// The interval at which signals and progress are checked.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// How long work that was stopped is waited for; what cannot be stopped ends by itself later, and its answer is dropped.
+/// How long to wait for stopped work. Work that cannot be stopped ends by itself later, and its result is dropped.
 const STOP_GRACE_PERIOD: Duration = Duration::from_millis(500);
 
-/// How far the work is, for a function of Python's that is called with it now and then, and the token that stops it.
+/// The progress of the work, a Python function that is called with it regularly, and the token that stops the work.
 pub(crate) struct Progress {
     callback: Option<Py<PyAny>>,
     done: Arc<AtomicU64>,
@@ -29,17 +29,17 @@ impl Progress {
         Self { callback, done: Arc::default(), stop: Stop::new() }
     }
 
-    /// What the work counts up.
+    /// Returns the counter that the work increments.
     pub(crate) fn counter(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.done)
     }
 
-    /// The same, stopping the work of another.
+    /// Returns the same with the stop token of another.
     pub(crate) fn stopping(self, other: &Self) -> Self {
         Self { stop: other.stop.clone(), ..self }
     }
 
-    /// An engine that Ctrl-C stops.
+    /// Returns an engine that Ctrl-C stops.
     pub(crate) fn engine(&self, threads: Option<usize>) -> Engine {
         let cpu = threads.map_or_else(Cpu::new, Cpu::with_threads);
         Engine::new(cpu).stopped_by(self.stop.clone())
@@ -53,10 +53,11 @@ impl Progress {
     }
 }
 
-/// The answer of `work`, computed without the interpreter. What it computes on an engine of `progress` can be stopped.
+/// Runs `work` on another thread, without the interpreter, and returns its result. Computations on an engine of `progress` can
+/// be stopped.
 ///
 /// # Errors
-/// What the library refuses; Ctrl-C, and what the progress function raises: the work is then stopped.
+/// Errors of the library; Ctrl-C and exceptions of the progress function, which stop the work.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     progress: &Progress,
@@ -64,13 +65,13 @@ pub(crate) fn run<T: Send + 'static>(
 ) -> PyResult<T> {
     let (sender, receiver) = channel();
     let job = move || {
-        // Nobody listens any more if the work was stopped.
+        // The receiver is gone if the work was stopped.
         let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
     };
     std::thread::Builder::new()
         .name("modelmix".into())
         .spawn(job)
-        .map_err(|error| PyRuntimeError::new_err(format!("no thread can be started: {error}")))?;
+        .map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))?;
     let receiver = &AssertUnwindSafe(std::sync::Mutex::new(receiver));
     let wait = |patience: Duration| {
         py.detach(|| receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv_timeout(patience))
@@ -83,7 +84,7 @@ pub(crate) fn run<T: Send + 'static>(
             }
             Ok(Err(panic)) => return Err(panic_exception(&*panic)),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err("the work ended without an answer"));
+                return Err(PyRuntimeError::new_err("the computation ended without a result"));
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Err(error) = progress.tell(py).and_then(|()| py.check_signals()) {
@@ -96,12 +97,12 @@ pub(crate) fn run<T: Send + 'static>(
     }
 }
 
-/// The answer of work that is short, computed without the interpreter on this thread.
+/// Runs short work on this thread without the interpreter, and returns its result.
 pub(crate) fn run_short<T: Send>(py: Python<'_>, work: impl FnOnce() -> modelmix::Result<T> + Send) -> PyResult<T> {
     run_detached(py, work)?.map_err(to_exception)
 }
 
-/// The same of work whose answer is no result of the library's.
+/// The same for work that does not return a library result.
 pub(crate) fn run_detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| panic_exception(&*panic))
 }

@@ -1,4 +1,4 @@
-"""Results that are read from documents written by hand, for tests of what they print, convert to and draw."""
+"""Results from hand-written documents, for tests of their text, conversions and figures."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def session_document() -> dict[str, Any]:
 
 
 def worth_document() -> dict[str, Any]:
-    """What a document of ``solve`` has beside, where it was asked for."""
+    """The optional analyses in a document of ``solve``."""
 
     def subset(weights: dict[str, float], loss: float, kept: float, proved: bool = True) -> dict[str, Any]:
         shares = {"arms": list(weights), "weights": list(weights.values())}
@@ -209,7 +209,7 @@ def worth_document() -> dict[str, Any]:
             "largest_change": 0.125,
             "arm": "flux",
             "at": 10.0,
-            "verdict": "The largest change of a weight is 12.5 percent points: the answer depends on it somewhat.",
+            "verdict": "The largest change of a weight is 12.5 percentage points: the answer depends on it somewhat.",
         },
     }
 
@@ -263,7 +263,7 @@ def hand_session(**changes: Any) -> mm.SessionReport:
 
 
 def hand_asked() -> mm.Mixture:
-    """A mixture, and the answers to all that can be asked beside."""
+    """A mixture with all analyses."""
     return mm.Mixture._read({**solve_document(), **worth_document()}, SENTENCE, CERTAINTY)
 
 
@@ -272,7 +272,7 @@ def hand_curated() -> mm.Curated:
 
 
 def hand_kept() -> mm.SessionReport:
-    """A session that keeps some of its samples, has an arm that changed, and may stop."""
+    """A session that keeps some of its samples, has an arm with drift, and may stop."""
     document = session_document()
     for arm, kept in zip(document["arms"], (12, 8, 0), strict=True):
         arm["kept"] = kept
@@ -282,7 +282,7 @@ def hand_kept() -> mm.SessionReport:
 
 
 def hand_stopped() -> mm.Simulation:
-    """Policies whose sessions kept some of their samples, and of which one was sure enough to stop."""
+    """Policies whose sessions kept some of their samples, and one of which stopped early."""
     document = simulate_document()
     document |= {"until": {"gap": "5%", "confidence": 0.95, "of": "weights"}, "select": "better-half", "note": NOTE}
     for name, moment in (("adaptive", 550.0), ("uniform", None)):
@@ -309,7 +309,7 @@ def hand_run() -> mm.Run:
 
 
 def renamed(arms: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arms, of which the first two have names that upset tables and pages."""
+    """Arms, the first two with names that are difficult for tables and HTML."""
     return (replace(arms[0], name=HOSTILE), replace(arms[1], name=LONG), *arms[2:])
 
 

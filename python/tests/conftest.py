@@ -35,7 +35,7 @@ def real() -> Real:
 
 @pytest.fixture
 def blobs() -> dict[str, npt.NDArray[np.float32]]:
-    """Three small models, each of which knows a part of the world."""
+    """Three small models, each of which covers a part of the data."""
     random = np.random.default_rng(7)
     centres = {"left": -3.0, "middle": 0.0, "right": 3.0}
     return {

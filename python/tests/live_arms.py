@@ -15,8 +15,7 @@ RKE = mm.Rke(bandwidth=1.0)
 
 
 def around(centre: float) -> Callable[..., Any]:
-    """A generator of points near a centre, which takes its random numbers from the seed it is
-    given."""
+    """A generator of points near a centre, with random numbers from the given seed."""
 
     def make(count: int, seed: int) -> Any:
         return np.random.default_rng(seed).normal(size=(count, 2)) + np.array([centre, 0.0])
@@ -41,19 +40,19 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 class Stop(BaseException):
-    """Ends a run as a kill would, but for what is still open."""
+    """Ends a run like a kill signal, except that open files are closed."""
 
 
 class Broken(Exception):
     pass
 
 
-#: One whose first pulls fail, once and for good.
+#: A seed with which some of the first pulls fail once, and one fails in all attempts.
 SEED = 5
 
 
 def faulty() -> dict[str, Any]:
-    """Arms that fail now and then, by their seed."""
+    """Arms that fail for some seeds."""
 
     def arm(centre: float) -> Any:
         def make(count: int, seed: int) -> Any:

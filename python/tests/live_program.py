@@ -1,7 +1,7 @@
-"""What the tests of crashes run: live_program.py CHECKPOINT FOLDER WORKERS PACE.
+"""The program of the crash tests: live_program.py CHECKPOINT FOLDER WORKERS PACE.
 
-It prints what came of it. Calls take PACE seconds; a negative PACE is that of the thirtieth call
-and those after it.
+It prints the result. Each call takes PACE seconds; a negative PACE applies only from the thirtieth
+call on.
 """
 
 from __future__ import annotations

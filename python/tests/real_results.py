@@ -1,4 +1,4 @@
-"""Results of the engine on a part of the data that ships, for tests of what they print, convert to and draw."""
+"""Computed results on a part of the included data, for tests of their text, conversions and figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FASHION = Path(__file__).parents[2] / "data" / "fashion"
 
 
 class Real:
-    """Results of the engine on a part of the data that ships."""
+    """Computed results on a part of the included data."""
 
     def __init__(self) -> None:
         arms = mm.load(FASHION / "specialists.npz")

@@ -1,4 +1,4 @@
-"""Rounds of a session on recorded arms."""
+"""Runs rounds of a session on recorded arms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import modelmix as mm
 
 
 def spend(session: mm.Session, arms: dict[str, npt.NDArray[Any]], rounds: int) -> list[str]:
-    """Ask and tell; the arms that were asked."""
+    """Ask and tell for a number of rounds; return the arms that were pulled."""
     pulled = []
     for _ in range(rounds):
         pull = session.ask()

@@ -1,4 +1,4 @@
-"""Every door that arrays come through, what is refused there, and that nothing is copied that need not be."""
+"""Every supported array type, rejected inputs, and the absence of unnecessary copies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def solved(rows: Any, other: Any | None = None) -> mm.Mixture:
 
 @pytest.fixture
 def rows() -> Array:
-    """Halves are exact in every float."""
+    """Multiples of one half, which are exact in every float type."""
     return (np.random.default_rng(3).integers(-8, 8, size=(30, 6)) / 2).astype(np.float32)
 
 
@@ -47,7 +47,7 @@ class WithInterface:
 
 
 class WithDlpack:
-    """Nothing but DLPack, as arrays of other libraries have it."""
+    """An array that supports only DLPack."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
@@ -60,7 +60,7 @@ class WithDlpack:
 
 
 class LikeTorch:
-    """What stands between a tensor and its numbers: gradients and devices."""
+    """A tensor with a gradient and a device, which must be detached and copied to the CPU."""
 
     def __init__(self, array: Array, ready: bool = False) -> None:
         self.array, self.ready, self.dtype = array, ready, "torch.float32"
@@ -76,7 +76,7 @@ class LikeTorch:
         return self.array
 
 
-DOORS: dict[str, Any] = {
+KINDS: dict[str, Any] = {
     "float16": lambda rows: rows.astype(np.float16),
     "float32": lambda rows: rows,
     "float64": lambda rows: rows.astype(np.float64),
@@ -122,18 +122,18 @@ def _mapped(rows: Array) -> Array:
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
-@pytest.mark.parametrize("door", DOORS)
-def test_every_door_leads_to_the_same_numbers(door: str, rows: Array) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_array_type_gives_the_same_result(kind: str, rows: Array) -> None:
     expected = solved(rows, rows + 1)
-    made = solved(DOORS[door](rows), DOORS[door](rows + 1))
+    made = solved(KINDS[kind](rows), KINDS[kind](rows + 1))
     assert made.quadratic == expected.quadratic
 
 
 @pytest.mark.parametrize(
-    "door", ["float32", "read-only", "__array__", "__array_interface__", "DLPack", "like torch", "memory map"]
+    "kind", ["float32", "read-only", "__array__", "__array_interface__", "DLPack", "like torch", "memory map"]
 )
-def test_contiguous_floats_are_not_copied(door: str, rows: Array) -> None:
-    given = DOORS[door](rows)
+def test_contiguous_floats_are_not_copied(kind: str, rows: Array) -> None:
+    given = KINDS[kind](rows)
     before = _modelmix.copied_bytes()
     solved(given)
     mm.score({"one": given}, given, metrics=["precision", "fid"])
@@ -142,23 +142,23 @@ def test_contiguous_floats_are_not_copied(door: str, rows: Array) -> None:
     assert _modelmix.copied_bytes() == before
 
 
-@pytest.mark.parametrize("door", ["float16", "float64", "fortran", "strided"])
-def test_other_floats_are_converted_once(door: str, rows: Array) -> None:
-    given = DOORS[door](rows)
+@pytest.mark.parametrize("kind", ["float16", "float64", "fortran", "strided"])
+def test_other_floats_are_converted_once(kind: str, rows: Array) -> None:
+    given = KINDS[kind](rows)
     before = _modelmix.copied_bytes()
     solved(given)
     assert _modelmix.copied_bytes() - before == 2 * 4 * rows.size  # both arms
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_memory_grows_by_a_copy_only_where_there_is_one(kind: str) -> None:
-    """The same from outside: the operating system's count of our memory, 256 MB of features."""
+def test_memory_grows_only_if_a_copy_is_made(kind: str) -> None:
+    """The same as measured by the operating system, with 256 MB of features."""
     script = f"""
 import resource, numpy as np, modelmix as mm
 from modelmix import _modelmix
 rows = np.ones((1 << 18, 256), np.{kind}); rows[0] = 0
 small = np.eye(2, 256, dtype=np.float32)
-mm.metrics.fid(small, small)   # everything is loaded
+mm.metrics.fid(small, small)   # load all modules
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 session = mm.Session(["one"], mm.Rke(bandwidth=1.0), batch=1 << 18)
 pull = session.ask()
@@ -174,17 +174,17 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
     assert grown < 20 if kind == "float32" else 230 < grown < 300, grown
 
 
-def test_loaded_arrays_are_views_of_the_librarys_memory(specialists: dict[str, Array]) -> None:
+def test_loaded_arrays_are_views_of_library_memory(specialists: dict[str, Array]) -> None:
     array = specialists["vae"]
     assert not array.flags.writeable and not array.flags.owndata
     assert isinstance(array.base, _modelmix.Memory)
     before = _modelmix.copied_bytes()
-    session = mm.Session(["one"], mm.Mmd(array, bandwidth=20))  # kept longer than the call, and nobody can write to it
+    session = mm.Session(["one"], mm.Mmd(array, bandwidth=20))  # used beyond the call, but read-only
     assert _modelmix.copied_bytes() == before
     assert session.report().samples == 0
 
 
-def test_a_session_keeps_what_it_was_given(rows: Array) -> None:
+def test_a_session_copies_its_reference(rows: Array) -> None:
     reference = rows.copy()
     session, untouched = (mm.Session(["a"], mm.Mmd(reference, bandwidth=2.0)) for _ in range(2))
     pull = untouched.ask()
@@ -195,22 +195,22 @@ def test_a_session_keeps_what_it_was_given(rows: Array) -> None:
 
 
 REFUSED: dict[str, Any] = {
-    'arm one: its values are bool, and features are numbers; if 0 and 1 are meant, convert them, as in x.astype("float32")':
+    'arm one: its values are bool, but features must be numbers; to use 0 and 1, convert them, as in x.astype("float32")':
         lambda rows: rows > 0,
     "arm one: its values are complex64": lambda rows: rows.astype(np.complex64),
     "arm one: its values are bool,": lambda rows: (rows > 0).tolist(),
-    'arm one: row 1, column 0 is 16777217, which is not exact as a 32-bit float; if rounding is meant, convert the features, as in x.astype("float32")':
+    'arm one: row 1, column 0 is 16777217, which is not exact as a 32-bit float; to accept rounding, convert the features, as in x.astype("float32")':
         lambda rows: np.array([[1, 2], [(1 << 24) + 1, 4]]),
     "arm one: row 0, column 1 is -16777217,": lambda rows: [[1, -(1 << 24) - 1], [3, 4]],
     "arm one: row 0, column 0 is 9223372036854775807,": lambda rows: np.array([[(1 << 63) - 1], [0]]),
     "arm one: row 0, column 0 is 18446744073709551615,": lambda rows: np.array([[(1 << 64) - 1], [0]], np.uint64),
-    "arm one: 2 of its 180 values are masked; leave out the rows that have one, as in x[~x.mask.any(axis=1)].data":
+    "arm one: 2 of its 180 values are masked; drop the rows with masked values, as in x[~x.mask.any(axis=1)].data":
         lambda rows: np.ma.masked_array(rows, np.isin(np.arange(180).reshape(30, 6), [7, 50])),
     "arm one: 1 of its 6 values are masked": lambda rows: [np.ma.masked_array(rows[0], [False] * 5 + [True]), rows[1]],
     "arm one: some of its values are masked": lambda rows: [[1.0, np.ma.masked], [2.0, 3.0]],
     "arm one: its values are object": lambda rows: pd.DataFrame({"a": ["x", "y"], "b": [1.0, 2.0]}),
-    "arm one: its shape is (30, 6, 1), and features are two-dimensional": lambda rows: rows[..., None],
-    "arm one: its shape is (30), and features are two-dimensional": lambda rows: rows[:, 0],
+    "arm one: its shape is (30, 6, 1), but features must be two-dimensional": lambda rows: rows[..., None],
+    "arm one: its shape is (30), but features must be two-dimensional": lambda rows: rows[:, 0],
     "arm one: there are no rows": lambda rows: rows[:0],
     "arm one: the rows have no columns": lambda rows: rows[:, :0],
     "arm one: there is 1 row": lambda rows: rows[:1],
@@ -218,13 +218,13 @@ REFUSED: dict[str, Any] = {
     "arm one: row 0, column 0 is 1e300, but features must be finite 32-bit floats": lambda rows: np.full((3, 2), 1e300),
     "arm one is 7, but it must be rows of numbers": lambda rows: 7,
     "arm one is {'a': 1}, but it must be rows of numbers": lambda rows: {"a": 1},
-    "arm one: its rows are not lists of numbers of one length": lambda rows: [[1.0, 2.0], [3.0]],
+    "arm one: its rows are not lists of numbers of the same length": lambda rows: [[1.0, 2.0], [3.0]],
     "arm one: its rows have different shapes": lambda rows: [rows[0], rows[1, :2]],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("sentence", REFUSED)
-def test_what_is_refused_says_why(sentence: str, rows: Array) -> None:
+def test_rejected_arrays(sentence: str, rows: Array) -> None:
     with pytest.raises((TypeError, ValueError)) as raised:
         solved(REFUSED[sentence](rows), rows)
     assert sentence.lower() in str(raised.value).lower()
@@ -234,20 +234,20 @@ WHOLE = [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64, 
 
 
 @pytest.mark.parametrize("kind", WHOLE)
-def test_whole_numbers_are_read_exactly(kind: Any, rows: Array) -> None:
+def test_integers_are_read_exactly(kind: Any, rows: Array) -> None:
     whole = np.abs(2 * rows)
     assert solved(whole.astype(kind), whole + 1).quadratic == solved(whole, whole + 1).quadratic
     assert solved(whole.astype(int).tolist(), whole + 1).quadratic == solved(whole, whole + 1).quadratic
 
 
 @pytest.mark.parametrize("value", [1 << 24, -(1 << 24), (1 << 24) + 2, 1 << 40, -(1 << 63), 3 << 61])
-def test_large_whole_numbers_are_read_if_they_are_exact(value: int) -> None:
+def test_large_integers_are_read_if_exact(value: int) -> None:
     session = mm.Session(["one"], mm.Mmd([[0.0], [1.0]], bandwidth=1))
     session.tell(session.ask(), np.array([[value]], np.int64))
     assert session.samples is not None and int(session.samples[0, 0]) == value
 
 
-def test_masked_scores_are_refused(rows: Array) -> None:
+def test_masked_scores_are_rejected(rows: Array) -> None:
     objective = mm.Rke(bandwidth=2.0) - 0.1 * mm.SampleScore("taste")
     hidden = np.ma.masked_array(np.arange(30.0), np.arange(30) == 3)
     shown = np.ma.masked_array(np.arange(30.0))
@@ -267,7 +267,7 @@ def test_masked_scores_are_refused(rows: Array) -> None:
 def test_arms_need_names(rows: Array) -> None:
     with pytest.raises(TypeError, match="but it must be features or files by name"):
         mm.solve([rows, rows])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="the name of an arm is 1, but it must be text"):
+    with pytest.raises(TypeError, match="the name of an arm is 1, but it must be a single line of text"):
         mm.solve({1: rows})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="at least one arm"):
         mm.solve({})
@@ -295,7 +295,7 @@ shapes = arrays_of.array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=7)
     order=st.sampled_from(["C", "F"]),
     step=st.sampled_from([1, 2, -1]),
 )
-def test_any_layout_tells_the_same(rows: Array, kind: Any, order: Any, step: int) -> None:
+def test_results_do_not_depend_on_the_layout(rows: Array, kind: Any, order: Any, step: int) -> None:
     plain = rows.astype(np.float32)[::step]
     laid = np.asarray(rows, dtype=kind, order=order)[::step]
     session = mm.Session(["one"], mm.Mmd([[0.0] * rows.shape[1]] * 2, bandwidth=1e4), batch=len(plain))

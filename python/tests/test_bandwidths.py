@@ -1,4 +1,4 @@
-"""The median rule, and the metrics of neighbours one by one."""
+"""The median rule, and single nearest-neighbour metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def median_distance(rows: Array) -> float:
 
 
 def test_the_median_rule_against_numpy(blobs: dict[str, Array]) -> None:
-    # fewer than 500 rows in all: every one is looked at
+    # fewer than 500 rows in all, so every row is used
     everything = np.concatenate(list(blobs.values()))
     assert mm.median_bandwidth(blobs) == pytest.approx(median_distance(everything), rel=1e-12)
     assert mm.median_bandwidth(blobs["left"]) == pytest.approx(median_distance(blobs["left"]), rel=1e-12)
@@ -29,7 +29,7 @@ def test_the_median_rule_against_numpy(blobs: dict[str, Array]) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 7])
-def test_it_is_what_solve_uses(specialists: dict[str, Array], reference: Array, seed: int) -> None:
+def test_solve_uses_the_median_rule(specialists: dict[str, Array], reference: Array, seed: int) -> None:
     free = mm.solve(specialists, mm.Rke(), seed=seed, intervals=False)
     assert free.kernels[0]["bandwidth"] == mm.median_bandwidth(specialists, seed=seed)
     bound = mm.solve(specialists, mm.Mmd(reference), seed=seed, intervals=False)
@@ -37,14 +37,14 @@ def test_it_is_what_solve_uses(specialists: dict[str, Array], reference: Array, 
     assert mm.median_bandwidth(specialists, seed=0) != mm.median_bandwidth(specialists, seed=7)
 
 
-def test_what_the_median_rule_refuses(blobs: dict[str, Array]) -> None:
-    with pytest.raises(ValueError, match="needs samples; give arms or a reference"):
+def test_inputs_that_the_median_rule_rejects(blobs: dict[str, Array]) -> None:
+    with pytest.raises(ValueError, match="needs samples; pass arms or a reference"):
         mm.median_bandwidth()
-    with pytest.raises(ValueError, match="needs samples; give at least one arm"):
+    with pytest.raises(ValueError, match="needs samples; pass at least one arm"):
         mm.median_bandwidth({})
     with pytest.raises(ValueError, match="all sampled rows are equal"):
         mm.median_bandwidth([[1.0], [1.0]])
-    with pytest.raises(ValueError, match="samples have 4 and 2 columns; give features of one encoder"):
+    with pytest.raises(ValueError, match="samples have 4 and 2 columns; use features of one encoder"):
         mm.median_bandwidth({**blobs, "wide": [[0.0, 1.0], [2.0, 3.0]]})
     with pytest.raises(ValueError, match="arm left: 1 of its 2 values are masked"):
         mm.median_bandwidth({"left": np.ma.masked_array([[0.0], [1.0]], [[False], [True]])})
@@ -52,7 +52,7 @@ def test_what_the_median_rule_refuses(blobs: dict[str, Array]) -> None:
 
 @pytest.mark.parametrize("metric", ["precision", "recall", "density", "coverage"])
 @pytest.mark.parametrize("settings", [{}, {"neighbours": 3, "closed": True}])
-def test_neighbour_metrics_one_by_one(metric: str, settings: dict[str, Any], blobs: dict[str, Array]) -> None:
+def test_single_neighbour_metrics(metric: str, settings: dict[str, Any], blobs: dict[str, Array]) -> None:
     reference = blobs["middle"]
     one = getattr(mm.metrics, metric)
     assert one(blobs["left"], reference, **settings) == getattr(

@@ -1,4 +1,4 @@
-"""Arguments that make no sense are a sentence: a TypeError for a wrong type, a ValueError for a wrong value."""
+"""Invalid arguments raise a TypeError for a wrong type and a ValueError for a wrong value, with a clear message."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ CALLS: dict[str, Callable[..., Any]] = {
     "load": lambda source: mm.load(source),
 }
 
-#: Wrong types: the call, the argument, its value and what the sentence says.
+#: Wrong types: the call, the argument, its value and a part of the message.
 TYPES: list[tuple[str, str, Any, str]] = [
     ("solve", "arms", 5, 'arms is 5, but it must be features or files by name, such as {"flux": flux, "sdxl": sdxl}'),
     ("solve", "arms", None, "arms is None, but it must be features or files by name"),
     ("solve", "arms", {"a": 5}, "arm a is 5, but it must be rows of numbers, such as a NumPy array or a torch tensor"),
-    ("solve", "arms", {None: [[1.0]]}, "the name of an arm is None, but it must be text in one line"),
-    ("solve", "arms", {1: [[1.0]]}, "the name of an arm is 1, but it must be text in one line"),
+    ("solve", "arms", {None: [[1.0]]}, "the name of an arm is None, but it must be a single line of text"),
+    ("solve", "arms", {1: [[1.0]]}, "the name of an arm is 1, but it must be a single line of text"),
     ("solve", "objective", 3, "objective is 3, but it must be an objective: text, or terms such as mm.Rke()"),
     ("solve", "front", 3, "front is 3, but it must be an objective"),
     ("solve", "subsets", "yes", "subsets is 'yes', but it must be True or False"),
@@ -99,11 +99,11 @@ TYPES: list[tuple[str, str, Any, str]] = [
     ("curate", "proportions", 3, "proportions is 3, but it must be best, mixture or free"),
     ("session", "arms", 5, 'arms is 5, but it must be a list of names; write arms=["flux", "sdxl"]'),
     ("session", "arms", None, "arms is None, but it must be a list of names"),
-    ("session", "arms", ["a", None], "the name of an arm is None, but it must be text in one line"),
-    ("session", "arms", ["a", 1], "the name of an arm is 1, but it must be text in one line"),
+    ("session", "arms", ["a", None], "the name of an arm is None, but it must be a single line of text"),
+    ("session", "arms", ["a", 1], "the name of an arm is 1, but it must be a single line of text"),
     ("session", "batch", [5], "batch is [5], but it must be a whole number, at least 1"),
     ("session", "width", "5", "width is '5', but it must be a whole number, at least 1"),
-    ("session", "kappa_range", 5, "kappa_range is 5, but it must be two numbers, the least and the greatest"),
+    ("session", "kappa_range", 5, "kappa_range is 5, but it must be two numbers, the smallest and the largest"),
     ("session", "kappa_range", "5", "kappa_range is '5', but it must be two numbers"),
     ("session", "score_ranges", 5, "score_ranges is 5, but it must be two numbers by score"),
     ("session", "policy", 5, "policy is 5, but it must be a policy: text, or an object such as mm.Adaptive()"),
@@ -124,7 +124,7 @@ TYPES: list[tuple[str, str, Any, str]] = [
     ("tell", "scores", [1.0], "scores is [1.0], but it must be numbers by score"),
     ("tell", "scores", {"taste": "x"}, "score taste is 'x', but it must be a list of numbers"),
     ("tell_values", "kappa", 5, "kappa is 5, but it must be a list of numbers"),
-    ("tell_values", "own", None, "own is None, but it must be a number, or a list of them for a batch"),
+    ("tell_values", "own", None, "own is None, but it must be a number, or a list of numbers for a batch"),
     ("tell_values", "linear", None, "linear is None, but it must be one number"),
     ("known", "collected", "yes", "collected is 'yes', but it must be True or False"),
     ("report", "bounds", "all", "bounds is 'all', but it must be True or False"),
@@ -140,7 +140,7 @@ TYPES: list[tuple[str, str, Any, str]] = [
     ("load", "source", 5, "source is 5, but it must be a path: text or a pathlib.Path"),
 ]
 
-#: Wrong values, in the same way.
+#: Wrong values, in the same form.
 VALUES: list[tuple[str, str, Any, str]] = [
     ("solve", "seed", -1, "seed is -1, but it must be a whole number, at least 0"),
     ("solve", "seed", 2**64, "seed is 18446744073709551616, but it must be a whole number, at most"),
@@ -148,10 +148,10 @@ VALUES: list[tuple[str, str, Any, str]] = [
     ("solve", "threads", 0, "threads is 0, but it must be a whole number, at least 1"),
     ("solve", "threads", 2**64, "threads is 18446744073709551616, but it must be a whole number, at most"),
     ("solve", "subsets", 5, "subsets is 5, but it must be True or False"),
-    ("solve", "bandwidths", [-1], "a bandwidth in bandwidths is -1, but it must be a finite number, more than 0"),
-    ("solve", "arms", {"": [[1.0]]}, "the name of an arm is '', but it must be text in one line"),
-    ("solve", "arms", {"a\n": [[1.0]]}, "the name of an arm is 'a\\n', but it must be text in one line"),
-    ("solve", "arms", {"a": [[1j]]}, "arm a: its values are complex numbers, and they must be real numbers"),
+    ("solve", "bandwidths", [-1], "a bandwidth in bandwidths is -1, but it must be a finite number above 0"),
+    ("solve", "arms", {"": [[1.0]]}, "the name of an arm is '', but it must be a single line of text"),
+    ("solve", "arms", {"a\n": [[1.0]]}, "the name of an arm is 'a\\n', but it must be a single line of text"),
+    ("solve", "arms", {"a": [[1j]]}, "arm a: its values are complex numbers, but they must be real numbers"),
     ("score", "neighbours", 0, "neighbours is 0, but it must be a whole number, at least 1"),
     ("score", "subset_seed", 2**32, "subset_seed is 4294967296, but it must be a whole number, at most"),
     ("kid", "subset_seed", -1, "subset_seed is -1, but it must be a whole number, at least 0"),
@@ -165,8 +165,8 @@ VALUES: list[tuple[str, str, Any, str]] = [
         "mixtur",
         "proportions is 'mixtur' (did you mean mixture?), but it must be best, mixture or free",
     ),
-    ("session", "arms", ["a", ""], "the name of an arm is '', but it must be text in one line"),
-    ("session", "arms", ["a\n"], "the name of an arm is 'a\\n', but it must be text in one line"),
+    ("session", "arms", ["a", ""], "the name of an arm is '', but it must be a single line of text"),
+    ("session", "arms", ["a\n"], "the name of an arm is 'a\\n', but it must be a single line of text"),
     ("session", "batch", -1, "batch is -1, but it must be a whole number"),
     ("session", "batch", 2**64, "batch is 18446744073709551616, but it must be a whole number, at most"),
     ("session", "rounds", 0, "rounds is 0, but it must be a whole number, at least 1"),
@@ -191,37 +191,37 @@ VALUES: list[tuple[str, str, Any, str]] = [
     ("tell_values", "own", -5.0, "κ of sample 0 with itself is -5, but it must be at least 0"),
     ("tell_values", "linear", [1.0, 2.0], "linear is [1.0, 2.0], but it must be one number"),
     ("Mmd", "degree", 1.5, "degree is 1.5, but it must be a whole number, at least 1"),
-    ("Until", "gain", HUGE, "but it must be a number of at most 1.8e+308 in size"),
-    ("Until", "gain", -1, "the gain of Until is -1, but it must be a finite number, more than 0"),
+    ("Until", "gain", HUGE, "but it must be a number of magnitude at most 1.8e+308"),
+    ("Until", "gain", -1, "the gain of Until is -1, but it must be a finite number above 0"),
     ("Window", "samples", 10**30, "the samples of Window is 1000000000000000000000000000000, but it must be"),
     ("Capped", "hold", 2**64, "the hold of Capped is 18446744073709551616, but it must be a whole number, at most"),
-    ("HalfLife", "samples", HUGE, "but it must be a number of at most 1.8e+308 in size"),
-    ("SessionSettings", "alarm", HUGE, "but it must be a number of at most 1.8e+308 in size"),
+    ("HalfLife", "samples", HUGE, "but it must be a number of magnitude at most 1.8e+308"),
+    ("SessionSettings", "alarm", HUGE, "but it must be a number of magnitude at most 1.8e+308"),
 ]
 
 
 @pytest.mark.parametrize(("call", "argument", "value", "sentence"), TYPES)
-def test_a_wrong_type_is_refused_in_a_sentence(call: str, argument: str, value: Any, sentence: str) -> None:
+def test_wrong_types(call: str, argument: str, value: Any, sentence: str) -> None:
     with pytest.raises(TypeError) as raised:
         CALLS[call](**{argument: value})
     assert sentence in str(raised.value)
 
 
 @pytest.mark.parametrize(("call", "argument", "value", "sentence"), VALUES)
-def test_a_wrong_value_is_refused_in_a_sentence(call: str, argument: str, value: Any, sentence: str) -> None:
+def test_wrong_values(call: str, argument: str, value: Any, sentence: str) -> None:
     with pytest.raises(ValueError) as raised:
         CALLS[call](**{argument: value})
     assert sentence in str(raised.value)
 
 
-def test_numbers_too_long_to_be_written_are_refused_in_a_line() -> None:
+def test_huge_numbers_have_short_messages() -> None:
     for value in (10**300, 10**5000, "x" * 9999, list(range(9999))):
         with pytest.raises((TypeError, ValueError)) as raised:
             mm.Window(value)  # type: ignore[arg-type]
         assert len(str(raised.value)) < 200
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     chosen = mm.curate(ROWS, mm.Rke(bandwidth=np.float32(2)), count=np.int64(3), seed=np.uint8(1))  # type: ignore[arg-type]
     assert len(chosen.ids) == 3
     assert mm.solve(ROWS, RKE, subsets=np.bool_(True), intervals=0).subsets is not None  # type: ignore[arg-type]
@@ -232,7 +232,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert session.report().samples == 2
 
 
-def test_an_array_of_the_standard_library_is_an_array() -> None:
+def test_arrays_of_the_standard_library_are_accepted() -> None:
     told(features=array.array("f", [1.0, 2.0]), scores={"taste": array.array("d", [0.5])})
 
 
@@ -244,7 +244,7 @@ def test_columns_of_a_frame_are_named() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="memory is limited by setrlimit")
 @pytest.mark.parametrize("given", ["known=99999999999", "seeds=10**11"])
-def test_a_simulation_that_does_not_fit_is_refused(given: str, tmp_path: Path) -> None:
+def test_a_simulation_that_exceeds_memory_is_rejected(given: str, tmp_path: Path) -> None:
     program = f"""
 import resource
 import numpy as np

@@ -1,4 +1,4 @@
-"""Documents of the command line against the JSON Schemas in crates/modelmix-cli/schema, by an independent validator."""
+"""Documents of the command line follow the JSON Schemas in crates/modelmix-cli/schema, by an independent validator."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_every_document_follows_its_schema(line: str, folder: Path) -> None:
     _validate(_printed(line, folder))
 
 
-def test_experiments_hold_the_documents_of_other_commands(folder: Path) -> None:
+def test_experiments_contain_documents_of_other_commands(folder: Path) -> None:
     paths = [ROOT / "experiments" / name for name in ("fashion/categories-rke.toml", "paper/sofa-rke.toml")]
     document = _printed(f"reproduce {shlex.join(map(str, paths))} --json", folder)
     _validate(document)
@@ -109,7 +109,7 @@ SPOILS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
-def test_schemas_refuse(spoil: Callable[[Any], Any], folder: Path) -> None:
+def test_schemas_reject(spoil: Callable[[Any], Any], folder: Path) -> None:
     document = copy.deepcopy(_printed(LINES[1].replace("--objective cost --costs a=1,b=2", ""), folder))
     _validate(document)
     spoil(document)

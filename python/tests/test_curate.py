@@ -1,4 +1,4 @@
-"""Curated sets: their loss is that of NumPy, and they say what they are."""
+"""Coresets: their loss agrees with NumPy, and they state that they are not i.i.d. mixtures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import modelmix as mm
 
 
 def rke_loss(rows: np.ndarray[Any, Any], bandwidth: float) -> float:
-    """The mean of k² over all pairs, self-pairs included, in double precision."""
+    """The mean of k² over all pairs, including self-pairs, in double precision."""
     rows = rows.astype(np.float64)
     squares = ((rows[:, None] - rows[None]) ** 2).sum(-1)
     return float(np.exp(-squares / bandwidth**2).mean())
@@ -34,7 +34,7 @@ def test_the_loss_is_that_of_the_rows(chosen: mm.Curated) -> None:
     assert rows.shape[0] == len(chosen.ids) == len(set(chosen.ids)) == 40
     assert rke_loss(rows, 20.0) == pytest.approx(chosen.loss, rel=1e-6)
     assert chosen.score == pytest.approx(1 / chosen.loss)
-    # sets that NumPy draws in the same proportions
+    # random sets with the same proportions, drawn by NumPy
     generator = np.random.default_rng(1)
     for _ in range(20):
         drawn = [
@@ -45,7 +45,7 @@ def test_the_loss_is_that_of_the_rows(chosen: mm.Curated) -> None:
     assert chosen.loss < chosen.random.loss[0] - 3 * chosen.random.loss[1]
 
 
-def test_it_says_what_it_is(chosen: mm.Curated) -> None:
+def test_it_states_that_it_is_not_iid(chosen: mm.Curated) -> None:
     warning = "no longer an i.i.d. mixture"
     assert warning in chosen.note and warning in str(chosen) and warning in chosen._repr_html_()
     assert warning in chosen.to_dict()["note"]
@@ -65,7 +65,7 @@ def test_it_converts(chosen: mm.Curated) -> None:
     assert again == chosen
 
 
-def test_settings_are_heeded() -> None:
+def test_settings_take_effect() -> None:
     arms = {"few": np.arange(6, dtype=np.float32)[:, None], "many": 100 + np.arange(30, dtype=np.float32)[:, None]}
     given = {"bandwidth": 1.0, "count": 10}
     capped = mm.curate(arms, "rke", cap={"many": 0.4}, **given)

@@ -1,4 +1,4 @@
-"""Results: the documents and frames that they convert to, copies of them, and what is said where pandas is missing."""
+"""Results: conversion to documents and frames, copies, and messages if an optional package is missing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ import modelmix as mm
 from modelmix import results
 
 
-def test_documents_are_read_and_written_without_loss(real: Real) -> None:
+def test_documents_round_trip(real: Real) -> None:
     assert hand_mixture().to_dict() == solve_document()
     assert hand_scores().to_dict() == score_document()
     assert hand_simulation().to_dict() == simulate_document()
@@ -105,7 +105,7 @@ def test_documents_follow_the_schemas(real: Real) -> None:
 
 
 @pytest.mark.parametrize("name", ["solve", "score", "simulate", "curate"])
-def test_the_schemas_refuse_what_lacks_a_part(real: Real, name: str) -> None:
+def test_the_schemas_reject_incomplete_documents(real: Real, name: str) -> None:
     results = {"solve": real.mixture, "score": real.scores, "simulate": real.simulation, "curate": real.curated}
     result = results[name]
     for part in ("arms", "version", "command"):
@@ -166,7 +166,7 @@ def test_frames_of_simulations() -> None:
     assert kinds["round"] == "i" and {kinds[name] for name in list(frame.columns)[2:]} == {"f"}
 
 
-def test_frames_of_answers() -> None:
+def test_frames_of_analyses() -> None:
     best = hand_asked()
     assert best.subsets and best.cheapest and best.front and best.sensitivity
     few = best.subsets.to_pandas()
@@ -205,7 +205,7 @@ def test_frames_of_sessions_and_runs(real: Real) -> None:
     kept = hand_kept().to_pandas()
     assert kept["kept"].tolist() == [12, 8, 0]
     assert kept["changed"].iloc[1] == 31 and kept["changed"].isna().sum() == 2
-    # nothing is known of any arm, and the column of losses is still one of numbers
+    # no arm has a loss, and the column is still numeric
     assert _kinds(real.empty.to_pandas()) == kinds
 
 
@@ -280,9 +280,9 @@ def test_copies_are_equal(thing: Any) -> None:
         assert isinstance(copied, mm.Objective) or type(copied) is type(thing)
 
 
-def test_all_that_is_public_is_copied() -> None:
+def test_all_public_classes_are_copied() -> None:
     made = {type(thing) for thing in COPIED}
-    # no values of their own, or tested with sessions
+    # no own values, or tested with sessions
     others = {mm.Policy, mm.Session, mm.Objective}
     public = {getattr(mm, name) for name in mm.__all__} | {getattr(results, name) for name in results.__all__}
     assert {thing for thing in public if isinstance(thing, type)} <= made | others
@@ -294,7 +294,7 @@ def test_real_results_are_copied(real: Real) -> None:
             assert copied == result and str(copied) == str(result)
 
 
-def test_objectives_take_their_data_along(real: Real) -> None:
+def test_pickled_objectives_contain_their_data(real: Real) -> None:
     objective = mm.Kid(real.reference, bandwidth=20) + 0.5 * mm.Cost({"tops_gan": 0.0, "shoes_gan": 0.1, "flow": 0.2})
     expected = mm.solve(real.arms, objective).weights
     assert 0.0 < expected["tops_gan"] < 1.0
@@ -302,7 +302,7 @@ def test_objectives_take_their_data_along(real: Real) -> None:
         assert mm.solve(real.arms, copied).weights == expected
 
 
-def test_a_failure_keeps_its_text_and_leaves_its_exception() -> None:
+def test_a_pickled_failure_keeps_its_text_without_the_exception() -> None:
     failure = mm.Failure(1, "flux", 2, "OSError: gone", "Traceback …", OSError("gone", lambda: None))
     copied = pickle.loads(pickle.dumps(failure))
     assert copied == failure

@@ -1,4 +1,4 @@
-"""The examples run to their end, and what they say is so."""
+"""The examples run to completion, and their statements are true."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def example(
     name: str, folder: Path, path: Path | None = None, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run an example in an empty folder; ``path`` has modules that come before all others."""
+    """Run an example in an empty folder; modules in ``path`` take precedence."""
     found = [str(Path(mm.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     paths = os.pathsep.join(filter(None, [str(path) if path else "", *found]))
     return subprocess.run(
@@ -38,7 +38,7 @@ def example(
 
 
 def absent(folder: Path, *modules: str) -> Path:
-    """A folder whose modules cannot be imported."""
+    """Create a folder of modules whose import fails."""
     folder.mkdir()
     for module in modules:
         (folder / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})\n")
@@ -64,15 +64,15 @@ def test_questions(tmp_path: Path) -> None:
         assert found is not None, done.stdout
         return tuple(map(float, found.groups()))
 
-    low, high, p_value = said(r"mixing gains ([\d.]+) to ([\d.]+); .* has p = ([\d.e-]+)")
-    samples, bound, gain = said(r"sure after (\d+) samples; .* at most ([\d.]+), of a gain of ([\d.]+)")
+    low, high, p_value = said(r"gain ([\d.]+) to ([\d.]+) .*; p = ([\d.e-]+)")
+    samples, bound, gain = said(r"stopped after (\d+) samples; .* at most ([\d.]+) of a gain of ([\d.]+)")
     assert p_value < 0.001 and low < gain < high
     assert 80 < samples < 1000 and bound < 0.2 * gain
     assert "center0, center4, center5, center7 keep 86% of the gain" in done.stdout
     for words in ("Nearly as good for the least money", "RKE against precision", "choose it with care"):
         assert words in done.stdout
-    # on what did not choose them, chosen rows are still better than rows at random
-    chosen, drawn = said(r"not seen: ([\d.]+); as many rows drawn at random: ([\d.]+)")
+    # on the held-out half, the coreset is better than random rows
+    chosen, drawn = said(r"held-out images: coreset ([\d.]+), random rows ([\d.]+)")
     assert chosen < drawn / 2
     out = tmp_path / "answers"
     pictures = {picture.stem for picture in out.glob("*.png")}
@@ -81,7 +81,7 @@ def test_questions(tmp_path: Path) -> None:
     about = json.loads((out / "manifest.csv.json").read_text(encoding="utf-8"))
     assert "no longer an i.i.d. mixture" in about["note"] and header == "arm,row"
     assert len(rows) == len(set(rows)) == 100 and all(re.fullmatch(r"\w+,\d{1,4}", row) for row in rows)
-    # without a folder nothing is written
+    # without a folder, nothing is written
     alone = tmp_path / "alone"
     alone.mkdir()
     again = example("questions.py", alone)
@@ -99,7 +99,7 @@ def test_fashion_live(tmp_path: Path) -> None:
         for name, live, offline in re.findall(r"^(\w+) +([\d.]+)% +([\d.]+)%$", done.stdout, re.M)
     }
     assert list(weights) == ["tops_gan", "shoes_gan", "legs_bags_gan", "vae", "digits_vae"]
-    # offline: .37, .31, .31; the live weights rest on a few dozen samples an arm
+    # offline: .37, .31, .31; the online weights are estimated from a few dozen samples per arm
     assert all(abs(live - offline) < 0.15 for live, offline in weights.values())
     assert sum(weights[name][0] for name in ("tops_gan", "shoes_gan", "legs_bags_gan")) > 0.85
     said = re.search(r"of the (\d+) samples collected is ([\d.-]+); .* vae, has ([\d.]+)\.", done.stdout)
@@ -110,11 +110,11 @@ def test_fashion_live(tmp_path: Path) -> None:
     assert len(list(out.glob("*.npy"))) == 200
     if importlib.util.find_spec("matplotlib") is not None:
         assert (out / "gallery.png").read_bytes().startswith(b"\x89PNG")
-    # started again it goes on: here, with more to spend
+    # a second start resumes, here with a larger budget
     more = example("fashion_live.py", tmp_path, MODELMIX_BUDGET="210")
     assert more.returncode == 0, more.stderr
     assert "210 pulls, 200 of them from the checkpoint" in more.stdout
-    # and what was stopped and gone on with is what was never stopped
+    # the resumed run equals an uninterrupted one
     other = tmp_path / "other"
     once = example("fashion_live.py", tmp_path, MODELMIX_BUDGET="210", MODELMIX_OUT=str(other))
     assert once.returncode == 0, once.stderr
@@ -122,7 +122,7 @@ def test_fashion_live(tmp_path: Path) -> None:
     assert all((np.load(file) == np.load(out / file.name)).all() for file in sorted(other.glob("*.npy")))
 
 
-def test_fashion_live_says_what_it_needs(tmp_path: Path) -> None:
+def test_fashion_live_names_a_missing_package(tmp_path: Path) -> None:
     path = absent(tmp_path / "absent", "onnxruntime")
     done = example("fashion_live.py", tmp_path, path)
     assert done.returncode == 1 and not done.stdout
@@ -131,7 +131,7 @@ def test_fashion_live_says_what_it_needs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", ["torch", "diffusers", "transformers"])
-def test_live_pipelines_says_what_it_needs(module: str, tmp_path: Path) -> None:
+def test_live_pipelines_names_a_missing_package(module: str, tmp_path: Path) -> None:
     path = absent(tmp_path / "absent", module)
     for other in {"torch", "diffusers", "transformers"} - {module}:
         (path / f"{other}.py").write_text("")
@@ -141,11 +141,11 @@ def test_live_pipelines_says_what_it_needs(module: str, tmp_path: Path) -> None:
     assert "pip install torch diffusers transformers" in done.stdout
 
 
-# As much of torch, diffusers and transformers as the example calls, with their names and arguments
+# Stand-ins for the parts of torch, diffusers and transformers that the example calls, with the same names and arguments
 
 
 class Tensor:
-    """An array that remembers its device; NumPy may not read it from another than the CPU."""
+    """An array with a device; NumPy can read it only on the CPU."""
 
     def __init__(self, values: Any, device: str = "cpu") -> None:
         self.values, self.device = np.asarray(values), device
@@ -303,7 +303,7 @@ def test_live_pipelines(
     assert len(pictures) == 36
     read = [json.loads(picture.read_text()) for picture in pictures]
     assert len({str(values) for _, values in read}) == 36 and len({prompt for prompt, _ in read}) == 4
-    # the features told are those of the pictures saved, in that order
+    # the features told are those of the saved images, in that order
     assert done.session.samples is not None
     assert np.allclose(done.session.samples, [values for _, values in read])
     more: mm.Run = main(folder, budget=15, batch=3)

@@ -1,4 +1,4 @@
-"""Results: what they draw."""
+"""Figures of results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from modelmix import results
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No figure is shown, none is left, and matplotlib's settings are as they were."""
+    """No figure is shown or left open, and matplotlib's settings are unchanged."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("show() was called")
@@ -85,7 +85,7 @@ def test_a_mixture_is_drawn() -> None:
         "2.50",
         "0.500",
     ]
-    # what is gained is marked from the mixture to the best single arm
+    # the gain is marked from the mixture to the best single arm
     [band] = [patch for patch in other.patches if patch.get_alpha()]
     assert (band.get_x(), band.get_width()) == (0.5, 2.0)
     assert other.get_xlabel() == "KID ×100, less is better"
@@ -121,7 +121,7 @@ def test_a_simulation_is_drawn() -> None:
     ]
     assert all(list(curve.get_xdata()) == [10, 100, 1000, 2000] for curve in curves)
     assert len({curve.get_color() for curve in curves}) == 2
-    # the first policy lies on top
+    # the first policy is drawn on top
     assert curves[0].get_zorder() > curves[1].get_zorder()
     bands = [found for found in ax.collections if isinstance(found, PolyCollection)]
     for done, band, curve in zip(report.policies.values(), bands, curves, strict=True):
@@ -133,17 +133,17 @@ def test_a_simulation_is_drawn() -> None:
     assert ax.get_title("left") == "rke(bandwidth=30), mean of 4 seeds ± one standard deviation"
 
 
-def test_the_first_losses_do_not_squash_the_view() -> None:
+def test_large_first_losses_do_not_set_the_scale() -> None:
     low, high = hand_simulation().plot().get_ylim()
     assert 0.2 < low < 0.25 and 0.5 < high < 0.7
-    # where a loss is large to the end it is seen
+    # a loss that stays large is visible
     document = simulate_document()
     document["policies"]["uniform"]["loss"]["mean"] = [80.0, 20.0, 9.0, 8.0]
     ax = mm.Simulation._read(document).plot()
     assert ax.get_ylim()[1] > 9.0 and ax.get_yscale() == "log"
 
 
-def test_the_legend_is_in_the_order_of_the_lines_and_covers_none() -> None:
+def test_the_legend_follows_the_lines_and_covers_none() -> None:
     ax = hand_simulation().plot()
     legend = ax.get_legend()
     names = [text.get_text() for text in legend.get_texts()]
@@ -151,14 +151,14 @@ def test_the_legend_is_in_the_order_of_the_lines_and_covers_none() -> None:
     ax.figure.canvas.draw()
     assert legend.get_window_extent().x0 >= ax.get_window_extent().x1
     assert legend.get_window_extent().x1 <= ax.figure.bbox.x1
-    # where nobody makes room beside the axes, there is room above the lines
+    # without space beside the axes, the legend is above the lines
     figure, axes = pyplot.subplots(1, 2, figsize=(9, 4))
     hand_simulation().plot(axes[0])
     figure.canvas.draw()
     box, room = axes[0].get_legend().get_window_extent(), axes[0].get_window_extent()
     assert room.x0 <= box.x0 and box.x1 <= room.x1 + 1 and box.y1 <= room.y1 + 1
     assert not any(_crosses(line, box) for line in axes[0].lines)
-    # the check is able to fail
+    # the check can fail
     assert any(_crosses(line, room) for line in axes[0].lines)
 
 
@@ -169,7 +169,7 @@ def _crosses(line: Any, box: Any) -> bool:
     return any(box.contains(x, y) for x, y in path)
 
 
-def test_more_policies_than_colours_are_told_apart() -> None:
+def test_more_policies_than_colours_are_distinguishable() -> None:
     done = hand_simulation()["adaptive"]
     ax = hand_simulation(policies={f"ogd(sensitivity={at})": done for at in range(1, 20)}).plot()
     looks = {(line.get_color(), line.get_linestyle(), str(line._dash_pattern)) for line in ax.lines}
@@ -186,7 +186,7 @@ def test_one_seed_has_no_band() -> None:
 
 def test_scores_are_drawn() -> None:
     ax = hand_scores().plot()
-    # from the worst of a metric to its best, whichever way is better
+    # from the worst to the best value of a metric, in either direction
     assert np.allclose(ax.images[0].get_array(), [[0, 1, 0], [0.5, 0, 1], [1, 0.75, 1]])
     assert _names(ax) == ["flux", "sdxl", "mixture"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["RKE ↑", "KID ↓", "FID ↓"]
@@ -233,7 +233,7 @@ def test_figures_are_drawn_into_given_axes(make: Callable[[], Any], layout: Any)
     assert len(pyplot.get_fignums()) == 1
     assert not axes[1].has_data() and axes[1].get_position().bounds == before
     figure.canvas.draw()
-    # what was added is in the room that the axes had
+    # everything that was added is inside the area of the axes
     assert all(ax.get_position().x1 <= axes[1].get_position().x0 for ax in figure.axes if ax is not axes[1])
 
 
@@ -252,10 +252,10 @@ def test_figures_are_drawn_into_axes_without_a_grid(make: Callable[[], Any]) -> 
 
 @pytest.mark.parametrize("make", HANDS.values(), ids=HANDS)
 @pytest.mark.parametrize("style", ["default", "dark_background"])
-def test_text_is_read_on_light_and_on_dark_paper(make: Callable[[], Any], style: str) -> None:
+def test_text_is_readable_on_light_and_dark_backgrounds(make: Callable[[], Any], style: str) -> None:
     with pyplot.style.context(style):
         ax = make().plot()
-    # what is drawn outside of the style's context into its axes is readable as well
+    # text drawn into the axes after the style context is readable too
     with pyplot.style.context(style):
         _, later = pyplot.subplots()
     make().plot(later)
@@ -277,7 +277,7 @@ def test_long_and_hostile_names_fit(arms: int) -> None:
     shown = [label.get_text() for label in ax.get_yticklabels()]
     assert len(set(shown)) == arms + 1
     assert max(len(text) for text in shown) <= 34 + HOSTILE.count("$")
-    # dollars are dollars, not formulas
+    # dollar signs are text, not formulas
     assert all("$" not in text.replace(r"\$", "") for text in shown)
     labels = sorted((label.get_window_extent() for label in ax.get_yticklabels()), key=lambda box: box.y0)
     assert all(below.y1 <= above.y0 + 1 for below, above in pairwise(labels))

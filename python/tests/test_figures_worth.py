@@ -1,4 +1,4 @@
-"""What answers, curated sets and selections draw: what they are of, and that nothing is cut or covered."""
+"""Figures of analyses, coresets and selections: their contents, and that nothing is clipped or covered."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _widths(ax: Any) -> list[list[float]]:
     return [[patch.get_width() for patch in container.patches] for container in ax.containers]
 
 
-def test_the_best_few_are_drawn() -> None:
+def test_the_best_subsets_are_drawn() -> None:
     few = hand_asked().subsets
     assert few is not None
     ax = few.plot()
@@ -54,7 +54,7 @@ def test_the_best_few_are_drawn() -> None:
     places = [tuple(place) for place in dots.get_offsets().tolist()]
     assert places == [(0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)]
     assert [label.get_text() for label in other.get_xticklabels()] == ["flux", "sdxl", "pixart"]
-    # the larger the share, the larger the dot
+    # larger shares have larger dots
     by_share = [
         size for _, size in sorted(zip([1, 0.625, 0.375, 0.625, 0.3748, 0.0002], dots.get_sizes(), strict=True))
     ]
@@ -89,13 +89,13 @@ def test_a_front_is_drawn() -> None:
     assert _texts(single.plot()) == ["λ = 0"]
 
 
-def test_a_front_is_logarithmic_where_scores_differ_much() -> None:
+def test_a_front_is_logarithmic_if_scores_differ_much() -> None:
     traded = hand_asked().front
     assert traded is not None
     far = replace(traded, points=(traded[0], replace(traded[1], score=100.0)))
     ax = far.plot()
     assert ax.get_yscale() == "log" and ax.get_xscale() == "linear"
-    # what is zero but for rounding is no reason
+    # values that are zero up to rounding do not count
     zero = replace(traded, points=(traded[0], replace(traded[1], score=1e-17)))
     assert zero.plot().get_yscale() == "linear"
 
@@ -105,7 +105,7 @@ def test_bandwidths_are_drawn() -> None:
     assert tried is not None
     ax = tried.plot()
     curves = [line for line in ax.lines if len(line.get_xdata()) == 3]
-    # pixart has no weight to speak of
+    # the weight of pixart is negligible
     assert [list(curve.get_ydata()) for curve in curves] == [[0.75, 0.625, 0.5], [0.25, 0.3748, 0.5]]
     assert all(list(curve.get_xdata()) == [10, 20, 40] for curve in curves)
     assert ax.get_xscale() == "log" and [label.get_text() for label in ax.get_xticklabels()] == ["10", "20", "40"]
@@ -134,10 +134,10 @@ def test_sessions_that_stop_and_keep_are_drawn() -> None:
     ax = report.plot()
     curves = [line for line in ax.lines if len(line.get_xdata()) == 4]
     assert [curve.get_ydata()[-1] for curve in curves] == [0.3, 0.125, 0.26, 0.125]
-    # what is kept has its policy's colour
+    # kept samples have the colour of their policy
     assert [curve.get_color() for curve in curves[::2]] == [curve.get_color() for curve in curves[1::2]]
     [mark] = [line for line in ax.lines if line.get_marker() == "D" and len(line.get_xdata()) == 1]
-    # half-way between the rounds 100 and 1,000, and their losses 0.5 and 0.3
+    # halfway between rounds 100 and 1,000, and their losses 0.5 and 0.3
     assert list(mark.get_xdata()) == [550.0] and list(mark.get_ydata()) == pytest.approx([0.4])
     assert mark.get_color() == curves[2].get_color()
     names = [text.get_text() for text in ax.get_legend().get_texts()]
@@ -148,11 +148,11 @@ def test_sessions_that_stop_and_keep_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("name", NEW)
-def test_nothing_is_cut(name: str) -> None:
+def test_nothing_is_clipped(name: str) -> None:
     _all_is_within(HANDS[name]().plot())
 
 
-def test_nothing_is_cut_with_many_arms_of_long_names() -> None:
+def test_nothing_is_clipped_with_many_arms_of_long_names() -> None:
     random = np.random.default_rng(0)
     names = [plain(HOSTILE), *(f"{LONG}-{at}" for at in range(15))]
     arms = {name: random.normal(3 * random.normal(size=4), size=(40, 4)).astype(np.float32) for name in names}
@@ -167,7 +167,7 @@ def test_nothing_is_cut_with_many_arms_of_long_names() -> None:
 
 
 def _all_is_within(ax: Any) -> None:
-    """All text is in the figure, and names of ticks do not overlap."""
+    """Check that all text is inside the figure and tick labels do not overlap."""
     figure = ax.figure
     figure.canvas.draw()
     room = figure.bbox.padded(1)
@@ -186,19 +186,19 @@ def _all_is_within(ax: Any) -> None:
 
 
 def _ticks(axis: Any) -> list[Any]:
-    """The labels of ticks that are seen."""
+    """The visible tick labels."""
     low, high = sorted(axis.get_view_interval())
     return [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high and tick.label1.get_text()]
 
 
 @pytest.mark.parametrize("make", [HANDS[name] for name in NEW], ids=NEW)
-def test_the_check_is_able_to_fail(make: Callable[[], Any]) -> None:
+def test_the_check_can_fail(make: Callable[[], Any]) -> None:
     ax = make().plot()
     ax.figure.text(0.97, 0.5, "cut off")
     with pytest.raises(AssertionError):
         _all_is_within(ax)
 
 
-def test_real_answers_are_drawn(real: Real) -> None:
+def test_real_analyses_are_drawn(real: Real) -> None:
     for result in (*real.asked._answers().values(), real.curated, real.stopped):
         _all_is_within(result.plot())

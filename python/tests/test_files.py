@@ -1,4 +1,4 @@
-"""Files wherever arms, a reference or scores are taken, and frames with one row per sample."""
+"""Arms, references and scores from files, and frames with one row per sample."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_arms_are_read_from_files(way: str, folder: Path, blobs: dict[str, Array
 def test_a_file_with_one_arm_is_one_set_of_samples(folder: Path, blobs: dict[str, Array], reference: Array) -> None:
     one = mm.metrics.fid(folder / "left.npy", reference)
     assert one == mm.metrics.fid(blobs["left"], reference) == mm.metrics.fid(f"{folder / 'arms.npz'}:left", reference)
-    with pytest.raises(ValueError, match="weights are given for one set"):
+    with pytest.raises(ValueError, match="there is only one set of samples"):
         mm.metrics.fid(folder / "left.npy", reference, weights={"left": 1})
 
 
@@ -66,7 +66,7 @@ def test_a_reference_is_read_from_a_file(folder: Path, blobs: dict[str, Array]) 
     kept = {"left": blobs["left"], "right": blobs["right"]}
     expected = mm.solve(kept, mm.Mmd(rows, bandwidth=2.0) - 0.1 * mm.Precision(rows))
     assert mm.solve(kept, mm.Mmd(path, bandwidth=2.0) - 0.1 * mm.Precision(path)) == expected
-    # the same path written twice is the same reference
+    # the same path given twice is the same reference
     assert mm.solve(kept, mm.Mmd(str(path), bandwidth=2.0) - 0.1 * mm.Precision(str(path) + "")) == expected
     assert mm.solve(kept, "mmd(bandwidth=2) - 0.1*precision", reference=path) == expected
     assert mm.score(kept, path, metrics=["fid"]) == mm.score(kept, rows, metrics=["fid"])
@@ -94,8 +94,8 @@ def test_known_samples_are_read_from_files(folder: Path, blobs: dict[str, Array]
     assert mm.run(arms, lambda rows: rows, RKE, budget=3, known=by_name).report == expected
 
 
-def test_what_is_told_is_no_path() -> None:
-    """A generator of texts whose encoder was forgotten says so, and no file is looked for."""
+def test_tell_does_not_accept_paths() -> None:
+    """Text samples without an encoder raise an error, and no file is opened."""
     session = mm.Session(["a"], RKE)
     with pytest.raises(TypeError, match="pull 0 is 'a photo of a cat', but it must be rows of numbers"):
         session.tell(session.ask(), "a photo of a cat")  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def test_what_is_told_is_no_path() -> None:
 
 def test_scores_are_read_from_files(folder: Path, blobs: dict[str, Array]) -> None:
     objective = RKE - 0.1 * mm.SampleScore("taste")
-    # doubles that single precision would round
+    # doubles that are not exact in single precision
     taste = {name: np.random.default_rng(len(name)).uniform(size=60) for name in blobs}
     expected = mm.solve(blobs, objective, scores={"taste": taste})
     np.savez(folder / "taste.npz", **taste)  # type: ignore[arg-type]
@@ -115,12 +115,12 @@ def test_scores_are_read_from_files(folder: Path, blobs: dict[str, Array]) -> No
     assert mm.solve(blobs, objective, scores={"taste": folder / "taste.npz"}) == expected
     assert mm.solve(blobs, objective, scores={"taste": files}) == expected
     assert mm.solve(blobs, RKE - 0.1 * mm.SampleScore("taste", str(folder / "taste.npz"))) == expected
-    with pytest.raises(ValueError, match="has no arms; give an .npz file with one array per arm"):
+    with pytest.raises(ValueError, match="has no arms; pass an .npz file with one array per arm"):
         mm.solve(blobs, objective, scores={"taste": folder / "left.npy"})
     (folder / "bad.json").write_text("[1, 2]")
-    with pytest.raises(ValueError, match="scores are a JSON object"):
+    with pytest.raises(ValueError, match="scores must be a JSON object"):
         mm.solve(blobs, objective, scores=folder / "bad.json")
-    with pytest.raises(ValueError, match=r"bad\.json: Expecting value.*scores are a JSON object"):
+    with pytest.raises(ValueError, match=r"bad\.json: Expecting value.*scores must be a JSON object"):
         (folder / "bad.json").write_text("nothing")
         mm.solve(blobs, objective, scores=folder / "bad.json")
     with pytest.raises(TypeError, match=r"score taste is \[0.5\], but it must be one list of numbers per arm"):
@@ -129,9 +129,7 @@ def test_scores_are_read_from_files(folder: Path, blobs: dict[str, Array]) -> No
 
 @pytest.mark.parametrize("name", ["features.pt", "a=features.pth", "dir/features.PT", "features.pt:flux"])
 def test_torch_files_get_a_hint(name: str, blobs: dict[str, Array]) -> None:
-    hint = (
-        r"is a PyTorch file, which modelmix does not read; save it once as \.npy or \.safetensors, as in numpy\.save\("
-    )
+    hint = r"is a PyTorch file, which modelmix does not read; convert it to \.npy or \.safetensors, as in numpy\.save\("
     for call in (mm.load, mm.load_array, mm.solve, mm.median_bandwidth):
         with pytest.raises(ValueError, match=hint) as raised:
             call(name)
@@ -142,7 +140,7 @@ def test_torch_files_get_a_hint(name: str, blobs: dict[str, Array]) -> None:
         mm.solve(blobs, mm.Mmd(name))
 
 
-def test_files_that_are_not_there(tmp_path: Path, blobs: dict[str, Array]) -> None:
+def test_missing_files(tmp_path: Path, blobs: dict[str, Array]) -> None:
     calls: list[Callable[[], object]] = [
         lambda: mm.solve(tmp_path / "nothing.npz"),
         lambda: mm.solve({"a": tmp_path / "nothing.npy"}),
@@ -158,7 +156,7 @@ def test_files_that_are_not_there(tmp_path: Path, blobs: dict[str, Array]) -> No
 
 
 class LikeArrow:
-    """What is used of a table of pyarrow: names of columns, and columns with ``to_pylist`` and ``to_numpy``."""
+    """The used part of a pyarrow table: column names, and columns with ``to_pylist`` and ``to_numpy``."""
 
     class Column:
         def __init__(self, values: list[Any]) -> None:
@@ -185,7 +183,7 @@ class LikeArrow:
 
 
 def long_columns(blobs: dict[str, Array]) -> dict[str, list[Any]]:
-    """One row per sample, the arms taking turns."""
+    """One row per sample, with alternating arms."""
     order = [(name, at) for at in range(60) for name in blobs]
     rows = [blobs[name][at] for name, at in order]
     return {
@@ -229,11 +227,11 @@ def test_scores_of_a_long_frame(kind: str, blobs: dict[str, Array]) -> None:
     taste = {name: columns["taste"][at::3] for at, name in enumerate(blobs)}
     objective = RKE - 0.1 * mm.SampleScore("taste")
     expected = mm.solve(blobs, objective, scores={"taste": taste})
-    # a column of scores is no feature
+    # a column of scores is not a feature
     assert mm.solve(FRAMES[kind](columns), objective, arm="model", scores=["taste"]) == expected
     with pytest.raises(ValueError, match=r"no column tast \(did you mean taste\?\)"):
         mm.solve(FRAMES[kind](columns), objective, arm="model", scores=["tast"])
-    with pytest.raises(ValueError, match="needs arm= as well"):
+    with pytest.raises(ValueError, match="also needs arm="):
         mm.solve(blobs, objective, scores=["taste"])
 
 
@@ -252,7 +250,7 @@ def test_long_parquet(tmp_path: Path, blobs: dict[str, Array], monkeypatch: pyte
         mm.solve(path, arm="model", features="embeding")
     with pytest.raises(ValueError, match="has no column modle"):
         mm.solve(path, arm="modle", features="embedding")
-    # by either library
+    # with either library
     for hidden in ("pyarrow", "pyarrow.parquet", "polars"):
         monkeypatch.setitem(sys.modules, hidden, None)
     with pytest.raises(ImportError, match="needs pyarrow or polars .* pip install pyarrow"):
@@ -267,23 +265,23 @@ def test_long_parquet_by_pyarrow(tmp_path: Path, blobs: dict[str, Array]) -> Non
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
-    'name the column that says which arm a row is of, as in mm.solve(frame, arm="model")': (pd.DataFrame({"a": [1.0]}), {}),
+    'name the column that contains the arm of each row, as in mm.solve(frame, arm="model")': (pd.DataFrame({"a": [1.0]}), {}),
     "the frame has no column modle (did you mean model?); it has model, x": (
         pd.DataFrame({"model": ["a"], "x": [1.0]}), {"arm": "modle"}),
     "the frame has no column y": (pd.DataFrame({"model": ["a"], "x": [1.0]}), {"arm": "model", "features": ["x", "y"]}),
     "the frame has no columns besides model": (pd.DataFrame({"model": ["a"]}), {"arm": "model"}),
     "column model is missing in row 0": (pd.DataFrame({"model": pd.array([pd.NA, "a"]), "x": [1.0, 2.0]}), {"arm": "model"}),
     "column model is missing in row 1": (pd.DataFrame({"model": ["a", None], "x": [1.0, 2.0]}), {"arm": "model"}),
-    'column model is a int in row 0, and arms are named by text; drop such rows, or convert the column, as in frame["model"].astype(str)': (
+    'column model is of type int in row 0, but names of arms must be text; drop such rows, or convert the column, as in frame["model"].astype(str)': (
         pl.DataFrame({"model": [1, 2], "x": [1.0, 2.0]}), {"arm": "model"}),
-    "column prompt holds": (pd.DataFrame({"model": ["a", "b"], "prompt": ["x", "y"], "x": [1.0, 2.0]}), {"arm": "model"}),
+    "column prompt contains": (pd.DataFrame({"model": ["a", "b"], "prompt": ["x", "y"], "x": [1.0, 2.0]}), {"arm": "model"}),
     "column e: its rows have different shapes": (
         pd.DataFrame({"model": ["a", "b"], "e": [np.ones(2), np.ones(3)]}), {"arm": "model", "features": "e"}),
-    "column e holds lists, and features are numbers": (
+    "column e contains lists, but features must be numbers": (
         pd.DataFrame({"model": ["a", "b"], "e": [[1.0], [2.0]], "x": [1.0, 2.0]}), {"arm": "model"}),
-    "but it must be a frame or a .parquet file, of which arm= names a column": ({"a": [[1.0]]}, {"arm": "model"}),
-    'name the column of the arms as well, as in arm="model"': (pd.DataFrame({"x": [1.0]}), {"features": ["x"]}),
-    "a LazyFrame has no rows yet; give frame.collect()": (
+    "but it must be a frame or a .parquet file, because arm= names a column": ({"a": [[1.0]]}, {"arm": "model"}),
+    'also name the column of arms, as in arm="model"': (pd.DataFrame({"x": [1.0]}), {"features": ["x"]}),
+    "a LazyFrame has no rows yet; pass frame.collect()": (
         pl.DataFrame({"model": ["a"], "x": [1.0]}).lazy(), {"arm": "model"}),
     'arm= is for frames and .parquet files; read other files yourself, as in mm.solve(pandas.read_csv("samples.csv"), arm="model")': (
         "samples.csv", {"arm": "model"}),
@@ -291,14 +289,14 @@ REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("sentence", REFUSED)
-def test_frames_that_are_refused(sentence: str) -> None:
+def test_rejected_frames(sentence: str) -> None:
     given, settings = REFUSED[sentence]
     with pytest.raises((TypeError, ValueError)) as raised:
         mm.solve(given, **settings)
     assert sentence in str(raised.value)
 
 
-def test_several_frames_are_not_one() -> None:
+def test_several_frames_are_rejected() -> None:
     with pytest.raises(ValueError, match="load them one by one"):
         mm.load("a.parquet", "b.parquet", arm="model")
 

@@ -1,4 +1,4 @@
-"""Results: what notebooks show."""
+"""HTML of results in notebooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from modelmix._names import plain
 
 
 class Checker(HTMLParser):
-    """Fails on tags that are not closed in order, and keeps the text."""
+    """Fails on tags that are not closed in order, and collects the text."""
 
     KNOWN = frozenset(["div", "p", "strong", "small", "table", "thead", "tbody", "tr", "th", "td", "span", "br"])
 
@@ -107,12 +107,12 @@ def test_html_is_escaped() -> None:
 def test_bars_of_html_are_as_long_as_the_weights() -> None:
     html = hand_mixture()._repr_html_()
     widths = [float(part.split("em")[0]) for part in html.split(";width:")[1:]]
-    # a whole bar is ten em; bars go in eighths of a twentieth
+    # a full bar is ten em wide; bars have steps of an eighth of a twentieth
     expected = [6.25, 3.748, 0.002, 0.0]
     assert widths[-4:] == pytest.approx(expected, abs=10 / 320)
 
 
-def test_answers_are_shown_below_their_mixture() -> None:
+def test_analyses_are_shown_below_their_mixture() -> None:
     html = hand_asked()._repr_html_()
     assert html.count("<table ") == 5
     places = [html.index(words) for words in ("Mix flux", "best few", "least money", "against precision", "somewhat")]

@@ -1,4 +1,4 @@
-"""Long calls: other threads run meanwhile, Ctrl-C stops them, progress is shown, and a panic is an exception."""
+"""Long calls: other threads continue, Ctrl-C stops the call, progress is shown, and exceptions of the progress function stop it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import modelmix as mm
 from modelmix import _modelmix
 
-#: Each would run for a minute and more.
+#: Each would run for more than a minute.
 LONG = {
     "solve": "mm.solve({'a': rows, 'b': rows + 1}, mm.Rke(bandwidth=9))",
     "solve, automatic reference sums": "mm.solve({'a': rows[:9], 'b': rows[:9]}, mm.Mmd(rows, bandwidth=9))",
@@ -36,10 +36,10 @@ try:
     {LONG[call]}
 except KeyboardInterrupt:
     print("stopped", flush=True)
-    best = mm.solve({{"a": rows[:50], "b": rows[50:100]}}, mm.Rke(bandwidth=30.0))   # and all is well
+    best = mm.solve({{"a": rows[:50], "b": rows[50:100]}}, mm.Rke(bandwidth=30.0))   # later calls work
     assert abs(sum(best.weights.values()) - 1) < 1e-9
     print("well", flush=True)
-    import os; os._exit(0)   # what cannot be stopped may still be running
+    import os; os._exit(0)   # work that cannot be stopped may still be running
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -49,7 +49,7 @@ except KeyboardInterrupt:
         process.send_signal(signal.SIGINT)
         started = time.monotonic()
         assert process.stdout.readline() == "stopped\n"
-        assert time.monotonic() - started < 10  # a second or less on an idle machine
+        assert time.monotonic() - started < 10  # at most a second on an idle machine
         assert process.stdout.readline() == "well\n"
     finally:
         process.kill()
@@ -57,7 +57,7 @@ except KeyboardInterrupt:
         process.stdout.close()
 
 
-def test_other_threads_run_meanwhile() -> None:
+def test_other_threads_continue() -> None:
     rows = np.random.default_rng(0).normal(size=(6_000, 256)).astype(np.float32)
     ticks: list[float] = []
     done = threading.Event()
@@ -89,7 +89,7 @@ def test_progress_is_shown(capsys: pytest.CaptureFixture[str], specialists: Any,
     assert capsys.readouterr().err == ""
 
 
-def test_progress_counts_up_to_the_whole(specialists: Any, reference: Any) -> None:
+def test_progress_reaches_the_total(specialists: Any, reference: Any) -> None:
     from modelmix._arms import named
     from modelmix._problem import problem
     from modelmix._settings import Analyses
@@ -99,7 +99,7 @@ def test_progress_counts_up_to_the_whole(specialists: Any, reference: Any) -> No
     given = problem(mm.Kid(reference))
     _modelmix.solve(named(specialists), given, {}, {}, Analyses(), totals.append, counts.append)
     assert counts == sorted(counts)
-    assert totals[0] * 0.9 <= counts[-1] <= totals[0] * 1.15  # tiles on the diagonal count whole
+    assert totals[0] * 0.9 <= counts[-1] <= totals[0] * 1.15  # tiles on the diagonal are counted in full
 
 
 def test_an_exception_of_the_progress_function_stops_the_work() -> None:

@@ -1,4 +1,4 @@
-"""Warm starts: samples that were recorded before, in sessions, runs and simulations."""
+"""Warm starts: known samples in sessions, runs and simulations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 def means(first: Array, second: Array, bandwidth: float) -> float:
-    """The mean of k² over pairs, by NumPy in double precision."""
+    """The mean of k² over pairs, with NumPy in double precision."""
     squares = ((first[:, None].astype(float) - second[None].astype(float)) ** 2).sum(-1)
     return float(np.exp(-squares / bandwidth**2).mean())
 
@@ -31,7 +31,7 @@ def warm(blobs: dict[str, Array], count: int = 10, **more: Any) -> mm.Session:
     return session
 
 
-def test_they_are_evidence_and_no_part_of_what_is_collected(blobs: dict[str, Array]) -> None:
+def test_known_samples_are_evidence_but_not_collected(blobs: dict[str, Array]) -> None:
     session = warm(blobs)
     report = session.report()
     assert (report.known, report.samples, report.rounds, report.loss) == (30, 0, 0, None)
@@ -48,7 +48,7 @@ def test_they_are_evidence_and_no_part_of_what_is_collected(blobs: dict[str, Arr
     assert report[pull.arm].share == 1.0
 
 
-def test_they_may_be_collected_too(blobs: dict[str, Array]) -> None:
+def test_known_samples_can_be_collected(blobs: dict[str, Array]) -> None:
     session = mm.Session(blobs, mm.Rke(bandwidth=2.0))
     session.known("left", blobs["left"][:4], collected=True)
     session.known("right", blobs["right"][:2])
@@ -58,7 +58,7 @@ def test_they_may_be_collected_too(blobs: dict[str, Array]) -> None:
     assert report.loss == pytest.approx(means(blobs["left"][:4], blobs["left"][:4], 2.0), rel=1e-6)
 
 
-def test_the_report_says_what_is_sure_before_a_round_is_paid(blobs: dict[str, Array]) -> None:
+def test_the_report_before_the_first_round(blobs: dict[str, Array]) -> None:
     session = warm(blobs, 60, until="90%")
     report = session.report(bounds=True)
     assert report.rounds == 0 and report.bound_on_weights is not None and report.bound_on_shares is None
@@ -74,7 +74,7 @@ def test_the_report_says_what_is_sure_before_a_round_is_paid(blobs: dict[str, Ar
 
 def test_known_arms_need_no_first_pull() -> None:
     random = np.random.default_rng(0)
-    # the third is a point in the midst of the first, which no mixture wants
+    # the third is a point in the middle of the first, which has no weight in any best mixture
     arms = {
         "wide": random.normal(size=(80, 2)),
         "far": random.normal(size=(80, 2)) + 40,
@@ -88,7 +88,7 @@ def test_known_arms_need_no_first_pull() -> None:
     assert "point" not in spend(session, arms, 30)
 
 
-def test_they_pickle_and_are_never_kept(blobs: dict[str, Array]) -> None:
+def test_known_samples_are_pickled_and_never_kept(blobs: dict[str, Array]) -> None:
     session = warm(blobs, 3, settings=mm.SessionSettings(select="better-half"))
     spend(session, blobs, 20)
     assert len(session.kept) == 29 and not any(session.kept[:9]) and any(session.kept)
@@ -96,7 +96,7 @@ def test_they_pickle_and_are_never_kept(blobs: dict[str, Array]) -> None:
     assert again.report() == session.report() and spend(again, blobs, 20) == spend(session, blobs, 20)
 
 
-def test_what_does_not_fit_is_refused_and_changes_nothing(blobs: dict[str, Array]) -> None:
+def test_rejected_samples_change_nothing(blobs: dict[str, Array]) -> None:
     session = mm.Session(blobs, mm.Rke(bandwidth=2.0) - 0.1 * mm.SampleScore("taste"))
     session.known("left", blobs["left"][:2], scores={"taste": [1.0, 2.0]})
     before = session._inner.snapshot()
@@ -127,7 +127,7 @@ def test_values_can_be_known(blobs: dict[str, Array]) -> None:
 # Runs
 
 
-def test_a_run_takes_them_as_a_session_does() -> None:
+def test_a_run_uses_known_samples_like_a_session() -> None:
     recorded = {"right": around(3)(6, 1), "left": around(-3)(5, 2)}
     done = mm.run(generators(), same, RKE, budget=12, known=recorded)
     session = mm.Session(generators(), RKE, rounds=12)
@@ -142,7 +142,7 @@ def test_a_run_takes_them_as_a_session_does() -> None:
     assert done.report.known == 11 and done.report.samples == 12
 
 
-def test_a_run_that_is_sure_spends_nothing(tmp_path: Path) -> None:
+def test_a_run_that_may_stop_at_once_spends_nothing(tmp_path: Path) -> None:
     def never(count: int) -> Any:
         raise AssertionError
 
@@ -186,7 +186,7 @@ def test_scores_of_known_samples_are_those_of_the_objective(tmp_path: Path) -> N
 # Simulations
 
 
-def test_a_simulation_gains_by_them() -> None:
+def test_known_samples_improve_a_simulation() -> None:
     arms = mm.load("data/fashion/truncated.npz")
     given: dict[str, Any] = {"policies": ["adaptive"], "rounds": 600, "seeds": 8, "bandwidth": 20}
     cold, warmed = mm.simulate(arms, "rke", **given), mm.simulate(arms, "rke", known=10, **given)

@@ -1,4 +1,4 @@
-"""mm.run: what it calls, what it tells, what comes of it."""
+"""mm.run: its calls, what it tells the session, and its result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_spends_the_budget_and_counts() -> None:
     assert sum(done.weights.values()) == pytest.approx(1)
 
 
-def test_asks_and_tells_as_a_session_does() -> None:
+def test_asks_and_tells_like_a_session() -> None:
     done = mm.run(arms(), same, RKE, budget=25, seed=4, batch=2, policy=mm.Cab(sensitivity=0.1))
     session = mm.Session(arms(), RKE, seed=4, batch=2, rounds=25, policy=mm.Cab(sensitivity=0.1))
     for _ in range(25):
@@ -60,7 +60,7 @@ def test_settings_of_the_session_reach_it() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_generator_gets_a_seed_only_where_it_asks_for_one(workers: int) -> None:
+def test_a_generator_gets_a_seed_only_if_it_requires_one(workers: int) -> None:
     seeds: list[int] = []
 
     class Object:
@@ -88,14 +88,14 @@ def test_a_generator_gets_a_seed_only_where_it_asks_for_one(workers: int) -> Non
     assert all(0 <= seed < 2**31 for seed in seeds)
 
 
-def test_seeds_change_with_the_run_the_pull_and_the_try() -> None:
+def test_seeds_depend_on_the_run_the_pull_and_the_attempt() -> None:
     seeds = {_loop.seed_of(*of) for of in [(0, 0, 1), (1, 0, 1), (0, 1, 1), (0, 0, 2), (0, 11, 1), (0, 1, 11)]}
     assert len(seeds) == 6
     # the same on every machine; printf '0 0 1' | sha256sum begins with 8dc72de8
     assert _loop.seed_of(0, 0, 1) == 0xE82DC78D >> 1
 
 
-def test_fewer_samples_than_asked_for_are_taken_and_more_are_not() -> None:
+def test_fewer_samples_than_requested_are_accepted_but_not_more() -> None:
     done = mm.run(
         {
             "few": lambda count: np.zeros((count - 1, 2)),
@@ -114,7 +114,7 @@ def test_fewer_samples_than_asked_for_are_taken_and_more_are_not() -> None:
 
 
 class Tensor:
-    """As much of a torch tensor as matters: it must leave the device and the graph to be read."""
+    """A stand-in for a torch tensor: it must be detached and copied to the CPU to be read."""
 
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(values, dtype=np.float32)
@@ -137,7 +137,7 @@ class Tensor:
 
 
 class Picture:
-    """As much of a PIL image as matters: it has no length."""
+    """A stand-in for a PIL image: it has no length."""
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_frame_is_kept_whole() -> None:
     assert done.report.samples == 2
 
 
-def test_what_yields_is_read_once_and_seen_by_all() -> None:
+def test_an_iterator_is_read_once_and_passed_to_all_functions() -> None:
     def make(count: int) -> Iterator[list[float]]:
         for number in range(count):
             yield [float(number), 0.0]
@@ -215,7 +215,7 @@ def test_features_of_any_kind_are_told(features: Any) -> None:
     assert done.session.samples.tolist() == [[0.5, 1.0]] * 2
 
 
-def test_a_buffer_that_the_encoder_uses_again_is_copied(tmp_path: Path) -> None:
+def test_a_buffer_that_the_encoder_reuses_is_copied(tmp_path: Path) -> None:
     buffer = np.zeros((1, 2), dtype=np.float32)
 
     def make(count: int, seed: int) -> int:
@@ -248,7 +248,7 @@ def test_scores_of_any_kind_are_told(score: Any) -> None:
     assert done.report.linear == pytest.approx([-0.25])
 
 
-def test_functions_that_cannot_be_called_are_refused_before_anything_is_spent() -> None:
+def test_invalid_functions_are_rejected_before_the_first_pull() -> None:
     anything: Any
     for anything in ([same], "flux", None):
         with pytest.raises(TypeError, match="generators is .*, but it must be functions by arm"):
@@ -256,7 +256,7 @@ def test_functions_that_cannot_be_called_are_refused_before_anything_is_spent() 
     with pytest.raises(TypeError, match="the generator of arm flux is 'model', but it must be a function"):
         anything = {"flux": "model"}
         mm.run(anything, same, RKE, budget=1)
-    with pytest.raises(TypeError, match="the name of an arm is 3, but it must be text"):
+    with pytest.raises(TypeError, match="the name of an arm is 3, but it must be a single line of text"):
         anything = {3: same}
         mm.run(anything, same, RKE, budget=1)
     for name in ("embed", "rate", "save"):
@@ -271,7 +271,7 @@ def test_functions_that_cannot_be_called_are_refused_before_anything_is_spent() 
         mm.run({}, same, RKE, budget=1)
 
 
-def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+def test_numpy_numbers_are_accepted(tmp_path: Path) -> None:
     for _ in range(2):
         budget: Any = np.int64(4)
         seed: Any = np.int32(3)
@@ -295,7 +295,7 @@ def test_it_prints_converts_and_pickles(tmp_path: Path) -> None:
     assert frame["failures"].sum() == sum(map(len, done.failures.values()))
 
 
-def test_progress_is_shown_where_it_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_if_requested(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tqdm")
     mm.run(arms(), same, RKE, budget=5, progress=True)
     assert "pulling" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be gone on with: other runs, other files, damage, other releases; and decisions checked again."""
+"""Checkpoints that cannot be resumed: other runs, other files, damage, other releases; and verification of decisions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OTHER: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("other", "said"), OTHER)
-def test_a_run_with_other_settings_is_refused(other: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_run_with_other_settings_is_rejected(other: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = tmp_path / "run"
     usual: dict[str, Any] = {
         "generators": arms(),
@@ -63,7 +63,7 @@ def test_a_run_with_other_settings_is_refused(other: dict[str, Any], said: str, 
     mm.run(**{**usual, "budget": 6, "retries": 5, "workers": 2, "threads": 1, "keep": False})
 
 
-def test_another_reference_is_refused(tmp_path: Path) -> None:
+def test_another_reference_is_rejected(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(20, 2))
 
     def go(reference: Any) -> mm.Run:
@@ -76,13 +76,13 @@ def test_another_reference_is_refused(tmp_path: Path) -> None:
         go(rows + 1e-3)
 
 
-def test_policies_are_compared_by_what_they_mean(tmp_path: Path) -> None:
+def test_policies_are_compared_by_value(tmp_path: Path) -> None:
     path = tmp_path / "run"
     for policy in ("cab(sensitivity=0.10)", mm.Cab(sensitivity=0.1), " cab( sensitivity=0.1 )"):
         assert mm.run(arms(), same, RKE, budget=4, policy=policy, checkpoint=path).pulls == 4
 
 
-def test_halving_plans_by_its_budget_and_others_do_not(tmp_path: Path) -> None:
+def test_only_halving_depends_on_the_budget(tmp_path: Path) -> None:
     mm.run(arms(), same, RKE, budget=6, policy="halving", checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match="has budget 6, and this run has 9"):
         mm.run(arms(), same, RKE, budget=9, policy="halving", checkpoint=tmp_path / "run")
@@ -105,7 +105,7 @@ def test_halving_plans_by_its_budget_and_others_do_not(tmp_path: Path) -> None:
         b'{"journal":2,"modelmix":"0.2.0","run":"{}","crc":5}\n',
     ],
 )
-def test_a_file_of_another_kind_is_refused_and_left_alone(content: bytes, tmp_path: Path) -> None:
+def test_another_file_is_rejected_and_left_unchanged(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "thesis.txt"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"thesis\.txt is not a journal"):
@@ -121,7 +121,7 @@ def test_an_empty_file_is_a_new_checkpoint(tmp_path: Path) -> None:
         mm.run(arms(), same, RKE, budget=3, checkpoint=tmp_path / "nowhere" / "run")
 
 
-def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
+def test_damage_is_found_at_any_byte(tmp_path: Path) -> None:
     path = tmp_path / "run"
     mm.run(faulty(), same, RKE, budget=6, seed=1, checkpoint=path)
     data = path.read_bytes()
@@ -137,7 +137,7 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
             mm.run(faulty(), same, RKE, budget=6, seed=1, checkpoint=path)
 
 
-def test_lines_that_are_missing_or_twice_are_found(tmp_path: Path) -> None:
+def test_missing_and_repeated_lines_are_found(tmp_path: Path) -> None:
     path = tmp_path / "run"
     mm.run(arms(), same, RKE, budget=6, checkpoint=path)
     whole = path.read_bytes().splitlines(keepends=True)
@@ -149,7 +149,7 @@ def test_lines_that_are_missing_or_twice_are_found(tmp_path: Path) -> None:
 
 
 def forged(path: Path, number: int, change: Callable[[Any], object]) -> None:
-    """Change a line, with checksums that fit: each is that of its line without it, behind all before."""
+    """Change a line and recompute the checksums: each covers its line without the checksum, and all lines before."""
     written, crc = b"", 0
     for at, record in enumerate(lines(path)):
         del record["crc"]
@@ -201,9 +201,7 @@ def note(text: Any) -> Callable[[Any], object]:
         note("{"),
     ],
 )
-def test_lines_that_make_no_sense_are_refused_with_their_number(
-    change: Callable[[Any], object], tmp_path: Path
-) -> None:
+def test_invalid_lines_are_rejected_with_their_number(change: Callable[[Any], object], tmp_path: Path) -> None:
     path = tmp_path / "run"
     mm.run(arms(), same, RKE, budget=4, checkpoint=path)
     forged(path, 4, lambda record: None)
@@ -223,9 +221,9 @@ def test_later_releases_are_named(tmp_path: Path) -> None:
         mm.run(arms(), same, RKE, budget=4, checkpoint=path)
 
 
-def test_a_checkpoint_of_the_first_release_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_a_checkpoint_of_the_first_release_is_rejected_with_its_version(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    # as modelmix 0.1.0 wrote it, but for the numbers
+    # as modelmix 0.1.0 wrote it, except for the numbers
     first = (
         b'{"modelmix":"0.1.0","checkpoint":1,"arms":["left","middle","right"],"objective":"rke(bandwidth=1)",'
         b'"policy":"adaptive","seed":0,"batch":1,"budget":null,"kappa_range":null,"score_ranges":{},"fingerprint":7,'
@@ -239,7 +237,7 @@ def test_a_checkpoint_of_the_first_release_is_refused_by_its_name(tmp_path: Path
     assert path.read_bytes() == first
 
 
-def test_decisions_are_taken_from_the_file_and_checked_only_if_one_asks(tmp_path: Path) -> None:
+def test_decisions_are_read_from_the_file_and_verified_only_on_request(tmp_path: Path) -> None:
     path = tmp_path / "run"
 
     def go(**more: Any) -> mm.Run:
@@ -248,7 +246,7 @@ def test_decisions_are_taken_from_the_file_and_checked_only_if_one_asks(tmp_path
     done = go()
     verified = go(verify=True)
     assert verified.resumed == 12 and state(verified) == state(done)
-    # another arm was asked for than this release would ask: it was, so that its answer counts for it
+    # the file has another arm than this release would ask: the file is right, and the answer counts for that arm
     asked = next(at for at, line in enumerate(lines(path)) if at > 4 and "asked" in line["event"])
     before = lines(path)[asked]["event"]["asked"]
     forged(path, asked, lambda record: record["event"]["asked"].update(arm=1 - before["arm"]))
@@ -256,12 +254,14 @@ def test_decisions_are_taken_from_the_file_and_checked_only_if_one_asks(tmp_path
     assert again.resumed == 12
     assert sum(arm.samples for arm in again.report.arms) == sum(arm.samples for arm in done.report.arms)
     assert state(again) != state(done)
-    message = rf"is not what is computed again at line {asked + 1}: the asked \(pull {before['pull']}\) event asks"
+    message = (
+        rf"differs from the recomputed decision at line {asked + 1}: the asked \(pull {before['pull']}\) event asks"
+    )
     with pytest.raises(ValueError, match=message):
         go(verify=True)
 
 
-def test_what_was_known_is_read_from_the_file(tmp_path: Path) -> None:
+def test_known_samples_are_read_from_the_file(tmp_path: Path) -> None:
     path = tmp_path / "run"
     recorded = {"right": around(3)(5, 1), "left": around(-3)(4, 2)}
 
@@ -270,7 +270,7 @@ def test_what_was_known_is_read_from_the_file(tmp_path: Path) -> None:
 
     done = go(recorded)
     assert (done.report.known, done.report["left"].known, done.report.samples) == (9, 4, 5)
-    # single precision is what counts, and the order of the arms is theirs
+    # samples are compared in single precision, and the order of the mapping does not matter
     again = go({arm: rows.astype(np.float32).tolist() for arm, rows in sorted(recorded.items())}, verify=True)
     assert state(again) == state(done) and again.resumed == 5
     for other in (None, {"left": recorded["left"]}, {**recorded, "right": recorded["right"] + 0.01}):
@@ -289,7 +289,7 @@ def test_what_was_known_is_read_from_the_file(tmp_path: Path) -> None:
         ({"left": np.zeros((3, 2)), "right": [[np.inf, 1.0]]}, "known samples of arm right: row 0, column 0 is inf"),
     ],
 )
-def test_known_samples_that_do_not_fit_leave_no_checkpoint(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_rejected_known_samples_leave_no_checkpoint(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
     def call(known: dict[str, Any], path: Path) -> mm.Run:
         return mm.run(arms(), same, RKE, budget=5, known=known, checkpoint=path)
 
@@ -306,7 +306,7 @@ def test_known_samples_that_do_not_fit_leave_no_checkpoint(wrong: dict[str, Any]
         assert state(call(right, file)) == state(done)
 
 
-def test_known_samples_that_do_not_fit_leave_an_earlier_checkpoint_as_it_was(tmp_path: Path) -> None:
+def test_rejected_known_samples_leave_an_earlier_checkpoint_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "run"
     mm.run(arms(), same, RKE, budget=5, checkpoint=path)
     data = path.read_bytes()
@@ -315,7 +315,7 @@ def test_known_samples_that_do_not_fit_leave_an_earlier_checkpoint_as_it_was(tmp
     assert path.read_bytes() == data
 
 
-def test_a_torn_line_is_cut_off_and_written_over(tmp_path: Path) -> None:
+def test_an_incomplete_line_is_truncated_and_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "run"
     whole = mm.run(arms(), same, RKE, budget=9, checkpoint=path)
     data = path.read_bytes()
@@ -328,8 +328,8 @@ def test_a_torn_line_is_cut_off_and_written_over(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited by setrlimit")
 @pytest.mark.parametrize("verify", [False, True])
-def test_memory_that_runs_out_is_no_damage(verify: bool, tmp_path: Path) -> None:
-    """Nine rows do not fit into 100 MB beside the line they are read from."""
+def test_running_out_of_memory_is_not_damage(verify: bool, tmp_path: Path) -> None:
+    """Nine rows and the line from which they are read do not fit into 100 MB."""
     program = """
 import resource, sys
 import numpy as np

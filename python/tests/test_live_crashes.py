@@ -1,4 +1,4 @@
-"""mm.run in processes that are killed, interrupted, forked, or out of disk: real crashes."""
+"""mm.run in processes that are killed, interrupted, forked or out of disk space: real crashes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 
 def until_grown(process: subprocess.Popen[str], path: Path, size: int) -> None:
-    """Wait until the file has so many bytes, or the program has ended."""
+    """Wait until the file has ``size`` bytes, or the program has ended."""
     while process.poll() is None and (not path.exists() or path.stat().st_size < size):
         time.sleep(0.001)
 
@@ -52,7 +52,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_killed_and_gone_on_with_it_ends_as_if_it_had_not_been(workers: int, tmp_path: Path) -> None:
+def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(workers: int, tmp_path: Path) -> None:
     undisturbed = finished(program(tmp_path / "whole", tmp_path / "saved whole", workers=workers, pace=0))
     size = (tmp_path / "whole").stat().st_size
     path, saved = tmp_path / "run", tmp_path / "saved"
@@ -73,10 +73,10 @@ def test_killed_and_gone_on_with_it_ends_as_if_it_had_not_been(workers: int, tmp
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_control_c_ends_it_at_once_and_it_goes_on(workers: int, tmp_path: Path) -> None:
+def test_control_c_ends_a_run_at_once_and_it_resumes(workers: int, tmp_path: Path) -> None:
     undisturbed = finished(program(tmp_path / "whole", tmp_path / "saved whole", workers=workers, pace=0))
     path, saved = tmp_path / "run", tmp_path / "saved"
-    # calls last half a minute each from the thirtieth on, and nobody waits for them
+    # from the thirtieth on, each call takes half a minute, and Ctrl-C does not wait for it
     process = program(path, saved, workers=workers, pace=-30)
     until_grown(process, path, (tmp_path / "whole").stat().st_size // 10)
     time.sleep(0.3)
@@ -138,12 +138,12 @@ def script(text: str, path: Path) -> subprocess.CompletedProcess[str]:
 
 
 @unix
-def test_a_disk_that_is_full_ends_the_run_and_the_file_stays_good(tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_run_and_the_file_stays_valid(tmp_path: Path) -> None:
     path = tmp_path / "run"
     whole = mm.run(faulty(), same, RKE, budget=8, seed=1, checkpoint=tmp_path / "whole")
     size = (tmp_path / "whole").stat().st_size
     for share in (0.3, 0.7):
-        # no file of the process may grow beyond so many bytes
+        # limits the size of every file of the process
         limited = f"""
 import resource, sys
 import modelmix as mm
@@ -162,7 +162,7 @@ except OSError as error:
 
 
 @unix
-def test_a_forked_child_that_outlives_the_run_does_not_hold_its_file(tmp_path: Path) -> None:
+def test_a_forked_child_that_outlives_the_run_does_not_lock_its_file(tmp_path: Path) -> None:
     path = tmp_path / "run"
     forking = """
 import os, signal, sys, time
@@ -186,7 +186,7 @@ mm.run(arms(), same, RKE, budget=6, save=save, checkpoint=sys.argv[1])
     assert died.returncode == -signal.SIGKILL, died.stderr
     child = int(died.stdout)
     try:
-        os.kill(child, 0)  # it lives
+        os.kill(child, 0)  # it is alive
         done = mm.run(arms(), same, RKE, budget=6, checkpoint=path)
         assert done.resumed == 2 and state(done) == state(mm.run(arms(), same, RKE, budget=6))
     finally:
@@ -194,8 +194,8 @@ mm.run(arms(), same, RKE, budget=6, save=save, checkpoint=sys.argv[1])
 
 
 @unix
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="the checkpoint /dev/full is no ordinary file"):
+def test_a_device_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the checkpoint /dev/full is not a regular file"):
         mm.run(arms(), same, RKE, budget=3, checkpoint="/dev/full")
     with pytest.raises(IsADirectoryError):
         mm.run(arms(), same, RKE, budget=3, checkpoint=tmp_path)

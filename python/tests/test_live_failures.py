@@ -1,4 +1,4 @@
-"""mm.run when calls fail: what is tried again, what is given up, what ends the run, and what is counted."""
+"""mm.run when calls fail: what is retried, what is abandoned, what ends the run, and what is counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import modelmix as mm
 from modelmix import _loop
 
 
-def test_a_call_that_fails_is_tried_again_with_another_seed() -> None:
+def test_a_failed_call_is_retried_with_another_seed() -> None:
     seeds: list[int] = []
 
     def make(count: int, seed: int) -> Any:
@@ -39,7 +39,7 @@ def test_a_call_that_fails_is_tried_again_with_another_seed() -> None:
     assert 'raise Broken(f"call {len(seeds)}")' in done.failures["only"][0].trace
 
 
-def test_an_arm_that_always_fails_costs_some_pulls_and_the_others_go_on() -> None:
+def test_an_arm_that_always_fails_costs_some_pulls_and_the_others_continue() -> None:
     def broken(count: int) -> Any:
         raise Broken
 
@@ -52,7 +52,7 @@ def test_an_arm_that_always_fails_costs_some_pulls_and_the_others_go_on() -> Non
 
 
 @pytest.mark.parametrize("where", ["embed", "rate", "nan", "width", "truth values", "score", "names"])
-def test_whatever_is_wrong_with_an_answer_is_a_failure_of_its_arm(where: str) -> None:
+def test_any_invalid_answer_is_a_failure_of_its_arm(where: str) -> None:
     def embed(rows: Any) -> Any:
         if rows[0, 0] > 50:
             if where == "embed":
@@ -96,7 +96,7 @@ def test_whatever_is_wrong_with_an_answer_is_a_failure_of_its_arm(where: str) ->
     assert all(said[where] in kept.error for kept in done.failures["bad"])
 
 
-def test_what_the_session_refuses_is_tried_again() -> None:
+def test_answers_that_the_session_rejects_are_retried() -> None:
     calls = 0
 
     def embed(rows: Any) -> Any:
@@ -111,7 +111,7 @@ def test_what_the_session_refuses_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_when_all_arms_fail_the_last_exception_is_raised_as_it_is(workers: int, tmp_path: Path) -> None:
+def test_if_all_arms_fail_the_last_exception_is_raised_unchanged(workers: int, tmp_path: Path) -> None:
     raised: list[Broken] = []
     mended = False
 
@@ -130,14 +130,14 @@ def test_when_all_arms_fail_the_last_exception_is_raised_as_it_is(workers: int, 
     assert 5 <= len(raised) <= 40
     if workers == 1:
         assert caught.value is raised[-1]
-    # with the same file it goes on, and does not count what failed before
+    # with the same file it resumes, and earlier failures do not count
     mended = True
     done = mm.run(generators, same, RKE, budget=100, retries=0, workers=workers, checkpoint=path)
     assert done.pulls == 100
     assert done.report.samples == 100 - sum(arm.abandoned for arm in done.report.arms) > 60
 
 
-def test_arms_that_fail_now_and_then_do_not_end_the_run() -> None:
+def test_occasional_failures_do_not_end_the_run() -> None:
     calls = 0
 
     def make(count: int) -> Any:
@@ -152,7 +152,7 @@ def test_arms_that_fail_now_and_then_do_not_end_the_run() -> None:
     assert done.report.samples == len(done.failures["only"]) == 30
 
 
-def test_a_resumed_run_does_not_hold_the_past_against_its_arms(tmp_path: Path) -> None:
+def test_a_resumed_run_ignores_earlier_failures(tmp_path: Path) -> None:
     calls = 0
 
     def make(count: int) -> Any:
@@ -181,7 +181,7 @@ def test_one_good_arm_among_many_is_found(seed: int) -> None:
     assert done.weights["good"] == pytest.approx(1)
 
 
-def test_a_policy_that_insists_on_a_broken_arm_ends_too() -> None:
+def test_a_policy_that_pulls_only_a_broken_arm_ends() -> None:
     def broken(count: int) -> Any:
         raise Broken
 
@@ -189,7 +189,7 @@ def test_a_policy_that_insists_on_a_broken_arm_ends_too() -> None:
         mm.run({"broken": broken}, same, RKE, budget=1000, retries=0)
 
 
-def test_failures_do_not_hold_on_to_what_the_call_held() -> None:
+def test_failures_release_the_memory_of_the_call() -> None:
     class Large:
         pass
 
@@ -199,7 +199,7 @@ def test_failures_do_not_hold_on_to_what_the_call_held() -> None:
         large = Large()
         held.append(weakref.ref(large))
         gc.collect()
-        # a retry must be able to have the memory of the try before
+        # a retry must be able to use the memory of the previous attempt
         assert all(one() is None for one in held[:-1])
         try:
             raise KeyError("inner")
@@ -213,7 +213,7 @@ def test_failures_do_not_hold_on_to_what_the_call_held() -> None:
     assert "KeyError: 'inner'" in done.failures["only"][0].trace
 
 
-def test_an_exception_without_a_message_is_kept_all_the_same() -> None:
+def test_an_exception_without_a_message_is_recorded() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")
@@ -233,7 +233,7 @@ def test_an_exception_without_a_message_is_kept_all_the_same() -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, Stop])
-def test_what_is_no_exception_ends_the_run_at_once(kind: type[BaseException], workers: int, tmp_path: Path) -> None:
+def test_a_base_exception_ends_the_run_at_once(kind: type[BaseException], workers: int, tmp_path: Path) -> None:
     raised = kind()
     armed = True
 
@@ -314,7 +314,7 @@ def test_counts_add_up(fails: list[float], seed: int, retries: int, workers: int
 
 @pytest.mark.parametrize("kind", [MemoryError, RuntimeError])
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_a_session_that_cannot_work_is_no_failure_of_a_generator(
+def test_running_out_of_memory_is_not_a_failure_of_a_generator(
     kind: type[Exception], checkpoint: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []

@@ -1,4 +1,4 @@
-"""mm.run with a checkpoint: going on is the same as never having stopped."""
+"""mm.run with a checkpoint: a resumed run equals an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from modelmix import _journal, live
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("storage", ["single", "half"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_going_on_is_the_same_as_not_stopping(workers: int, storage: Any, dtype: str, tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(workers: int, storage: Any, dtype: str, tmp_path: Path) -> None:
     def embed(rows: Any) -> Any:
         return (rows * np.pi).astype(dtype)
 
@@ -42,7 +42,7 @@ def test_going_on_is_the_same_as_not_stopping(workers: int, storage: Any, dtype:
     read = go(30, tmp_path / "whole")
     assert read.resumed == read.pulls == 30 and read.samples == {arm: [] for arm in arms()}
     assert state(read) == state(whole) and read.report == whole.report
-    # and later pulls are the same
+    # later pulls are the same too
     assert [read.session.ask() for _ in range(5)] == [whole.session.ask() for _ in range(5)]
     if workers == 1:
         path = tmp_path / "parts"
@@ -54,7 +54,7 @@ def test_going_on_is_the_same_as_not_stopping(workers: int, storage: Any, dtype:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_file_cut_off_anywhere_is_gone_on_with(workers: int, tmp_path: Path) -> None:
+def test_a_file_truncated_anywhere_is_resumed(workers: int, tmp_path: Path) -> None:
     def go(path: Path) -> mm.Run:
         return mm.run(faulty(), same, RKE, budget=5, retries=1, seed=SEED, workers=workers, checkpoint=path)
 
@@ -63,7 +63,7 @@ def test_a_file_cut_off_anywhere_is_gone_on_with(workers: int, tmp_path: Path) -
     assert any(whole.failures.values())
     data = path.read_bytes()
     ends = {at + 1 for at, byte in enumerate(data) if byte == ord("\n")}
-    # every byte of the header and of the first lines, then around every end and here and there
+    # every byte of the header and of the first lines, then bytes around line ends, and some others
     cuts = {
         *range(0, len(data), 37),
         *ends,
@@ -80,10 +80,10 @@ def test_a_file_cut_off_anywhere_is_gone_on_with(workers: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_stopped_at_any_step_it_goes_on_as_if_it_had_not(
+def test_a_run_stopped_at_any_step_resumes_exactly(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every step that leaves a trace (a call, a save, a write) is the last one in turn."""
+    """Stops after each step with a side effect (a call, a save, a write) in turn."""
     steps = 0
     last = 10**9
 
@@ -96,7 +96,7 @@ def test_stopped_at_any_step_it_goes_on_as_if_it_had_not(
     class Stepping(_journal.Journal):
         def replay(self, loop: Any, verify: bool) -> set[int]:
             step()
-            known = super().replay(loop, verify)  # a new file gets its first line here
+            known = super().replay(loop, verify)  # the first line of a new file is written here
             step()
             return known
 
@@ -160,7 +160,7 @@ def test_stopped_at_any_step_it_goes_on_as_if_it_had_not(
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_what_save_raises_passes_and_its_pull_is_repeated(workers: int, tmp_path: Path) -> None:
+def test_an_exception_of_save_ends_the_run_and_its_pull_is_repeated(workers: int, tmp_path: Path) -> None:
     full = OSError(28, "No space left on device")
     calls: list[int] = []
 
@@ -190,7 +190,7 @@ def test_failures_are_read_back(tmp_path: Path) -> None:
     json.dumps(first.to_dict())
 
 
-def test_a_spent_budget_calls_nobody(tmp_path: Path) -> None:
+def test_a_spent_budget_makes_no_calls(tmp_path: Path) -> None:
     def never(count: int) -> Any:
         raise AssertionError
 
@@ -203,7 +203,7 @@ def test_a_spent_budget_calls_nobody(tmp_path: Path) -> None:
     assert path.read_bytes() == data
 
 
-def test_more_or_fewer_workers_may_go_on(tmp_path: Path) -> None:
+def test_the_number_of_workers_may_change(tmp_path: Path) -> None:
     path = tmp_path / "run"
 
     def save(pull: mm.Pull, rows: Any) -> None:

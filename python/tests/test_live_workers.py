@@ -17,7 +17,7 @@ from modelmix import _loop
 
 
 @pytest.mark.parametrize("workers", [2, 5])
-def test_ordered_answers_do_not_depend_on_which_comes_first(workers: int) -> None:
+def test_ordered_answers_do_not_depend_on_timing(workers: int) -> None:
     def slowly(late: random.Random) -> dict[str, Any]:
         def slow(make: Any) -> Any:
             def made(count: int, seed: int) -> Any:
@@ -36,7 +36,7 @@ def test_ordered_answers_do_not_depend_on_which_comes_first(workers: int) -> Non
     assert any(first.failures.values())
 
 
-def test_workers_call_at_the_same_time_and_no_more_of_them() -> None:
+def test_workers_call_in_parallel_up_to_their_number() -> None:
     lock = threading.Lock()
     inside = most = 0
 
@@ -55,7 +55,7 @@ def test_workers_call_at_the_same_time_and_no_more_of_them() -> None:
     assert most == 4
 
 
-def test_one_worker_is_the_caller() -> None:
+def test_one_worker_uses_the_thread_of_the_caller() -> None:
     def make(count: int) -> Any:
         assert threading.current_thread() is threading.main_thread()
         return np.zeros((count, 2))
@@ -68,7 +68,7 @@ def test_unordered_answers_do_not_wait_for_a_slow_arm(tmp_path: Path) -> None:
     told: list[int] = []
 
     def make(count: int, seed: int) -> Any:
-        # the first pull ends only after another one was told
+        # the first pull ends only after another one is told
         if seed == _loop.seed_of(0, 0, 1):
             assert quick_done.wait(20)
         return around(0)(count, seed)
@@ -86,7 +86,7 @@ def test_unordered_answers_do_not_wait_for_a_slow_arm(tmp_path: Path) -> None:
     assert again.resumed == 8 and state(done) == state(again)
 
 
-def test_threads_go_home() -> None:
+def test_threads_end() -> None:
     def alive() -> list[str]:
         return [thread.name for thread in threading.enumerate() if thread.name.startswith("modelmix-")]
 

@@ -1,4 +1,4 @@
-"""Results as mappings: of arms, of policies, of sizes; and as sequences of points."""
+"""Results as mappings of arms, policies and sizes, and as sequences of points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARMS = ["flux", "sdxl", "pixart"]
 
 
 def of_arms() -> dict[str, tuple[Any, list[str]]]:
-    """Every result that is a mapping of arms, and their names."""
+    """Every result that is a mapping of arms, with the names of the arms."""
     asked = hand_asked()
     assert asked.cheapest is not None
     return {
@@ -45,7 +45,7 @@ def test_a_result_is_a_mapping_of_arms(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", of_arms())
-def test_a_name_that_is_not_there_is_guessed(kind: str) -> None:
+def test_an_unknown_name_gets_a_suggestion(kind: str) -> None:
     result, names = of_arms()[kind]
     with pytest.raises(KeyError) as raised:
         result["flx"]
@@ -53,13 +53,13 @@ def test_a_name_that_is_not_there_is_guessed(kind: str) -> None:
     assert raised.value.args == (expected,)
 
 
-def test_arms_are_their_weights_where_numbers_are_wanted() -> None:
+def test_arms_convert_to_their_weights() -> None:
     for result in (hand_mixture(), hand_session(), hand_run(), hand_curated()):
         assert {name: float(arm) for name, arm in result.items()} == {arm.name: arm.weight for arm in result.values()}
     assert np.array(list(hand_mixture().values()), dtype=float) == pytest.approx([0.625, 0.3748, 0.0002])
 
 
-def test_a_mixture_is_taken_for_weights(blobs: dict[str, npt.NDArray[Any]]) -> None:
+def test_a_mixture_is_accepted_as_weights(blobs: dict[str, npt.NDArray[Any]]) -> None:
     best = mm.solve(blobs, mm.Rke(bandwidth=2.0))
     given: Any = best
     table = mm.score(blobs, metrics=["rke"], weights=given, bandwidth=2.0)
@@ -67,7 +67,7 @@ def test_a_mixture_is_taken_for_weights(blobs: dict[str, npt.NDArray[Any]]) -> N
     assert mm.metrics.rke(blobs, weights=given, bandwidth=2.0).value == pytest.approx(best.score)
 
 
-def test_scores_are_mappings_of_metrics_too() -> None:
+def test_scores_are_also_mappings_of_metrics() -> None:
     table = hand_scores()
     assert list(table["flux"]) == list(table["flux"].scores) and "fid" in table["flux"]
     assert dict(table["flux"]) == table["flux"].scores and len(table["flux"]) == len(table["flux"].scores)

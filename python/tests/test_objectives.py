@@ -1,4 +1,4 @@
-"""Terms that add and scale, and what they must not do."""
+"""Sums and multiples of terms, and invalid operations."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_only_numbers_scale(bad: Any) -> None:
         (lambda: mm.Rke(bandwidth=-1), "bandwidth must be a positive number or auto"),
     ],
 )  # fmt: skip
-def test_bad_settings_are_refused_at_once(make: Any, sentence: str) -> None:
+def test_invalid_settings_are_rejected_at_once(make: Any, sentence: str) -> None:
     with pytest.raises(ValueError) as raised:
         make()
     assert sentence in str(raised.value)
@@ -89,7 +89,7 @@ def test_one_reference_for_all_terms(blobs: Any) -> None:
     assert alone == mm.solve(blobs, mm.Kid(bandwidth=2) - mm.Precision(), reference=one)
 
 
-def test_costs_and_scores_come_with_their_terms(blobs: Any) -> None:
+def test_terms_contain_costs_and_scores(blobs: Any) -> None:
     costs = {"left": 1.0, "middle": 2.0, "right": 4.0}
     by_term = mm.solve(blobs, mm.Rke(bandwidth=2) + 0.1 * mm.Cost(costs))
     assert by_term == mm.solve(blobs, "rke(bandwidth=2) + 0.1*cost", costs=costs)
@@ -104,7 +104,7 @@ def test_costs_and_scores_come_with_their_terms(blobs: Any) -> None:
         mm.solve(blobs, mm.Rke(bandwidth=2) - mm.SampleScore("taste", {"left": [1.0]}))
 
 
-def test_an_objective_pickles_with_what_it_was_given(blobs: Any) -> None:
+def test_a_pickled_objective_contains_its_inputs(blobs: Any) -> None:
     objective = mm.Kid(blobs["left"], bandwidth=2) - 0.3 * mm.SampleScore("taste", {"left": [1.0]}, range=(0, 1))
     again = pickle.loads(pickle.dumps(objective))
     assert str(again) == str(objective)
@@ -112,7 +112,7 @@ def test_an_objective_pickles_with_what_it_was_given(blobs: Any) -> None:
     assert again._terms[1].range == (0, 1)
 
 
-def test_something_else_is_no_objective(blobs: Any) -> None:
+def test_other_types_are_rejected_as_objectives(blobs: Any) -> None:
     with pytest.raises(TypeError, match="objective is 3, but it must be an objective: text, or terms"):
         mm.solve(blobs, 3)  # type: ignore[arg-type]
 
@@ -158,12 +158,12 @@ def test_every_policy_of_the_library_has_an_object() -> None:
 @pytest.mark.parametrize(
     "make", [lambda: mm.Sparse(), lambda: mm.Sparse(fee=1, keep=2), lambda: mm.Fixed([]), lambda: mm.Halving(rounds=-1)]
 )
-def test_bad_policies_are_refused_at_once(make: Any) -> None:
+def test_invalid_policies_are_rejected_at_once(make: Any) -> None:
     with pytest.raises(ValueError, match="cannot read|weights"):
         make()
 
 
-def test_the_common_class_is_no_policy() -> None:
+def test_the_base_class_is_not_a_policy() -> None:
     with pytest.raises(TypeError, match=r"mm\.Adaptive"):
         mm.Policy()
     with pytest.raises(TypeError, match="policy is 0.5, but it must be a policy: text, or an object"):

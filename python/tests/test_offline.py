@@ -1,4 +1,4 @@
-"""solve, score, simulate, metrics and load against NumPy in double precision, and what they refuse."""
+"""solve, score, simulate, metrics and load compared with NumPy in double precision, and invalid inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def gaussian(x: Array, y: Array, bandwidth: float) -> Array:
 
 
 def brute_force(quadratic: Array, linear: Array) -> tuple[Array, float]:
-    """The best weights by trying every support."""
+    """The best weights, by enumeration of all supports."""
     from itertools import combinations
 
     arms, best = len(linear), (np.zeros(0), np.inf)
@@ -61,7 +61,7 @@ def test_rke_against_numpy(blobs: dict[str, Array]) -> None:
     assert best.kernels == ({"name": "gaussian", "bandwidth": 2.0},)
 
 
-def test_how_sure_it_is(blobs: dict[str, Array]) -> None:
+def test_certainty(blobs: dict[str, Array]) -> None:
     best = mm.solve(blobs, mm.Rke(bandwidth=2.0))
     assert best.gain_interval is not None and best.p_value is not None and best.certainty is not None
     low, high = best.gain_interval
@@ -106,7 +106,7 @@ def test_floor_and_cap(blobs: dict[str, Array]) -> None:
         ("rke(bandwidth=0)", "bandwidth must be a positive number"),
     ],
 )
-def test_what_is_missing_is_named(objective: Any, sentence: str, blobs: dict[str, Array]) -> None:
+def test_missing_inputs_are_named(objective: Any, sentence: str, blobs: dict[str, Array]) -> None:
     with pytest.raises(ValueError) as raised:
         mm.solve(blobs, objective)
     assert sentence in str(raised.value)
@@ -119,7 +119,7 @@ def test_widths_must_agree(blobs: dict[str, Array]) -> None:
         mm.solve(blobs, mm.Kid(np.zeros((3, 5), np.float32), bandwidth=1))
 
 
-def test_threads_do_not_show(specialists: dict[str, Array], reference: Array) -> None:
+def test_results_do_not_depend_on_threads(specialists: dict[str, Array], reference: Array) -> None:
     one, two = (mm.solve(specialists, mm.Kid(reference), threads=threads) for threads in (1, 2))
     assert one == two
 
@@ -131,7 +131,7 @@ def test_scores_against_numpy(blobs: dict[str, Array]) -> None:
     assert table.metrics == ("fid", "precision", "rke")
     assert table.mixture is not None
     assert table.mixture.weights == {"left": 0.25, "middle": 0.0, "right": 0.75}
-    # moments of the weighted pool by hand
+    # moments of the weighted pool, computed here
     pool = np.concatenate([blobs["left"], blobs["right"]]).astype(np.float64)
     share = np.repeat([0.25 / 60, 0.75 / 60], 60)
     rke = 1 / (share @ gaussian(pool, pool, 2.0) ** 2 @ share)
@@ -147,7 +147,7 @@ def test_scores_without_a_reference_and_without_a_mixture(blobs: dict[str, Array
     assert mm.score(blobs).metrics == ("rke", "vendi")
     assert mm.score(blobs, mixture=False).mixture is None
     assert mm.score({"left": blobs["left"]}).mixture is None
-    with pytest.raises(ValueError, match="leave one of them out"):
+    with pytest.raises(ValueError, match="remove one of them"):
         mm.score(blobs, mixture=False, weights={"left": 1})
     with pytest.raises(ValueError, match="fid needs a reference set"):
         mm.score(blobs, metrics=["fid"])
@@ -180,7 +180,7 @@ def test_single_metrics(blobs: dict[str, Array]) -> None:
     assert mm.metrics.vendi(left, order=float("inf")).value == pytest.approx(1 / eigenvalues.max(), rel=1e-8)
     assert mm.metrics.cmmd(left, reference).value > 0
     assert mm.metrics.fid_infinity(left, reference).by == "regression"
-    with pytest.raises(ValueError, match="weights are given for one set"):
+    with pytest.raises(ValueError, match="there is only one set of samples"):
         mm.metrics.fid(left, reference, weights={"left": 1})
 
 
@@ -203,9 +203,9 @@ def test_simulated_sessions_stop(specialists: dict[str, Array], reference: Array
 
     near, nearer = stopped("80%", 3000), stopped("5%", 3000)
     assert near.share == nearer.share == 1.0 and near.wrong == nearer.wrong == 0.0
-    # to be surer of more takes longer
+    # a smaller tolerance takes longer
     assert near.round is not None and nearer.round is not None and 50 < near.round < nearer.round < 3000
-    # a session that cannot be sure in time does not say that it is
+    # a session that does not reach the tolerance in time does not stop
     assert stopped("1%", 200) == results.Stopped(None, 0.0, 0.0)
 
 

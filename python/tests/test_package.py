@@ -1,4 +1,4 @@
-"""The package as it is installed: what is in it, what it imports, and that a user's script type-checks."""
+"""The installed package: its contents, its imports, and the type checks of a user's script."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_import_loads_nothing_heavy() -> None:
-    """NumPy alone takes longer to import than all of ours; it is loaded with the first array."""
+    """NumPy takes longer to import than the whole package; it is imported with the first array."""
     script = "import sys, modelmix; print([name for name in ('numpy', 'pandas', 'matplotlib', 'tqdm', 'torch') if name in sys.modules])"
     assert python("-c", script).stdout == "[]\n"
 
 
-def test_what_is_installed() -> None:
+def test_installed_files() -> None:
     folder = Path(mm.__file__).parent
     assert ROOT not in folder.parents or "site-packages" in folder.parts, "the tests run on the installed wheel"
     names = {path.name for path in folder.iterdir()}
@@ -38,7 +38,7 @@ def test_everything_public_is_documented() -> None:
         assert name.startswith("__") or (thing.__doc__ and len(thing.__doc__) > 10), name
 
 
-def test_the_stub_knows_what_the_extension_has() -> None:
+def test_the_stub_matches_the_extension() -> None:
     import ast
     import inspect
 
@@ -62,7 +62,7 @@ def test_the_stub_knows_what_the_extension_has() -> None:
         assert optional == names[len(names) - len(node.args.defaults) :], node.name
 
 
-def test_a_name_that_was_is_named() -> None:
+def test_a_former_name_gets_a_hint() -> None:
     with pytest.raises(AttributeError, match=r"modelmix\.Score is now modelmix\.SampleScore"):
         mm.Score  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match="module 'modelmix' has no attribute 'solver'"):
@@ -78,7 +78,7 @@ def test_a_users_script_type_checks(checker: str) -> None:
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_a_users_mistakes_are_found(checker: str) -> None:
-    """Types that let everything pass would pass the test above."""
+    """Without this, types that accept everything would pass the test above."""
     words = ["mypy", "--strict"] if checker == "mypy" else ["pyright", "--pythonpath", sys.executable]
     done = python("-m", *words, "python/tests/typing/mistakes.py")
     source = (ROOT / "python/tests/typing/mistakes.py").read_text().splitlines()

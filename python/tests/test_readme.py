@@ -1,4 +1,4 @@
-"""What the READMEs show runs."""
+"""The examples of the READMEs run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results: what they print."""
+"""Text of results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from modelmix._names import plain, short, shorten
 from modelmix._table import Table, bar, count, number, percent, tiny
 
 
-def test_a_mixture_prints_as_this() -> None:
+def test_text_of_a_mixture() -> None:
     assert str(hand_mixture()).split("\n") == [
         SENTENCE,
         "",
@@ -58,7 +58,7 @@ def test_a_mixture_without_intervals_has_no_column_for_them() -> None:
     ]
 
 
-def test_scores_print_as_this() -> None:
+def test_text_of_scores() -> None:
     assert str(hand_scores()).split("\n") == [
         "Scores of 2 models and a mixture",
         "",
@@ -72,9 +72,9 @@ def test_scores_print_as_this() -> None:
     ]
 
 
-def test_a_simulation_prints_as_this() -> None:
-    # rounds between two are rounded up, and of two arms pulled as often the last is named, as the
-    # command line does
+def test_text_of_a_simulation() -> None:
+    # fractional rounds are rounded up, and of two arms with equal shares the last is named, as on the
+    # command line
     assert str(hand_simulation()).split("\n") == [
         "uniform keeps 95% of the gain from round 200 of 2,000 on.",
         "",
@@ -91,7 +91,7 @@ def test_a_simulation_prints_as_this() -> None:
     assert title == "uniform does not keep 95% of the gain within 2,000 rounds."
 
 
-def test_a_session_and_a_run_print_as_this() -> None:
+def test_text_of_a_session_and_a_run() -> None:
     note = (
         "objective rke(bandwidth=30), policy adaptive; loss of the samples held 0.400, "
         "of the best mixture of them 0.375, best single arm flux"
@@ -118,15 +118,15 @@ def test_a_session_and_a_run_print_as_this() -> None:
     ]
 
 
-def test_estimates_print_their_error_where_it_is_known() -> None:
+def test_text_of_estimates_has_the_error_if_known() -> None:
     known, unknown = mm.Estimate(12.345, 0.678, "jackknife"), mm.Estimate(0.5, math.nan, "terms")
     assert (str(known), str(unknown), float(known)) == ("12.35 ± 0.678", "0.500", 12.345)
     four = mm.Prdc(unknown, unknown, known, unknown)
     assert str(four) == "precision 0.500, recall 0.500, density 12.35 ± 0.678, coverage 0.500"
 
 
-def test_the_table_is_that_of_the_command_line() -> None:
-    # the README shows what the command line prints for the same data
+def test_the_table_equals_that_of_the_command_line() -> None:
+    # the README shows the output of the command line for the same data
     arms, reference = mm.load(FASHION / "specialists.npz"), mm.load_array(FASHION / "reference.npy")
     printed = str(mm.solve(arms, mm.Kid(reference, bandwidth=20)))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -141,7 +141,7 @@ def test_an_interactive_session_shows_the_table(real: Real) -> None:
         assert str(result).split("\n")[2].split()[0] in ("arm", "policy", "at", "λ", "bandwidth")
 
 
-def test_numbers_are_written_as_the_command_line_does() -> None:
+def test_numbers_have_the_format_of_the_command_line() -> None:
     assert [percent(share) for share in (0.0, 0.0004, 0.0005, 0.375, 1.0)] == [
         "0.0%",
         "<0.1%",
@@ -186,11 +186,11 @@ def test_numbers_are_written_as_the_command_line_does() -> None:
         ({"name": "cosine", "power": 2}, "cosine^2"),
     ],
 )
-def test_kernels_read_as_on_the_command_line(kernel: dict[str, Any], words: str) -> None:
+def test_kernels_have_the_text_of_the_command_line(kernel: dict[str, Any], words: str) -> None:
     assert f"; {words}; loss" in str(hand_mixture(kernels=(kernel,)))
 
 
-def test_names_are_cut_in_the_middle_and_stay_apart() -> None:
+def test_names_are_shortened_in_the_middle_and_stay_distinct() -> None:
     assert shorten("abcdefghij", 10) == "abcdefghij"
     assert shorten("abcdefghijk", 10) == "abcdef…ijk"
     assert plain("a\nb\x1bc\u202ed") == "a b c d"
@@ -198,11 +198,11 @@ def test_names_are_cut_in_the_middle_and_stay_apart() -> None:
         "1 aaaaaa…bbb",
         "2 aaaaaa…bbb",
     ]
-    # an arm that is called as the row of the mixture does not number all
+    # an arm named like the row of the mixture does not number all names
     assert short(["mixture", "flux", "mixture"], 12) == ["mixture", "flux", "mixture"]
 
 
-def test_hostile_names_keep_the_table_in_shape() -> None:
+def test_hostile_names_do_not_break_the_table() -> None:
     plainly, named = (
         hand_mixture(),
         hand_mixture(arms=renamed(hand_mixture().arms), best_single=HOSTILE),
@@ -233,25 +233,25 @@ def test_tables_fit_the_terminal(real: Real, columns: int) -> None:
     assert max(map(len, str(real.scores).split("\n"))) > 120
 
 
-def test_only_terminals_cut_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_terminals_limit_the_width_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert "  arm      weight                 95% interval  KID ×100     adds  samples" in str(hand_mixture())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert max(map(len, str(hand_mixture()).split("\n"))) <= 40
 
 
-def test_scores_that_do_not_exist_are_a_dash(real: Real) -> None:
+def test_missing_scores_are_a_dash(real: Real) -> None:
     document = score_document()
     document["arms"][0]["scores"]["fid"] = None
     table = mm.Scores._read(document)
     row = str(table).split("\n")[3]
     assert row.split() == ["flux", "4.00", "±", "0.125", "2.00", "±", "0.250", "*", "–"]
-    # there is no best among what is not known
+    # missing scores are not marked as best
     assert "10.00 ± 1.50 *" not in str(table)
     table.plot()
 
 
-def test_answers_print_as_this() -> None:
+def test_text_of_analyses() -> None:
     best = hand_asked()
     text = str(best).split("\n")
     assert text[:9] == [*str(hand_mixture()).split("\n")[:7], "", CERTAINTY]
@@ -295,7 +295,7 @@ def test_answers_print_as_this() -> None:
     ]
 
 
-def test_lists_go_over_several_lines_in_narrow_terminals() -> None:
+def test_lists_wrap_in_narrow_terminals() -> None:
     few = hand_asked().subsets
     assert few is not None
     assert few._table().text(56).split("\n")[2:] == [
@@ -318,7 +318,7 @@ def test_lists_go_over_several_lines_in_narrow_terminals() -> None:
     ]
 
 
-def test_curated_sets_and_kept_samples_print_as_this() -> None:
+def test_text_of_coresets_and_kept_samples() -> None:
     assert str(hand_curated()).split("\n") == [
         CHOSE,
         "",
@@ -348,7 +348,7 @@ def test_curated_sets_and_kept_samples_print_as_this() -> None:
     assert lines[-1] == NOTE
 
 
-def test_sums_of_terms_have_a_column_each(blobs: dict[str, Any]) -> None:
+def test_sums_of_terms_have_one_column_per_term(blobs: dict[str, Any]) -> None:
     costs = dict.fromkeys(blobs, 1.0)
     best = mm.solve(blobs, mm.Rke(bandwidth=1) + 0.1 * mm.Cost(costs))
     (header,) = (line.split() for line in str(best).splitlines() if line.split()[:1] == ["arm"])

@@ -1,4 +1,4 @@
-"""The same case through Rust, the command line and Python gives the same document, to the last bit."""
+"""Rust, the command line and Python return the same document for the same case, to the last bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import modelmix as mm
 CASES: list[dict[str, Any]] = json.loads((ROOT / "python/tests/cases.json").read_text())
 
 
-#: What `make python` built before.
+#: Programs that `make python` has built.
 PROGRAMS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
 
 
@@ -87,7 +87,7 @@ def from_python(case: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{number}-{CASES[number]['command']}")
-def test_three_ways_to_one_document(number: int, from_rust: list[dict[str, Any]]) -> None:
+def test_all_interfaces_return_the_same_document(number: int, from_rust: list[dict[str, Any]]) -> None:
     case = CASES[number]
     in_python = from_python(case)
     assert in_python == from_rust[number]
@@ -95,7 +95,7 @@ def test_three_ways_to_one_document(number: int, from_rust: list[dict[str, Any]]
         assert in_python == from_command_line(case)
 
 
-def test_terms_are_the_same_as_their_text(specialists: Any, reference: Any) -> None:
+def test_terms_equal_their_text(specialists: Any, reference: Any) -> None:
     terms = mm.Kid(reference, bandwidth=20) - 0.2 * mm.Precision(reference, neighbours=3)
     written = mm.solve(specialists, "kid(bandwidth=20) - 0.2*precision(neighbours=3)", reference=reference)
     assert mm.solve(specialists, terms) == written

@@ -1,4 +1,4 @@
-"""The dataclasses against the JSON Schemas, which are generated from the Rust types: no field is missing on either side."""
+"""The dataclasses and the JSON Schemas, which are generated from the Rust types, have the same fields."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from conftest import ROOT
 import modelmix as mm
 from modelmix import results
 
-#: A dataclass, the schema and the definition in it that it is, fields that only the schema has, and fields that only Python has.
+#: A dataclass, its schema, its definition in the schema, fields that only the schema has, and fields that only Python has.
 PAIRS: list[tuple[type, str, str, set[str], set[str]]] = [
     (results.MixtureArm, "solve", "MixtureArm", set(), set()),
     (results.TermValue, "solve", "TermValue", set(), set()),
-    # names and shares are one dictionary in Python
+    # names and weights are one dictionary in Python
     (results.Subset, "solve", "SubsetDocument", {"arms"}, set()),
     (results.Cheapest, "solve", "CheapestDocument", {"arms"}, {"score_name"}),
     (results.FrontPoint, "solve", "FrontPoint", set(), set()),
@@ -35,7 +35,7 @@ PAIRS: list[tuple[type, str, str, set[str], set[str]]] = [
     (results.CuratedArm, "curate", "CuratedArm", set(), set()),
     (results.RandomDraws, "curate", "RandomDraws", set(), set()),
     (results.Tried, "curate", "Tried", set(), set()),
-    # 0 in Python if it is absent
+    # 0 in Python if absent
     (results.SessionArm, "session", "SessionArm", {"known"}, {"known"}),
     (results.FeatureError, "session", "FeatureError", set(), set()),
     (results.Verdict, "session", "Verdict", set(), set()),
@@ -63,7 +63,7 @@ def test_dataclasses_have_the_fields_of_the_schema(pair: tuple[type, str, str, s
     fields = {field.name: str(field.type) for field in dataclasses.fields(kind)}
     assert set(fields) - only_python == set(schema["properties"]) - only_schema
     for name in set(fields) - only_python:
-        # None inside a container is about its values
+        # None inside a container concerns its values
         choices = re.sub(r"\[.*\]", "", fields[name]).split(" | ")
         assert ("None" in choices) == _may_be_none(schema, name), name
 
@@ -128,7 +128,7 @@ def test_reports_of_sessions_follow_their_schema(kind: str) -> None:
         assert not validator.is_valid(spoiled)
 
 
-def test_sessions_of_the_schema_are_the_ones_meant() -> None:
+def test_sessions_of_the_schema_have_the_expected_fields() -> None:
     made = {kind: make().report(bounds=True) for kind, make in _sessions().items()}
     assert made["stopped"].verdict is not None and made["capped"].feature_error is not None
     assert made["kept"].note is not None and made["on values"].objective is None

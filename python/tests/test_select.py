@@ -1,4 +1,4 @@
-"""Sessions, simulations and live runs that keep the better half."""
+"""Sessions, simulations and runs with ``select="better-half"``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_kept_loss_is_that_of_the_kept_samples() -> None:
     assert pickle.loads(pickle.dumps(half)).kept == half.kept
 
 
-def test_the_policy_does_not_see_it() -> None:
+def test_the_policy_does_not_depend_on_it() -> None:
     all_kept, half = session(), session(settings=HALF)
     assert told(all_kept) == told(half)
     assert all_kept.report().quadratic == half.report().quadratic
@@ -59,7 +59,7 @@ def test_values_can_be_selected() -> None:
     half = mm.Session.on_values(["one"], settings=HALF)
     for number in range(6):
         half.tell_values(half.ask(), [1.0] * number, 1.0, linear=float(number))
-    # the first four are kept whatever they are, and each later one is worse than those before
+    # the first four are always kept, and each later one is worse than those before
     assert half.kept == [True] * 4 + [False] * 2
     with pytest.raises(ValueError, match="did you mean better-half"):
         mm.SessionSettings(select="better_half")  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def test_simulations_report_it() -> None:
     assert mm.Simulation._read(done.to_dict()) == done
 
 
-def test_a_run_keeps_what_the_session_keeps(tmp_path: Path) -> None:
+def test_a_run_keeps_the_samples_that_the_session_keeps(tmp_path: Path) -> None:
     def generator(centre: float) -> Any:
         draws = np.random.default_rng(int(centre))
         return lambda count: [float(value) for value in draws.normal(centre, 1.0, count)]

@@ -31,9 +31,7 @@ def test_a_session_finds_the_mixture(specialists: dict[str, Array], reference: A
 
 
 @pytest.mark.parametrize("storage", ["single", "half"])
-def test_a_pickled_session_goes_on_as_it_would_have(
-    storage: Any, specialists: dict[str, Array], reference: Array
-) -> None:
+def test_a_pickled_session_continues_unchanged(storage: Any, specialists: dict[str, Array], reference: Array) -> None:
     objective = mm.Kid(reference, bandwidth=20) - 0.1 * mm.Density(reference)
     settings = mm.SessionSettings(storage=storage)
     session = mm.Session(specialists, objective, policy=mm.Cab(sensitivity=0.1), seed=4, settings=settings)
@@ -66,8 +64,8 @@ def test_a_snapshot_on_disk(tmp_path: Path, specialists: dict[str, Array], refer
 
 def test_batches_and_single_rows(blobs: dict[str, Array]) -> None:
     session = mm.Session(blobs, mm.Rke(bandwidth=2.0), batch=3)
-    session.tell(session.ask(), blobs["left"][:2])  # fewer than asked for may come back
-    session.tell(session.ask(), blobs["left"][0])  # a row is rows
+    session.tell(session.ask(), blobs["left"][:2])  # fewer samples than requested are accepted
+    session.tell(session.ask(), blobs["left"][0])  # a single row is accepted
     session.tell(session.ask().id, [list(row) for row in blobs["left"][:3]])
     assert session.report().samples == 6
     assert session.samples is not None and session.samples.shape == (6, 4)
@@ -120,7 +118,7 @@ def test_a_policy_with_constants_needs_ranges(blobs: dict[str, Array]) -> None:
 
 
 def test_a_session_on_values(blobs: dict[str, Array]) -> None:
-    """κ and f by hand are as good as features."""
+    """A session on values of κ and f equals a session on features."""
     session = mm.Session(blobs, mm.Rke(bandwidth=2.0), seed=3)
     by_hand = mm.Session.on_values(blobs, seed=3)
     held: list[Array] = []
@@ -146,7 +144,7 @@ def test_a_batch_on_values() -> None:
     session = mm.Session.on_values(["a", "b"], batch=2)
     session.tell_values(session.ask(), [[], [0.5]], [1.0, 1.0], [0.1, 0.2])
     assert session.report().samples == 2
-    with pytest.raises(ValueError, match="give one per sample"):
+    with pytest.raises(ValueError, match="give one of each per sample"):
         session.tell_values(session.ask(), [[0.1, 0.1]], [1.0, 1.0])
 
 
@@ -159,7 +157,7 @@ def test_names_must_differ() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["ask", "tell", "abandon", "pickle"]), max_size=60), st.integers(0, 5))
-def test_any_order_of_calls_keeps_the_books(calls: list[str], seed: int) -> None:
+def test_any_order_of_calls_keeps_the_counts(calls: list[str], seed: int) -> None:
     random = np.random.default_rng(seed)
     session = mm.Session(["a", "b", "c"], mm.Rke(bandwidth=1.0), seed=seed)
     flying: list[mm.Pull] = []

@@ -1,4 +1,4 @@
-"""Snapshots on disk: written whole or not at all, and refused by the name of their file."""
+"""Snapshots on disk: written atomically, and rejected with the name of the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def session() -> mm.Session:
     return made
 
 
-def test_threads_that_save_to_one_file_leave_it_whole_at_any_time(tmp_path: Path) -> None:
+def test_threads_that_save_to_one_file_leave_it_complete_at_any_time(tmp_path: Path) -> None:
     path, saved = tmp_path / "session.json", session()
     saved.save(path)
     over, problems = threading.Event(), list[BaseException]()
@@ -58,7 +58,7 @@ def test_threads_that_save_to_one_file_leave_it_whole_at_any_time(tmp_path: Path
     assert mm.Session.restore(path, RKE).report() == saved.report()
 
 
-def test_a_folder_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_folder_is_rejected_and_no_file_is_left(tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
     with pytest.raises(IsADirectoryError, match=r"sessions is a folder; name a file in it, such as .*session\.json"):
@@ -68,7 +68,7 @@ def test_a_folder_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["sessions"] and not os.listdir(folder)
 
 
-def test_what_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_leaves_the_file_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "session.json"
     path.write_text("before")
 
@@ -84,7 +84,7 @@ def test_what_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions and links of Unix")
-def test_permissions_and_links_stay(tmp_path: Path) -> None:
+def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     real, link, new = tmp_path / "real" / "session.json", tmp_path / "link.json", tmp_path / "new.json"
     real.write_text("")
@@ -98,11 +98,11 @@ def test_permissions_and_links_stay(tmp_path: Path) -> None:
     assert new.stat().st_mode == beside.stat().st_mode
 
 
-def test_what_is_no_snapshot_is_named(tmp_path: Path) -> None:
+def test_unreadable_snapshots_are_named(tmp_path: Path) -> None:
     array, path = tmp_path / "x.npy", tmp_path / "session.json"
     np.save(array, np.full((3, 3), 0.1))
     with pytest.raises(
-        ValueError, match=r"x\.npy cannot be restored: it is not text, .*a file that Session\.save wrote"
+        ValueError, match=r"x\.npy cannot be restored: it is not a text file; pass a file that Session\.save wrote"
     ):
         mm.Session.restore(array, RKE)
     session().save(path)
@@ -125,7 +125,7 @@ def test_what_is_no_snapshot_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited by setrlimit")
-def test_memory_that_runs_out_is_a_memory_error(tmp_path: Path) -> None:
+def test_running_out_of_memory_is_a_memory_error(tmp_path: Path) -> None:
     program = """
 import resource
 import numpy as np

@@ -1,4 +1,4 @@
-"""What sessions can be told beside their policy: when to stop, which samples count, alarms; and what is refused."""
+"""Settings of sessions besides the policy: early stopping, retention, drift detection; and invalid settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import modelmix as mm
 Array = npt.NDArray[Any]
 
 
-def test_a_session_says_when_it_may_stop(specialists: dict[str, Array], reference: Array) -> None:
+def test_a_session_reports_when_it_may_stop(specialists: dict[str, Array], reference: Array) -> None:
     session = mm.Session(specialists, mm.Kid(reference, bandwidth=20), until=mm.Until(gain=0.3, confidence=0.9))
     assert not session.is_done and session.report(bounds=True).bound_on_weights is None
     rounds = 0
@@ -38,7 +38,7 @@ def test_a_session_says_when_it_may_stop(specialists: dict[str, Array], referenc
 
 
 @pytest.mark.parametrize("until", ["lots", -1.0])
-def test_when_to_stop_is_checked(until: Any) -> None:
+def test_invalid_conditions_for_stopping(until: Any) -> None:
     with pytest.raises(ValueError, match="such as 5%"):
         mm.Session(["a", "b"], mm.Rke(bandwidth=1), until=until)
 
@@ -69,9 +69,9 @@ def test_a_run_ends_early(specialists: dict[str, Array], reference: Array, tmp_p
         run(3000, checkpoint=path, until=mm.Until(gain=0.3, confidence=0.99))
 
 
-def test_a_session_without_end(blobs: dict[str, Array]) -> None:
+def test_a_session_with_bounded_memory(blobs: dict[str, Array]) -> None:
     few = mm.SessionSettings(retention=mm.Capped(50, error=0.05))
-    # by turns, so that both have the same samples
+    # alternating arms, so that both sessions have the same samples
     exact = mm.Session(blobs, mm.Rke(bandwidth=3), policy="uniform", seed=1)
     capped = mm.Session(blobs, mm.Rke(bandwidth=3), policy="uniform", seed=1, settings=few)
     assert spend(exact, blobs, 50) == spend(capped, blobs, 50)
@@ -93,7 +93,7 @@ def test_a_session_without_end(blobs: dict[str, Array]) -> None:
         mm.Session(blobs, mm.Rke(bandwidth=3), settings=mm.SessionSettings(retention=mm.Capped(3)))
 
 
-def test_a_session_that_forgets(blobs: dict[str, Array]) -> None:
+def test_a_session_with_a_sliding_window(blobs: dict[str, Array]) -> None:
     session = mm.Session(blobs, mm.Rke(bandwidth=3), settings=mm.SessionSettings(retention=mm.Window(30)))
     spend(session, blobs, 100)
     assert session.report().samples == 30
@@ -104,7 +104,7 @@ def test_a_session_that_forgets(blobs: dict[str, Array]) -> None:
         session.forget("top")
 
 
-def test_an_alarm_rings_when_an_arm_changes() -> None:
+def test_drift_of_an_arm_raises_an_alarm() -> None:
     random = np.random.default_rng(3)
     session = mm.Session(["api"], mm.Rke(bandwidth=4), settings=mm.SessionSettings(alarm=0.01))
     for number in range(200):
@@ -124,7 +124,7 @@ def test_a_half_life_may_have_a_cap(blobs: dict[str, Array]) -> None:
     session = mm.Session(blobs, mm.Rke(bandwidth=3), settings=settings)
     spend(session, blobs, 60)
     assert session.samples is not None and len(session.samples) == 30
-    # after many samples their weights add up to 1/(1 - 2^(-1/40))
+    # after many samples, the weights add up to 1/(1 - 2^(-1/40))
     assert session.report().samples <= 58
 
 
@@ -133,7 +133,7 @@ def test_a_half_life_may_have_a_cap(blobs: dict[str, Array]) -> None:
     [
         (lambda: mm.Until(), "Until needs a share of the gain or a loss"),
         (lambda: mm.Until(gain=0.1, loss=0.1), "give one of them"),
-        (lambda: mm.Until(gain=0.0), "the gain of Until is 0.0, but it must be a finite number, more than 0"),
+        (lambda: mm.Until(gain=0.0), "the gain of Until is 0.0, but it must be a finite number above 0"),
         (lambda: mm.Until(loss=float("inf")), "the loss of Until is inf"),
         (lambda: mm.Until(gain="5%"), "the gain of Until is '5%', but it must be a number"),
         (lambda: mm.Until(gain=0.1, confidence=1.0), "confidence is 1.0, but it must be between 0 and 1"),
@@ -149,13 +149,13 @@ def test_a_half_life_may_have_a_cap(blobs: dict[str, Array]) -> None:
         (lambda: mm.SessionSettings(alarm="often"), "alarm is 'often', but it must be a number"),
     ],
 )
-def test_what_makes_no_sense_is_refused_at_once(make: Any, sentence: str) -> None:
+def test_invalid_settings_are_rejected_at_once(make: Any, sentence: str) -> None:
     with pytest.raises((TypeError, ValueError)) as refused:
         make()
     assert sentence in str(refused.value)
 
 
-def test_what_does_not_fit_the_arms_is_refused_by_its_name_here(blobs: dict[str, Array]) -> None:
+def test_settings_that_do_not_fit_the_arms_are_named(blobs: dict[str, Array]) -> None:
     def session(**more: Any) -> mm.Session:
         return mm.Session(blobs, mm.Rke(bandwidth=3), **more)
 
@@ -169,7 +169,7 @@ def test_what_does_not_fit_the_arms_is_refused_by_its_name_here(blobs: dict[str,
         mm.Session.on_values(["a"], settings=mm.SessionSettings(retention=mm.Window(30)))
 
 
-def test_text_and_objects_say_the_same(blobs: dict[str, Array]) -> None:
+def test_text_and_objects_are_equivalent(blobs: dict[str, Array]) -> None:
     for given, said in [
         ("7%", mm.Until(gain=0.07)),
         ("loss=0.001", mm.Until(loss=0.001)),
@@ -184,14 +184,14 @@ def test_text_and_objects_say_the_same(blobs: dict[str, Array]) -> None:
         mm.Session(blobs, mm.Rke(bandwidth=3), until=0.1)  # type: ignore[arg-type]
 
 
-def test_shares_can_be_what_is_near_the_optimum(blobs: dict[str, Array]) -> None:
+def test_stopping_by_shares(blobs: dict[str, Array]) -> None:
     session = mm.Session(blobs, mm.Rke(bandwidth=3), until=mm.Until(gain=0.9, of="shares"))
     spend(session, blobs, 150)
     report = session.report()
     assert report.verdict is not None
     total = sum(report.verdict.mixture.values())
     assert total == pytest.approx(1)
-    # proportions of so many samples, which weights are not
+    # shares are multiples of one over the number of samples; weights are not
     counts = [share * report.verdict.samples for share in report.verdict.mixture.values()]
     assert counts == pytest.approx([round(count) for count in counts])
 
@@ -200,7 +200,7 @@ def test_simulations_share_the_settings(blobs: dict[str, Array]) -> None:
     given: dict[str, Any] = {"policies": ["uniform"], "rounds": 100, "seeds": 2}
     settings = mm.SessionSettings(retention=mm.Window(30), alarm=0.01)
     short, plain = (mm.simulate(blobs, mm.Rke(bandwidth=3), settings=one, **given) for one in (settings, None))
-    # with every arm as often, the loss of a window is that of fewer samples, whose self-pairs weigh more
+    # with equal shares, the loss of a window is that of fewer samples, in which self-pairs have more weight
     assert short["uniform"].loss.mean[-1] > plain["uniform"].loss.mean[-1]
     with pytest.raises(ValueError, match="retention is window=3, but it must be a window of at least 12"):
         mm.simulate(blobs, mm.Rke(bandwidth=3), settings=mm.SessionSettings(retention=mm.Window(3)))

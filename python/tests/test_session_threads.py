@@ -1,4 +1,4 @@
-"""Sessions among threads: any may use one, and none stops the others while it waits."""
+"""Sessions and threads: any thread can use a session, and a waiting thread does not block others."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ WAITING: dict[str, Callable[[mm.Session], object]] = {
 }
 
 
-#: Steps of one thread, of a millisecond each, that prove that it goes on while another one waits; one that is stopped makes one.
+#: The number of steps of a millisecond that a thread must take while another one waits. A blocked thread takes only one step.
 STEPS = 5
 
 
-def goes_on(call: Callable[[mm.Session], object], step: Callable[[mm.Session], object]) -> bool:
-    """Whether this thread can take steps while another one is in ``call``, which waits for a session that is told samples.
+def continues(call: Callable[[mm.Session], object], step: Callable[[mm.Session], object]) -> bool:
+    """Whether this thread continues while another one is in ``call`` and waits for a session that is told samples.
 
-    Nothing depends on how quick the machine is: a call that did not wait proves nothing, and is made again with more samples.
+    The result does not depend on the speed of the machine: if no call had to wait, the check is repeated with more samples.
     """
     rows = np.random.default_rng(0).normal(size=(60_000, 64)).astype(np.float32)
     for count in (8_000, 16_000, 30_000, 60_000):
@@ -95,15 +95,15 @@ def goes_on(call: Callable[[mm.Session], object], step: Callable[[mm.Session], o
 
 @pytest.mark.parametrize("call", WAITING)
 def test_waiting_for_a_session_does_not_stop_the_interpreter(call: str) -> None:
-    assert goes_on(WAITING[call], lambda session: None)
+    assert continues(WAITING[call], lambda session: None)
 
 
-def test_names_are_had_without_waiting() -> None:
-    assert goes_on(lambda session: session.is_done, lambda session: session.arms)
+def test_names_are_returned_without_waiting() -> None:
+    assert continues(lambda session: session.is_done, lambda session: session.arms)
 
 
-def test_the_proof_that_threads_go_on_can_fail() -> None:
-    assert not goes_on(lambda session: session.is_done, lambda session: session.is_done)
+def test_the_check_that_threads_continue_can_fail() -> None:
+    assert not continues(lambda session: session.is_done, lambda session: session.is_done)
 
 
 def test_a_session_is_printed_without_a_report(blobs: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_a_reference_is_hashed_once() -> None:
     assert later < 0.2 * first
 
 
-def test_reports_have_bounds_if_they_are_asked_for(blobs: dict[str, Array]) -> None:
+def test_reports_have_bounds_on_request(blobs: dict[str, Array]) -> None:
     session = mm.Session(blobs, mm.Rke(bandwidth=2.0))
     for arm in blobs:
         session.known(arm, blobs[arm][:20])
@@ -156,7 +156,7 @@ def test_a_bandwidth_found_with_one_seed_is_restored(
     again = mm.Session.restore(tmp_path / "session.json", mm.Kid(reference))
     assert again.report() == session.report()
     assert [again.ask() for _ in range(9)] == [session.ask() for _ in range(9)]
-    # it is the one that `solve` finds, whatever the seed
+    # it equals that of `solve`, for any seed
     best = mm.solve({arm: rows[:50] for arm, rows in specialists.items()}, mm.Kid(reference))
     for seed in range(3):
         assert mm.Session(specialists, mm.Kid(reference), seed=seed).report().kernels == best.kernels

@@ -1,4 +1,4 @@
-"""The public surface: documentation in full, types that can be evaluated, clean completion, errors that name what was written."""
+"""The public API: complete docstrings, type hints that can be evaluated, clean tab completion, and errors that name what the user wrote."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def public_modules() -> Iterator[ModuleType]:
 
 
 def objects() -> dict[str, Any]:
-    """All that ``mm.``, ``mm.metrics.``, ``mm.results.`` and ``mm.plots.`` offer, by name."""
+    """All public objects of ``mm``, ``mm.metrics``, ``mm.results`` and ``mm.plots``, by name."""
     found: dict[str, Any] = {}
     for prefix, module in (("", mm), ("metrics.", mm.metrics), ("results.", results), ("plots.", plots)):
         for name in module.__all__:
@@ -40,7 +40,7 @@ def objects() -> dict[str, Any]:
 
 
 def methods(owner: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties, but those that mappings and sequences have by themselves."""
+    """Public methods and properties, except those of mappings and sequences."""
     for name in dir(owner):
         if name.startswith("_"):
             continue
@@ -71,14 +71,14 @@ PROPERTIES = {
 
 
 def sections(thing: Any) -> dict[str, str]:
-    """A docstring by section; the summary's name is empty."""
+    """A docstring by section; the name of the summary is empty."""
     text = inspect.cleandoc(thing.__doc__ or "")
     parts = re.split(r"^(\w+)\n-{3,}\n", text, flags=re.MULTILINE)
     return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
 def listed(section: str) -> set[str]:
-    """The names that a section explains: ``a, b`` on a line of its own, with text below."""
+    """The names that a section describes: ``a, b`` on one line, with text below."""
     lines = section.split("\n")
     heads = [line for line, below in zip(lines, [*lines[1:], ""]) if line[:1].strip() and below.startswith("    ")]
     return {name.strip().lstrip("*") for line in heads for name in line.split(":")[0].split(",")}
@@ -92,12 +92,12 @@ def summary_of(thing: Any) -> str:
     return sections(thing)[""].split("\n\n")[0]
 
 
-def test_there_is_much_to_walk() -> None:
+def test_many_objects_are_found() -> None:
     assert len(FUNCTIONS) > 15 and len(CLASSES) > 50 and len(METHODS) > 70 and len(PROPERTIES) > 8
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_are_documented_in_full(name: str) -> None:
+def test_docstrings_of_functions_are_complete(name: str) -> None:
     function, found = FUNCTIONS[name], sections(FUNCTIONS[name])
     assert {"Parameters", "Returns", "Raises", "Examples"} <= set(found)
     assert listed(found["Parameters"]) == set(parameters(function))
@@ -105,28 +105,28 @@ def test_functions_are_documented_in_full(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_classes_are_documented_in_full(name: str) -> None:
+def test_docstrings_of_classes_are_complete(name: str) -> None:
     owner, found = CLASSES[name], sections(CLASSES[name])
     assert summary_of(owner).endswith(".") and ">>> " in found.get("Examples", "")
-    if "Attributes" in found:  # a record that is read, not made
+    if "Attributes" in found:  # a record that users read but do not create
         assert is_dataclass(owner) and listed(found["Attributes"]) == {field.name for field in fields(owner)}
     elif parameters(owner):
         assert listed(found["Parameters"]) == set(parameters(owner)) and "Raises" in found
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_methods_are_documented_in_full(name: str) -> None:
+def test_docstrings_of_methods_are_complete(name: str) -> None:
     method, found = METHODS[name], sections(METHODS[name])
     assert summary_of(method).endswith(".")
     assert listed(found.get("Parameters", "")) == set(parameters(method))
     assert ("Returns" in found) == (inspect.signature(method).return_annotation not in ("None", None))
-    # to_dict, to_pandas and plot have their example and what they raise in the class that all results share
+    # the base class of results has the examples and exceptions of to_dict, to_pandas and plot
     if name.rsplit(".", 1)[1] not in ("to_dict", "to_pandas", "plot"):
         assert ">>> " in found["Examples"] and "Raises" in found
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
-def test_properties_have_a_sentence(name: str) -> None:
+def test_properties_have_a_summary(name: str) -> None:
     assert summary_of(PROPERTIES[name].fget).endswith(".") and "\n" not in summary_of(PROPERTIES[name].fget)
 
 
@@ -146,8 +146,8 @@ def test_type_hints_of_properties_can_be_evaluated(name: str) -> None:
     assert "return" in typing.get_type_hints(PROPERTIES[name].fget)
 
 
-def test_type_hints_do_without_optional_packages() -> None:
-    """Where pandas or matplotlib is missing, their types are unknown, and everything else is as it was."""
+def test_type_hints_do_not_need_optional_packages() -> None:
+    """If pandas or matplotlib is missing, their types are unknown, and everything else is unchanged."""
     script = """
 import sys, typing
 sys.modules["pandas"] = sys.modules["matplotlib"] = sys.modules["matplotlib.axes"] = None
@@ -195,14 +195,14 @@ UNKNOWN: dict[str, Callable[[], object]] = {
     "Until takes no argument by position, but 1 was given; name the others: gain=…, loss=…":
         lambda: mm.Until(0.05),  # type: ignore[call-arg]
     "Cab has no argument sensitvity (did you mean sensitivity?)": lambda: mm.Cab(sensitvity=1),  # type: ignore[call-arg]
-    "Adaptive has no argument beta; it takes none": lambda: mm.Adaptive(beta=1),  # type: ignore[call-arg]
+    "Adaptive has no argument beta; it takes no arguments": lambda: mm.Adaptive(beta=1),  # type: ignore[call-arg]
     "run has no argument buget (did you mean budget?)": lambda: mm.run({}, list, buget=1),  # type: ignore[call-arg]
     "load has no argument arms (did you mean arm?)": lambda: mm.load("x.npy", arms="model"),  # type: ignore[call-arg]
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("sentence", UNKNOWN)
-def test_unknown_arguments_name_what_was_written(sentence: str) -> None:
+def test_unknown_arguments_are_named(sentence: str) -> None:
     with pytest.raises(TypeError) as raised:
         UNKNOWN[sentence]()
     assert str(raised.value).startswith(sentence)
@@ -211,7 +211,7 @@ def test_unknown_arguments_name_what_was_written(sentence: str) -> None:
 @pytest.mark.parametrize(
     "name", [*FUNCTIONS, *(name for name, owner in CLASSES.items() if not (owner.__doc__ or "").count("Attributes"))]
 )
-def test_no_call_blames_another(name: str) -> None:
+def test_errors_name_the_function_that_was_called(name: str) -> None:
     with pytest.raises(TypeError) as raised:
         OBJECTS[name](no_such_argument=1)
     assert str(raised.value).startswith(f"{name.rsplit('.', 1)[-1]} has no argument no_such_argument")
@@ -239,7 +239,7 @@ STRINGS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("sentence", STRINGS)
-def test_a_string_is_no_list(sentence: str) -> None:
+def test_a_string_is_not_a_list(sentence: str) -> None:
     with pytest.raises(TypeError) as raised:
         STRINGS[sentence]()
     assert str(raised.value).startswith(sentence)

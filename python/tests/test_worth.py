@@ -1,4 +1,4 @@
-"""What is asked beside the best mixture, as Python users see it."""
+"""Analyses of ``solve`` besides the best mixture."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def asked(specialists: Any, reference: Any) -> mm.Mixture:
     )
 
 
-def test_nothing_is_there_that_was_not_asked(specialists: Any, reference: Any) -> None:
+def test_analyses_are_absent_unless_requested(specialists: Any, reference: Any) -> None:
     best = mm.solve(specialists, mm.Kid(reference, bandwidth=20))
     assert (best.subsets, best.cheapest, best.front, best.sensitivity) == (None, None, None, None)
     assert not {"subsets", "cheapest", "front", "sensitivity"} & set(best.to_dict())
 
 
-def test_documents_read_back(asked: mm.Mixture) -> None:
+def test_documents_round_trip(asked: mm.Mixture) -> None:
     assert mm.Mixture._read(asked.to_dict(), asked.sentence, asked.certainty) == asked
     assert pickle.loads(pickle.dumps(asked)) == asked
 
 
-def test_the_best_few(asked: mm.Mixture) -> None:
+def test_the_best_subsets(asked: mm.Mixture) -> None:
     assert asked.subsets is not None
     assert [subset.size for subset in asked.subsets.sizes] == [1, 2, 3]
     assert asked.subsets[1].arms == (asked.best_single,) and asked.subsets[1].gain_kept == 0
@@ -71,11 +71,11 @@ def test_bandwidths(asked: mm.Mixture, specialists: Any, reference: Any) -> None
     assert tried is not None and [point.bandwidth for point in tried.points] == [10, 20, 40] and tried.in_use == 20
     wide = mm.solve(specialists, mm.Kid(reference, bandwidth=40))
     assert tried.points[2].weights == wide.weights and tried.points[2].score == wide.score
-    assert f"{100 * tried.largest_change:.1f} percent points" in tried.verdict
+    assert f"{100 * tried.largest_change:.1f} percent" in tried.verdict
     assert list(tried.to_pandas().index) == [10, 20, 40]
 
 
-def test_all_of_it_prints_and_shows(asked: mm.Mixture) -> None:
+def test_all_analyses_print_and_convert_to_html(asked: mm.Mixture) -> None:
     text, html = str(asked), asked._repr_html_()
     for words in ("The best few arms", "least money", "KID ×100 against precision", "20.00 *"):
         assert words in text and words in html
@@ -83,10 +83,10 @@ def test_all_of_it_prints_and_shows(asked: mm.Mixture) -> None:
     assert asked.certainty is not None and asked.certainty in text and escape(asked.certainty) in html
 
 
-def test_refusals(specialists: Any, reference: Any) -> None:
+def test_invalid_arguments(specialists: Any, reference: Any) -> None:
     kid = mm.Kid(reference, bandwidth=20)
-    with pytest.raises(ValueError, match="there is no arm nobody"):
-        mm.solve(specialists, kid, fees={"nobody": 1})
+    with pytest.raises(ValueError, match="there is no arm midjourney"):
+        mm.solve(specialists, kid, fees={"midjourney": 1})
     with pytest.raises(ValueError, match="needs prices"):
         mm.solve(specialists, kid, within="5%")
     with pytest.raises(ValueError, match='within is "much"'):

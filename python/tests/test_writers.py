@@ -23,7 +23,7 @@ AWKWARD = r"50%_off & {x^2} $~#\a|b*c <d>"
 
 
 def named(name: str) -> mm.Mixture:
-    """The mixture with another name for its first arm."""
+    """A mixture with another name for its first arm."""
     best = hand_mixture()
     return replace(best, arms=(replace(best.arms[0], name=name), *best.arms[1:]), best_single=name)
 
@@ -52,7 +52,7 @@ def test_latex_in_a_table_environment() -> None:
         r"\label{tab:scores}",
     ]
     assert text[-1] == r"\end{table}"
-    # the best of each metric is bold, and its mark is gone
+    # the best value of each metric is bold, without the mark
     assert r"sdxl & 6.00 $\pm$ 0.250 & 8.00 $\pm$ 0.500 & \textbf{10.00 $\pm$ 1.50} \\" in text
     assert r"arm & rke $\uparrow$ & kid $\downarrow$ & fid $\downarrow$ \\" in text
 
@@ -64,8 +64,8 @@ def test_latex_escapes_names() -> None:
     )
 
 
-def test_latex_takes_no_name_for_an_argument() -> None:
-    # the end of a row and \midrule have optional arguments in brackets, and a star makes it another command
+def test_latex_does_not_parse_names_as_arguments() -> None:
+    # the end of a row and \midrule have optional arguments in brackets, and a star changes the command
     assert named("[b] c").to_latex().split("\n")[4].startswith("{[}b] c & ")
     assert named("*").to_latex().split("\n")[4].startswith("{*} & ")
 
@@ -87,7 +87,7 @@ def test_every_latex_row_has_all_columns(real: Real) -> None:
         rows = [line for line in lines if line.endswith(r" \\")]
         assert len(rows) == 1 + len(result._table().rows)
         assert all(len(re.findall(r"(?<!\\)&", row)) == columns - 1 for row in rows)
-        # nothing that pdflatex has no letter for
+        # only characters that pdflatex can typeset
         assert all(letter.isascii() for letter in "".join(rows)), rows
 
 
@@ -119,7 +119,7 @@ def test_csv_has_all_digits() -> None:
         "samples": "1500",
     }
     assert last["arm"] == "mixture" and last["weight"] == "" and last["KID ×100"] == "0.5" and last["samples"] == "4500"
-    # 0.0002 prints as <0.1%, and what is unknown as a dash
+    # 0.0002 prints as <0.1%, and an unknown value as a dash
     assert (
         rows_of(hand_mixture().to_csv())[2]["weight"] == "0.0002" and rows_of(hand_mixture().to_csv())[2]["adds"] == ""
     )
@@ -135,7 +135,7 @@ def test_csv_of_scores_and_simulations() -> None:
     assert (runs[1]["pulls most"], runs[1]["pulls most share"]) == ("flux", "0.6")
 
 
-def test_csv_of_answers() -> None:
+def test_csv_of_analyses() -> None:
     asked = hand_asked()
     assert asked.subsets is not None and asked.front is not None and asked.sensitivity is not None
     sizes = rows_of(asked.subsets.to_csv())
@@ -165,7 +165,7 @@ def test_every_result_has_the_writers() -> None:
 
 
 @pytest.mark.parametrize("way", ["to_latex", "to_markdown", "to_csv"])
-def test_a_path_is_written_too(way: str, tmp_path: Path) -> None:
+def test_writers_write_to_a_path(way: str, tmp_path: Path) -> None:
     write: Any = getattr(named("模型"), way)
     text = write(tmp_path / "table.txt")
     assert text == write() and "模型" in text

@@ -1,6 +1,6 @@
 """Single metrics, each with its standard error.
 
-``samples`` are features of one model, or of several by name with ``weights``. All are those of :func:`modelmix.score`.
+``samples`` are features of one model, or of several models by name with ``weights``. The values are those of :func:`modelmix.score`.
 
 >>> import modelmix as mm
 >>> arms = mm.load("data/fashion/specialists.npz")

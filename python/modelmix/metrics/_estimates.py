@@ -1,4 +1,4 @@
-"""What metrics have in common: samples, weights and a reference in, estimates out."""
+"""The common part of all metrics: from samples, weights and a reference to estimates."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .._objective import checked_setting
 from .._settings import ScoreSettings
 from ..results import Estimate
 
-#: Features of one model, or of several by name; arrays or files.
+#: Features of one model, or of several models by name; arrays or files.
 Samples: TypeAlias = Rows | Arms
 
 
 def kernel_text(**settings: object) -> str:
-    """A kernel, as a term of an objective names it."""
+    """Return the settings of a kernel in the notation of objectives."""
     return ", ".join(f"{key}={checked_setting(key, value)}" for key, value in settings.items() if value is not None)
 
 
@@ -29,11 +29,11 @@ def estimates(
     threads: int | None,
     **settings: Any,
 ) -> list[Estimate]:
-    """The named metrics."""
+    """Compute the named metrics."""
     sets = sets_of(samples)
     if weights is not None and [name for name, _ in sets] == [""]:
         raise ValueError(
-            'weights are given for one set of samples; give several by name, as in {"flux": flux, "sdxl": sdxl}'
+            'weights are given, but there is only one set of samples; pass several by name, as in {"flux": flux, "sdxl": sdxl}'
         )
     found = _modelmix.metrics(
         sets,

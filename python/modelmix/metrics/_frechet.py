@@ -19,18 +19,18 @@ def fid(
     weights: Mapping[str, float] | None = None,
     threads: int | None = None,
 ) -> Estimate:
-    """The Fréchet distance to a reference: between normal distributions with the same means and covariances.
+    """Compute the Fréchet distance (FID): between Gaussians with the means and covariances of samples and reference.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def fid(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -65,20 +65,20 @@ def fid_infinity(
     seed: int = 0,
     threads: int | None = None,
 ) -> Estimate:
-    """The Fréchet distance extrapolated to infinitely many samples.
+    """Compute the Fréchet distance extrapolated to an infinite number of samples (FID∞).
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     seed
         The random seed.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def fid_infinity(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 

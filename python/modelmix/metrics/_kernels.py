@@ -23,14 +23,14 @@ def rke(
     seed: int = 0,
     threads: int | None = None,
 ) -> Estimate:
-    """The RKE mode count: the effective number of different samples.
+    """Compute the RKE mode count, 1/E[k²(X, X′)]: the effective number of modes.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     kernel
         ``"gaussian"`` (the default), ``"laplacian"`` or ``"cosine"``.
     bandwidth
@@ -38,7 +38,7 @@ def rke(
     seed
         The random seed.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def rke(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -75,16 +75,16 @@ def vendi(
     seed: int = 0,
     threads: int | None = None,
 ) -> Estimate:
-    """The Vendi score: the effective number of different samples, by the entropy of the kernel matrix's eigenvalues.
+    """Compute the Vendi score: an effective number of different samples, from the entropy of the kernel matrix's eigenvalues.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     order
-        The order of the entropy; ``float("inf")`` for the largest eigenvalue alone.
+        The order of the entropy; ``float("inf")`` uses only the largest eigenvalue.
     kernel
         ``"cosine"`` (the default), ``"gaussian"`` or ``"laplacian"``.
     bandwidth
@@ -92,7 +92,7 @@ def vendi(
     seed
         The random seed.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def vendi(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -135,26 +135,26 @@ def mmd(
     seed: int = 0,
     threads: int | None = None,
 ) -> Estimate:
-    """The unbiased squared maximum mean discrepancy (MMD²) of all samples to a reference.
+    """Compute the unbiased squared maximum mean discrepancy (MMD²) between all samples and a reference.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     kernel
         ``"gaussian"`` (the default), ``"laplacian"``, ``"polynomial"``, ``"cosine"`` or ``"kid"``.
     bandwidth
         σ of the kernel; ``None`` or ``"auto"`` for the median distance (:func:`modelmix.median_bandwidth`).
     scale, offset, degree
-        The polynomial kernel (scale·x·y + offset)^degree.
+        Parameters of the polynomial kernel (scale·x·y + offset)^degree.
     seed
         The random seed.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def mmd(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -189,18 +189,18 @@ def cmmd(
     weights: Mapping[str, float] | None = None,
     threads: int | None = None,
 ) -> Estimate:
-    """CMMD, for CLIP features: 1000 times the biased MMD² of rows scaled to length 1, with a Gaussian kernel of bandwidth 10.
+    """Compute CMMD, for CLIP features: 1000 times the biased MMD² of rows scaled to length 1, with a Gaussian kernel of bandwidth 10.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def cmmd(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -236,27 +236,27 @@ def kid(
     subset_seed: int = 2020,
     threads: int | None = None,
 ) -> Estimate:
-    """The kernel inception distance: the mean over random subsets of MMD² with the cubic kernel (x·y/d + 1)³.
+    """Compute the kernel inception distance (KID): the mean over random subsets of MMD² with the cubic kernel (x·y/d + 1)³.
 
-    Defined as in torch-fidelity: ``standard_error`` is the standard deviation between subsets. For all samples at once use
-    ``mmd(…, kernel="kid")``.
+    The definition is that of torch-fidelity: ``standard_error`` is the standard deviation between subsets. For an estimate from all
+    samples, use ``mmd(…, kernel="kid")``.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     subsets
-        How many subsets are drawn.
+        The number of subsets.
     subset_size
-        Samples per subset; at most 1000 if ``None``.
+        Samples per subset; if ``None``, 1000, or as many as there are if that is less.
     subset_seed
-        The subsets' random seed.
+        The random seed of the subsets.
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -268,7 +268,7 @@ def kid(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 

@@ -20,7 +20,7 @@ def _ball(
     closed: bool,
     threads: int | None,
 ) -> Estimate:
-    """One of the four metrics."""
+    """Compute one of the four metrics."""
     settings = {"neighbours": _check.whole("neighbours", neighbours, 1), "closed": _check.flag("closed", closed)}
     return estimates([metric], samples, weights, reference, threads, **settings)[0]
 
@@ -35,22 +35,22 @@ def precision(
     closed: bool = False,
     threads: int | None = None,
 ) -> Estimate:
-    """The share of samples within the reference's k-nearest-neighbour balls (fidelity).
+    """Compute precision (fidelity): the share of samples inside the k-nearest-neighbour balls of the reference.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     neighbours
         k of the k-nearest-neighbour radii.
     closed
-        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+        Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def precision(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -85,22 +85,22 @@ def recall(
     closed: bool = False,
     threads: int | None = None,
 ) -> Estimate:
-    """The share of reference samples within the samples' k-nearest-neighbour balls (mode coverage).
+    """Compute recall (mode coverage): the share of reference samples inside the k-nearest-neighbour balls of the samples.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     neighbours
         k of the k-nearest-neighbour radii.
     closed
-        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+        Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def recall(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -135,22 +135,22 @@ def density(
     closed: bool = False,
     threads: int | None = None,
 ) -> Estimate:
-    """The mean number of the reference's k-nearest-neighbour balls that a sample is in, divided by k (fidelity).
+    """Compute density (fidelity): the mean number of k-nearest-neighbour balls of the reference per sample, divided by k.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     neighbours
         k of the k-nearest-neighbour radii.
     closed
-        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+        Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def density(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -185,22 +185,22 @@ def coverage(
     closed: bool = False,
     threads: int | None = None,
 ) -> Estimate:
-    """The share of the reference's k-nearest-neighbour balls that hold a sample (mode coverage).
+    """Compute coverage (mode coverage): the share of k-nearest-neighbour balls of the reference that contain a sample.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     neighbours
         k of the k-nearest-neighbour radii.
     closed
-        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+        Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def coverage(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 
@@ -235,22 +235,22 @@ def prdc(
     closed: bool = False,
     threads: int | None = None,
 ) -> Prdc:
-    """Precision, recall, density and coverage together, which is quicker than one by one.
+    """Compute precision, recall, density and coverage together, which is faster than one by one.
 
     Parameters
     ----------
     samples
-        Features of one model, one row per sample, or of several by name; arrays or files.
+        Features of one model, one row per sample, or of several models by name; arrays or files.
     reference
         Features of real samples, or a file.
     weights
-        The mixture's weights, by arm, if samples of several arms are given; equal ones if ``None``.
+        The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     neighbours
         k of the k-nearest-neighbour radii.
     closed
-        Whether a sample at the very radius of a ball is inside, as in torch-fidelity; outside, as in prdc, if ``False``.
+        Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
-        Threads to compute with; all cores if ``None``.
+        The number of threads; all cores if ``None``.
 
     Returns
     -------
@@ -262,7 +262,7 @@ def prdc(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an input is invalid; the message names it and states the fix.
     OSError
         If a file cannot be read.
 

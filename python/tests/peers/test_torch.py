@@ -1,4 +1,4 @@
-"""torch's tensors, and the numbers of the tools that people use. Run by `make test-peers`: the packages take gigabytes."""
+"""Tensors of torch, and agreement with other tools. Run by `make test-peers`, because the packages take gigabytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def rows() -> torch.Tensor:
-    """Halves are exact in every float."""
+    """Multiples of one half, which are exact in every float type."""
     return torch.randint(-8, 8, (30, 6), generator=torch.Generator().manual_seed(3)).float() / 2
 
 
@@ -63,7 +63,7 @@ def test_contiguous_tensors_are_not_copied(kind: str, rows: torch.Tensor) -> Non
     assert _modelmix.copied_bytes() == before
 
 
-def test_whole_numbers_are_read_and_truth_values_refused(rows: torch.Tensor) -> None:
+def test_integers_are_read_and_bools_rejected(rows: torch.Tensor) -> None:
     assert solved(rows.long(), rows).quadratic == solved(rows.long().float(), rows).quadratic
     with pytest.raises(ValueError, match="its values are bool"):
         solved(rows > 0, rows)
@@ -78,12 +78,12 @@ def test_a_session_of_tensors(rows: torch.Tensor) -> None:
     assert np.array_equal(session.samples, rows[:20].detach().numpy())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_tensors_on_a_gpu_are_fetched(rows: torch.Tensor) -> None:
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_tensors_on_a_gpu_are_copied_to_the_cpu(rows: torch.Tensor) -> None:
     assert solved(rows.cuda(), rows.cuda() + 1).quadratic == solved(rows, rows + 1).quadratic
 
 
-def test_the_numbers_of_other_tools() -> None:
+def test_parity_with_other_tools() -> None:
     script = ROOT / "python/examples/torch_fidelity_parity.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

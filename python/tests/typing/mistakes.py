@@ -1,4 +1,4 @@
-"""Mistakes that type checkers must find, each on a line that says so."""
+"""Mistakes that type checkers must find; each line is marked with a comment."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-//! The Rust examples of the README and of the pages in `docs/`, compiled and run as documentation tests. The library's own
-//! crate cannot include these files: they lie outside of what is published.
+//! The Rust examples of the README and of the pages in `docs/`, compiled and run as documentation tests. The crate of the library
+//! cannot include these files, because they are not part of the published package.
 
 /// The README.
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
-/// Sessions that run without end.
+/// Long sessions and drift.
 #[doc = include_str!("../../../docs/streams.md")]
 pub struct Streams;

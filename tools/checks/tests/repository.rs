@@ -1,4 +1,4 @@
-//! What must hold for the repository as a whole, and no compiler checks.
+//! Properties of the whole repository that no compiler checks.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// No source file has more lines. A longer one holds two ideas.
+/// The largest number of lines of a source file; a longer file usually contains two ideas.
 const MOST_LINES: usize = 500;
 
 fn root() -> PathBuf {
@@ -45,7 +45,7 @@ fn no_source_file_is_too_long() {
     assert!(too_long.is_empty(), "over {MOST_LINES} lines: {too_long:#?}");
 }
 
-/// The modules of a crate in the order of ARCHITECTURE.md: the entries with the smallest indentation below its folder.
+/// Returns the modules of a crate in the order of ARCHITECTURE.md: the entries with the smallest indentation below its folder.
 fn stated_order(architecture: &str, folder: &str) -> Vec<String> {
     let names_of = |line: &str| -> Vec<String> {
         let names = line.split_whitespace().map_while(|word| word.strip_suffix(".rs").or(word.strip_suffix('/')));
@@ -60,7 +60,7 @@ fn stated_order(architecture: &str, folder: &str) -> Vec<String> {
         .collect()
 }
 
-/// The first path segment after every `crate::` of a source file, comments and unit tests left out.
+/// Returns the first path segment after every `crate::` of a source file, without comments and unit tests.
 fn modules_used(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]\nmod tests").next().unwrap();
     let code: String =
@@ -69,7 +69,7 @@ fn modules_used(source: &str) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
         if let Some(group) = rest.strip_prefix('{') {
-            // Only the heads of the group's paths: `a::{b, c}` inside it names `a`.
+            // Only the first segments of the paths of the group: `a::{b, c}` inside it names `a`.
             let mut depth = 0;
             let mut head = String::new();
             for c in group.chars() {
@@ -90,7 +90,7 @@ fn modules_used(source: &str) -> BTreeSet<String> {
     used.into_iter().map(|path| path.split("::").next().unwrap().to_string()).filter(|name| !name.is_empty()).collect()
 }
 
-/// What is wrong with the modules of a crate: not listed, listed and not there, or using what stands below them.
+/// Returns the problems of the modules of a crate: not listed, listed but missing, or using a module that is listed below them.
 fn disorder(order: &[String], sources: &[(PathBuf, String)]) -> Vec<String> {
     let mut problems = Vec::new();
     let place = |module: &str| order.iter().position(|name| name == module);
@@ -108,10 +108,10 @@ fn disorder(order: &[String], sources: &[(PathBuf, String)]) -> Vec<String> {
         for used in modules_used(source) {
             match place(&used) {
                 Some(other) if other > own => {
-                    problems.push(format!("{} uses {used}, which stands below it", path.display()));
+                    problems.push(format!("{} uses {used}, which is listed below it", path.display()));
                 }
                 Some(_) => {}
-                // A name that the crate exports again hides which module it comes from.
+                // A re-exported name hides the module that defines it.
                 None if used.starts_with(char::is_uppercase) || used.starts_with(char::is_lowercase) => {
                     problems.push(format!("{} uses crate::{used}, which is not a listed module", path.display()));
                 }
@@ -124,7 +124,7 @@ fn disorder(order: &[String], sources: &[(PathBuf, String)]) -> Vec<String> {
         order
             .iter()
             .filter(|name| !there.contains(*name) && *name != "lib" && *name != "main")
-            .map(|name| format!("{name} is listed and not there")),
+            .map(|name| format!("{name} is listed but missing")),
     );
     problems
 }
@@ -135,7 +135,7 @@ fn sources_of(folder: &Path) -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn modules_use_only_what_stands_above_them() {
+fn modules_use_only_modules_listed_above_them() {
     let root = root();
     let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     for folder in ["crates/modelmix/src/", "crates/modelmix-cli/src/"] {
@@ -146,9 +146,9 @@ fn modules_use_only_what_stands_above_them() {
     }
 }
 
-/// The check itself sees what it is for.
+/// The check finds the problems that it is for.
 #[test]
-fn disorder_is_seen() {
+fn disorder_is_found() {
     let order: Vec<String> = stated_order(
         "text\ncrates/x/src/  the crate\n  a.rs  first\n  b/  then\n    c.rs  inside\nend",
         "crates/x/src/",
@@ -168,13 +168,13 @@ fn disorder_is_seen() {
         "fn f() -> crate::b::Thing {}",
         "use crate::{\n    b,\n};",
     ] {
-        assert_eq!(problems("a.rs", upward), ["a.rs uses b, which stands below it"], "{upward}");
+        assert_eq!(problems("a.rs", upward), ["a.rs uses b, which is listed below it"], "{upward}");
     }
     assert_eq!(problems("b/c.rs", "use crate::Thing;"), ["b/c.rs uses crate::Thing, which is not a listed module"]);
     assert_eq!(problems("d.rs", ""), ["d.rs is not in ARCHITECTURE.md's list"]);
 }
 
-/// Crates are published from their own folders, so each has its own copy of some files.
+/// Crates are published from their own folders, so each has copies of some files.
 #[test]
 fn packaged_copies_are_the_originals() {
     let root = root();
