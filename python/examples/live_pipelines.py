@@ -90,7 +90,7 @@ def encoder(torch: Any, transformers: Any, device: str) -> Embed:
 # %% [markdown]
 # **The run.** Without a reference the diversity of the pictures is what counts (RKE), by a
 # bandwidth of the size of distances between features. With features of pictures that you like,
-# `mm.Kid(reference)` brings the mixture near them and finds the bandwidth; a judge of your own is
+# `mm.Mmd(reference)` brings the mixture near them and finds the bandwidth; a judge of your own is
 # `- 0.1 * mm.SampleScore("looks")` and `rate=`.
 
 

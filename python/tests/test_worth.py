@@ -15,7 +15,7 @@ import modelmix as mm
 def asked(specialists: Any, reference: Any) -> mm.Mixture:
     return mm.solve(
         specialists,
-        mm.Kid(reference, bandwidth=20),
+        mm.Mmd(reference, bandwidth=20),
         subsets=True,
         fees={"tops_gan": 50},
         costs=dict.fromkeys(specialists, 0.1),
@@ -27,7 +27,7 @@ def asked(specialists: Any, reference: Any) -> mm.Mixture:
 
 
 def test_nothing_is_there_that_was_not_asked(specialists: Any, reference: Any) -> None:
-    best = mm.solve(specialists, mm.Kid(reference, bandwidth=20))
+    best = mm.solve(specialists, mm.Mmd(reference, bandwidth=20))
     assert (best.subsets, best.cheapest, best.front, best.sensitivity) == (None, None, None, None)
     assert not {"subsets", "cheapest", "front", "sensitivity"} & set(best.to_dict())
 
@@ -69,7 +69,7 @@ def test_the_front(asked: mm.Mixture) -> None:
 def test_bandwidths(asked: mm.Mixture, specialists: Any, reference: Any) -> None:
     tried = asked.sensitivity
     assert tried is not None and [point.bandwidth for point in tried.points] == [10, 20, 40] and tried.in_use == 20
-    wide = mm.solve(specialists, mm.Kid(reference, bandwidth=40))
+    wide = mm.solve(specialists, mm.Mmd(reference, bandwidth=40))
     assert tried.points[2].weights == wide.weights and tried.points[2].score == wide.score
     assert f"{100 * tried.largest_change:.1f} percent points" in tried.verdict
     assert list(tried.to_pandas().index) == [10, 20, 40]
@@ -77,14 +77,14 @@ def test_bandwidths(asked: mm.Mixture, specialists: Any, reference: Any) -> None
 
 def test_all_of_it_prints_and_shows(asked: mm.Mixture) -> None:
     text, html = str(asked), asked._repr_html_()
-    for words in ("The best few arms", "least money", "KID ×100 against precision", "20.00 *"):
+    for words in ("The best few arms", "least money", "MMD² ×100 against precision", "20.00 *"):
         assert words in text and words in html
     assert html.count("<table ") == 5
     assert asked.certainty is not None and asked.certainty in text and escape(asked.certainty) in html
 
 
 def test_refusals(specialists: Any, reference: Any) -> None:
-    kid = mm.Kid(reference, bandwidth=20)
+    kid = mm.Mmd(reference, bandwidth=20)
     with pytest.raises(ValueError, match="there is no arm nobody"):
         mm.solve(specialists, kid, fees={"nobody": 1})
     with pytest.raises(ValueError, match="needs prices"):

@@ -78,11 +78,11 @@ pub(crate) struct ArmsArgs {
 /// What is to be minimised.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ObjectiveArgs {
-    /// A sum of terms: rke, kid, mmd, fid, vendi, precision, density, cost, or a score of your own, as in "rke - 0.2*precision";
-    /// kid where there is a reference, else rke
+    /// A sum of terms: rke, mmd, kid, fid, vendi, precision, density, cost, or a score of your own, as in "rke - 0.2*precision";
+    /// default: mmd if there is a reference, else rke
     #[arg(long, short, value_name = "TERMS", allow_hyphen_values = true)]
     pub(crate) objective: Option<Objective>,
-    /// The kernel's bandwidth σ, for terms that name none; the median distance where it is left out
+    /// Bandwidth σ of the Gaussian kernel of rke and mmd, for terms that name none [default: the median distance]
     #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true, value_parser = values::number())]
     pub(crate) bandwidth: Option<f64>,
     /// What a sample of an arm costs, for `cost`
@@ -155,7 +155,7 @@ pub(crate) struct AnalysisArgs {
 #[derive(Args, Debug)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Example: modelmix solve specialists.npz --reference reference.npy --objective kid --bandwidth 20"
+    after_help = "Example: modelmix solve specialists.npz --reference reference.npy --objective mmd --bandwidth 20"
 )]
 pub(crate) struct SolveArgs {
     #[command(flatten)]
@@ -290,7 +290,7 @@ pub(crate) struct SimulateArgs {
 #[derive(Args, Debug)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Example: modelmix curate specialists.npz --reference reference.npy --objective kid --count 500 --out manifest.csv\n\
+    after_help = "Example: modelmix curate specialists.npz --reference reference.npy --objective mmd --count 500 --out manifest.csv\n\
     A curated set is no longer an i.i.d. mixture: its score flatters it."
 )]
 pub(crate) struct CurateArgs {

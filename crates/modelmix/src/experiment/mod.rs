@@ -1,12 +1,12 @@
 //! Experiments as data: a TOML file says what to mix, what to minimise, what to simulate and what is expected.
 //!
 //! ```toml
-//! name = "specialists-kid"
-//! about = "FFHQ by KID, with small generators of clothing images"
+//! name = "specialists-mmd"
+//! about = "Small generators of clothing images, by likeness to real ones"
 //! features = "../../data/fashion"      # where arms and reference are, seen from this file
 //! arms = ["specialists.npz"]           # as on the command line: [name=]path[:key]
 //! reference = "reference.npy"
-//! objective = "kid"
+//! objective = "mmd"
 //! bandwidth = 20
 //! metrics = ["fid", "recall"]          # of every arm and of the mixture
 //!

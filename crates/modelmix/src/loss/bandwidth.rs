@@ -15,7 +15,10 @@ impl Loss {
         found.ok_or_else(|| {
             Error::missing(
                 "a range of bandwidths",
-                format!("a kernel that has one, and {} has none; use a gaussian or a laplacian kernel", self.objective),
+                format!(
+                    "a kernel that has one, and {} has none; use rke or mmd with a gaussian or a laplacian kernel",
+                    self.objective
+                ),
             )
         })
     }
@@ -40,7 +43,7 @@ impl Loss {
                     *own = Some(spec);
                     term.kappa = Some(kernel.squared());
                 }
-                Measure::Mmd { kernel: own } | Measure::Kid { kernel: own } => {
+                Measure::Mmd { kernel: own } => {
                     *own = Some(spec);
                     term.kappa = Some(kernel);
                     term.linear = Some(Linear::Cross(kernel));

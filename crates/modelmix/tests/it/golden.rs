@@ -16,7 +16,7 @@ const RELATIVE: f64 = 1e-6;
 
 /// For weights, which minimise a form whose entries are known only so well. Over a convex set, a form of curvature λ
 /// (αᵀKα ≥ λ|α|² wherever Σα = 0) whose gradient 2Kα + f is off by e has a minimiser that is off by at most |e|/2λ. The
-/// least curved case here, kid on `generators`, has λ = 0.00125, so 1e-5 allows an e of 2.5e-8, a ten-millionth of K:
+/// least curved case here, mmd on `generators`, has λ = 0.00125, so 1e-5 allows an e of 2.5e-8, a ten-millionth of K:
 /// means over a million pairs are that good, since roundings of single pairs average out.
 /// `weights_are_as_good_as_the_form` holds every case to the bound itself.
 const WEIGHTS: f64 = 1e-5;
@@ -269,9 +269,9 @@ fn scores_as_people_read_them() {
                 relative(&format!("{}: mode count of {}", case.name, arm.name), arm.terms[rke].score, expected);
             }
         }
-        // Where the only term is a discrepancy, its score is the unbiased one: × 100 for kid.
+        // Where the only term is a discrepancy, its score is the unbiased one: × 100 for mmd.
         if case.golden["objective"] == "kid" || case.golden["objective"] == "mmd" {
-            let factor = if case.golden["objective"] == "kid" { 100.0 } else { 1.0 };
+            let factor = if case.golden["objective"] == "mmd" { 100.0 } else { 1.0 };
             let (matrix, linear) = (case.matrix("K_u"), case.numbers("f"));
             let unbiased = |weights: &[f64]| quadratic_value(&matrix, &linear, weights) + case.number("constant_u");
             let mixture = unbiased(&case.numbers("weights"));
@@ -332,7 +332,7 @@ fn median_rule() {
         let found = median_distance(&[&first], seed).unwrap();
         assert!((found - expected).abs() <= 1e-12 * expected, "seed {seed}: {found}, expected {expected}");
     }
-    let loss = Objective::kid().prepare(Inputs::new().reference(first)).unwrap();
+    let loss = Objective::mmd().prepare(Inputs::new().reference(first)).unwrap();
     let Kernel::Gaussian { bandwidth } = loss.kernels()[0] else { panic!("{:?}", loss.kernels()) };
     assert!((bandwidth - expected).abs() <= 1e-12 * expected, "{bandwidth}");
 }
