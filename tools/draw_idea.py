@@ -99,8 +99,8 @@ def loss_bar(panel: Panel, loss: float, full_scale: float, colour: str) -> list[
 
 def main() -> None:
     cases = json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]
-    case = next(case for case in cases if case["scenario"] == "specialists" and case["objective"] == "kid")
-    # The unbiased estimate, which the command line prints as KID: no sample is paired with itself.
+    case = next(case for case in cases if case["scenario"] == "specialists" and case["objective"] == "mmd")
+    # The unbiased estimate, which the command line prints as MMD²: no sample is paired with itself.
     quadratic, linear, alpha = np.array(case["K_u"]), np.array(case["f"]), np.array(case["weights"])
     single_losses = np.diag(quadratic) + linear + case["constant_u"]
     single = {name: 100.0 * loss for name, loss in zip(case["arms"], single_losses, strict=True)}
@@ -160,7 +160,7 @@ def main() -> None:
     body += loss_bar(panel, mixture_loss, full_scale, INK)
 
     caption = (
-        f"Loss: KID &#215; 100, lower is better. Grey outline: the real images. "
+        f"Loss: MMD&#178; &#215; 100, lower is better. Grey outline: the real images. "
         f"The best of five models alone ({best_single}) has {single[best_single]:.1f}."
     )
     body.append(text(28, HEIGHT - 20, caption, 13, MUTED))
@@ -168,7 +168,7 @@ def main() -> None:
     percentages = ", ".join(f"{100.0 * weights[name]:.1f}%" for name in MODELS)
     description = (
         "Three panels show samples of tops_gan, shoes_gan and legs_bags_gan as dots, each filling one part of the outline of "
-        f"the real images; their losses (KID times 100) are {losses}. A fourth panel shows their best mixture, {percentages}, "
+        f"the real images; their losses (MMD² times 100) are {losses}. A fourth panel shows their best mixture, {percentages}, "
         f"which fills the whole outline and has loss {figure(mixture_loss)}."
     )
     shape = stroke_points(panel_at(0.0).place(target))

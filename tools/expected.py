@@ -5,7 +5,8 @@ Usage: python tools/expected.py [--write] [FOLDER …]
 
 Reads ``experiments/fashion`` and ``experiments/text`` (or the given folders). For every quantity under ``[expected]`` that has a value
 and needs no simulation, it computes the value from the features: weights by enumeration of all supports (``golden.py``), RKE as
-V-statistic, KID as U-statistic times 100, FID by an eigendecomposition, the Vendi score from the spectrum of the weighted second
+V-statistic, MMD² as U-statistic times 100, KID as U-statistic, FID by an eigendecomposition, the Vendi score from the spectrum of the
+weighted second
 moment. It prints the value of the file and the computed one. It exits with code 1 if they differ by more than a tenth of the
 tolerance, or if a name or a comparison does not hold. ``--write`` writes the computed values into the files.
 
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from golden import Kappa, Optimum, Statistics, gaussian, quality_of, solve_by_enumeration
+from golden import Kappa, Optimum, Statistics, gaussian, polynomial, quality_of, solve_by_enumeration
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = [ROOT / "experiments" / "fashion", ROOT / "experiments" / "text"]
@@ -113,11 +114,10 @@ class Experiment:
         if "reference" in self.spec:
             self.reference = np.load(folder / self.spec["reference"], allow_pickle=False).astype(np.float64)
         self.terms = read_terms(self.spec["objective"])
-        kernel = gaussian(float(self.spec["bandwidth"]))
-        kappas = [Kappa(kernel, word == "rke") for _, word in self.terms if word in ("rke", "kid", "mmd")]
+        kappas = {word: self.kappa(word) for _, word in self.terms if word in ("rke", "mmd", "kid")}
         # golden.py requires a reference; if there is none, rows of an arm are used in its place.
         reference = self.reference if len(self.reference) else self.arms[self.names[0]][:2]
-        statistics = Statistics(self.arms, reference, kappas)
+        statistics = Statistics(self.arms, reference, list(dict.fromkeys(kappas.values())))
         quality = None
         if any(word in ("precision", "density") for _, word in self.terms):
             quality = quality_of(self.arms, self.reference)
@@ -125,12 +125,11 @@ class Experiment:
         count = len(self.names)
         self.quadratic, self.linear, self.constant = np.zeros((count, count)), np.zeros(count), 0.0
         for weight, word in self.terms:
-            kappa = Kappa(kernel, word == "rke")
-            if word in ("rke", "kid", "mmd"):
-                self.quadratic += weight * statistics.quadratic(kappa, unbiased=False)
-            if word in ("kid", "mmd"):
-                self.linear += weight * -2.0 * statistics.cross(kappa)
-                self.constant += weight * statistics.reference(kappa, unbiased=False)
+            if word in kappas:
+                self.quadratic += weight * statistics.quadratic(kappas[word], unbiased=False)
+            if word in ("mmd", "kid"):
+                self.linear += weight * -2.0 * statistics.cross(kappas[word])
+                self.constant += weight * statistics.reference(kappas[word], unbiased=False)
             if quality is not None and word in ("precision", "density"):
                 self.linear += weight * getattr(quality, word)
         self.optimum = solve_by_enumeration(self.quadratic, self.linear)
@@ -138,15 +137,21 @@ class Experiment:
         self.best = int(np.argmin(self.single))
 
         first = self.terms[0][1]
-        kappa = Kappa(kernel, first == "rke")
+        kappa = kappas[first]
         if first == "rke":
             form = statistics.quadratic(kappa, unbiased=False)
             self._score = lambda alpha: 1.0 / float(alpha @ form @ alpha)
         else:
             form, cross = statistics.quadratic(kappa, unbiased=True), statistics.cross(kappa)
             constant = statistics.reference(kappa, unbiased=True)
-            scale = 100.0 if first == "kid" else 1.0
+            scale = 100.0 if first == "mmd" else 1.0
             self._score = lambda alpha: scale * (float(alpha @ form @ alpha - 2.0 * cross @ alpha) + constant)
+
+    def kappa(self, word: str) -> Kappa:
+        """The kernel of a term, squared for rke; kid's is (x.y/d + 1)^3 and has no bandwidth."""
+        if word == "kid":
+            return Kappa(polynomial(1.0 / self.reference.shape[1], 1.0, 3), False)
+        return Kappa(gaussian(float(self.spec["bandwidth"])), word == "rke")
 
     def weights_of(self, subject: str) -> Array:
         if subject == "mixture":

@@ -10,7 +10,8 @@ library: everything is float64, distances are sums of squared differences (no no
 A case is a loss  L(alpha) = alpha' K alpha + f' alpha + constant  over the simplex. Its terms are
 
 * ``rke``: kappa = k^2, no linear part;
-* ``mmd`` (alias ``kid``): kappa = k, f_i = -2 mean k(X_i, Y), constant = mean k(Y, Y');
+* ``mmd``: kappa = k, f_i = -2 mean k(X_i, Y), constant = mean k(Y, Y');
+* ``kid``: the same with the cubic kernel k(x, y) = (x.y/d + 1)^3;
 * ``precision`` and ``density``: linear only, from balls around the rows of the reference.
 """
 
@@ -31,6 +32,7 @@ DATA = ROOT / "data" / "fashion"
 OUTPUT = ROOT / "crates" / "modelmix" / "tests" / "golden" / "fashion.json"
 
 SCENARIOS = ("specialists", "generators", "truncated", "categories", "quality")
+WIDTH = 64
 BLOCK_ROWS = 256
 NEIGHBOURS = 5
 MEDIAN_ROWS = 500
@@ -387,7 +389,7 @@ class Case:
 
 
 def all_cases() -> list[Case]:
-    bandwidths = {  # scenario: (kid, rke)
+    bandwidths = {  # scenario: (mmd, rke)
         "specialists": (20.0, 15.0),
         "generators": (20.0, 9.0),
         "truncated": (20.0, 20.0),
@@ -395,14 +397,15 @@ def all_cases() -> list[Case]:
         "quality": (20.0, 20.0),
     }
     cases: list[Case] = []
-    for scenario, (kid, rke) in bandwidths.items():
-        cases.append(Case(scenario, "kid", gaussian(kid), mmd=1.0))
+    for scenario, (mmd, rke) in bandwidths.items():
+        cases.append(Case(scenario, "mmd", gaussian(mmd), mmd=1.0))
         cases.append(Case(scenario, "rke", gaussian(rke), rke=1.0))
+        cases.append(Case(scenario, "kid", polynomial(1.0 / WIDTH, 1.0, 3), mmd=1.0))
     wide = gaussian(20.0)
     cases += [
         Case("quality", "rke - 0.2*precision", wide, rke=1.0, precision=-0.2),
         Case("quality", "rke - 0.2*density", wide, rke=1.0, density=-0.2),
-        Case("specialists", "mmd", polynomial(1.0 / 64.0, 1.0, 3), mmd=1.0),
+        Case("specialists", "mmd", polynomial(1.0 / WIDTH, 1.0, 3), mmd=1.0),
         Case("specialists", "mmd", cosine(), mmd=1.0),
         Case("specialists", "mmd", laplacian(20.0), mmd=1.0),
         Case("categories", "rke", cosine(), rke=1.0),

@@ -77,13 +77,13 @@ def save(pull: mm.Pull, images: Images) -> None:
 
 
 # %% [markdown]
-# **The run.** The objective is the distance (KID with a Gaussian kernel) between all samples so far
+# **The run.** The objective is the distance (MMD² with a Gaussian kernel) between all samples so far
 # and real images. No arm has a small distance alone.
 
 # %%
 OUT.mkdir(parents=True, exist_ok=True)
 reference = mm.load_array(DATA / "reference.npy")
-objective = mm.Kid(reference, bandwidth=20)
+objective = mm.Mmd(reference, bandwidth=20)
 done = mm.run(
     generators={name: generator(name) for name in ARMS},
     embed=embed,
@@ -120,7 +120,7 @@ distance = {
 best_arm = min(ARMS, key=lambda name: distance[name])
 print()
 print(
-    f"KID ×100 of the {len(collected)} samples collected is {distance['collected']:.2f}; "
+    f"MMD² ×100 of the {len(collected)} samples collected is {distance['collected']:.2f}; "
     f"the best single model, {best_arm}, has {distance[best_arm]:.2f}."
 )
 

@@ -89,7 +89,7 @@ def encoder(torch: Any, transformers: Any, device: str) -> Embed:
 
 # %% [markdown]
 # **The run.** Without a reference, the objective is diversity (RKE), with a bandwidth of the size
-# of the distances between features. With features of images that you like, `mm.Kid(reference)`
+# of the distances between features. With features of images that you like, `mm.Mmd(reference)`
 # makes the mixture similar to them, and the bandwidth is found automatically. To add a score of
 # your own, use `- 0.1 * mm.SampleScore("looks")` and `rate=`.
 

@@ -19,7 +19,7 @@ reference = mm.load_array(DATA / "reference.npy")  # features of real images fro
 # Not a single one: a mixture. The duality gap bounds how much better any mixture of these samples could be.
 
 # %%
-best = mm.solve(arms, mm.Kid(reference, bandwidth=20))
+best = mm.solve(arms, mm.Mmd(reference, bandwidth=20))
 print(best)
 print(f"gap {best.gap:.1e}; without shoes_gan the loss grows by {best['shoes_gan'].adds:.4f}")
 
@@ -37,7 +37,7 @@ print(scores)
 
 # %%
 prices = {"tops_gan": 1.0, "shoes_gan": 1.0, "legs_bags_gan": 1.0, "vae": 0.2, "flow": 5.0}
-objective = mm.Kid(reference, bandwidth=20) - 0.02 * mm.Precision(reference) + 0.002 * mm.Cost(prices)
+objective = mm.Mmd(reference, bandwidth=20) - 0.02 * mm.Precision(reference) + 0.002 * mm.Cost(prices)
 print(mm.solve(arms, objective, cap={"tops_gan": 0.35}))
 
 # %% [markdown]
@@ -47,7 +47,7 @@ print(mm.solve(arms, objective, cap={"tops_gan": 0.35}))
 # %%
 report = mm.simulate(
     arms,
-    mm.Kid(reference, bandwidth=20),
+    mm.Mmd(reference, bandwidth=20),
     policies=[mm.Adaptive(), mm.Ogd(sensitivity=0.03), mm.Vanilla(sensitivity=0.03), mm.MixtureOracle()],
     rounds=600,
     seeds=5,

@@ -127,7 +127,7 @@ save(tried, "bandwidths")
 # %%
 generators = mm.load(DATA / "specialists.npz")
 seen, unseen = reference[::2], reference[1::2]
-chosen = mm.curate(generators, mm.Kid(seen, bandwidth=20), count=100)
+chosen = mm.curate(generators, mm.Mmd(seen, bandwidth=20), count=100)
 print(f"\n{chosen}")
 save(chosen, "curated")
 

@@ -26,6 +26,9 @@ _ELSEWHERE = {
     "sigma": "bandwidth",
 }
 
+#: What terms with a kernel are given, under our names and those of other libraries.
+_KERNEL_SETTINGS = ("kernel", "bandwidth", "scale", "offset", "degree", "sigma", "length_scale")
+
 
 def checked(target: _T) -> _T:
     """Decorate a function, or a class (its ``__init__``), so that the error for an unknown argument names it.
@@ -62,7 +65,7 @@ def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
             called = _called(function, args[0] if owner and args else None)
             unknown = [name for name in kwargs if name not in known]
             if unknown:
-                raise TypeError(_unknown(called, unknown[0], names))
+                raise TypeError(_unknown(called, unknown[0], names, kwargs[unknown[0]]))
             others = [name for name in names if name not in by_position and name not in kwargs]
             raise TypeError(_too_many(called, len(by_position), len(args) - owner, others))
         return function(*args, **kwargs)
@@ -79,8 +82,11 @@ def _called(function: Callable[..., Any], owner: object) -> str:
     return function.__name__
 
 
-def _unknown(called: str, name: str, names: Sequence[str]) -> str:
+def _unknown(called: str, name: str, names: Sequence[str], value: object) -> str:
     near = _ELSEWHERE.get(name)
+    if called == "Kid" and name in _KERNEL_SETTINGS:
+        instead = "Kid(reference)" if value == "kid" else f"Mmd(reference, {near or name}={value!r})"
+        return f"Kid has no argument {name}: KID has one kernel, (x·y/d + 1)³, which has no bandwidth; write {instead}"
     near = near if near in names else _modelmix.nearest(name, list(names))
     if near:
         return f"{called} has no argument {name} (did you mean {near}?)"

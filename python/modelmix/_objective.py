@@ -29,7 +29,7 @@ class _Term:
 class Objective:
     """A weighted sum of terms, to be minimised.
 
-    Combine :class:`Rke`, :class:`Kid` and the other terms with ``+``, ``-``, ``*`` and ``/``, or write the sum as text. Subtract
+    Combine :class:`Rke`, :class:`Mmd` and the other terms with ``+``, ``-``, ``*`` and ``/``, or write the sum as text. Subtract
     a term of which more is better, such as precision or density.
 
     Parameters
@@ -44,8 +44,8 @@ class Objective:
 
     Examples
     --------
-    >>> str(Objective("kid - 0.2*precision"))
-    'kid - 0.2*precision'
+    >>> str(Objective("mmd - 0.2*precision"))
+    'mmd - 0.2*precision'
     >>> Objective("rke - 0.2 precision")
     Traceback (most recent call last):
     ...

@@ -104,7 +104,7 @@ class Rke(_Quadratic):
 
 
 class Mmd(_Quadratic):
-    """The squared maximum mean discrepancy (MMD²) to a reference: small if samples are like it.
+    """The squared maximum mean discrepancy (MMD²) to a reference: small if samples are like it. Printed × 100.
 
     Parameters
     ----------
@@ -148,32 +148,35 @@ class Mmd(_Quadratic):
         super().__init__(reference, kernel, bandwidth, scale, offset, degree)
 
 
-class Kid(Mmd):
-    """The same as :class:`Mmd`, printed × 100. The kernel is Gaussian, as in the paper; ``kernel="kid"`` is (x·y/d + 1)³.
+class Kid(Objective):
+    """The Kernel Inception Distance (KID) to a reference: MMD² with the kernel (x·y/d + 1)³, over all pairs of samples.
+
+    Its score is the metric ``kid_full`` of :func:`modelmix.score`. It has no bandwidth; for other kernels use :class:`Mmd`.
 
     Parameters
     ----------
-    reference, kernel, bandwidth, scale, offset, degree
-        As in :class:`Mmd`.
+    reference
+        Features of real samples, one row per sample, or a file. May be given to :func:`modelmix.solve` instead.
 
     Raises
     ------
     TypeError
-        If an argument has the wrong type.
-    ValueError
-        If the kernel is unknown or has no such setting.
+        If there is any other argument.
 
     Examples
     --------
-    >>> str(Kid(kernel="kid"))
-    'kid(kernel=kid)'
-    >>> Kid(sigma=3)
+    >>> str(Kid())
+    'kid'
+    >>> Kid(bandwidth=20)
     Traceback (most recent call last):
-    TypeError: Kid has no argument sigma (did you mean bandwidth?)
+    TypeError: Kid has no argument bandwidth: KID has one kernel, (x·y/d + 1)³, which has no bandwidth; write Mmd(reference, bandwidth=20)
     """
 
     __slots__ = ()
-    _name = "kid"
+
+    @checked
+    def __init__(self, reference: Rows | None = None) -> None:
+        self._one("kid", {}, reference=reference)
 
 
 class Fid(Objective):
@@ -259,8 +262,8 @@ class Precision(Objective):
 
     Examples
     --------
-    >>> str(Kid() - 0.2 * Precision())
-    'kid - 0.2*precision'
+    >>> str(Mmd() - 0.2 * Precision())
+    'mmd - 0.2*precision'
     """
 
     __slots__ = ()

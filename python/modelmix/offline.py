@@ -78,7 +78,7 @@ def solve(
         Features of the models, one row per sample: a mapping from name to an array (NumPy, torch, a frame, a list of rows) or a
         file; one file or a list of files, as in :func:`modelmix.load`; or, with ``arm``, a frame with one row per sample.
     objective
-        The objective to minimise, such as ``mm.Kid(reference) - 0.2 * mm.Precision(reference)``, or its text. If ``None``, ``kid``
+        The objective to minimise, such as ``mm.Mmd(reference) - 0.2 * mm.Precision(reference)``, or its text. If ``None``, ``mmd``
         with a reference and ``rke`` without one.
     arm, features
         Columns, if ``arms`` is a frame or a ``.parquet`` file with one row per sample. ``arm`` is the column that contains the arm.
@@ -86,7 +86,8 @@ def solve(
     reference
         Features of real samples, or a file, unless the terms of the objective contain it.
     bandwidth
-        The bandwidth of terms that name no kernel. If ``None``, the median distance (:func:`modelmix.median_bandwidth`).
+        The bandwidth of :class:`Rke` and :class:`Mmd` terms that name no kernel. If ``None``, the median distance
+        (:func:`modelmix.median_bandwidth`).
     costs
         The price per sample, by arm, unless the objective contains it.
     scores
@@ -133,7 +134,7 @@ def solve(
     --------
     >>> import modelmix as mm
     >>> reference = mm.load_array("data/fashion/reference.npy")
-    >>> best = mm.solve("data/fashion/specialists.npz", mm.Kid(reference, bandwidth=20))
+    >>> best = mm.solve("data/fashion/specialists.npz", mm.Mmd(reference, bandwidth=20))
     >>> {name: round(weight, 2) for name, weight in best.weights.items()}
     {'tops_gan': 0.37, 'shoes_gan': 0.31, 'legs_bags_gan': 0.31, 'vae': 0.0, 'flow': 0.0}
     """

@@ -38,7 +38,7 @@ pub(crate) fn objective_text(terms: Vec<(f64, String)>) -> PyResult<String> {
 /// An objective with its inputs, passed by the package as an object with these attributes.
 #[derive(FromPyObject)]
 pub(crate) struct Problem<'py> {
-    /// The text; if `None`, `kid` with a reference and `rke` without one.
+    /// The text; if `None`, `mmd` with a reference and `rke` without one.
     objective: Option<String>,
     reference: Option<Bound<'py, PyAny>>,
     costs: Option<BTreeMap<String, f64>>,
@@ -54,6 +54,8 @@ pub(crate) struct Problem<'py> {
 
 /// The same in library types.
 pub(crate) struct Prepared {
+    /// As it was written, without the bandwidth.
+    pub(crate) written: Objective,
     pub(crate) objective: Objective,
     pub(crate) reference: Option<Arc<Features>>,
     pub(crate) seed: u64,
@@ -70,17 +72,18 @@ impl Problem<'_> {
     pub(crate) fn prepared(&self, names: &[String], usage: Use) -> PyResult<Prepared> {
         let reference =
             self.reference.as_ref().map(|array| features("the reference", array, usage)).transpose()?.map(Arc::new);
-        let objective = match &self.objective {
+        let written = match &self.objective {
             Some(text) => Objective::parse(text).map_err(to_exception)?,
             None => Objective::usual(reference.is_some()),
         };
         let objective = match self.bandwidth {
-            Some(bandwidth) => objective.with_bandwidth(bandwidth),
-            None => objective,
+            Some(bandwidth) => written.clone().with_bandwidth(bandwidth),
+            None => written.clone(),
         };
         let costs =
             self.costs.clone().map(|costs| by_arm("cost", names, costs, None)).transpose().map_err(to_exception)?;
         Ok(Prepared {
+            written,
             objective,
             reference,
             seed: self.seed,
@@ -117,8 +120,8 @@ impl Prepared {
         engine: &Engine,
     ) -> modelmix::Result<Loss> {
         let objective = match self.bandwidth {
-            Some(bandwidth) => objective.with_bandwidth(bandwidth),
-            None => objective,
+            Some(bandwidth) if objective.has_kernel_choice() => objective.with_bandwidth(bandwidth),
+            _ => objective,
         };
         self.inputs(arms, &objective, engine)
     }

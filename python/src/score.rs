@@ -99,7 +99,8 @@ pub(crate) fn score<'py>(
         let weights = match weights {
             _ if !mixture => None,
             Some(weights) => Some(weights),
-            None => Some(solve(&arms, &prepared.loss(Some(&arms), &engine)?)?.weights()),
+            // The bandwidth is that of the metrics rke and mmd as well.
+            None => Some(solve(&arms, &prepared.loss_of(prepared.written.clone(), Some(&arms), &engine)?)?.weights()),
         };
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);

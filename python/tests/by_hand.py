@@ -13,7 +13,7 @@ LONG = "organisation/" + "a-very-long-name-of-a-model-" * 6 + "1.0"
 
 
 def solve_document() -> dict[str, Any]:
-    term = {"term": "kid", "weight": 1.0, "value": 0.01, "score": 0.5}
+    term = {"term": "mmd", "weight": 1.0, "value": 0.01, "score": 0.5}
 
     def arm(name: str, weight: float, interval: list[float] | None, score: float, adds: float | None) -> dict[str, Any]:
         return {
@@ -31,10 +31,10 @@ def solve_document() -> dict[str, Any]:
     return {
         "command": "solve",
         "version": "0.2.0",
-        "objective": "kid(bandwidth=20)",
+        "objective": "mmd(bandwidth=20)",
         "kernel": kernel,
         "kernels": [kernel],
-        "score": {"name": "KID ×100", "more_is_better": False},
+        "score": {"name": "MMD² ×100", "more_is_better": False},
         "arms": [
             arm("flux", 0.625, [0.55, 0.7], 2.5, 0.0125),
             arm("sdxl", 0.3748, [0.3, 0.45], 11.25, 0.00025),
@@ -52,7 +52,7 @@ def solve_document() -> dict[str, Any]:
     }
 
 
-SENTENCE = "Mix flux 62%, sdxl 37%: KID ×100 0.500 instead of 2.50 with the best single model, flux."
+SENTENCE = "Mix flux 62%, sdxl 37%: MMD² ×100 0.500 instead of 2.50 with the best single model, flux."
 
 
 def score_document() -> dict[str, Any]:

@@ -17,7 +17,7 @@ class Real:
         arms = mm.load(FASHION / "specialists.npz")
         self.arms = {name: arms[name][:120] for name in ("tops_gan", "shoes_gan", "flow")}
         self.reference = mm.load_array(FASHION / "reference.npy")[:200]
-        kid = mm.Kid(self.reference, bandwidth=20)
+        kid = mm.Mmd(self.reference, bandwidth=20)
         self.mixture = mm.solve(self.arms, kid)
         self.fid = mm.solve(self.arms, "fid", reference=self.reference)
         self.single = mm.solve({"flow": self.arms["flow"]}, "rke")

@@ -252,7 +252,8 @@ COPIED: list[Any] = [
     mm.MixtureOracle(),
     mm.OneArmOracle(),
     mm.Rke(bandwidth=30),
-    mm.Kid(kernel="kid"),
+    mm.Kid(),
+    mm.Mmd(kernel="kid"),
     mm.Mmd(kernel="laplacian", bandwidth=5),
     mm.Fid(),
     mm.Vendi(order=2),
@@ -260,7 +261,7 @@ COPIED: list[Any] = [
     mm.Density(),
     mm.Cost(),
     mm.SampleScore("aesthetic", range=(0.0, 10.0)),
-    mm.Objective("kid - 0.2*precision"),
+    mm.Objective("mmd - 0.2*precision"),
     mm.Rke(bandwidth=30) - 0.2 * mm.Precision(),
 ]
 
@@ -295,7 +296,7 @@ def test_real_results_are_copied(real: Real) -> None:
 
 
 def test_pickled_objectives_contain_their_data(real: Real) -> None:
-    objective = mm.Kid(real.reference, bandwidth=20) + 0.5 * mm.Cost({"tops_gan": 0.0, "shoes_gan": 0.1, "flow": 0.2})
+    objective = mm.Mmd(real.reference, bandwidth=20) + 0.5 * mm.Cost({"tops_gan": 0.0, "shoes_gan": 0.1, "flow": 0.2})
     expected = mm.solve(real.arms, objective).weights
     assert 0.0 < expected["tops_gan"] < 1.0
     for copied in _copies(objective):

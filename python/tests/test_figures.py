@@ -75,7 +75,7 @@ def test_a_mixture_is_drawn() -> None:
     assert _intervals(ax) == [(0.55, 0.7), (0.3, 0.45), (0.0, 0.0)]
     assert _texts(ax) == ["62.5%", "37.5%", "<0.1%"]
     assert _names(ax) == ["flux", "sdxl", "pixart", "mixture"]
-    assert ax.get_title("left") == "KID ×100 0.500 instead of 2.50 with flux alone"
+    assert ax.get_title("left") == "MMD² ×100 0.500 instead of 2.50 with flux alone"
     other = _aside(ax)
     arms, mixed = other.lines
     assert list(arms.get_xdata()) == [2.5, 11.25, 120.0] and list(arms.get_ydata()) == [0, 1, 2]
@@ -88,7 +88,7 @@ def test_a_mixture_is_drawn() -> None:
     # the gain is marked from the mixture to the best single arm
     [band] = [patch for patch in other.patches if patch.get_alpha()]
     assert (band.get_x(), band.get_width()) == (0.5, 2.0)
-    assert other.get_xlabel() == "KID ×100, less is better"
+    assert other.get_xlabel() == "MMD² ×100, less is better"
     assert other.get_ylim() == ax.get_ylim() == (3.5, -0.5)
     ax.figure.canvas.draw()
     assert ax.get_window_extent().x1 < other.get_window_extent().x0

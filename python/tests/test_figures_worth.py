@@ -48,7 +48,7 @@ def test_the_best_subsets_are_drawn() -> None:
     ax = few.plot()
     assert _widths(ax) == [[0.0, 0.95, 1.0]] and _names(ax) == ["1 arm", "2 arms", "3 arms"]
     assert _texts(ax) == ["0.0%", "95.0% ?", "100.0%"] and ax.get_xlabel() == "gain kept; ? not proved the best"
-    assert ax.get_title("left") == "2 arms keep 95.0% of the gain: KID ×100 0.600"
+    assert ax.get_title("left") == "2 arms keep 95.0% of the gain: MMD² ×100 0.600"
     [other] = [other for other in ax.figure.axes if other is not ax]
     [dots] = other.collections
     places = [tuple(place) for place in dots.get_offsets().tolist()]
@@ -74,7 +74,7 @@ def test_the_cheapest_is_drawn() -> None:
     assert bargain is not None
     ax = bargain.plot()
     assert _widths(ax) == [[0.75, 0.25]] and _names(ax) == ["sdxl", "flux"] and _texts(ax) == ["75.0%", "25.0%"]
-    assert ax.get_title("left") == "KID ×100 0.600 for 32.50 a period, the best costs 12346"
+    assert ax.get_title("left") == "MMD² ×100 0.600 for 32.50 a period, the best costs 12346"
 
 
 def test_a_front_is_drawn() -> None:
@@ -84,7 +84,7 @@ def test_a_front_is_drawn() -> None:
     line, ends = ax.lines
     assert list(line.get_xdata()) == [0.75, 0.875, 0.9] and list(line.get_ydata()) == [0.5, 1.5, 2.5]
     assert list(ends.get_xdata()) == [0.75, 0.9] and _texts(ax) == ["λ = 0", "λ → ∞"]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("precision, more is better", "KID ×100, less is better")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("precision, more is better", "MMD² ×100, less is better")
     single = replace(traded, points=traded.points[:1])
     assert _texts(single.plot()) == ["λ = 0"]
 

@@ -79,13 +79,13 @@ def test_other_threads_continue() -> None:
 
 
 def test_progress_is_shown(capsys: pytest.CaptureFixture[str], specialists: Any, reference: Any) -> None:
-    mm.solve(specialists, mm.Kid(reference), progress=True)
+    mm.solve(specialists, mm.Mmd(reference), progress=True)
     assert "solving" in capsys.readouterr().err
     mm.score(specialists, reference, metrics=["fid"], progress=True)
     assert "scoring" in capsys.readouterr().err
-    mm.simulate(specialists, mm.Kid(reference, bandwidth=20), rounds=50, seeds=2, progress=True)
+    mm.simulate(specialists, mm.Mmd(reference, bandwidth=20), rounds=50, seeds=2, progress=True)
     assert "simulating" in capsys.readouterr().err
-    mm.solve(specialists, mm.Kid(reference))
+    mm.solve(specialists, mm.Mmd(reference))
     assert capsys.readouterr().err == ""
 
 
@@ -96,7 +96,7 @@ def test_progress_reaches_the_total(specialists: Any, reference: Any) -> None:
 
     totals: list[int] = []
     counts: list[int] = []
-    given = problem(mm.Kid(reference))
+    given = problem(mm.Mmd(reference))
     _modelmix.solve(named(specialists), given, {}, {}, Analyses(), totals.append, counts.append)
     assert counts == sorted(counts)
     assert totals[0] * 0.9 <= counts[-1] <= totals[0] * 1.15  # tiles on the diagonal are counted in full

@@ -67,7 +67,7 @@ def test_another_reference_is_rejected(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(20, 2))
 
     def go(reference: Any) -> mm.Run:
-        objective = mm.Kid(reference, bandwidth=1.0)
+        objective = mm.Mmd(reference, bandwidth=1.0)
         return mm.run(arms(), same, objective, budget=4, checkpoint=tmp_path / "run")
 
     go(rows)

@@ -17,7 +17,7 @@ def test_terms_add_and_scale() -> None:
     assert str(mm.Rke() + mm.Kid()) == "rke + kid"
     assert str(mm.Rke(bandwidth=30) - 0.2 * mm.Precision()) == "rke(bandwidth=30) - 0.2*precision"
     assert str(2 * (mm.Rke() + 0.5 * mm.Density(neighbours=3)) / 4) == "0.5*rke + 0.25*density(neighbours=3)"
-    assert str(-mm.Precision() + mm.Kid(kernel="kid")) == "-precision + kid(kernel=kid)"
+    assert str(-mm.Precision() + mm.Mmd(kernel="kid")) == "-precision + mmd(kernel=kid)"
     assert str(np.float32(0.5) * mm.Mmd()) == "0.5*mmd"
     assert str(+mm.Fid() + mm.Vendi(order=0.5, kernel="gaussian", bandwidth=2)) == "fid + vendi(bandwidth=2, order=0.5)"
     assert (
@@ -59,7 +59,8 @@ def test_only_numbers_scale(bad: Any) -> None:
         (lambda: mm.Objective(""), "cannot read"),
         (lambda: mm.Objective("rke + "), "cannot read"),
         (lambda: mm.Rke(kernel="cosin"), "there is no kernel cosin (did you mean cosine?)"),  # type: ignore[arg-type]
-        (lambda: mm.Kid(kernel="kid", bandwidth=2), "the kid kernel has no bandwidth"),
+        (lambda: mm.Mmd(kernel="kid", bandwidth=2), "the kid kernel has no bandwidth"),
+        (lambda: mm.Objective("kid(bandwidth=20)"), "has no bandwidth; write mmd(bandwidth=20) for MMD² with this kernel"),
         (lambda: mm.Vendi(order=0), "the Vendi score of order 0 is not smooth"),
         (lambda: mm.Rke(bandwidth=-1), "bandwidth must be a positive number or auto"),
     ],
@@ -81,12 +82,12 @@ def test_weights_are_finite(factor: float) -> None:
 def test_one_reference_for_all_terms(blobs: Any) -> None:
     one, other = blobs["left"], blobs["right"]
     with pytest.raises(ValueError, match="two different reference"):
-        mm.solve(blobs, mm.Kid(one, bandwidth=2) - mm.Precision(other))
+        mm.solve(blobs, mm.Mmd(one, bandwidth=2) - mm.Precision(other))
     with pytest.raises(ValueError, match="two different reference"):
-        mm.solve(blobs, mm.Kid(one, bandwidth=2), reference=other)
-    alone = mm.solve(blobs, mm.Kid(one, bandwidth=2) - mm.Precision())
-    assert alone == mm.solve(blobs, mm.Kid(bandwidth=2) - mm.Precision(one))
-    assert alone == mm.solve(blobs, mm.Kid(bandwidth=2) - mm.Precision(), reference=one)
+        mm.solve(blobs, mm.Mmd(one, bandwidth=2), reference=other)
+    alone = mm.solve(blobs, mm.Mmd(one, bandwidth=2) - mm.Precision())
+    assert alone == mm.solve(blobs, mm.Mmd(bandwidth=2) - mm.Precision(one))
+    assert alone == mm.solve(blobs, mm.Mmd(bandwidth=2) - mm.Precision(), reference=one)
 
 
 def test_terms_contain_costs_and_scores(blobs: Any) -> None:
@@ -105,7 +106,7 @@ def test_terms_contain_costs_and_scores(blobs: Any) -> None:
 
 
 def test_a_pickled_objective_contains_its_inputs(blobs: Any) -> None:
-    objective = mm.Kid(blobs["left"], bandwidth=2) - 0.3 * mm.SampleScore("taste", {"left": [1.0]}, range=(0, 1))
+    objective = mm.Mmd(blobs["left"], bandwidth=2) - 0.3 * mm.SampleScore("taste", {"left": [1.0]}, range=(0, 1))
     again = pickle.loads(pickle.dumps(objective))
     assert str(again) == str(objective)
     assert np.array_equal(again._terms[0].reference, blobs["left"])

@@ -72,9 +72,43 @@ def test_certainty(blobs: dict[str, Array]) -> None:
         assert one.gain_interval is None and one.p_value is None and one.certainty is None
 
 
-def test_kid_against_numpy(blobs: dict[str, Array]) -> None:
+def cubic(left: Array, right: Array) -> Array:
+    """KID's kernel (x·y/d + 1)³ of all pairs, in double precision."""
+    return (left.astype(np.float64) @ right.astype(np.float64).T / left.shape[1] + 1) ** 3
+
+
+def test_kid_is_the_metric_and_that_of_numpy(specialists: dict[str, Array], reference: Array) -> None:
+    def within(rows: Array) -> float:
+        values = cubic(rows, rows)
+        return float((values.sum() - np.trace(values)) / (len(rows) * (len(rows) - 1)))
+
+    best = mm.solve(specialists, mm.Kid(reference))
+    table = mm.score(specialists, reference, metrics=["kid_full"], weights=best.weights)
+    for name, rows in specialists.items():
+        expected = within(rows) + within(reference) - 2 * float(cubic(rows, reference).mean())
+        assert best[name].score == pytest.approx(expected, rel=1e-9)
+        assert table[name]["kid_full"] == pytest.approx(best[name].score, rel=1e-9)
+    assert table.mixture is not None
+    assert table.mixture["kid_full"] == pytest.approx(best.score, rel=1e-9)
+    assert best.score_name == "KID" and str(best).count("KID") >= 2
+
+
+def test_a_bandwidth_is_not_for_kid(specialists: dict[str, Array], reference: Array) -> None:
+    with pytest.raises(ValueError, match=r"the bandwidth of kid is 20, .*; write mmd\(bandwidth=20\)"):
+        mm.solve(specialists, mm.Kid(reference), bandwidth=20)
+    with pytest.raises(ValueError, match=r"write mmd\(bandwidth=20\)"):
+        mm.Session(list(specialists), mm.Kid(reference), bandwidth=20)
+    assert str(mm.solve(specialists, mm.Rke() + 1e-6 * mm.Kid(reference), bandwidth=20).objective).startswith(
+        "rke(bandwidth=20)"
+    )
+    # The metric rke has it, and the front is of other terms.
+    assert mm.score(specialists, reference, objective=mm.Kid(), metrics=["rke"], bandwidth=20).mixture is not None
+    assert mm.solve(specialists, mm.Rke(), bandwidth=20, front=mm.Kid(reference)).front is not None
+
+
+def test_mmd_against_numpy(blobs: dict[str, Array]) -> None:
     reference = np.concatenate([blobs["left"], blobs["right"]])
-    best = mm.solve(blobs, mm.Kid(reference, bandwidth=2.0))
+    best = mm.solve(blobs, mm.Mmd(reference, bandwidth=2.0))
     cross = [-2 * gaussian(rows, reference, 2.0).mean() for rows in blobs.values()]
     assert best.linear == pytest.approx(cross, rel=1e-6)
     own = gaussian(reference, reference, 2.0)
@@ -116,7 +150,7 @@ def test_widths_must_agree(blobs: dict[str, Array]) -> None:
     with pytest.raises(ValueError, match="arm wide has 5 columns, but arm left has 4"):
         mm.solve({**blobs, "wide": np.zeros((3, 5), np.float32)})
     with pytest.raises(ValueError, match="columns"):
-        mm.solve(blobs, mm.Kid(np.zeros((3, 5), np.float32), bandwidth=1))
+        mm.solve(blobs, mm.Mmd(np.zeros((3, 5), np.float32), bandwidth=1))
 
 
 def test_results_do_not_depend_on_threads(specialists: dict[str, Array], reference: Array) -> None:
@@ -194,7 +228,7 @@ def _cosine(rows: Array) -> Array:
 def test_simulated_sessions_stop(specialists: dict[str, Array], reference: Array) -> None:
     def stopped(until: str, rounds: int) -> results.Stopped:
         given: dict[str, Any] = {"policies": ["adaptive"], "rounds": rounds, "seeds": 5, "until": until}
-        report = mm.simulate(specialists, mm.Kid(reference, bandwidth=20), **given)
+        report = mm.simulate(specialists, mm.Mmd(reference, bandwidth=20), **given)
         assert report.until == {"gap": until, "confidence": 0.95, "of": "weights"}
         assert "sure at" in str(report)
         found = report["adaptive"].stopped

@@ -39,13 +39,13 @@ def test_text_of_a_mixture() -> None:
     assert str(hand_mixture()).split("\n") == [
         SENTENCE,
         "",
-        "  arm      weight                 95% interval  KID ×100     adds  samples",
+        "  arm      weight                 95% interval  MMD² ×100     adds  samples",
         "  flux      62.5%  ████████████▌   55.0%–70.0%      2.50   0.0125    1,500",
         "  sdxl      37.5%  ███████▌        30.0%–45.0%     11.25  2.50e-4    1,500",
         "  pixart    <0.1%                    0.0%–0.0%     120.0        –    1,500",
         "  mixture                                          0.500             4,500",
         "",
-        "objective kid(bandwidth=20); gaussian, bandwidth 20; "
+        "objective mmd(bandwidth=20); gaussian, bandwidth 20; "
         'loss 0.00500 is within 2e-5 of the optimum; "adds" is how much it grows without the arm',
     ]
 
@@ -53,7 +53,7 @@ def test_text_of_a_mixture() -> None:
 def test_a_mixture_without_intervals_has_no_column_for_them() -> None:
     arms = tuple(replace(arm, interval=None) for arm in hand_mixture().arms)
     assert str(hand_mixture(arms=arms)).split("\n")[2:4] == [
-        "  arm      weight                 KID ×100     adds  samples",
+        "  arm      weight                 MMD² ×100     adds  samples",
         "  flux      62.5%  ████████████▌      2.50   0.0125    1,500",
     ]
 
@@ -128,11 +128,11 @@ def test_text_of_estimates_has_the_error_if_known() -> None:
 def test_the_table_equals_that_of_the_command_line() -> None:
     # the README shows the output of the command line for the same data
     arms, reference = mm.load(FASHION / "specialists.npz"), mm.load_array(FASHION / "reference.npy")
-    printed = str(mm.solve(arms, mm.Kid(reference, bandwidth=20)))
+    printed = str(mm.solve(arms, mm.Mmd(reference, bandwidth=20)))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = readme.split("```text\n")[1].split("\n```")[0]
     assert shown.startswith("Mix tops_gan 37%")
-    assert printed.startswith(shown + "\n\nobjective kid(bandwidth=20); ")
+    assert printed.startswith(shown + "\n\nobjective mmd(bandwidth=20); ")
 
 
 def test_an_interactive_session_shows_the_table(real: Real) -> None:
@@ -235,7 +235,7 @@ def test_tables_fit_the_terminal(real: Real, columns: int) -> None:
 
 def test_only_terminals_limit_the_width_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    assert "  arm      weight                 95% interval  KID ×100     adds  samples" in str(hand_mixture())
+    assert "  arm      weight                 95% interval  MMD² ×100     adds  samples" in str(hand_mixture())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert max(map(len, str(hand_mixture()).split("\n"))) <= 40
 
@@ -261,7 +261,7 @@ def test_text_of_analyses() -> None:
     assert str(best.subsets).split("\n") == [
         "The best few arms",
         "",
-        "  at most  KID ×100  gain kept              mixture",
+        "  at most  MMD² ×100  gain kept              mixture",
         "  1 arm        2.50       0.0%              flux 100.0%",
         "  2 arms      0.600      95.0%  █████████▌  flux 62.5%, sdxl 37.5%",
         "  3 arms      0.500     100.0%  ██████████  flux 62.5%, sdxl 37.5%, pixart <0.1%",
@@ -275,21 +275,21 @@ def test_text_of_analyses() -> None:
         "  sdxl   75.0%  ███████████████               750",
         "  flux   25.0%  █████                         250",
         "",
-        "KID ×100 0.600; loss 0.00600 is 0.00100 above the best, of 0.00100 allowed; "
+        "MMD² ×100 0.600; loss 0.00600 is 0.00100 above the best, of 0.00100 allowed; "
         "fees 20.00 and samples 12.50; nothing within that costs less than 32.50",
     ]
     assert str(best.front).split("\n") == [
-        "KID ×100 against precision",
+        "MMD² ×100 against precision",
         "",
-        "  λ      KID ×100  precision  mixture",
+        "  λ      MMD² ×100  precision  mixture",
         "  0.0       0.500      0.750  flux 62.5%, sdxl 37.5%, pixart <0.1%",
         "  0.250      1.50      0.875  flux 80.0%, sdxl 20.0%",
         "  ∞          2.50      0.900  flux 100.0%",
         "",
-        "objective kid(bandwidth=20) + λ·(-precision); 3 of 3 points; between points weights move in straight lines",
+        "objective mmd(bandwidth=20) + λ·(-precision); 3 of 3 points; between points weights move in straight lines",
     ]
     assert str(best.sensitivity).split("\n")[2:5] == [
-        "  bandwidth  KID ×100    gain  best single arm  mixture",
+        "  bandwidth  MMD² ×100    gain  best single arm  mixture",
         "  10.00         0.250  0.0200  flux 2.25        flux 75.0%, sdxl 25.0%",
         "  20.00 *       0.500  0.0200  flux 2.50        flux 62.5%, sdxl 37.5%, pixart <0.1%",
     ]
@@ -299,7 +299,7 @@ def test_lists_wrap_in_narrow_terminals() -> None:
     few = hand_asked().subsets
     assert few is not None
     assert few._table().text(56).split("\n")[2:] == [
-        "  at most  KID ×100  gain kept",
+        "  at most  MMD² ×100  gain kept",
         "  1 arm        2.50       0.0%",
         "  2 arms      0.600      95.0%  █████████▌",
         "  3 arms      0.500     100.0%  ██████████",

@@ -96,10 +96,10 @@ def test_all_interfaces_return_the_same_document(number: int, from_rust: list[di
 
 
 def test_terms_equal_their_text(specialists: Any, reference: Any) -> None:
-    terms = mm.Kid(reference, bandwidth=20) - 0.2 * mm.Precision(reference, neighbours=3)
-    written = mm.solve(specialists, "kid(bandwidth=20) - 0.2*precision(neighbours=3)", reference=reference)
+    terms = mm.Mmd(reference, bandwidth=20) - 0.2 * mm.Precision(reference, neighbours=3)
+    written = mm.solve(specialists, "mmd(bandwidth=20) - 0.2*precision(neighbours=3)", reference=reference)
     assert mm.solve(specialists, terms) == written
     assert (
-        mm.solve(specialists, "kid - 0.2*precision(neighbours=3)", reference=reference, bandwidth=20).weights
+        mm.solve(specialists, "mmd - 0.2*precision(neighbours=3)", reference=reference, bandwidth=20).weights
         == written.weights
     )

@@ -19,10 +19,10 @@ Array = npt.NDArray[Any]
 
 
 def test_a_session_finds_the_mixture(specialists: dict[str, Array], reference: Array) -> None:
-    session = mm.Session(specialists, mm.Kid(reference, bandwidth=20))
+    session = mm.Session(specialists, mm.Mmd(reference, bandwidth=20))
     spend(session, specialists, 400)
     report = session.report()
-    best = mm.solve(specialists, mm.Kid(reference, bandwidth=20))
+    best = mm.solve(specialists, mm.Mmd(reference, bandwidth=20))
     assert report.samples == 400
     assert sum(abs(report.weights[arm] - best.weights[arm]) for arm in best.weights) < 0.25
     assert report.loss is not None and report.mixture_loss is not None
@@ -32,7 +32,7 @@ def test_a_session_finds_the_mixture(specialists: dict[str, Array], reference: A
 
 @pytest.mark.parametrize("storage", ["single", "half"])
 def test_a_pickled_session_continues_unchanged(storage: Any, specialists: dict[str, Array], reference: Array) -> None:
-    objective = mm.Kid(reference, bandwidth=20) - 0.1 * mm.Density(reference)
+    objective = mm.Mmd(reference, bandwidth=20) - 0.1 * mm.Density(reference)
     settings = mm.SessionSettings(storage=storage)
     session = mm.Session(specialists, objective, policy=mm.Cab(sensitivity=0.1), seed=4, settings=settings)
     spend(session, specialists, 60)
@@ -47,19 +47,19 @@ def test_a_pickled_session_continues_unchanged(storage: Any, specialists: dict[s
 
 
 def test_a_snapshot_on_disk(tmp_path: Path, specialists: dict[str, Array], reference: Array) -> None:
-    session = mm.Session(specialists, mm.Kid(reference, bandwidth=20), seed=9)
+    session = mm.Session(specialists, mm.Mmd(reference, bandwidth=20), seed=9)
     spend(session, specialists, 30)
     session.save(tmp_path / "session.json")
     assert [path.name for path in tmp_path.iterdir()] == ["session.json"]
-    again = mm.Session.restore(tmp_path / "session.json", mm.Kid(reference, bandwidth=20))
+    again = mm.Session.restore(tmp_path / "session.json", mm.Mmd(reference, bandwidth=20))
     assert spend(again, specialists, 30) == spend(session, specialists, 30)
     with pytest.raises(ValueError, match="it belongs to another objective"):
-        mm.Session.restore(tmp_path / "session.json", mm.Kid(reference, bandwidth=21))
+        mm.Session.restore(tmp_path / "session.json", mm.Mmd(reference, bandwidth=21))
     with pytest.raises(ValueError, match="it belongs to another objective"):
-        mm.Session.restore(tmp_path / "session.json", mm.Kid(reference[:-1], bandwidth=20))
+        mm.Session.restore(tmp_path / "session.json", mm.Mmd(reference[:-1], bandwidth=20))
     (tmp_path / "torn.json").write_text((tmp_path / "session.json").read_text()[:-100])
     with pytest.raises(ValueError, match=r"torn\.json cannot be restored: it ends too early"):
-        mm.Session.restore(tmp_path / "torn.json", mm.Kid(reference, bandwidth=20))
+        mm.Session.restore(tmp_path / "torn.json", mm.Mmd(reference, bandwidth=20))
 
 
 def test_batches_and_single_rows(blobs: dict[str, Array]) -> None:

@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 def test_a_session_reports_when_it_may_stop(specialists: dict[str, Array], reference: Array) -> None:
-    session = mm.Session(specialists, mm.Kid(reference, bandwidth=20), until=mm.Until(gain=0.3, confidence=0.9))
+    session = mm.Session(specialists, mm.Mmd(reference, bandwidth=20), until=mm.Until(gain=0.3, confidence=0.9))
     assert not session.is_done and session.report(bounds=True).bound_on_weights is None
     rounds = 0
     while not session.is_done:
@@ -26,7 +26,7 @@ def test_a_session_reports_when_it_may_stop(specialists: dict[str, Array], refer
         rounds += 1
         assert rounds < 1500
     report = session.report(bounds=True)
-    best = mm.solve(specialists, mm.Kid(reference, bandwidth=20))
+    best = mm.solve(specialists, mm.Mmd(reference, bandwidth=20))
     assert report.is_done and report.verdict is not None and report.verdict.samples == rounds
     assert report.bound_on_weights is not None and report.bound_on_weights < 0.3 * best.gain
     assert "the session may stop" in str(report)
@@ -55,7 +55,7 @@ def test_a_run_ends_early(specialists: dict[str, Array], reference: Array, tmp_p
             return make
 
         generators = {arm: generator(arm) for arm in specialists}
-        objective = mm.Kid(reference, bandwidth=20)
+        objective = mm.Mmd(reference, bandwidth=20)
         return mm.run(generators, lambda rows: rows, objective, budget=budget, **{"until": "30%", **more})
 
     path = tmp_path / "journal"

@@ -150,13 +150,13 @@ def test_the_report_of_a_run_has_bounds(blobs: dict[str, Array]) -> None:
 def test_a_bandwidth_found_with_one_seed_is_restored(
     specialists: dict[str, Array], reference: Array, tmp_path: Path
 ) -> None:
-    session = mm.Session(specialists, mm.Kid(reference), seed=7)
+    session = mm.Session(specialists, mm.Mmd(reference), seed=7)
     session.tell(session.ask(), specialists["flow"][0])
     session.save(tmp_path / "session.json")
-    again = mm.Session.restore(tmp_path / "session.json", mm.Kid(reference))
+    again = mm.Session.restore(tmp_path / "session.json", mm.Mmd(reference))
     assert again.report() == session.report()
     assert [again.ask() for _ in range(9)] == [session.ask() for _ in range(9)]
     # it equals that of `solve`, for any seed
-    best = mm.solve({arm: rows[:50] for arm, rows in specialists.items()}, mm.Kid(reference))
+    best = mm.solve({arm: rows[:50] for arm, rows in specialists.items()}, mm.Mmd(reference))
     for seed in range(3):
-        assert mm.Session(specialists, mm.Kid(reference), seed=seed).report().kernels == best.kernels
+        assert mm.Session(specialists, mm.Mmd(reference), seed=seed).report().kernels == best.kernels

@@ -177,9 +177,18 @@ def test_completion_of_objects_offers_public_names_only() -> None:
 
 
 UNKNOWN: dict[str, Callable[[], object]] = {
-    "Kid has no argument sigma (did you mean bandwidth?)": lambda: mm.Kid(sigma=3),  # type: ignore[call-arg]
-    "Kid takes 1 argument by position, but 2 were given; name the others: kernel=…, bandwidth=…":
-        lambda: mm.Kid(np.eye(2), 3),  # type: ignore[call-arg, arg-type]
+    "Mmd has no argument sigma (did you mean bandwidth?)": lambda: mm.Mmd(sigma=3),  # type: ignore[call-arg]
+    "Mmd takes 1 argument by position, but 2 were given; name the others: kernel=…, bandwidth=…":
+        lambda: mm.Mmd(np.eye(2), 3),  # type: ignore[call-arg, arg-type]
+    "Kid has no argument bandwidth: KID has one kernel, (x·y/d + 1)³, which has no bandwidth; "
+    "write Mmd(reference, bandwidth=20)": lambda: mm.Kid(np.eye(2), bandwidth=20),  # type: ignore[call-arg]
+    "Kid has no argument sigma: KID has one kernel, (x·y/d + 1)³, which has no bandwidth; "
+    "write Mmd(reference, bandwidth=3)": lambda: mm.Kid(sigma=3),  # type: ignore[call-arg]
+    "Kid has no argument kernel: KID has one kernel, (x·y/d + 1)³, which has no bandwidth; "
+    "write Mmd(reference, kernel='laplacian')": lambda: mm.Kid(kernel="laplacian"),  # type: ignore[call-arg]
+    "Kid has no argument kernel: KID has one kernel, (x·y/d + 1)³, which has no bandwidth; write Kid(reference)":
+        lambda: mm.Kid(kernel="kid"),  # type: ignore[call-arg]
+    "Kid has no argument neighbours; it takes reference": lambda: mm.Kid(neighbours=3),  # type: ignore[call-arg]
     "Rke has no argument bandwith (did you mean bandwidth?)": lambda: mm.Rke(bandwith=3),  # type: ignore[call-arg]
     "Rke takes no argument by position, but 1 was given": lambda: mm.Rke(3),  # type: ignore[call-arg, arg-type]
     "solve has no argument refrence (did you mean reference?)": lambda: mm.solve({}, refrence=3),  # type: ignore[call-arg]

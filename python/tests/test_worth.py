@@ -15,7 +15,7 @@ import modelmix as mm
 def asked(specialists: Any, reference: Any) -> mm.Mixture:
     return mm.solve(
         specialists,
-        mm.Kid(reference, bandwidth=20),
+        mm.Mmd(reference, bandwidth=20),
         subsets=True,
         fees={"tops_gan": 50},
         costs=dict.fromkeys(specialists, 0.1),
@@ -27,7 +27,7 @@ def asked(specialists: Any, reference: Any) -> mm.Mixture:
 
 
 def test_analyses_are_absent_unless_requested(specialists: Any, reference: Any) -> None:
-    best = mm.solve(specialists, mm.Kid(reference, bandwidth=20))
+    best = mm.solve(specialists, mm.Mmd(reference, bandwidth=20))
     assert (best.subsets, best.cheapest, best.front, best.sensitivity) == (None, None, None, None)
     assert not {"subsets", "cheapest", "front", "sensitivity"} & set(best.to_dict())
 
@@ -69,7 +69,7 @@ def test_the_front(asked: mm.Mixture) -> None:
 def test_bandwidths(asked: mm.Mixture, specialists: Any, reference: Any) -> None:
     tried = asked.sensitivity
     assert tried is not None and [point.bandwidth for point in tried.points] == [10, 20, 40] and tried.in_use == 20
-    wide = mm.solve(specialists, mm.Kid(reference, bandwidth=40))
+    wide = mm.solve(specialists, mm.Mmd(reference, bandwidth=40))
     assert tried.points[2].weights == wide.weights and tried.points[2].score == wide.score
     assert f"{100 * tried.largest_change:.1f} percent" in tried.verdict
     assert list(tried.to_pandas().index) == [10, 20, 40]
@@ -77,23 +77,23 @@ def test_bandwidths(asked: mm.Mixture, specialists: Any, reference: Any) -> None
 
 def test_all_analyses_print_and_convert_to_html(asked: mm.Mixture) -> None:
     text, html = str(asked), asked._repr_html_()
-    for words in ("The best few arms", "least money", "KID ×100 against precision", "20.00 *"):
+    for words in ("The best few arms", "least money", "MMD² ×100 against precision", "20.00 *"):
         assert words in text and words in html
     assert html.count("<table ") == 5
     assert asked.certainty is not None and asked.certainty in text and escape(asked.certainty) in html
 
 
 def test_invalid_arguments(specialists: Any, reference: Any) -> None:
-    kid = mm.Kid(reference, bandwidth=20)
+    mmd = mm.Mmd(reference, bandwidth=20)
     with pytest.raises(ValueError, match="there is no arm midjourney"):
-        mm.solve(specialists, kid, fees={"midjourney": 1})
+        mm.solve(specialists, mmd, fees={"midjourney": 1})
     with pytest.raises(ValueError, match="needs prices"):
-        mm.solve(specialists, kid, within="5%")
+        mm.solve(specialists, mmd, within="5%")
     with pytest.raises(ValueError, match='within is "much"'):
-        mm.solve(specialists, kid, fees={"vae": 1}, within="much")
+        mm.solve(specialists, mmd, fees={"vae": 1}, within="much")
     with pytest.raises(ValueError, match="bandwidths is"):
-        mm.solve(specialists, kid, bandwidths=[])
+        mm.solve(specialists, mmd, bandwidths=[])
     with pytest.raises(ValueError, match='bandwidths is "wide"'):
-        mm.solve(specialists, kid, bandwidths="wide")  # type: ignore[arg-type]
+        mm.solve(specialists, mmd, bandwidths="wide")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="two different reference"):
-        mm.solve(specialists, kid, front=mm.Precision(reference.copy()))
+        mm.solve(specialists, mmd, front=mm.Precision(reference.copy()))

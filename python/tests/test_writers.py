@@ -32,7 +32,7 @@ def test_latex_of_a_mixture() -> None:
     assert hand_mixture().to_latex().split("\n") == [
         r"\begin{tabular}{lrrrrr}",
         r"\toprule",
-        r"arm & weight & 95\% interval & KID $\times$100 & adds & samples \\",
+        r"arm & weight & 95\% interval & MMD² $\times$100 & adds & samples \\",
         r"\midrule",
         r"flux & 62.5\% & 55.0\%--70.0\% & 2.50 & 0.0125 & 1,500 \\",
         r"sdxl & 37.5\% & 30.0\%--45.0\% & 11.25 & 2.50e-4 & 1,500 \\",
@@ -114,11 +114,11 @@ def test_csv_has_all_digits() -> None:
         "weight": "0.625",
         "95% interval low": "0.55",
         "95% interval high": "0.7",
-        "KID ×100": "2.5",
+        "MMD² ×100": "2.5",
         "adds": "0.0125",
         "samples": "1500",
     }
-    assert last["arm"] == "mixture" and last["weight"] == "" and last["KID ×100"] == "0.5" and last["samples"] == "4500"
+    assert last["arm"] == "mixture" and last["weight"] == "" and last["MMD² ×100"] == "0.5" and last["samples"] == "4500"
     # 0.0002 prints as <0.1%, and an unknown value as a dash
     assert (
         rows_of(hand_mixture().to_csv())[2]["weight"] == "0.0002" and rows_of(hand_mixture().to_csv())[2]["adds"] == ""

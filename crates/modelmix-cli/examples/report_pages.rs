@@ -67,7 +67,7 @@ fn main() -> Outcome<()> {
     let sections = vec![
         fashion(
             "specialists",
-            "kid",
+            "mmd",
             1000,
             "Three models that know a part of the data each, two that know all of it.",
             images.as_deref(),

@@ -78,11 +78,11 @@ pub(crate) struct ArmsArgs {
 /// The objective and its settings.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ObjectiveArgs {
-    /// Loss to minimise, a sum of terms: rke, kid, mmd, fid, vendi, precision, density, cost or a score of your own, as in
-    /// "rke - 0.2*precision" [default: kid with a reference, otherwise rke]
+    /// Loss to minimise, a sum of terms: rke, mmd, kid, fid, vendi, precision, density, cost or a score of your own, as in
+    /// "rke - 0.2*precision" [default: mmd with a reference, otherwise rke]
     #[arg(long, short, value_name = "TERMS", allow_hyphen_values = true)]
     pub(crate) objective: Option<Objective>,
-    /// Kernel bandwidth σ of terms without their own [default: median distance]
+    /// Kernel bandwidth σ of terms without their own, for rke and mmd [default: median distance]
     #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true, value_parser = values::number())]
     pub(crate) bandwidth: Option<f64>,
     /// Price per sample of each arm, for the term `cost`
@@ -155,7 +155,7 @@ pub(crate) struct AnalysisArgs {
 #[derive(Args, Debug)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Example: modelmix solve specialists.npz --reference reference.npy --objective kid --bandwidth 20"
+    after_help = "Example: modelmix solve specialists.npz --reference reference.npy --objective mmd --bandwidth 20"
 )]
 pub(crate) struct SolveArgs {
     #[command(flatten)]
@@ -291,7 +291,7 @@ pub(crate) struct SimulateArgs {
 #[derive(Args, Debug)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Example: modelmix curate specialists.npz --reference reference.npy --objective kid --count 500 --out manifest.csv\n\
+    after_help = "Example: modelmix curate specialists.npz --reference reference.npy --objective mmd --count 500 --out manifest.csv\n\
     A curated set is not an i.i.d. mixture: its score is optimistically biased. Evaluate it on held-out data."
 )]
 pub(crate) struct CurateArgs {

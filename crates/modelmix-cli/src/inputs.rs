@@ -47,12 +47,25 @@ fn reference(text: &str) -> Result<Features> {
     Ok(load::features(&source.path, source.key.as_deref())?)
 }
 
-/// The objective as it was typed, or the usual one.
+/// The objective as it was typed, or the default, with the bandwidth.
 pub(crate) fn objective(args: &ObjectiveArgs, has_reference: bool) -> Objective {
-    let objective = args.objective.clone().unwrap_or_else(|| Objective::usual(has_reference));
+    let objective = written(args, has_reference);
     match args.bandwidth {
         None => objective,
         Some(bandwidth) => objective.with_bandwidth(bandwidth),
+    }
+}
+
+/// The objective as it was typed, or the default.
+pub(crate) fn written(args: &ObjectiveArgs, has_reference: bool) -> Objective {
+    args.objective.clone().unwrap_or_else(|| Objective::usual(has_reference))
+}
+
+/// An objective with a bandwidth that something else uses as well, so that it is no mistake if no term takes it.
+pub(crate) fn with_shared_bandwidth(objective: Objective, args: &ObjectiveArgs) -> Objective {
+    match args.bandwidth {
+        Some(bandwidth) if objective.has_kernel_choice() => objective.with_bandwidth(bandwidth),
+        _ => objective,
     }
 }
 

@@ -273,7 +273,7 @@ class TermValue:
     value
         Its part of the loss, before the weight.
     score
-        The same as people read it: the RKE mode count, the unbiased KID × 100.
+        The same as people read it: the RKE mode count, 100 times the unbiased MMD², the unbiased KID.
 
     Examples
     --------

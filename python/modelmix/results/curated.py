@@ -130,7 +130,7 @@ class Curated(Keyed[str, CuratedArm]):
     kernels
         Its kernels, with the bandwidths used.
     score_name
-        The score's name, such as "RKE" or "KID ×100".
+        The score's name, such as "RKE" or "MMD² ×100".
     more_is_better
         Whether a larger score is better.
     note

@@ -96,7 +96,7 @@ class Mixture(Keyed[str, MixtureArm]):
     score
         The score of the only term; the loss if there are several.
     score_name
-        The score's name, such as "RKE" or "KID ×100".
+        The score's name, such as "RKE" or "MMD² ×100".
     more_is_better
         Whether a larger score is better.
     gap
@@ -325,7 +325,7 @@ class Mixture(Keyed[str, MixtureArm]):
 
 
 #: How the scores of terms are called in tables, as the command line has it.
-_SCORES = {"rke": "RKE", "mmd": "MMD²", "kid": "KID ×100", "fid": "FID", "vendi": "Vendi"}
+_SCORES = {"rke": "RKE", "mmd": "MMD² ×100", "kid": "KID", "fid": "FID", "vendi": "Vendi"}
 
 
 def _term_names(terms: Sequence[str]) -> list[str]:

@@ -80,7 +80,7 @@ class Sensitivity(Points[SensitivityPoint]):
     verdict
         What that says, in a sentence.
     score_name
-        The score's name, such as "RKE" or "KID ×100".
+        The score's name, such as "RKE" or "MMD² ×100".
 
     Examples
     --------

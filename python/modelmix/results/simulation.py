@@ -161,7 +161,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
     kernel
         Its kernel, with the bandwidth used.
     score_name
-        The score's name, such as "RKE" or "KID ×100".
+        The score's name, such as "RKE" or "MMD² ×100".
     more_is_better
         Whether a larger score is better.
     arms

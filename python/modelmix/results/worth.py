@@ -78,7 +78,7 @@ class Subsets(Keyed[int, Subset]):
     sizes
         The mixtures, up to as many arms as the best of all has.
     score_name
-        The score's name, such as "RKE" or "KID ×100".
+        The score's name, such as "RKE" or "MMD² ×100".
 
     Examples
     --------
@@ -207,7 +207,7 @@ class Cheapest(Keyed[str, float]):
     gap
         No mixture that is good enough costs less than ``total - gap``.
     score_name
-        The score's name, such as "RKE" or "KID ×100".
+        The score's name, such as "RKE" or "MMD² ×100".
 
     Examples
     --------

@@ -11,7 +11,7 @@ rows = np.zeros((4, 2), dtype=np.float32)
 mm.solve([rows, rows])  # wrong
 mm.solve({"a": rows}, mm.Rke(bandwith=3))  # wrong
 mm.solve({"a": rows}, mm.Rke() + 2)  # wrong
-mm.Kid(kernel="gausian")  # wrong
+mm.Mmd(kernel="gausian")  # wrong
 mm.score({"a": rows}, metrics=["fidd"])  # wrong
 mm.Session(["a"], mm.Rke(), policy=3)  # wrong
 mm.solve({"a": rows}).weights + 1  # wrong
@@ -24,6 +24,6 @@ mm.Until(gain=0.05, of="share")  # wrong
 mm.run({"a": lambda count: rows}, lambda rows: rows, budget=3, known=rows)  # wrong
 mm.solve({"a": 7})  # wrong
 mm.solve(7)  # wrong
-mm.Kid(sigma=3)  # wrong
+mm.Kid(bandwidth=20)  # wrong
 mm.solve({"a": rows}, arm=3)  # wrong
 mm.score({"a": rows})["a"] + 1  # wrong

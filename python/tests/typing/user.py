@@ -15,7 +15,7 @@ arms: dict[str, npt.NDArray[np.float32]] = mm.load("data/fashion/categories.npz"
 reference = mm.load_array("data/fashion/reference.npy")
 
 objective: mm.Objective = (
-    mm.Kid(reference, bandwidth=20) - 0.2 * mm.Precision(reference) + 0.01 * mm.Cost({name: 1.0 for name in arms})
+    mm.Mmd(reference, bandwidth=20) - 0.2 * mm.Precision(reference) + 0.01 * mm.Cost({name: 1.0 for name in arms})
 )
 best: mm.Mixture = mm.solve(arms, objective, cap={"bag": 0.9}, threads=2)
 weights: dict[str, float] = best.weights

@@ -17,11 +17,7 @@ const MAX_SHOWN_POINTS: usize = 12;
 
 pub(crate) fn read(args: &SolveArgs, recorded: &Recorded, engine: &Engine) -> Result<Analyses> {
     let front = args.analyses.front.clone().map(|second| -> Result<_> {
-        let second = front_objective(second);
-        let second = match args.objective.bandwidth {
-            Some(bandwidth) => second.with_bandwidth(bandwidth),
-            None => second,
-        };
+        let second = inputs::with_shared_bandwidth(front_objective(second), &args.objective);
         inputs::loss(&second, &args.objective, recorded, engine)
     });
     Ok(Analyses::default()

@@ -45,8 +45,8 @@ const SCENARIOS: [Scenario; 2] = [
     Scenario {
         name: "specialists",
         note: "Five small generators of clothing images: three know a part of the data each, two know all of it, less well. \
-               The aim is likeness to real images (KID).",
-        objective: "kid",
+               The aim is likeness to real images: MMD², the squared maximum mean discrepancy.",
+        objective: "mmd",
         bandwidth: 20.0,
         rounds: 1000,
     },

@@ -10,7 +10,6 @@ use modelmix::objective::Bandwidth;
 use modelmix::{KernelSpec, Scores};
 
 use super::output::{self, Section};
-use super::solve::prepare;
 use crate::args::ScoreArgs;
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
@@ -33,7 +32,10 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let weights = if args.no_mixture || recorded.arms.len() == 1 && args.weights.is_empty() {
         None
     } else if args.weights.is_empty() {
-        let loss = prepare(&args.objective, &recorded, terminal.engine())?;
+        // The bandwidth is that of the metrics rke and mmd as well.
+        let objective = inputs::written(&args.objective, recorded.reference.is_some());
+        let objective = inputs::with_shared_bandwidth(objective, &args.objective);
+        let loss = inputs::loss(&objective, &args.objective, &recorded, terminal.engine())?;
         Some(solve_with(&recorded.arms, &loss, &SolveSettings::new().intervals(false))?.weights())
     } else {
         Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)

@@ -5,7 +5,7 @@ use super::world::World;
 const FILE: &str = "\
 arms = ['x=made/a.npy', 'made/b.npy']
 reference = 'made/reference.npy'
-objective = 'kid - 0.2*cost'
+objective = 'mmd - 0.2*cost'
 bandwidth = 2
 floor = { x = 0.1 }
 json = true
@@ -26,7 +26,7 @@ fn world() -> World {
 #[test]
 fn a_file_means_what_its_options_mean() {
     let world = world();
-    let typed = world.json(&format!("{TYPED} --objective 'kid - 0.2*cost' --floor x=0.1"));
+    let typed = world.json(&format!("{TYPED} --objective 'mmd - 0.2*cost' --floor x=0.1"));
     assert_eq!(world.json("solve --config options.toml"), typed);
     assert_eq!(world.json("solve --config=options.toml"), typed);
 }
@@ -34,9 +34,9 @@ fn a_file_means_what_its_options_mean() {
 #[test]
 fn what_is_typed_wins() {
     let world = world();
-    let typed = world.json(&format!("{TYPED} --objective kid --floor x=0.3"));
-    assert_eq!(world.json("solve --objective kid --config options.toml --floor x=0.3"), typed);
-    assert_eq!(world.json("solve --config options.toml -okid --floor=x=0.3"), typed);
+    let typed = world.json(&format!("{TYPED} --objective mmd --floor x=0.3"));
+    assert_eq!(world.json("solve --objective mmd --config options.toml --floor x=0.3"), typed);
+    assert_eq!(world.json("solve --config options.toml -ommd --floor=x=0.3"), typed);
     let arms = world.json("solve --config options.toml x=made/b.npy b=made/a.npy --floor x=0 --objective rke");
     let expected = TYPED.replace("x=made/a.npy made/b.npy", "x=made/b.npy b=made/a.npy");
     assert_eq!(arms, world.json(&format!("{expected} --objective rke --floor x=0")));
@@ -67,11 +67,11 @@ fn values_may_begin_with_a_minus() {
     world.write(
         "minus.toml",
         "arms = ['made/a.npy', 'made/b.npy']\nreference = 'made/reference.npy'\nscores = 'made/scores.json'\n\
-         objective = '-wit + kid'\nfront = '-wit'\njson = true\n",
+         objective = '-wit + mmd'\nfront = '-wit'\njson = true\n",
     );
     let typed =
         "solve made/a.npy made/b.npy --reference made/reference.npy --scores made/scores.json --front=-wit --json";
-    let typed = world.json(&format!("{typed} --objective '-wit + kid'"));
+    let typed = world.json(&format!("{typed} --objective '-wit + mmd'"));
     assert_eq!(world.json("solve --config minus.toml"), typed);
     // The same option on the command line overrides the file's, and nothing else.
     let rke = world.json("solve --config minus.toml --objective '-wit + rke'");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::world::World;
 
 const LINE: &str =
-    "curate fashion/specialists.npz --reference fashion/reference.npy --objective kid --bandwidth 20 --count 40";
+    "curate fashion/specialists.npz --reference fashion/reference.npy --objective mmd --bandwidth 20 --count 40";
 
 /// What a set must have: as many different rows as asked for, shares that are counts, and the words that go with it.
 fn checked(document: &Value, count: usize) {

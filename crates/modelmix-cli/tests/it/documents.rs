@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::world::World;
 
 const SOLVE: &str =
-    "solve fashion/specialists.npz --reference fashion/reference.npy --objective kid --bandwidth 20 --json";
+    "solve fashion/specialists.npz --reference fashion/reference.npy --objective mmd --bandwidth 20 --json";
 const SCORE: &str = "score fashion/specialists.npz --reference fashion/reference.npy --bandwidth 20 --json";
 
 fn read(path: &str) -> Value {
@@ -51,7 +51,7 @@ fn solve_has_the_numbers_of_numpy() {
     let document = World::new().json(SOLVE);
     let golden = read("../modelmix/tests/golden/fashion.json");
     let case = &golden["cases"][0];
-    assert_eq!((&case["scenario"], &case["objective"]), (&json!("specialists"), &json!("kid")));
+    assert_eq!((&case["scenario"], &case["objective"]), (&json!("specialists"), &json!("mmd")));
     assert_eq!(document["kernel"], json!({"name": "gaussian", "bandwidth": 20.0}));
     close(&document["mixture"]["loss"], &case["loss"], 1e-5);
     close(&document["gain"], &case["gain"], 1e-5);

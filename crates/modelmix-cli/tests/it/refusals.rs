@@ -83,6 +83,14 @@ const OBJECTIVES: &[Case] = &[
     ("solve made/a.npy made/b.npy --cap a=0.1,b=0.2", &["and the caps to 0.3;"]),
     ("solve made/zeros.npy z=made/zeros.npy", &["bandwidth"]),
     ("solve made/a.npy made/b.npy -o kid", &["kid needs a reference set", "--reference PATH"]),
+    (
+        "solve made/a.npy made/b.npy -r made/reference.npy -o kid --bandwidth 20",
+        &["the bandwidth of kid is 20", "KID has one kernel, (x·y/d + 1)³", "write mmd(bandwidth=20)"],
+    ),
+    (
+        "curate made/a.npy made/b.npy -r made/reference.npy -o 'kid(bandwidth=20)' --count 2",
+        &["KID has one kernel, (x·y/d + 1)³", "write mmd(bandwidth=20)"],
+    ),
     ("solve made/a.npy made/b.npy -o fid", &["fid needs a reference set", "--reference PATH"]),
     ("solve made/a.npy made/b.npy -o 'rke - 0.2*precision'", &["precision needs a reference set", "--reference PATH"]),
     ("solve made/a.npy made/b.npy -o 'rke + cost'", &["cost needs", "--costs ARM=COST"]),

@@ -107,19 +107,19 @@ fn help() {
 #[test]
 fn solve() {
     let world = World::new();
-    let kid = "solve fashion/specialists.npz --reference fashion/reference.npy --objective kid --bandwidth 20";
-    check("solve-kid", &world.answer(kid), DIGITS_TOLERANCE);
+    let mmd = "solve fashion/specialists.npz --reference fashion/reference.npy --objective mmd --bandwidth 20";
+    check("solve-mmd", &world.answer(mmd), DIGITS_TOLERANCE);
     let costs = "shoes_gan=3,tops_gan=2,legs_bags_gan=1,vae=1,flow=1";
     let bounded =
-        format!("{kid} --objective 'rke - 0.2*precision + 0.01*cost' --costs {costs} --floor vae=0.05 --cap flow=0.3");
-    check("solve-bounded", &world.answer(&bounded.replace("--objective kid ", "")), DIGITS_TOLERANCE);
+        format!("{mmd} --objective 'rke - 0.2*precision + 0.01*cost' --costs {costs} --floor vae=0.05 --cap flow=0.3");
+    check("solve-bounded", &world.answer(&bounded.replace("--objective mmd ", "")), DIGITS_TOLERANCE);
     check(
         "solve-fid",
-        &world.answer(&kid.replace("--objective kid --bandwidth 20", "--objective fid")),
+        &world.answer(&mmd.replace("--objective mmd --bandwidth 20", "--objective fid")),
         DIGITS_TOLERANCE,
     );
-    check("solve-subsets", &world.answer(&format!("{kid} --subsets")), DIGITS_TOLERANCE);
-    let bargain = format!("{kid} --costs {costs} --samples 100 --fees tops_gan=50,flow=10 --within 20%");
+    check("solve-subsets", &world.answer(&format!("{mmd} --subsets")), DIGITS_TOLERANCE);
+    let bargain = format!("{mmd} --costs {costs} --samples 100 --fees tops_gan=50,flow=10 --within 20%");
     check("solve-cheapest", &world.answer(&bargain), DIGITS_TOLERANCE);
     let quality = "solve fashion/quality.npz --reference fashion/reference.npy --objective rke --bandwidth 20";
     check("solve-front", &world.answer(&format!("{quality} --front precision")), DIGITS_TOLERANCE);
@@ -151,7 +151,7 @@ fn simulate() {
 fn curate() {
     let world = World::new();
     let line =
-        "curate fashion/specialists.npz --reference fashion/reference.npy --objective kid --bandwidth 20 --count 100";
+        "curate fashion/specialists.npz --reference fashion/reference.npy --objective mmd --bandwidth 20 --count 100";
     // A bar is text, and an eighth of it may be a row.
     let text = world.answer(line).replace(|letter: char| ('▁'..='▏').contains(&letter), "");
     check("curate", &text, RUNS_TOLERANCE);

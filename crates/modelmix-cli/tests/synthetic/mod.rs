@@ -79,9 +79,9 @@ pub(crate) fn curate(names: &[String]) -> Curated {
     };
     document(json!({
         "version": "0.2.0",
-        "objective": "kid",
+        "objective": "mmd",
         "kernels": [Kernel::Gaussian { bandwidth: 20.0 }],
-        "score": { "name": "KID ×100", "more_is_better": false },
+        "score": { "name": "MMD² ×100", "more_is_better": false },
         "note": CURATION_NOTE,
         "count": count,
         "candidates": 1000,
@@ -119,10 +119,10 @@ pub(crate) fn solve(names: &[String]) -> Mixture {
     };
     document(json!({
         "version": "0.2.0",
-        "objective": "kid",
+        "objective": "mmd",
         "kernel": Kernel::Gaussian { bandwidth: 20.0 },
         "kernels": [Kernel::Gaussian { bandwidth: 20.0 }],
-        "score": { "name": "KID ×100", "more_is_better": false },
+        "score": { "name": "MMD² ×100", "more_is_better": false },
         "best_single": { "name": names[0], "loss": loss(0), "score": score(0) },
         "mixture": { "loss": 0.0021, "score": 0.152, "gap": 3.1e-17, "terms": [] },
         "gain": 0.0176,
@@ -291,9 +291,9 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulationReport 
         policies.iter().enumerate().map(|(index, &name)| (name, policy(index))).collect();
     document(json!({
         "version": "0.2.0",
-        "objective": "kid",
+        "objective": "mmd",
         "kernel": Kernel::Gaussian { bandwidth: 20.0 },
-        "score": { "name": "KID ×100", "more_is_better": false },
+        "score": { "name": "MMD² ×100", "more_is_better": false },
         "arms": names,
         "seeds": 10,
         "seed": 0,

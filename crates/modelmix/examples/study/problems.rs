@@ -158,7 +158,7 @@ pub(crate) fn recorded_problems() -> Result<Vec<Problem>, Box<dyn Error>> {
             .map(|arm| Ok(RecordedArm::new(arm.name.clone(), arm.features.select(0..ROWS.min(arm.features.len()))?)))
             .collect::<modelmix::Result<Vec<_>>>()?;
         let arms = RecordedArms::new(arms)?;
-        let mut texts: Vec<String> = ["rke", "kid"]
+        let mut texts: Vec<String> = ["rke", "mmd"]
             .iter()
             .flat_map(|term| [10, 20, 40].map(|bandwidth| format!("{term}(bandwidth={bandwidth})")))
             .collect();

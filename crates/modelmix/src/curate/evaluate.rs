@@ -51,7 +51,7 @@ impl<'a> Terms<'a> {
         for (term, linear) in self.loss.terms().iter().zip(&self.linear) {
             let (mut pairs, mut own) = (0.0, 0.0);
             if let Some(kernel) = &term.kappa {
-                pairs = self.loss.engine().kernel_sums_within(kernel, set)?.iter().sum();
+                pairs = term.engine(self.loss.engine()).kernel_sums_within(kernel, set)?.iter().sum();
                 own = set.iter().map(|row| kernel.of_self(row)).sum();
             }
             let mean = rows.iter().filter_map(|&(arm, row)| Some(linear[arm].as_ref()?[row])).sum::<f64>() / count;

@@ -1,12 +1,12 @@
 //! Experiments as data: a TOML file specifies arms, objective, simulations and expected results.
 //!
 //! ```toml
-//! name = "specialists-kid"
-//! about = "FFHQ by KID, with small generators of clothing images"
+//! name = "specialists-mmd"
+//! about = "Small generators of clothing images, by similarity to real ones"
 //! features = "../../data/fashion"      # folder of arms and reference, relative to this file
 //! arms = ["specialists.npz"]           # as on the command line: [name=]path[:key]
 //! reference = "reference.npy"
-//! objective = "kid"
+//! objective = "mmd"
 //! bandwidth = 20
 //! metrics = ["fid", "recall"]          # computed for every arm and the mixture
 //!

@@ -51,13 +51,13 @@ impl Experiment {
     /// key is missing.
     pub fn parse(path: &Path, text: &str) -> Result<Self> {
         let table = Source { path, text }.parse(&EXPERIMENT_KEYS)?;
-        let name = table.text("name")?.ok_or_else(|| table.missing("name", "name = \"specialists-kid\""))?;
+        let name = table.text("name")?.ok_or_else(|| table.missing("name", "name = \"specialists-mmd\""))?;
         let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
         if name.is_empty() || !name.chars().all(plain) {
             let problem = format!("\"{}\" is not a valid name; use letters, digits, - and _", name.escape_debug());
             return Err(table.error("name", problem));
         }
-        let objective = table.text("objective")?.ok_or_else(|| table.missing("objective", "objective = \"kid\""))?;
+        let objective = table.text("objective")?.ok_or_else(|| table.missing("objective", "objective = \"mmd\""))?;
         let metrics = table.texts("metrics")?.unwrap_or_default();
         Ok(Self {
             path: path.into(),
@@ -171,7 +171,7 @@ impl Experiment {
         }
         if self.costs.is_some() && !terms.iter().any(|term| term.measure == Measure::Cost) {
             return Err(
-                self.refuse("costs are given, but the objective has no term cost; add it, as in kid + 0.1*cost")
+                self.refuse("costs are given, but the objective has no term cost; add it, as in mmd + 0.1*cost")
             );
         }
         let Some(bandwidth) = self.bandwidth else { return Ok(self.objective.clone()) };
@@ -182,11 +182,13 @@ impl Experiment {
                 "a positive number, or left out for the median distance",
             ));
         }
+        let objective = self.objective.clone().with_bandwidth(bandwidth);
+        objective.check()?;
         if !terms.iter().any(|term| matches!(term.measure.kernel(), Some(None))) {
             return Err(self
                 .refuse(format!("bandwidth is {bandwidth}, but no term of {} uses it; leave it out", self.objective)));
         }
-        Ok(self.objective.clone().with_bandwidth(bandwidth))
+        Ok(objective)
     }
 
     fn checked_metrics(&self) -> Result<Vec<Metric>> {

@@ -16,7 +16,7 @@ impl Loss {
             Error::missing(
                 "a range of bandwidths",
                 format!(
-                    "a kernel with a bandwidth, but {} has none; use a gaussian or a laplacian kernel",
+                    "a kernel with a bandwidth, but {} has none; use rke or mmd with a gaussian or a laplacian kernel",
                     self.objective
                 ),
             )
@@ -43,7 +43,7 @@ impl Loss {
                     *own = Some(spec);
                     term.kappa = Some(kernel.squared());
                 }
-                Measure::Mmd { kernel: own } | Measure::Kid { kernel: own } => {
+                Measure::Mmd { kernel: own } => {
                     *own = Some(spec);
                     term.kappa = Some(kernel);
                     term.linear = Some(Linear::Cross(kernel));

@@ -4,6 +4,7 @@
 mod bandwidth;
 mod prepare;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -80,6 +81,15 @@ pub(crate) struct PreparedTerm {
 }
 
 impl PreparedTerm {
+    /// The engine for the term's sums. `kid` is a published figure, with the digits of the metric `kid_full`: its kernel sums are
+    /// in double precision.
+    pub(crate) fn engine<'a>(&self, engine: &'a Engine) -> Cow<'a, Engine> {
+        match self.measure {
+            Measure::Kid => Cow::Owned(engine.precise()),
+            _ => Cow::Borrowed(engine),
+        }
+    }
+
     /// The range of the term's kernel, or of its square.
     fn range_of(&self, kernel: &Kernel) -> Result<(f64, f64)> {
         let given = self.kernel_range.map(|(least, greatest)| {
@@ -90,9 +100,10 @@ impl PreparedTerm {
             (if least <= 0.0 && greatest >= 0.0 { 0.0 } else { low }, high)
         });
         kernel.range().or(given).ok_or_else(|| {
+            let bounded = if self.measure == Measure::Kid { "mmd, whose Gaussian kernel is bounded" } else { "a Gaussian kernel" };
             Error::missing(
-                format!("an unbounded kernel ({kernel})"),
-                "its range for this policy; give the range of the kernel, give the policy its constants, or use the adaptive policy, which needs none",
+                format!("the unbounded kernel of {} ({kernel})", self.measure.name()),
+                format!("its range for this policy; give the range of the kernel, give the policy its constants, use the adaptive policy, which needs none, or use {bounded}"),
             )
         })
     }
@@ -172,7 +183,7 @@ impl Loss {
             Some((term, smooth)) => Err(Error::Offline {
                 term: term.measure.to_string(),
                 instead: match smooth {
-                    Smooth::Fid(_) => "kid",
+                    Smooth::Fid(_) => "mmd or kid",
                     Smooth::Vendi(..) => "rke",
                 },
             }),
@@ -186,7 +197,7 @@ impl Loss {
             Some(term) => Err(Error::missing(
                 what,
                 format!(
-                    "an objective of means over samples and pairs of samples, but {} is not one; use kid or rke",
+                    "an objective of means over samples and pairs of samples, but {} is not one; use mmd, kid or rke",
                     term.measure
                 ),
             )),
@@ -301,7 +312,7 @@ impl Loss {
         out.resize(x.len() * held.len(), 0.0);
         for term in &self.terms {
             if let Some(kernel) = &term.kappa {
-                self.engine.kernel_rows(kernel, term.weight, x, held, out)?;
+                term.engine(&self.engine).kernel_rows(kernel, term.weight, x, held, out)?;
             }
         }
         Ok(())
@@ -364,11 +375,11 @@ impl Loss {
                 let (sums, columns) = match rows {
                     Set::Host(one) if one.len() == 1 => {
                         let mut row = vec![0.0; reference().len()];
-                        self.engine.kernel_rows(kernel, 1.0, one, reference(), &mut row)?;
+                        term.engine(&self.engine).kernel_rows(kernel, 1.0, one, reference(), &mut row)?;
                         (vec![row.iter().sum()], row)
                     }
                     _ => {
-                        let sums = self.engine.kernel_sums(kernel, rows, reference())?;
+                        let sums = term.engine(&self.engine).kernel_sums(kernel, rows, reference())?;
                         (sums.rows, sums.columns)
                     }
                 };

@@ -201,14 +201,14 @@ impl<'a> TermBuilder<'a> {
                 term.kernel = Some(kernel);
                 term.kappa = Some(kernel.squared());
             }
-            Measure::Mmd { kernel } | Measure::Kid { kernel } => {
+            Measure::Mmd { .. } | Measure::Kid => {
                 let reference = self.reference(measure.name())?;
-                let kernel = self.kernel(kernel)?;
+                let kernel = self.kernel(&measure.quadratic_kernel())?;
                 kernel.check(reference.features.view()).map_err(|error| error.of("the reference"))?;
                 term.kernel = Some(kernel);
                 term.kappa = Some(kernel);
                 term.linear = Some(Linear::Cross(kernel));
-                term.constant = reference.constant(&kernel, self.engine)?;
+                term.constant = reference.constant(&kernel, &term.engine(self.engine))?;
             }
             Measure::Fid => {
                 let reference = self.reference(measure.name())?;
@@ -252,10 +252,7 @@ impl<'a> TermBuilder<'a> {
 
     /// The range that was given for the kernel of a term, as written.
     fn range(&self, measure: &Measure) -> Option<(f64, f64)> {
-        let written = match measure {
-            Measure::Rke { kernel } | Measure::Mmd { kernel } | Measure::Kid { kernel } => kernel.unwrap_or_default(),
-            _ => return None,
-        };
+        let written = measure.quadratic_kernel()?;
         let own = self.kernel_ranges.iter().rev().find(|(kernel, _)| *kernel == written);
         own.map(|(_, range)| *range).or(self.kernel_range)
     }

@@ -320,7 +320,7 @@ impl Analysis<'_> {
                 "the number of arms in the best mixture",
                 most,
                 format!(
-                    "at most {MAX_ARMS_WITH_SMOOTH_TERMS} for the best few of them with fid or vendi; use kid or rke, or leave arms out"
+                    "at most {MAX_ARMS_WITH_SMOOTH_TERMS} for the best few of them with fid or vendi; use mmd, kid or rke, or leave arms out"
                 ),
             ));
         }

@@ -5,7 +5,7 @@ use crate::arms::{RecordedArm, RecordedArms};
 use crate::compute::{Engine, Resident, Set};
 use crate::error::Result;
 use crate::loss::{Loss, PreparedTerm};
-use crate::objective::Measure;
+use crate::objective::{MMD_SCALE, Measure};
 use crate::quadratic::Quadratic;
 use crate::statistics::{Statistics, Totals};
 
@@ -49,8 +49,8 @@ impl TermForm {
 fn score(measure: &Measure, value: f64, unbiased: f64) -> f64 {
     match measure {
         Measure::Rke { .. } => 1.0 / value,
-        Measure::Mmd { .. } => unbiased,
-        Measure::Kid { .. } => 100.0 * unbiased,
+        Measure::Mmd { .. } => MMD_SCALE * unbiased,
+        Measure::Kid => unbiased,
         _ => value,
     }
 }
@@ -159,7 +159,7 @@ impl Sums {
         };
         if let Some(kernel) = &term.kappa {
             // Each arm's sums are dropped as soon as they are added, so that they are not held twice.
-            for (i, row) in loss.engine().kernel_sums_among(kernel, &sets)?.into_iter().enumerate() {
+            for (i, row) in term.engine(loss.engine()).kernel_sums_among(kernel, &sets)?.into_iter().enumerate() {
                 for (j, part) in row.into_iter().enumerate() {
                     totals.add_pairs(i, j, &part);
                     if let Some(toward) = self.toward.get_mut(j) {

@@ -190,7 +190,7 @@ pub struct TermValue {
     /// Its value in the loss, before the weight: the mean of k² for RKE, MMD² as V-statistic, the Fréchet distance, the
     /// negative Tsallis entropy for Vendi, a mean for linear terms.
     pub value: f64,
-    /// As people read it: the RKE mode count, the unbiased MMD², the unbiased KID × 100, the Fréchet distance, the Vendi
+    /// As people read it: the RKE mode count, 100 times the unbiased MMD², the unbiased KID, the Fréchet distance, the Vendi
     /// score, a mean for linear terms.
     pub score: f64,
 }

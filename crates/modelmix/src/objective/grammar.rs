@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{DEFAULT_NEIGHBOURS, Measure, Objective, Term, check_order};
+use super::{DEFAULT_NEIGHBOURS, Measure, Objective, Term, check_order, kid_has_one_kernel};
 use crate::error::{Error, Result};
 use crate::kernel::KernelSpec;
 use crate::text::{Call, Reader};
@@ -32,7 +32,7 @@ impl Objective {
             let weight = sign * factor.unwrap_or(1.0);
             terms.push(Term { weight, measure });
         }
-        Ok(Self { terms })
+        Ok(Self::sum(terms))
     }
 
     fn measure(reader: &mut Reader<'_>) -> Result<Measure> {
@@ -44,7 +44,10 @@ impl Objective {
         let (measure, known): (Measure, &[&str]) = match call.name {
             "rke" => (Measure::Rke { kernel: KernelSpec::read(reader, &mut call)? }, &kernel),
             "mmd" => (Measure::Mmd { kernel: KernelSpec::read(reader, &mut call)? }, &kernel),
-            "kid" => (Measure::Kid { kernel: KernelSpec::read(reader, &mut call)? }, &kernel),
+            "kid" => match KernelSpec::read(reader, &mut call)? {
+                Some(spec) => return Err(reader.error(call.at, kid_has_one_kernel(&spec))),
+                None => (Measure::Kid, &[]),
+            },
             "fid" => (Measure::Fid, &[]),
             "vendi" => (Self::read_vendi(reader, &mut call)?, &["order", "kernel", "bandwidth"]),
             "precision" => (Measure::Precision { neighbours: neighbours(&mut call)? }, &["neighbours"]),
@@ -101,11 +104,7 @@ impl fmt::Display for Measure {
             {
                 write!(f, "(neighbours={neighbours})")
             }
-            Measure::Rke { kernel: Some(kernel) }
-            | Measure::Mmd { kernel: Some(kernel) }
-            | Measure::Kid { kernel: Some(kernel) } => {
-                write!(f, "({kernel})")
-            }
+            Measure::Rke { kernel: Some(kernel) } | Measure::Mmd { kernel: Some(kernel) } => write!(f, "({kernel})"),
             Measure::Vendi { order, kernel } => {
                 let kernel = (*kernel != KernelSpec::Cosine).then(|| kernel.to_string());
                 let order = (*order != 1.0).then(|| format!("order={order}"));

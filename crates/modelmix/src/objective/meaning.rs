@@ -7,12 +7,15 @@ use super::{Measure, Objective, Term};
 /// What the score of a sum of terms is called.
 const LOSS_NAME: &str = "loss";
 
+/// What MMD² is multiplied by when it is read, as its name "MMD² ×100" says: with a bounded kernel it is often below 0.01.
+pub(crate) const MMD_SCALE: f64 = 100.0;
+
 /// How a score is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ScoreMeaning {
-    /// As people write it: "RKE", "KID ×100"; "loss" if the objective has several terms.
+    /// As people write it: "RKE", "MMD² ×100", "KID"; "loss" if the objective has several terms.
     pub name: String,
     /// Whether more of it is better.
     pub more_is_better: bool,
@@ -26,8 +29,8 @@ impl ScoreMeaning {
             [Term { weight, measure }] => {
                 let (name, more_is_better) = match measure {
                     Measure::Rke { .. } => ("RKE", true),
-                    Measure::Mmd { .. } => ("MMD²", false),
-                    Measure::Kid { .. } => ("KID ×100", false),
+                    Measure::Mmd { .. } => ("MMD² ×100", false),
+                    Measure::Kid => ("KID", false),
                     Measure::Fid => ("FID", false),
                     Measure::Vendi { .. } => ("Vendi", true),
                     // Their sign says what is wanted: a loss falls as a score with a negative weight rises.

@@ -13,6 +13,7 @@ use crate::kernel::KernelSpec;
 
 pub use crate::kernel::{Bandwidth, Geometry, MEDIAN_ROWS, median_distance};
 pub use crate::metrics::DEFAULT_NEIGHBOURS;
+pub(crate) use meaning::MMD_SCALE;
 pub use meaning::ScoreMeaning;
 
 /// The largest order of a Vendi score that is a smooth function in double precision: beyond it, powers of small eigenvalues
@@ -36,6 +37,8 @@ pub const LARGEST_ORDER: f64 = 64.0;
 #[serde(try_from = "String", into = "String")]
 pub struct Objective {
     terms: Vec<Term>,
+    /// A kernel that was given to an objective whose only terms with a kernel are `kid`; `check` refuses it.
+    refused_kernel: Option<KernelSpec>,
 }
 
 /// A term and its weight.
@@ -61,12 +64,9 @@ pub enum Measure {
         /// k; [`KernelSpec::default`] where it is left out.
         kernel: Option<KernelSpec>,
     },
-    /// The same as [`Measure::Mmd`], read as ×100, as Kernel Inception Distances are printed. Like the paper it has a
-    /// Gaussian kernel unless another is named; `kid(kernel=kid)` is the usual (x·y/d + 1)³.
-    Kid {
-        /// k; [`KernelSpec::default`] where it is left out.
-        kernel: Option<KernelSpec>,
-    },
+    /// The Kernel Inception Distance (KID): the squared maximum mean discrepancy to the reference with the kernel
+    /// (x·y/d + 1)³, over all pairs. Its score is the metric `kid_full`. It has no other kernel; [`Measure::Mmd`] takes any.
+    Kid,
     /// The Fréchet distance to the reference (FID on Inception features): small when samples have its mean and covariance.
     Fid,
     /// The negative Tsallis entropy of the samples' kernel matrix: small when the Vendi score is large. Its weight is positive
@@ -105,7 +105,7 @@ impl Measure {
         match self {
             Measure::Rke { .. } => "rke",
             Measure::Mmd { .. } => "mmd",
-            Measure::Kid { .. } => "kid",
+            Measure::Kid => "kid",
             Measure::Fid => "fid",
             Measure::Vendi { .. } => "vendi",
             Measure::Precision { .. } => "precision",
@@ -115,24 +115,33 @@ impl Measure {
         }
     }
 
-    /// The kernel of a quadratic measure: the one named, or none yet.
+    /// The kernel of `rke` or `mmd`: the one named, or none yet. Other measures have no such choice; `kid` has one kernel.
     pub fn kernel(&self) -> Option<&Option<KernelSpec>> {
         match self {
-            Measure::Rke { kernel } | Measure::Mmd { kernel } | Measure::Kid { kernel } => Some(kernel),
+            Measure::Rke { kernel } | Measure::Mmd { kernel } => Some(kernel),
             _ => None,
         }
     }
 
     fn kernel_mut(&mut self) -> Option<&mut Option<KernelSpec>> {
         match self {
-            Measure::Rke { kernel } | Measure::Mmd { kernel } | Measure::Kid { kernel } => Some(kernel),
+            Measure::Rke { kernel } | Measure::Mmd { kernel } => Some(kernel),
+            _ => None,
+        }
+    }
+
+    /// The kernel of a quadratic measure, with the default for one that is not named.
+    pub(crate) fn quadratic_kernel(&self) -> Option<KernelSpec> {
+        match self {
+            Measure::Rke { kernel } | Measure::Mmd { kernel } => Some(kernel.unwrap_or_default()),
+            Measure::Kid => Some(KernelSpec::Kid),
             _ => None,
         }
     }
 
     /// Whether the measure is a mean over pairs of samples.
     pub fn is_quadratic(&self) -> bool {
-        self.kernel().is_some()
+        self.quadratic_kernel().is_some()
     }
 
     /// Whether the measure is a smooth function of the mixture weights that is no mean over samples or pairs of them.
@@ -143,12 +152,16 @@ impl Measure {
 
 impl Objective {
     fn of(measure: Measure) -> Self {
-        Self { terms: vec![Term { weight: 1.0, measure }] }
+        Self::sum(vec![Term { weight: 1.0, measure }])
     }
 
-    /// What is usually wanted: `kid` where there is a reference to compare with, else `rke`.
+    fn sum(terms: Vec<Term>) -> Self {
+        Self { terms, refused_kernel: None }
+    }
+
+    /// The default objective: `mmd` if there is a reference to compare with, else `rke`.
     pub fn usual(has_reference: bool) -> Self {
-        if has_reference { Self::kid() } else { Self::rke() }
+        if has_reference { Self::mmd() } else { Self::rke() }
     }
 
     /// Diversity alone: the RKE mode count.
@@ -161,9 +174,9 @@ impl Objective {
         Self::of(Measure::Mmd { kernel: None })
     }
 
-    /// The same as [`Objective::mmd`], read as KID × 100.
+    /// Likeness to the reference: the Kernel Inception Distance (KID), MMD² with the kernel (x·y/d + 1)³.
     pub fn kid() -> Self {
-        Self::of(Measure::Kid { kernel: None })
+        Self::of(Measure::Kid)
     }
 
     /// Likeness to the reference in mean and covariance: the Fréchet distance.
@@ -206,16 +219,26 @@ impl Objective {
         &self.terms
     }
 
-    /// The same objective, with this kernel for every quadratic term that names none. `vendi` has its own.
+    /// The same objective, with this kernel for every term of `rke` and `mmd` that names none. `vendi` and `kid` have their own:
+    /// if `kid` is the only term with a kernel, [`Objective::prepare`] refuses any other kernel.
     #[must_use]
     pub fn with_kernel(mut self, spec: KernelSpec) -> Self {
         for kernel in self.terms.iter_mut().filter_map(|term| term.measure.kernel_mut()) {
             kernel.get_or_insert(spec);
         }
+        let is_kid = |term: &Term| term.measure == Measure::Kid;
+        if self.terms.iter().any(is_kid) && !self.has_kernel_choice() && spec != KernelSpec::Kid {
+            self.refused_kernel = Some(spec);
+        }
         self
     }
 
-    /// The same objective, with a Gaussian kernel of this bandwidth for every quadratic term that names none.
+    /// Whether it has a term of `rke` or `mmd`, which take any kernel.
+    pub fn has_kernel_choice(&self) -> bool {
+        self.terms.iter().any(|term| term.measure.kernel().is_some())
+    }
+
+    /// The same objective, with a Gaussian kernel of this bandwidth for every term of `rke` and `mmd` that names none.
     #[must_use]
     pub fn with_bandwidth(self, bandwidth: f64) -> Self {
         self.with_kernel(KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(bandwidth) })
@@ -224,11 +247,21 @@ impl Objective {
     /// The same weights with other measures, one for each term.
     pub(crate) fn with_measures(&self, measures: impl IntoIterator<Item = Measure>) -> Self {
         let terms = self.terms.iter().zip(measures);
-        Self { terms: terms.map(|(term, measure)| Term { weight: term.weight, measure }).collect() }
+        Self::sum(terms.map(|(term, measure)| Term { weight: term.weight, measure }).collect())
     }
 
-    /// Every weight must be a number, and those of quadratic and smooth terms positive.
+    /// Every weight must be a number, and those of quadratic and smooth terms positive; `kid` has no other kernel than its own.
     pub(crate) fn check(&self) -> Result<()> {
+        if let Some(spec) = self.refused_kernel {
+            return Err(match spec {
+                KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(bandwidth) } => Error::setting(
+                    "the bandwidth of kid",
+                    bandwidth,
+                    format!("left out: {}", kid_has_one_kernel(&spec)),
+                ),
+                _ => Error::setting("the kernel of kid", spec, format!("left out: {}", kid_has_one_kernel(&spec))),
+            });
+        }
         for Term { weight, measure } in &self.terms {
             let what = format!("the weight of {}", measure.name());
             if !weight.is_finite() {
@@ -259,6 +292,15 @@ impl Objective {
     }
 }
 
+/// Why `kid` refuses a kernel, and what to write instead.
+pub(crate) fn kid_has_one_kernel(spec: &KernelSpec) -> String {
+    let instead = match spec {
+        KernelSpec::Kid => "kid without settings".to_string(),
+        _ => format!("mmd({spec}) for MMD² with this kernel"),
+    };
+    format!("KID has one kernel, (x·y/d + 1)³, which has no bandwidth; write {instead}")
+}
+
 /// Whether there is a smooth Vendi score of this order.
 ///
 /// # Errors
@@ -282,6 +324,7 @@ impl Add for Objective {
 
     fn add(mut self, other: Self) -> Self {
         self.terms.extend(other.terms);
+        self.refused_kernel = self.refused_kernel.or(other.refused_kernel);
         self
     }
 }

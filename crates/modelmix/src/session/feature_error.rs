@@ -7,7 +7,7 @@ use super::stream::Stream;
 use crate::error::Result;
 use crate::features::Rows;
 use crate::loss::Loss;
-use crate::objective::Measure;
+use crate::objective::{MMD_SCALE, Measure};
 
 /// What random features do to a session's numbers, estimated from the samples held, between which κ is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct FeatureError {
     pub loss_bias: f64,
     /// Its standard error.
     pub loss_bias_error: f64,
-    /// By how much the score at the weights (RKE mode count, MMD, KID × 100) is too large, where the objective is one such term.
+    /// By how much the score at the weights (RKE mode count, MMD² × 100) is too large, where the objective is one such term.
     pub score_bias: Option<f64>,
     /// Its standard error.
     pub score_bias_error: Option<f64>,
@@ -140,8 +140,7 @@ fn score_slope(loss: &Loss, value: f64) -> Option<f64> {
     match term.measure {
         // 1/E κ.
         Measure::Rke { .. } => Some(-term.weight / (value * value)),
-        Measure::Mmd { .. } => Some(1.0 / term.weight),
-        Measure::Kid { .. } => Some(100.0 / term.weight),
+        Measure::Mmd { .. } => Some(MMD_SCALE / term.weight),
         _ => None,
     }
 }

@@ -192,7 +192,7 @@ fn settled_sets_have_no_better_neighbour() {
 #[test]
 fn chosen_rows_beat_drawn_ones() {
     let reference = Arc::new(load::features(data("reference.npy"), None).unwrap());
-    for (scenario, objective) in [("specialists", "kid"), ("truncated", "rke"), ("categories", "rke")] {
+    for (scenario, objective) in [("specialists", "mmd"), ("truncated", "rke"), ("categories", "rke")] {
         let arms = fashion(scenario);
         let inputs = Inputs::new().arms(&arms).reference(reference.clone());
         let loss = Objective::parse(objective).unwrap().with_bandwidth(20.0).prepare(inputs).unwrap();
@@ -305,7 +305,7 @@ fn what_cannot_be_curated_is_refused() {
     let settings = |count| Curation::default().count(count);
     assert_eq!(
         refused("fid", settings(4)),
-        "fid is not a mean over pairs of samples, so it can be optimised offline only, by solve; use kid in a session"
+        "fid is not a mean over pairs of samples, so it can be optimised offline only, by solve; use mmd or kid in a session"
     );
     assert!(refused("rke", settings(1)).contains("count is 1, but it must be at least 2 and at most 8"));
     assert!(refused("rke", settings(9)).contains("count is 9"));

@@ -52,9 +52,9 @@ fn every_experiment_that_ships_is_right() {
 fn the_papers_settings() {
     let paper = shipped("paper");
     for (name, arms, bandwidth, rounds, samples) in [
-        ("ffhq-kid", 5, Some(40.0), Some(8000), Some(10_000)),
-        ("lsun-bedroom-kid", 4, Some(40.0), Some(8000), Some(10_000)),
-        ("ffhq-truncated-kid", 8, Some(40.0), Some(4000), Some(5000)),
+        ("ffhq-mmd", 5, Some(40.0), Some(8000), Some(10_000)),
+        ("lsun-bedroom-mmd", 4, Some(40.0), Some(8000), Some(10_000)),
+        ("ffhq-truncated-mmd", 8, Some(40.0), Some(4000), Some(5000)),
         ("ffhq-truncated-rke", 8, Some(40.0), Some(2000), Some(5000)),
         ("afhq-cat-truncated-rke", 4, None, Some(1200), Some(5000)),
         ("styles-rke", 3, Some(30.0), Some(1000), Some(2000)),

@@ -16,7 +16,7 @@ const RELATIVE: f64 = 1e-6;
 
 /// The tolerance of weights, which minimise a form with approximate entries. Over a convex set, if a form of curvature
 /// λ (αᵀKα ≥ λ|α|² for Σα = 0) has a gradient 2Kα + f with error e, its minimiser has an error of at most |e|/2λ. The
-/// least curved case here, kid on `generators`, has λ = 0.00125, so 1e-5 allows an e of 2.5e-8, a ten-millionth of K:
+/// least curved case here, mmd on `generators`, has λ = 0.00125, so 1e-5 allows an e of 2.5e-8, a ten-millionth of K:
 /// means over a million pairs are that accurate, because rounding errors of single pairs average out.
 /// `weights_are_as_good_as_the_form` checks every case against the bound itself.
 const WEIGHTS: f64 = 1e-5;
@@ -270,9 +270,9 @@ fn scores_as_people_read_them() {
                 relative(&format!("{}: mode count of {}", case.name, arm.name), arm.terms[rke].score, expected);
             }
         }
-        // If the only term is a discrepancy, its score is the unbiased one: × 100 for kid.
+        // If the only term is a discrepancy, its score is the unbiased one: × 100 for mmd.
         if case.golden["objective"] == "kid" || case.golden["objective"] == "mmd" {
-            let factor = if case.golden["objective"] == "kid" { 100.0 } else { 1.0 };
+            let factor = if case.golden["objective"] == "mmd" { 100.0 } else { 1.0 };
             let (matrix, linear) = (case.matrix("K_u"), case.numbers("f"));
             let unbiased = |weights: &[f64]| quadratic_value(&matrix, &linear, weights) + case.number("constant_u");
             let mixture = unbiased(&case.numbers("weights"));
@@ -334,7 +334,7 @@ fn median_rule() {
         let found = median_distance(&[&first], seed).unwrap();
         assert!((found - expected).abs() <= 1e-12 * expected, "seed {seed}: {found}, expected {expected}");
     }
-    let loss = Objective::kid().prepare(Inputs::new().reference(first)).unwrap();
+    let loss = Objective::mmd().prepare(Inputs::new().reference(first)).unwrap();
     let Kernel::Gaussian { bandwidth } = loss.kernels()[0] else { panic!("{:?}", loss.kernels()) };
     assert!((bandwidth - expected).abs() <= 1e-12 * expected, "{bandwidth}");
 }

@@ -27,8 +27,8 @@ fn a_score_has_the_direction_of_its_sign() {
     for (objective, name, more) in [
         ("rke", "RKE", true),
         ("2*rke", "RKE", true),
-        ("mmd", "MMD²", false),
-        ("kid", "KID ×100", false),
+        ("mmd", "MMD² ×100", false),
+        ("kid", "KID", false),
         ("fid", "FID", false),
         ("vendi", "Vendi", true),
         ("-precision", "precision", true),
@@ -52,10 +52,10 @@ fn halves() -> RecordedArms {
     RecordedArms::new(vec![arm("left", 0, 1.90), arm("right", 4, 1.50)]).unwrap()
 }
 
-/// Higher realism is better, and mixing for KID costs some of it: that is not a gain in realism.
+/// Higher realism is better, and mixing for MMD² costs some of it: that is not a gain in realism.
 #[test]
 fn a_sum_of_terms_is_not_read_as_its_first_term() {
-    let best = solved(&halves(), "-0.001*realism + kid(bandwidth=0.1)");
+    let best = solved(&halves(), "-0.001*realism + mmd(bandwidth=0.1)");
     assert!(best.arms.iter().all(|arm| arm.weight > 0.1), "{:?}", best.weights());
     assert_eq!((best.score.name.as_str(), best.score.more_is_better), ("loss", false));
     assert_eq!(best.mixture.score, best.mixture.loss);

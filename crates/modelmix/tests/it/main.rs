@@ -17,6 +17,7 @@ mod faulty;
 mod golden;
 mod headline;
 mod intervals;
+mod kid;
 mod load;
 mod metrics;
 mod objective;

@@ -30,7 +30,7 @@ fn meanings() -> Vec<Meaning> {
         ("  rke  ", vec![(1.0, Measure::Rke { kernel: None })], "rke"),
         ("rke()", vec![(1.0, Measure::Rke { kernel: None })], "rke"),
         ("mmd(bandwidth=20)", vec![(1.0, Measure::Mmd { kernel: gaussian(20.0) })], "mmd(bandwidth=20)"),
-        ("kid ( bandwidth = 2.5e1 )", vec![(1.0, Measure::Kid { kernel: gaussian(25.0) })], "kid(bandwidth=25)"),
+        ("mmd ( bandwidth = 2.5e1 )", vec![(1.0, Measure::Mmd { kernel: gaussian(25.0) })], "mmd(bandwidth=25)"),
         ("rke(bandwidth=auto)", vec![(1.0, Measure::Rke { kernel: auto })], "rke(bandwidth=auto)"),
         ("rke(kernel=gaussian)", vec![(1.0, Measure::Rke { kernel: auto })], "rke(bandwidth=auto)"),
         (
@@ -43,7 +43,9 @@ fn meanings() -> Vec<Meaning> {
             vec![(1.0, Measure::Mmd { kernel: laplacian(Bandwidth::Fixed(3.0)) })],
             "mmd(kernel=laplacian, bandwidth=3)",
         ),
-        ("kid(kernel=kid)", vec![(1.0, Measure::Kid { kernel: Some(KernelSpec::Kid) })], "kid(kernel=kid)"),
+        ("kid", vec![(1.0, Measure::Kid)], "kid"),
+        ("kid()", vec![(1.0, Measure::Kid)], "kid"),
+        ("mmd(kernel=kid)", vec![(1.0, Measure::Mmd { kernel: Some(KernelSpec::Kid) })], "mmd(kernel=kid)"),
         ("mmd(kernel=cosine)", vec![(1.0, Measure::Mmd { kernel: Some(KernelSpec::Cosine) })], "mmd(kernel=cosine)"),
         (
             "mmd(kernel=polynomial)",
@@ -118,7 +120,7 @@ fn texts_mean_what_they_say() {
 }
 
 /// A text, the position of the error (in characters counted from 1), and its message.
-const BAD_TEXTS: [(&str, usize, &str); 38] = [
+const BAD_TEXTS: [(&str, usize, &str); 40] = [
     ("", 1, "a term is expected here"),
     ("   ", 4, "a term is expected here"),
     ("rke -", 6, "a term is expected here"),
@@ -152,6 +154,8 @@ const BAD_TEXTS: [(&str, usize, &str); 38] = [
     ("ästhetik + precision(neighbours=-1)", 22, "neighbours must be a whole number, not \"-1\""),
     ("rke + cost(price=2)", 12, "cost takes no settings, but price was given"),
     ("fid(order=2)", 5, "fid takes no settings, but order was given"),
+    ("rke + kid(bandwidth=2)", 7, "KID has one kernel, (x·y/d + 1)³, which has no bandwidth; write mmd(bandwidth=2)"),
+    ("kid(neighbours=2)", 5, "kid takes no settings, but neighbours was given"),
     ("vendi(order=two)", 7, "order must be a number, and \"two\" is not"),
     ("rke + vendi(order=-2)", 13, "the order of vendi is -2, but it must be a number above 0"),
     ("vendi(order=2, neighbours=3)", 16, "vendi has no setting neighbours; it has order, kernel, bandwidth"),
@@ -234,7 +238,8 @@ fn kernels() -> impl Strategy<Value = KernelSpec> {
 fn objectives() -> impl Strategy<Value = Objective> {
     let quadratic = (0..3usize, prop::option::of(kernels())).prop_map(|(which, kernel)| {
         let plain = [Objective::rke(), Objective::mmd(), Objective::kid()][which].clone();
-        kernel.map_or(plain.clone(), |kernel| plain.with_kernel(kernel))
+        // kid has one kernel
+        kernel.filter(|_| which < 2).map_or(plain.clone(), |kernel| plain.with_kernel(kernel))
     });
     let orders = prop_oneof![Just(1.0), 1e-300..64.0f64];
     let smooth = prop_oneof![

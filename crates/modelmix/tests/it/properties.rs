@@ -39,7 +39,7 @@ fn arms(arms: Vec<RecordedArm>) -> RecordedArms {
 /// Three objectives with a bandwidth and two without; those that find it from arms come last.
 const OBJECTIVES: [&str; 5] = [
     "rke(bandwidth=1.5)",
-    "kid(bandwidth=1.5) - 0.05*density(neighbours=3)",
+    "mmd(bandwidth=1.5) - 0.05*density(neighbours=3)",
     "0.5*rke(kernel=laplacian, bandwidth=2) + mmd(bandwidth=1) - 0.1*precision(neighbours=2)",
     "mmd",
     "rke",

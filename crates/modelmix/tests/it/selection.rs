@@ -192,7 +192,7 @@ fn problem(scenario: &str, objective: &str) -> (RecordedArms, Loss) {
 /// hundred has to be better than a draw to reach it.
 #[test]
 fn kept_samples_reach_the_optimal_mixture() {
-    for (scenario, objective) in [("specialists", "kid"), ("truncated", "rke"), ("categories", "rke")] {
+    for (scenario, objective) in [("specialists", "mmd"), ("truncated", "rke"), ("categories", "rke")] {
         let (arms, loss) = problem(scenario, objective);
         let of_seed = |seed: u64| {
             let simulation = Simulation::default()

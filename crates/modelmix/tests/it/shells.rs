@@ -143,7 +143,7 @@ fn documents_of_scores() {
 
 #[test]
 fn what_is_usual() {
-    assert_eq!(Objective::usual(true), Objective::kid());
+    assert_eq!(Objective::usual(true), Objective::mmd());
     assert_eq!(Objective::usual(false), Objective::rke());
     let settings = Preset::TorchFidelity.settings();
     let without = settings.clone().without_reference();

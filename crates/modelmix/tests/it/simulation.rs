@@ -58,8 +58,8 @@ fn ranking(name: &str, objective: &str, bandwidth: f64, rounds: usize) -> Simula
 }
 
 #[test]
-fn specialists_by_kid_and_the_default_needs_under_500_rounds() {
-    let report = ranking("specialists", "kid", 20.0, 1000);
+fn specialists_by_mmd_and_the_default_needs_under_500_rounds() {
+    let report = ranking("specialists", "mmd", 20.0, 1000);
     let reached = of(&report, "adaptive").reached.percent_95;
     assert!(reached.is_some_and(|round| round <= 500.0), "{reached:?}");
 }
@@ -74,9 +74,9 @@ fn truncated_by_rke_and_the_default_needs_under_120_rounds() {
 #[test]
 fn the_papers_ranking_on_the_other_scenarios() {
     ranking("specialists", "rke", 15.0, 600);
-    ranking("truncated", "kid", 20.0, 400);
+    ranking("truncated", "mmd", 20.0, 400);
     ranking("categories", "rke", 20.0, 400);
-    ranking("categories", "kid", 20.0, 400);
+    ranking("categories", "mmd", 20.0, 400);
     ranking("quality", "rke - 0.2*precision", 20.0, 400);
     ranking("quality", "rke - 0.2*density", 20.0, 400);
     ranking("generators", "rke", 9.0, 600);
@@ -179,7 +179,7 @@ fn threads_do_not_change_a_bit() {
 
 #[test]
 fn kappa_of_the_whole_pool_and_kappa_ahead_are_the_same() {
-    let (arms, loss) = scenario("categories", "kid", 20.0);
+    let (arms, loss) = scenario("categories", "mmd", 20.0);
     let simulation = |memory, replacement| {
         Simulation::default()
             .policies(["fixed(weights=2 3 5)", "uniform", "adaptive"].map(|policy| policy.parse().unwrap()).to_vec())

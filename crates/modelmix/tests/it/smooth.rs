@@ -277,7 +277,7 @@ fn a_slow_method_gets_there_too() {
 fn reports_are_about_all_terms() {
     let (arms, reference) = world(3, 12, 3, 11);
     let costs = vec![0.3, 0.1, 0.2];
-    let text = "0.5*fid + 2*vendi(order=2) + kid(bandwidth=2) - 0.2*precision(neighbours=3) + cost";
+    let text = "0.5*fid + 2*vendi(order=2) + mmd(bandwidth=2) - 0.2*precision(neighbours=3) + cost";
     let inputs = Inputs::new().arms(&arms).reference(reference.clone()).costs(costs.clone());
     let loss = text.parse::<Objective>().unwrap().prepare(inputs).unwrap();
     let best = solve(&arms, &loss).unwrap();

@@ -236,7 +236,7 @@ fn recorded(sizes: &[usize], seed: u64) -> RecordedArms {
 const OBJECTIVES: [&str; 3] = [
     "rke(bandwidth=1)",
     "0.5*rke(bandwidth=0.7) + 2*mmd(kernel=laplacian, bandwidth=1.5) - 0.3*density(neighbours=2) + 0.1*cost - taste",
-    "mmd(kernel=cosine) + 0.1*kid(kernel=kid) + precision(neighbours=1)",
+    "mmd(kernel=cosine) + 0.1*kid + precision(neighbours=1)",
 ];
 
 fn prepared(text: &str, arms: usize) -> Loss {

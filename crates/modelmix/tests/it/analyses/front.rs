@@ -169,7 +169,7 @@ fn fronts_of_recorded_arms() {
     let inputs = || Inputs::new().arms(&arms).reference(reference(&arms));
     for (first, second, exact) in [
         ("rke(bandwidth=2)", "precision", true),
-        ("rke(bandwidth=2)", "kid(bandwidth=2)", false),
+        ("rke(bandwidth=2)", "mmd(bandwidth=2)", false),
         ("fid", "-density", false),
         ("vendi", "fid", false),
     ] {
@@ -211,7 +211,7 @@ fn more_precision_is_better() {
     assert_eq!(text("density + 2*precision"), "-density - 2*precision");
     assert_eq!(text("cost"), "cost");
     assert_eq!(text("aesthetic"), "aesthetic");
-    assert_eq!(text("kid - precision"), "kid - precision");
+    assert_eq!(text("mmd - precision"), "mmd - precision");
 }
 
 /// Rounding differs between processors by about 1e-8 of an entry of K. That must not add or remove points.

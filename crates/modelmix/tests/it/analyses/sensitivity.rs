@@ -22,7 +22,7 @@ fn points_are_separate_solves() {
     type Scaled = fn(f64) -> String;
     let texts: [(&str, Scaled); 4] = [
         ("rke(bandwidth=2)", |factor| format!("rke(bandwidth={})", 2.0 * factor)),
-        ("kid(kernel=laplacian, bandwidth=3)", |factor| format!("kid(kernel=laplacian, bandwidth={})", 3.0 * factor)),
+        ("mmd(kernel=laplacian, bandwidth=3)", |factor| format!("mmd(kernel=laplacian, bandwidth={})", 3.0 * factor)),
         ("rke(bandwidth=2) + 0.5*mmd(bandwidth=1) - 0.01*precision", |factor| {
             format!("rke(bandwidth={}) + 0.5*mmd(bandwidth={}) - 0.01*precision", 2.0 * factor, factor)
         }),

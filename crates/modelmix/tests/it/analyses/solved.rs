@@ -117,7 +117,7 @@ fn analyses_that_do_not_fit_are_refused() {
     let analyses = Analyses::default().budget(budget);
     assert_eq!(
         analysed(&arms, "fid", &analyses).unwrap_err().to_string(),
-        "the cheapest mixture needs an objective of means over samples and pairs of samples, but fid is not one; use kid or rke"
+        "the cheapest mixture needs an objective of means over samples and pairs of samples, but fid is not one; use mmd, kid or rke"
     );
     for bad in ["", "five", "-5%", "nan", "inf%", "-0.1"] {
         assert!(bad.parse::<Allowance>().is_err(), "{bad}");

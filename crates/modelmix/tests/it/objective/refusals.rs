@@ -30,7 +30,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, words: &[&str]) {
 #[test]
 fn what_a_term_needs() {
     let arms = arms();
-    for term in ["mmd", "kid(bandwidth=2)", "precision", "density"] {
+    for term in ["mmd", "mmd(bandwidth=2)", "precision", "density"] {
         let name = term.split('(').next().unwrap();
         let inputs = Inputs::new().arms(&arms).costs(vec![1.0, 2.0]).width(2);
         refused(objective(term).prepare(inputs), &[name, "needs a reference set"]);

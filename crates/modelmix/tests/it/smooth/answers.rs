@@ -212,8 +212,7 @@ fn refused<T>(result: Result<T, Error>, words: &[&str]) {
 #[test]
 fn sessions_refuse_what_is_not_a_mean() {
     let (arms, reference) = world(2, 6, 2, 5);
-    let fid =
-        "fid is not a mean over pairs of samples, so it can be optimised offline only, by solve; use kid in a session";
+    let fid = "fid is not a mean over pairs of samples, so it can be optimised offline only, by solve; use mmd or kid in a session";
     for (text, sentence) in [
         ("fid", fid),
         ("kid + 0.1*fid", fid),
