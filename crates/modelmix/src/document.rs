@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curate::Curated;
 use crate::metrics::Scores;
-use crate::mixture::Mixture;
+use crate::mixture::{Mixture, SamplePlan};
 use crate::simulate::SimulationReport;
 
 /// A document; the field `command` says which.
@@ -23,4 +23,6 @@ pub enum Document {
     Simulate(SimulationReport),
     /// Of `curate`.
     Curate(Curated),
+    /// Of `plan`.
+    Plan(SamplePlan),
 }

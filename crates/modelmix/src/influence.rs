@@ -33,6 +33,10 @@ pub struct Influences<'a> {
     samples: Vec<Vec<usize>>,
     /// By arm: what a sum of squares over its samples is multiplied by to make a variance of a mean.
     factors: Vec<f64>,
+    /// By arm: of how many samples the variances are.
+    sizes: Vec<usize>,
+    /// How far values of (κ̄_a1, …, κ̄_am, f_a) have been seen to differ within any arm, or are known to.
+    ranges: Vec<f64>,
     /// By arm, m + 1 values each: what rare values add to the variances of (κ̄_a1, …, κ̄_am, f_a)/n.
     rare: Vec<f64>,
     /// One row per row of the reference: what it makes of every arm's f̂, less the mean.
@@ -63,6 +67,8 @@ impl<'a> Influences<'a> {
             form: statistics.unbiased(),
             samples,
             factors: counts.iter().map(|&count| variance_factor(count)).collect(),
+            sizes: counts.to_vec(),
+            ranges: vec![0.0; arms + 1],
             rare: vec![0.0; arms * (arms + 1)],
             reference: Matrix::zeros(0, arms),
             has_varied: range > 0.0,
@@ -82,13 +88,41 @@ impl<'a> Influences<'a> {
             }
             let seen = columns.iter().fold(0.0, |widest: f64, (_, range)| widest.max(*range));
             found.has_varied |= seen > 0.0;
-            let widest = if quantity == arms { seen.max(range) } else { seen };
-            for (arm, (squares, _)) in columns.into_iter().enumerate() {
-                let rare = (widest / (counts[arm] + 1) as f64).powi(2);
-                found.rare[arm * (arms + 1) + quantity] = (rare - found.factors[arm] * squares).max(0.0);
-            }
+            found.ranges[quantity] = if quantity == arms { seen.max(range) } else { seen };
+            let squares: Vec<f64> = columns.into_iter().map(|(squares, _)| squares).collect();
+            found.set_rare(quantity, &squares);
         }
         Some(found)
+    }
+
+    /// What rare values add to the variance of a quantity, by the sums of its squares in every arm.
+    fn set_rare(&mut self, quantity: usize, squares: &[f64]) {
+        let quantities = self.arms() + 1;
+        for (arm, squares) in squares.iter().enumerate() {
+            let rare = (self.ranges[quantity] / (self.sizes[arm] + 1) as f64).powi(2);
+            self.rare[arm * quantities + quantity] = (rare - self.factors[arm] * squares).max(0.0);
+        }
+    }
+
+    /// The same as if every arm had so many samples, at least two, like those at hand: variances are what they are expected to be
+    /// then. The reference stays as it is.
+    pub(crate) fn with_sizes(&self, sizes: &[usize]) -> Self {
+        let mut sized = self.clone();
+        sized.sizes = sizes.to_vec();
+        for (arm, (&size, &count)) in sizes.iter().zip(self.statistics.counts()).enumerate() {
+            // A sum of squares grows with its degrees of freedom.
+            sized.factors[arm] = variance_factor(size) * (size as f64 - 1.0) / (count as f64 - 1.0);
+        }
+        for quantity in 0..=self.arms() {
+            let squares = |arm: usize| {
+                let mut squares = 0.0;
+                self.for_each(arm, quantity, |value| squares += value * value);
+                squares
+            };
+            let squares: Vec<f64> = (0..self.arms()).map(squares).collect();
+            sized.set_rare(quantity, &squares);
+        }
+        sized
     }
 
     /// Whether samples have told anything of κ between different ones: if the kernel is so narrow that all of it is zero, they
@@ -146,9 +180,9 @@ impl<'a> Influences<'a> {
         &self.form
     }
 
-    /// How many samples each arm has.
-    pub(crate) fn counts(&self) -> &[usize] {
-        self.statistics.counts()
+    /// How many samples each arm has, or is taken to have.
+    pub(crate) fn sizes(&self) -> &[usize] {
+        &self.sizes
     }
 
     /// The variances of the estimates of vᵀKv, one per direction v.
@@ -211,7 +245,7 @@ impl<'a> Influences<'a> {
             return self.samples[arm].iter().for_each(|&sample| call(values[sample] - mean));
         }
         let (sums, mean) = (self.statistics.sums_toward(quantity), self.form.at(arm, quantity));
-        let count = (self.counts()[quantity] - usize::from(quantity == arm)) as f64;
+        let count = (self.statistics.counts()[quantity] - usize::from(quantity == arm)) as f64;
         self.samples[arm].iter().for_each(|&sample| call(sums[sample] / count - mean));
     }
 

@@ -37,6 +37,10 @@ const RIVAL_STANDARD_ERRORS: f64 = 3.0;
 pub struct Certainty {
     /// A 95% interval for the weight of each arm in the best mixture of the models themselves.
     pub weights: Vec<[f64; 2]>,
+    /// The best weights by unbiased estimates, around which intervals are.
+    pub centre: Vec<f64>,
+    /// The best single arm's loss less that of the best mixture, unbiased; `None` with a single arm.
+    pub gain_estimate: Option<f64>,
     /// A 95% interval for the best single arm's loss less that of the best mixture; nothing with a single arm.
     pub gain: Option<[f64; 2]>,
     /// The greatest p-value of the tests that a single arm is as good as the best mixture, one an arm; nothing with a single
@@ -82,13 +86,16 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop
         }
     }
     if arms == 1 {
-        return Ok(Certainty { weights: intervals, gain: None, p_value: None });
+        let centre = draws.centre.weights;
+        return Ok(Certainty { weights: intervals, centre, gain_estimate: None, gain: None, p_value: None });
     }
     let apart: Vec<f64> = (0..arms).map(|arm| draws.gain_estimate(arm) - draws.optimism).collect();
     let errors: Vec<f64> = (0..arms).map(|arm| draws.gain_error(arm)).collect();
     let p_value = singles::p_value(influences, bounds, &apart, &errors, stop)?;
     let gain = gain(&draws, bounds, p_value);
-    Ok(Certainty { weights: intervals, gain: Some(gain), p_value: Some(p_value) })
+    let gain_estimate = apart.into_iter().reduce(f64::min);
+    let centre = draws.centre.weights;
+    Ok(Certainty { weights: intervals, centre, gain_estimate, gain: Some(gain), p_value: Some(p_value) })
 }
 
 /// How many draws may be made: each exchanges a number of arms that grows with m, and every exchange works on a factor of those in use.

@@ -2,6 +2,7 @@
 //! as κ(x, x′) on pairs and f(x) on single ones. Of its smooth terms it holds the data; they are evaluated by `spectral`.
 
 mod bandwidth;
+mod open;
 mod prepare;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use crate::metrics::Moments;
 use crate::objective::{MEASURE_NAMES, Measure, Objective};
 use crate::text::nearest;
 
+pub use open::SessionLoss;
 pub use prepare::Inputs;
 
 /// Smallest and largest values of κ and of f, which the paper's widths are made of.
@@ -414,6 +416,11 @@ impl Loss {
     /// its kernel as JSON, if it has one, the two ends of the kernel's and of the score's range, if given, and all costs; the
     /// reference's width as a 64-bit integer and its values. Numbers are little-endian.
     pub fn fingerprint(&self) -> u64 {
+        self.fingerprint_without_kernels(&[])
+    }
+
+    /// The same; the kernels of some terms are no part of it.
+    fn fingerprint_without_kernels(&self, without: &[usize]) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let mut feed = |bytes: &[u8]| {
             for byte in bytes {
@@ -421,8 +428,8 @@ impl Loss {
             }
         };
         feed(self.objective.to_string().as_bytes());
-        for term in &self.terms {
-            if let Some(kernel) = &term.kernel {
+        for (index, term) in self.terms.iter().enumerate() {
+            if let Some(kernel) = term.kernel.as_ref().filter(|_| !without.contains(&index)) {
                 feed(serde_json::to_string(kernel).expect("a kernel is plain data").as_bytes());
             }
             let mut numbers = Vec::new();

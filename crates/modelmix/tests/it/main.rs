@@ -20,6 +20,7 @@ mod intervals;
 mod load;
 mod metrics;
 mod objective;
+mod plan;
 mod policies;
 mod properties;
 mod reductions;

@@ -2,6 +2,7 @@
 //! in `report`, how it is stored in `snapshot`, how it is the fold of its events in `events`, what recorded samples do in
 //! `known`.
 
+mod bandwidth;
 mod device;
 mod events;
 mod journal;
