@@ -12,6 +12,7 @@ mod policy;
 mod score;
 mod session;
 mod simulate;
+mod plan;
 mod solve;
 mod work;
 
@@ -37,6 +38,8 @@ mod _modelmix {
     use super::policy::policy;
     #[pymodule_export]
     use super::score::{median_bandwidth, metrics, score};
+    #[pymodule_export]
+    use super::plan::plan;
     #[pymodule_export]
     use super::session::{Session, until};
     #[pymodule_export]
