@@ -6,7 +6,7 @@
 >>> best.sentence
 'Mix tops_gan 37%, shoes_gan 31%, legs_bags_gan 31%: MMD² ×100 0.147 instead of 1.97 with the best single model, flow.'
 
-Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`load`, :func:`median_bandwidth`,
+Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`plan`, :func:`load`, :func:`median_bandwidth`,
 :mod:`modelmix.metrics`. Online: :class:`Session` chooses which model to sample next, and :func:`run` calls it; :class:`Until` and
 :class:`SessionSettings` are their settings. The objective is a sum of :class:`Rke`, :class:`Mmd`, :class:`Kid`, :class:`Fid`,
 :class:`Vendi`, :class:`Precision`, :class:`Density`, :class:`Cost` and any :class:`SampleScore` of your own. Results are in
@@ -23,6 +23,7 @@ from .live import Failure, Run, run
 from .loading import load, load_array
 from .objectives import Cost, Density, Fid, Kid, Mmd, Objective, Precision, Rke, SampleScore, Vendi
 from .offline import score, simulate, solve
+from .planning import plan
 from .policies import (
     Adaptive,
     Cab,
@@ -44,6 +45,7 @@ from .results import (
     Front,
     Mixture,
     Prdc,
+    SamplePlan,
     Scores,
     Sensitivity,
     SessionReport,
@@ -82,6 +84,7 @@ __all__ = [
     "Pull",
     "Rke",
     "Run",
+    "SamplePlan",
     "SampleScore",
     "Scores",
     "Sensitivity",
@@ -102,6 +105,7 @@ __all__ = [
     "load_array",
     "median_bandwidth",
     "metrics",
+    "plan",
     "results",
     "run",
     "score",

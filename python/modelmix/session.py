@@ -62,7 +62,8 @@ class Session(StoredSession):
         Which samples count, drift alarms and the rest: :class:`SessionSettings`.
     reference, bandwidth, costs
         What the objective needs, unless its terms have it. An automatic bandwidth is the median distance within the
-        reference, whatever the ``seed``; without a reference, a bandwidth must be given.
+        reference, whatever the ``seed``. Without a reference, the session asks all arms evenly until each has ten samples,
+        known ones included, and takes the median distance between them. It then stays fixed (``report().bandwidth``).
     kappa_range, score_ranges
         The least and greatest value of κ, and of scores by name, for policies with constants, if a kernel or a score has no
         range of its own.

@@ -8,6 +8,7 @@ mod errors;
 mod journal;
 mod load;
 mod objective;
+mod plan;
 mod policy;
 mod score;
 mod session;
@@ -33,6 +34,8 @@ mod _modelmix {
     use super::load::{load, load_array};
     #[pymodule_export]
     use super::objective::{objective, objective_text};
+    #[pymodule_export]
+    use super::plan::plan;
     #[pymodule_export]
     use super::policy::policy;
     #[pymodule_export]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use modelmix::compute::Engine;
 use modelmix::internals::arms::by_arm;
-use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms};
+use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, SessionLoss};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -109,7 +109,7 @@ impl Problem<'_> {
 impl Prepared {
     /// Prepares the loss, with recorded arms if there are any.
     pub(crate) fn loss(&self, arms: Option<&RecordedArms>, engine: &Engine) -> modelmix::Result<Loss> {
-        self.inputs(arms, &self.objective, engine)
+        self.objective.prepare(self.inputs(arms, engine))
     }
 
     /// Prepares the loss of another objective, with the bandwidth for terms that name none.
@@ -123,10 +123,15 @@ impl Prepared {
             Some(bandwidth) if objective.has_kernel_choice() => objective.with_bandwidth(bandwidth),
             _ => objective,
         };
-        self.inputs(arms, &objective, engine)
+        objective.prepare(self.inputs(arms, engine))
     }
 
-    fn inputs(&self, arms: Option<&RecordedArms>, objective: &Objective, engine: &Engine) -> modelmix::Result<Loss> {
+    /// What a session minimises: an automatic bandwidth stays open if there is nothing to measure yet.
+    pub(crate) fn session_loss(&self, engine: &Engine) -> modelmix::Result<SessionLoss> {
+        self.objective.prepare_for_session(self.inputs(None, engine))
+    }
+
+    fn inputs<'a>(&self, arms: Option<&'a RecordedArms>, engine: &Engine) -> Inputs<'a> {
         let mut inputs = Inputs::new().seed(self.seed).engine(engine.clone());
         if let Some(arms) = arms {
             inputs = inputs.arms(arms);
@@ -146,6 +151,6 @@ impl Prepared {
         if let Some(width) = self.width {
             inputs = inputs.width(width);
         }
-        objective.prepare(inputs)
+        inputs
     }
 }

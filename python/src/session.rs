@@ -164,7 +164,8 @@ impl Session {
         let settings = settings.read()?;
         let progress = Progress::new(None);
         let engine = progress.engine(prepared.threads);
-        let inner = run(py, &progress, move || modelmix::Session::new(arms, prepared.loss(None, &engine)?, &settings))?;
+        let inner =
+            run(py, &progress, move || modelmix::Session::new(arms, prepared.session_loss(&engine)?, &settings))?;
         Ok(Self::new(inner))
     }
 
@@ -187,8 +188,10 @@ impl Session {
         let progress = Progress::new(None);
         let engine = progress.engine(prepared.as_ref().and_then(|prepared| prepared.threads));
         let restored = run(py, &progress, move || {
-            let loss = prepared.map(|prepared| prepared.loss(None, &engine)).transpose()?;
-            Ok(modelmix::Session::restore(snapshot, loss))
+            Ok(match prepared {
+                Some(prepared) => modelmix::Session::restore_with(snapshot, prepared.session_loss(&engine)?),
+                None => modelmix::Session::restore(snapshot, None),
+            })
         })?;
         Ok(Self::new(restored.map_err(of_origin)?))
     }

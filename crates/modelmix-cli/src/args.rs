@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Select the best N-sample subset (coreset), to publish or to train on
     Curate(CurateArgs),
+    /// Plan how many samples to record for confidence intervals of a wanted width, from a pilot
+    Plan(PlanArgs),
     /// Run experiments and compare measured with expected values
     Reproduce(ReproduceArgs),
     /// Build a report from documents that other commands printed with --json
@@ -372,6 +374,28 @@ pub(crate) struct ReportArgs {
     pub(crate) common: Common,
 }
 
+/// `modelmix plan`.
+#[derive(Args, Debug)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example: modelmix plan categories.npz --objective rke --bandwidth 20 --gain-error 5%"
+)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) arms: ArmsArgs,
+    /// Half-width of the 95% interval of the gain: a share of the gain (5%) or a difference of the loss (loss=0.001)
+    #[arg(long, value_name = "ERROR", required_unless_present = "weight_error")]
+    #[arg(value_parser = values::gain_error)]
+    pub(crate) gain_error: Option<Gap>,
+    /// Half-width of the widest 95% interval of a weight, such as 0.05
+    #[arg(long, value_name = "ERROR", value_parser = values::number())]
+    pub(crate) weight_error: Option<f64>,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 /// `modelmix schema`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: modelmix schema solve > solve.schema.json")]
@@ -392,6 +416,8 @@ pub(crate) enum Documented {
     Simulate,
     /// A curated set
     Curate,
+    /// How many samples to record
+    Plan,
     /// Experiments, expected against measured
     Reproduce,
     /// The report of a session, from Rust or Python

@@ -1,7 +1,7 @@
 //! JSON Schemas of documents, generated from the types that they are the JSON form of.
 
 use modelmix::session::SessionReport;
-use modelmix::{Curated, Mixture, Scores, SimulationReport};
+use modelmix::{Curated, Mixture, SamplePlan, Scores, SimulationReport};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
@@ -18,6 +18,7 @@ pub(crate) fn schema(document: Documented) -> Result<String> {
         Documented::Score => printed::<Scores>("score"),
         Documented::Simulate => printed::<SimulationReport>("simulate"),
         Documented::Curate => printed::<Curated>("curate"),
+        Documented::Plan => printed::<SamplePlan>("plan"),
         Documented::Reproduce => printed::<Reproduction>("reproduce"),
         // Sessions live in Rust and Python, and no command prints their reports.
         Documented::Session => described::<SessionReport>("session", "The report of a session", None),

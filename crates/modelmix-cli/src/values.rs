@@ -10,7 +10,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use modelmix::curate::Proportions;
 use modelmix::internals::certainty;
 use modelmix::metrics::{Metric, Preset};
-use modelmix::{Certified, PolicySpec, Selection};
+use modelmix::{Certified, Gap, PolicySpec, Selection};
 
 /// A value that the command line itself refuses, in a sentence.
 #[derive(Debug)]
@@ -42,6 +42,16 @@ impl fmt::Display for BadValue {
 }
 
 impl std::error::Error for BadValue {}
+
+/// The wanted half-width of the gain's interval, with its unit.
+pub(crate) fn gain_error(text: &str) -> modelmix::Result<Gap> {
+    text.parse().map_err(|error| match error {
+        modelmix::Error::Setting { value, must, .. } => {
+            modelmix::Error::Setting { what: "the gain error".into(), value, must }
+        }
+        error => error,
+    })
+}
 
 /// A parser that knows the names that it takes, or the names that what it takes may begin with.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curate::Curated;
 use crate::metrics::Scores;
-use crate::mixture::Mixture;
+use crate::mixture::{Mixture, SamplePlan};
 use crate::simulate::SimulationReport;
 
 /// The result of a command. The field `command` says which one.
@@ -23,4 +23,6 @@ pub enum Document {
     Simulate(SimulationReport),
     /// The result of `curate`.
     Curate(Curated),
+    /// Of `plan`.
+    Plan(SamplePlan),
 }

@@ -33,6 +33,10 @@ pub struct Influences<'a> {
     samples: Vec<Vec<usize>>,
     /// Per arm: the factor that turns a sum of squares over its samples into the variance of a mean.
     factors: Vec<f64>,
+    /// Per arm: the number of samples that the variances are for.
+    sizes: Vec<usize>,
+    /// The largest difference between values of (κ̄_a1, …, κ̄_am, f_a) within an arm, observed or known.
+    ranges: Vec<f64>,
     /// Per arm, m + 1 values: what rare values add to the variances of (κ̄_a1, …, κ̄_am, f_a)/n.
     rare: Vec<f64>,
     /// One row per row of the reference: its contribution to f̂ of every arm, minus the mean.
@@ -63,6 +67,8 @@ impl<'a> Influences<'a> {
             form: statistics.unbiased(),
             samples,
             factors: counts.iter().map(|&count| variance_factor(count)).collect(),
+            sizes: counts.to_vec(),
+            ranges: vec![0.0; arms + 1],
             rare: vec![0.0; arms * (arms + 1)],
             reference: Matrix::zeros(0, arms),
             has_varied: range > 0.0,
@@ -82,13 +88,41 @@ impl<'a> Influences<'a> {
             }
             let seen = columns.iter().fold(0.0, |widest: f64, (_, range)| widest.max(*range));
             found.has_varied |= seen > 0.0;
-            let widest = if quantity == arms { seen.max(range) } else { seen };
-            for (arm, (squares, _)) in columns.into_iter().enumerate() {
-                let rare = (widest / (counts[arm] + 1) as f64).powi(2);
-                found.rare[arm * (arms + 1) + quantity] = (rare - found.factors[arm] * squares).max(0.0);
-            }
+            found.ranges[quantity] = if quantity == arms { seen.max(range) } else { seen };
+            let squares: Vec<f64> = columns.into_iter().map(|(squares, _)| squares).collect();
+            found.set_rare(quantity, &squares);
         }
         Some(found)
+    }
+
+    /// Sets what rare values add to the variance of a quantity, from the sums of its squares in every arm.
+    fn set_rare(&mut self, quantity: usize, squares: &[f64]) {
+        let quantities = self.arms() + 1;
+        for (arm, squares) in squares.iter().enumerate() {
+            let rare = (self.ranges[quantity] / (self.sizes[arm] + 1) as f64).powi(2);
+            self.rare[arm * quantities + quantity] = (rare - self.factors[arm] * squares).max(0.0);
+        }
+    }
+
+    /// The same influences with variances as expected if every arm had the given number of similar samples, at least two.
+    /// The reference is unchanged.
+    pub(crate) fn with_sizes(&self, sizes: &[usize]) -> Self {
+        let mut sized = self.clone();
+        sized.sizes = sizes.to_vec();
+        for (arm, (&size, &count)) in sizes.iter().zip(self.statistics.counts()).enumerate() {
+            // A sum of squares grows with its degrees of freedom.
+            sized.factors[arm] = variance_factor(size) * (size as f64 - 1.0) / (count as f64 - 1.0);
+        }
+        for quantity in 0..=self.arms() {
+            let squares = |arm: usize| {
+                let mut squares = 0.0;
+                self.for_each(arm, quantity, |value| squares += value * value);
+                squares
+            };
+            let squares: Vec<f64> = (0..self.arms()).map(squares).collect();
+            sized.set_rare(quantity, &squares);
+        }
+        sized
     }
 
     /// Whether κ between different samples carries information. It does not if the kernel is so narrow that all of it
@@ -146,9 +180,9 @@ impl<'a> Influences<'a> {
         &self.form
     }
 
-    /// The number of samples of each arm.
-    pub(crate) fn counts(&self) -> &[usize] {
-        self.statistics.counts()
+    /// The number of samples that each arm has, or is assumed to have.
+    pub(crate) fn sizes(&self) -> &[usize] {
+        &self.sizes
     }
 
     /// The variances of the estimates of vᵀKv, one per direction v.
@@ -211,7 +245,7 @@ impl<'a> Influences<'a> {
             return self.samples[arm].iter().for_each(|&sample| call(values[sample] - mean));
         }
         let (sums, mean) = (self.statistics.sums_toward(quantity), self.form.at(arm, quantity));
-        let count = (self.counts()[quantity] - usize::from(quantity == arm)) as f64;
+        let count = (self.statistics.counts()[quantity] - usize::from(quantity == arm)) as f64;
         self.samples[arm].iter().for_each(|&sample| call(sums[sample] / count - mean));
     }
 

@@ -1,7 +1,7 @@
 """What comes back: plain data that prints as tables, shows in notebooks, converts and plots.
 
 Every result is a dataclass and a mapping: of arms (:class:`Mixture`, :class:`Scores`, :class:`SessionReport`, :class:`Curated`,
-:class:`Cheapest`), of policies (:class:`Simulation`) or of sizes (:class:`Subsets`). :class:`Front` and :class:`Sensitivity` are
+:class:`Cheapest`, :class:`SamplePlan`), of policies (:class:`Simulation`) or of sizes (:class:`Subsets`). :class:`Front` and :class:`Sensitivity` are
 sequences of points. ``to_dict()`` gives the document that the command line prints with ``--json``, ``to_pandas()`` a
 frame, ``plot()`` a figure by matplotlib; ``to_latex()``, ``to_markdown()`` and ``to_csv()`` give the table that is printed.
 """
@@ -10,15 +10,16 @@ from ._base import TermValue
 from .curated import Curated, CuratedArm, RandomDraws, Tried
 from .front import Front, FrontPoint
 from .mixture import Mixture, MixtureArm
+from .plan import Allocation, HalfWidths, PlannedArm, SamplePlan
 from .scores import Estimate, Prdc, ScoredMixture, ScoredSet, Scores
 from .sensitivity import Sensitivity, SensitivityPoint
-from .session import FeatureError, SessionArm, SessionReport, Verdict
+from .session import ChosenBandwidth, FeatureError, SessionArm, SessionReport, Verdict
 from .simulation import SimulatedFeatures, SimulatedPolicy, Simulation, Spread, Stopped
 from .worth import Cheapest, Subset, Subsets
 
 __all__ = [
-    "Cheapest", "Curated", "CuratedArm", "Estimate", "FeatureError", "Front", "FrontPoint", "Mixture", "MixtureArm", "Prdc",
-    "RandomDraws", "ScoredMixture", "ScoredSet", "Scores", "Sensitivity", "SensitivityPoint", "SessionArm", "SessionReport",
+    "Allocation", "Cheapest", "ChosenBandwidth", "Curated", "CuratedArm", "Estimate", "FeatureError", "Front", "FrontPoint", "HalfWidths", "Mixture", "MixtureArm", "PlannedArm", "Prdc",
+    "RandomDraws", "SamplePlan", "ScoredMixture", "ScoredSet", "Scores", "Sensitivity", "SensitivityPoint", "SessionArm", "SessionReport",
     "SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped", "Subset", "Subsets", "TermValue", "Tried", "Verdict",
 ]  # fmt: skip
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
     pd, axes = Lazy("pandas"), Lazy("matplotlib.axes")
 
-__all__ = ["FeatureError", "SessionArm", "SessionReport", "Verdict"]
+__all__ = ["ChosenBandwidth", "FeatureError", "SessionArm", "SessionReport", "Verdict"]
 
 
 def __dir__() -> list[str]:
@@ -74,6 +74,42 @@ class SessionArm:
     def __float__(self) -> float:
         """Its weight."""
         return self.weight
+
+
+@dataclass(frozen=True)
+class ChosenBandwidth:
+    """A bandwidth that a session chose by the median rule.
+
+    Attributes
+    ----------
+    bandwidth
+        The bandwidth σ.
+    samples
+        Samples that the session had then, known ones included. The rule looks at no more than 500 of them.
+    known
+        Of these, known samples that were not collected.
+    round
+        Pulls that were answered then.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> session = mm.Session(["one"], mm.Rke())
+    >>> for place in range(10):
+    ...     session.tell(session.ask(), [float(place)])
+    >>> print(session.report().bandwidth)
+    bandwidth 3.00: median rule over 10 samples, fixed at round 10
+    """
+
+    bandwidth: float
+    samples: int
+    known: int
+    round: int
+
+    def __str__(self) -> str:
+        """The bandwidth and where it comes from."""
+        found = f"median rule over {count(self.samples)} samples, fixed at round {self.round}"
+        return f"bandwidth {brief(self.bandwidth)}: {found}"
 
 
 @dataclass(frozen=True)
@@ -168,7 +204,7 @@ class SessionReport(Keyed[str, SessionArm]):
     objective
         The objective's text, with the bandwidth given; ``None`` for a session on values.
     kernels
-        Its kernels, with the bandwidths used.
+        Its kernels, with the bandwidths used; none for a term whose bandwidth is open.
     rounds
         Pulls that were answered.
     samples
@@ -208,6 +244,10 @@ class SessionReport(Keyed[str, SessionArm]):
     known
         Recorded samples known beside those collected (:meth:`modelmix.Session.known`). Weights, losses of arms and
         bounds count them; ``samples``, ``loss`` and shares do not.
+    bandwidth
+        The bandwidth that the session chose; ``None`` if it was given, or is open.
+    is_bandwidth_open
+        Whether the session still collects the samples from which it will choose a bandwidth. Weights are 0 until then.
 
     Examples
     --------
@@ -240,6 +280,8 @@ class SessionReport(Keyed[str, SessionArm]):
     kept_loss: float | None = None
     note: str | None = None
     known: int = 0
+    bandwidth: ChosenBandwidth | None = None
+    is_bandwidth_open: bool = False
 
     @property
     def weights(self) -> dict[str, float]:
@@ -284,6 +326,8 @@ class SessionReport(Keyed[str, SessionArm]):
             kept_loss=document.get("kept_loss"),
             note=document.get("note"),
             known=document.get("known", 0),
+            bandwidth=ChosenBandwidth(**document["bandwidth"]) if "bandwidth" in document else None,
+            is_bandwidth_open=document.get("is_bandwidth_open", False),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -296,7 +340,9 @@ class SessionReport(Keyed[str, SessionArm]):
         dict
             Fields by name.
         """
-        whole = _some_known(present(plain(self), "feature_error", "kept", "kept_loss", "note"))
+        whole = _some_known(present(plain(self), "feature_error", "kept", "kept_loss", "note", "bandwidth"))
+        if not self.is_bandwidth_open:
+            del whole["is_bandwidth_open"]
         names = [arm.name for arm in self.arms]
         whole["form"] = {"quadratic": whole.pop("quadratic"), "linear": whole.pop("linear")}
         whole["best_single"] = None if self.best_single is None else names.index(self.best_single)
@@ -362,7 +408,9 @@ class SessionReport(Keyed[str, SessionArm]):
             row += [count(arm.pending)] if flying else []
             rows.append(row + ([count(arm.abandoned)] if troubled else []))
         samples = _samples(self.samples)
-        if self.mixture_loss is None:
+        if self.is_bandwidth_open and self.samples + self.known:
+            title = f"After {_samples(self.samples + self.known)}: the bandwidth is not chosen yet, so there are no weights."
+        elif self.mixture_loss is None:
             title = f"No samples yet of {len(self.arms)} arm{'' if len(self.arms) == 1 else 's'}."
         else:
             used = sorted(self.arms, key=lambda arm: -arm.weight)
@@ -379,6 +427,8 @@ class SessionReport(Keyed[str, SessionArm]):
             f"of the best mixture of them {number(self.mixture_loss)}, "
             f"best single arm {NOTHING if self.best_single is None else self.best_single}"
         )
+        if self.bandwidth is not None:
+            note += f"; {self.bandwidth}"
         if self.bound_on_weights is not None:
             note += f"; the weights are at most {number(self.bound_on_weights)} above the least loss"
         if self.is_done:

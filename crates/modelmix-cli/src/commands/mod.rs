@@ -6,6 +6,7 @@ mod curate;
 mod demo;
 mod man;
 mod output;
+mod plan;
 mod report;
 mod reproduce;
 mod schema;
@@ -23,6 +24,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Score(args) => score::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Curate(args) => curate::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Schema(args) => schema::run(&args),

@@ -98,7 +98,7 @@ fn help() {
     let world = World::new();
     check("help", &world.answer("--help"), EXACT_TOLERANCE);
     for command in
-        ["demo", "solve", "score", "simulate", "curate", "reproduce", "report", "schema", "completions", "man"]
+        ["demo", "solve", "score", "simulate", "curate", "plan", "reproduce", "report", "schema", "completions", "man"]
     {
         check(&format!("help-{command}"), &world.answer(&format!("{command} --help")), EXACT_TOLERANCE);
     }

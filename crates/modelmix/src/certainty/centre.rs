@@ -27,7 +27,7 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn new(influences: &Influences) -> Self {
-        let axes = Axes::new(influences.form(), influences.counts());
+        let axes = Axes::new(influences.form(), influences.sizes());
         let errors = axes.errors(influences);
         let clear = |index: usize, curvature: f64| {
             if curvature > CLEAR_CURVATURE_ERRORS * errors[index] { curvature } else { 0.0 }

@@ -38,8 +38,11 @@ const RIVAL_STANDARD_ERRORS: f64 = 3.0;
 pub struct Certainty {
     /// A 95% confidence interval per arm for its weight in the best mixture of the models themselves.
     pub weights: Vec<[f64; 2]>,
-    /// A 95% confidence interval of the gain: the loss of the best single arm minus that of the best mixture. `None`
-    /// with one arm.
+    /// The best weights by unbiased estimates, at the centre of the intervals.
+    pub centre: Vec<f64>,
+    /// An unbiased estimate of the gain: the loss of the best single arm minus that of the best mixture. `None` with one arm.
+    pub gain_estimate: Option<f64>,
+    /// A 95% confidence interval of the gain. `None` with one arm.
     pub gain: Option<[f64; 2]>,
     /// The largest p-value of the tests that a single arm is as good as the best mixture, one test per arm. `None` with
     /// one arm.
@@ -84,13 +87,16 @@ pub fn certainty(influences: &Influences, bounds: &Bounds, weights: &[f64], stop
         }
     }
     if arms == 1 {
-        return Ok(Certainty { weights: intervals, gain: None, p_value: None });
+        let centre = draws.centre.weights;
+        return Ok(Certainty { weights: intervals, centre, gain_estimate: None, gain: None, p_value: None });
     }
     let apart: Vec<f64> = (0..arms).map(|arm| draws.gain_estimate(arm) - draws.optimism).collect();
     let errors: Vec<f64> = (0..arms).map(|arm| draws.gain_error(arm)).collect();
     let p_value = singles::p_value(influences, bounds, &apart, &errors, stop)?;
     let gain = gain(&draws, bounds, p_value);
-    Ok(Certainty { weights: intervals, gain: Some(gain), p_value: Some(p_value) })
+    let gain_estimate = apart.into_iter().reduce(f64::min);
+    let centre = draws.centre.weights;
+    Ok(Certainty { weights: intervals, centre, gain_estimate, gain: Some(gain), p_value: Some(p_value) })
 }
 
 /// The number of draws that are affordable: each exchanges a number of arms that grows with m, and every exchange

@@ -64,7 +64,7 @@ impl SuboptimalityBound {
             let mut covariance = influences.joint_covariance(weights, GradientKind::Toward);
             // Rounding can make a variance of zero negative.
             (0..2 * arms).for_each(|at| *covariance.at_mut(at, at) = covariance.at(at, at).max(0.0));
-            let axes = Axes::new(unbiased, influences.counts());
+            let axes = Axes::new(unbiased, influences.sizes());
             let errors = axes.errors(influences);
             let curved = axes.form(|index, curvature| (curvature - CURVATURE_MARGIN * errors[index]).max(0.0));
             let variances = (0..arms).map(|arm| covariance.at(arm, arm)).collect();

@@ -20,7 +20,9 @@ impl Influences<'_> {
         let m = self.arms();
         let common = self.common(arm);
         let (mut variances, mut third_moments) = (vec![0.0; m], vec![0.0; m]);
-        let cube = |count: usize| (count as f64).powi(3).max(1.0);
+        // A sum of cubes over an arm's samples is multiplied by 1/(number · size²) to make a third moment of a mean.
+        let cube = |count: usize, size: usize| (count as f64 * (size as f64).powi(2)).max(1.0);
+        let rows_cubed = cube(self.reference.rows(), self.reference.rows());
         for other in (0..m).filter(|&other| other != arm) {
             let (mut squares, mut cubes, mut at) = (0.0, 0.0, 0);
             self.for_each(arm, other, |kappa| {
@@ -37,9 +39,10 @@ impl Influences<'_> {
                 + 4.0 * self.rare_of(arm)[other]
                 + self.other_variance(arm, other, &other_terms)
                 + self.reference_covariance(arm, other, other);
-            third_moments[other] = cubes / cube(self.samples[arm].len())
-                + other_terms.iter().map(|value| value.powi(3)).sum::<f64>() / cube(other_terms.len())
-                + rows / cube(self.reference.rows());
+            third_moments[other] = cubes / cube(self.samples[arm].len(), self.sizes[arm])
+                + other_terms.iter().map(|value| value.powi(3)).sum::<f64>()
+                    / cube(other_terms.len(), self.sizes[other])
+                + rows / rows_cubed;
         }
         Slopes { variances, third_moments }
     }

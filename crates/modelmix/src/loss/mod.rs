@@ -2,6 +2,7 @@
 //! as κ(x, x′) on pairs and f(x) on single ones. It stores the data of smooth terms; `spectral` evaluates them.
 
 mod bandwidth;
+mod open;
 mod prepare;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use crate::metrics::Moments;
 use crate::objective::{MEASURE_NAMES, Measure, Objective};
 use crate::text::nearest;
 
+pub use open::SessionLoss;
 pub use prepare::Inputs;
 
 /// Smallest and largest values of κ and f, from which the confidence widths of the paper are computed.
@@ -431,6 +433,11 @@ impl Loss {
     /// text; for every term its kernel as JSON, if it has one, the two ends of the ranges of kernel and score, if
     /// given, and all costs; the width of the reference as a 64-bit integer and its values. Numbers are little-endian.
     pub fn fingerprint(&self) -> u64 {
+        self.fingerprint_without_kernels(&[])
+    }
+
+    /// The same; the kernels of some terms are no part of it.
+    fn fingerprint_without_kernels(&self, without: &[usize]) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let mut feed = |bytes: &[u8]| {
             for byte in bytes {
@@ -438,8 +445,8 @@ impl Loss {
             }
         };
         feed(self.objective.to_string().as_bytes());
-        for term in &self.terms {
-            if let Some(kernel) = &term.kernel {
+        for (index, term) in self.terms.iter().enumerate() {
+            if let Some(kernel) = term.kernel.as_ref().filter(|_| !without.contains(&index)) {
                 feed(serde_json::to_string(kernel).expect("a kernel is plain data").as_bytes());
             }
             let mut numbers = Vec::new();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::open::{SessionLoss, is_automatic};
 use super::{HeldReference, Linear, Loss, PreparedTerm, Smooth};
 use crate::arms::{RecordedArms, check_rows};
 use crate::compute::Engine;
@@ -11,6 +12,9 @@ use crate::features::Features;
 use crate::kernel::{Kernel, KernelSpec, median_distance};
 use crate::metrics::Moments;
 use crate::objective::{Measure, Objective};
+
+/// The placeholder for a bandwidth that a session has not chosen yet. No kernel is evaluated with it.
+const OPEN_BANDWIDTH: f64 = 1.0;
 
 /// The inputs of an objective. Each is optional unless a term needs it.
 #[derive(Clone, Debug, Default)]
@@ -104,6 +108,28 @@ impl Objective {
     /// If a reference, cost or width is missing, if weights or settings are out of range, or if the reference has
     /// another width.
     pub fn prepare(&self, inputs: Inputs<'_>) -> Result<Loss> {
+        self.prepare_terms(inputs, None)
+    }
+
+    /// The same for a [`Session`](crate::Session): an automatic bandwidth stays open if there is neither a reference nor a recorded
+    /// arm to measure, and the session finds it from its first samples.
+    ///
+    /// # Errors
+    /// As [`Objective::prepare`].
+    pub fn prepare_for_session(&self, inputs: Inputs<'_>) -> Result<SessionLoss> {
+        let seed = inputs.seed;
+        let open = if inputs.reference.is_some() || inputs.arms.is_some() {
+            Vec::new()
+        } else {
+            let terms = self.terms().iter().enumerate();
+            terms.filter(|(_, term)| is_automatic(&term.measure)).map(|(index, _)| index).collect()
+        };
+        let loss = self.prepare_terms(inputs, Some(OPEN_BANDWIDTH))?;
+        Ok(SessionLoss::new(loss, open, seed))
+    }
+
+    /// `open` is what stands for a bandwidth that cannot be measured yet; without it, that is an error.
+    fn prepare_terms(&self, inputs: Inputs<'_>, open: Option<f64>) -> Result<Loss> {
         self.check()?;
         let Inputs { reference, costs, arms, width, kernel_range, kernel_ranges, score_ranges, seed, engine } = inputs;
         let engine = engine.unwrap_or_default();
@@ -143,6 +169,7 @@ impl Objective {
             width,
             score_ranges,
             seed,
+            open,
             engine: &engine,
             kernel_range,
             kernel_ranges,
@@ -176,6 +203,7 @@ struct TermBuilder<'a> {
     width: Option<usize>,
     score_ranges: BTreeMap<String, (f64, f64)>,
     seed: u64,
+    open: Option<f64>,
     engine: &'a Engine,
     kernel_range: Option<(f64, f64)>,
     kernel_ranges: Vec<(KernelSpec, (f64, f64))>,
@@ -271,6 +299,9 @@ impl<'a> TermBuilder<'a> {
             None => self.arms.into_iter().flatten().map(|arm| &arm.features).collect(),
         };
         spec.unwrap_or_default().resolve(self.width, &mut || {
+            if let Some(open) = self.open.filter(|_| sets.is_empty()) {
+                return Ok(open);
+            }
             if sets.is_empty() {
                 return Err(Error::missing(
                     "an automatic bandwidth",

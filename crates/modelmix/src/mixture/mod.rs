@@ -5,6 +5,7 @@ mod analyses;
 mod forms;
 mod front;
 mod headline;
+mod plan;
 mod program;
 mod sensitivity;
 
@@ -25,6 +26,7 @@ pub use analyses::{
 pub use forms::{TermForm, forms, statistics};
 pub use front::{FrontDocument, FrontPoint, front_objective};
 pub use headline::Headline;
+pub use plan::{Allocation, HalfWidths, PlanSettings, PlannedArm, SamplePlan, plan};
 pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
 
 /// The best mixture of recorded arms, with everything that a report needs.

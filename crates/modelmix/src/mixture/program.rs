@@ -81,10 +81,17 @@ impl Program {
     /// How sure the optimal weights are, where all terms are means over samples or pairs of them, and every arm has two.
     /// f of an arm's samples is known to range so far.
     pub(super) fn certainty(&self, bounds: &Bounds, weights: &[f64], range: f64) -> Result<Option<Certainty>> {
-        let Some(statistics) = &self.statistics else { return Ok(None) };
-        let Some(influences) = Influences::with_range(statistics, range) else { return Ok(None) };
-        let influences = influences.with_reference(&self.by_row)?;
-        certainty(&influences, bounds, weights, self.engine.stop()).map(Some)
+        let certainty = |influences| certainty(&influences, bounds, weights, self.engine.stop());
+        self.influences(range)?.map(certainty).transpose()
+    }
+
+    /// The influence of every sample on the estimates, where all terms are means over samples or pairs of them, and every arm has
+    /// two.
+    pub(super) fn influences(&self, range: f64) -> Result<Option<Influences<'_>>> {
+        let Some(influences) = self.statistics.as_ref().and_then(|sums| Influences::with_range(sums, range)) else {
+            return Ok(None);
+        };
+        influences.with_reference(&self.by_row).map(Some)
     }
 
     /// αᵀKα + fᵀα of the terms that are quadratic or linear.

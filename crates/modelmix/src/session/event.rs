@@ -155,6 +155,9 @@ pub struct Decisions {
     /// What a look found, if it was time to look whether the session may stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_check: Option<StopCheck>,
+    /// The bandwidth, if it was chosen with these samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<f64>,
 }
 
 impl Decisions {

@@ -3,19 +3,17 @@
 
 use std::borrow::Cow;
 
+use super::bandwidth::{BandwidthState, Choice};
 use super::event::{Answer, Asked, Decisions, Event, Known, SampleValues, Told};
 use super::observers::{Observed, counts_with};
 use super::pulls::PendingPull;
 use super::samples::{Batch, Refusal};
-use super::{KnownAs, Pull, Session, Values};
+use super::{KnownAs, Pull, Session, Source, Values};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::loss::Scores;
 use crate::policy::Policy;
 use crate::random::Random;
-
-/// Values of κ that are evaluated at once when recorded samples become known: 32 MiB, and as much for a copy.
-const MAX_KAPPA_PER_STEP: usize = 1 << 22;
 
 /// Where samples come from.
 #[derive(Clone, Copy)]
@@ -32,7 +30,7 @@ impl Origin {
         }
     }
 
-    fn is_known(self) -> bool {
+    pub(super) fn is_known(self) -> bool {
         matches!(self, Origin::Known(..))
     }
 
@@ -50,9 +48,11 @@ pub(super) enum NewSamples<'a> {
 
 /// What samples do to a session, evaluated.
 pub(super) struct Update<'a> {
-    origin: Origin,
-    batch: Batch<'a>,
-    observed: Observed,
+    pub(super) origin: Origin,
+    pub(super) batch: Batch<'a>,
+    pub(super) observed: Observed,
+    /// The bandwidth, if it is chosen with these samples.
+    pub(super) choice: Option<Box<Choice>>,
 }
 
 impl<P: Policy> Session<P> {
@@ -158,10 +158,12 @@ impl<P: Policy> Session<P> {
             Event::Told(Told { answer, decisions, .. }) => {
                 let given = self.given(event, answer, &Decisions::default())?;
                 let update = self.evaluate(self.origin(event)?, given, &Decisions::default(), true)?;
-                let (mut observers, batch) = (self.state.observers.clone(), &update.batch);
-                let round = self.state.pulls.answered + 1;
-                let counts = counts_with(&self.state.samples, batch);
-                event.compare(decisions, &observers.commit(update.observed, batch, round, &counts))
+                let Update { batch, observed, choice, .. } = update;
+                let (mut observers, round) = (self.state.observers.clone(), self.state.pulls.answered + 1);
+                let counts = counts_with(choice.as_deref(), &self.state.samples, &batch);
+                let mut found = observers.commit(observed, &batch, round, &counts);
+                found.bandwidth = choice.map(|choice| choice.chosen.bandwidth);
+                event.compare(decisions, &found)
             }
             Event::Known(Known { answer, decisions, .. }) => {
                 let given = self.given(event, answer, &Decisions::default())?;
@@ -247,7 +249,7 @@ impl<P: Policy> Session<P> {
     pub(super) fn take(&mut self, origin: Origin, given: NewSamples<'_>, decided: &Decisions) -> Result<Decisions> {
         match given {
             NewSamples::Features(width, values, scores)
-                if origin.is_known() && values.len() / width > self.rows_per_step() =>
+                if origin.is_known() && values.len() / width > self.state.samples.rows_per_step() =>
             {
                 let before = (self.state.samples.clone(), self.state.observers.clone());
                 let taken = self.take_in_steps(origin, (width, values, scores), decided);
@@ -272,7 +274,7 @@ impl<P: Policy> Session<P> {
         let rows = values.len() / width;
         let (mut first, mut decisions) = (0, Decisions::default());
         while first < rows {
-            let end = rows.min(first + self.rows_per_step());
+            let end = rows.min(first + self.state.samples.rows_per_step());
             // A list of another length is given whole, and refused as such.
             let part = |list: &Vec<f64>| if list.len() == rows { list[first..end].to_vec() } else { list.clone() };
             let scores = scores.iter().map(|(name, list)| (name.clone(), part(list))).collect();
@@ -282,10 +284,6 @@ impl<P: Policy> Session<P> {
             first = end;
         }
         Ok(decisions)
-    }
-
-    fn rows_per_step(&self) -> usize {
-        (MAX_KAPPA_PER_STEP / self.state.samples.statistics.rows().max(1)).clamp(16, 1024)
     }
 
     /// All that can fail, be stopped or take long when samples come in: checks, κ and f, and what observers find, which check
@@ -336,10 +334,13 @@ impl<P: Policy> Session<P> {
                 return Err(refuse("this session evaluates features; tell it features, or start it on values".into()));
             }
         };
+        if self.is_bandwidth_open() {
+            return self.evaluate_first(origin, batch, decided, is_last);
+        }
         let check_stop = |_: &_| state.check_stop(&batch);
         let (known, loss) = (origin.is_known(), self.source.loss());
         let observed = state.observers.evaluate(&state.samples, &batch, (known, is_last), loss, decided, check_stop)?;
-        Ok(Update { origin, batch, observed })
+        Ok(Update { origin, batch, observed, choice: None })
     }
 
     fn evaluate_features<'a>(
@@ -371,7 +372,12 @@ impl<P: Policy> Session<P> {
             Error::Stopped | Error::Memory { .. } | Error::Device { .. } => Refusal::Work(error),
             error => Refusal::Samples(error.to_string()),
         })?;
-        state.samples.evaluate(loss, origin.arm(), origin.is_collected(), (found, values), linear)
+        let (arm, is_collected) = (origin.arm(), origin.is_collected());
+        if self.is_bandwidth_open() {
+            let held = state.samples.statistics.rows();
+            return Ok(Batch::without_kappa(arm, is_collected, (found, values), linear, held));
+        }
+        state.samples.evaluate(loss, arm, is_collected, (found, values), linear)
     }
 
     fn evaluate_values<'a>(&self, origin: Origin, samples: Vec<Values<'a>>) -> Result<Batch<'a>, String> {
@@ -400,17 +406,29 @@ impl<P: Policy> Session<P> {
     /// # Errors
     /// No room for the samples. The session is then as it was before.
     pub(super) fn commit(&mut self, update: Update<'_>) -> Result<Decisions> {
-        let Update { origin, batch, observed } = update;
+        let Update { origin, batch, observed, choice } = update;
         let state = &mut self.state;
-        if let Some(loss) = self.source.loss() {
-            state.samples.make_room(loss, &batch)?;
+        let counts = counts_with(choice.as_deref(), &state.samples, &batch);
+        let bandwidth = choice.as_ref().map(|choice| choice.chosen.bandwidth);
+        match (choice, self.source.loss()) {
+            (Some(choice), _) => {
+                let Choice { chosen, loss, samples } = *choice;
+                self.source = Source::Features(Box::new(loss));
+                state.samples = samples;
+                state.bandwidth = Some(BandwidthState::Chosen(chosen));
+            }
+            (None, loss) => {
+                if let Some(loss) = loss {
+                    state.samples.make_room(loss, &batch)?;
+                }
+                state.samples.commit(&batch);
+            }
         }
-        let counts = counts_with(&state.samples, &batch);
-        state.samples.commit(&batch);
         if let Origin::Pull(pull) = origin {
             state.pulls.answer(pull);
         }
-        Ok(state.observers.commit(observed, &batch, state.pulls.answered, &counts))
+        let decisions = state.observers.commit(observed, &batch, state.pulls.answered, &counts);
+        Ok(Decisions { bandwidth, ..decisions })
     }
 
     pub(super) fn check_arm(&self, what: &str, arm: usize) -> Result<()> {

@@ -2,6 +2,7 @@
 //! fold of its events (`fold.rs`).
 
 mod ages;
+mod bandwidth;
 mod drift;
 mod encode;
 mod event;
@@ -28,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::certainty::{Until, Verdict};
 use crate::error::{Error, Result};
 use crate::features::Features;
-use crate::loss::{Loss, Ranges};
+use crate::loss::{Loss, Ranges, SessionLoss};
 use crate::policy::{AnyPolicy, Policy, PolicySpec};
 use crate::settings::setters;
 use crate::statistics::Statistics;
@@ -37,6 +38,7 @@ use pulls::PendingPull;
 use state::State;
 
 pub use crate::loss::Scores;
+pub use bandwidth::ChosenBandwidth;
 pub use event::{Answer, Asked, Decisions, Event, Known, KnownAs, SampleValues, Told};
 pub use feature_error::FeatureError;
 pub use journal::{Entry, Header, JournalReader, JournalWriter};
@@ -128,17 +130,21 @@ pub struct Values<'a> {
 #[derive(Clone, Debug)]
 enum Source {
     /// Features, evaluated by a loss.
-    Features(Box<Loss>),
+    Features(Box<SessionLoss>),
     /// The caller.
     Values,
 }
 
 impl Source {
-    fn loss(&self) -> Option<&Loss> {
+    fn session_loss(&self) -> Option<&SessionLoss> {
         match self {
             Source::Features(loss) => Some(loss),
             Source::Values => None,
         }
+    }
+
+    fn loss(&self) -> Option<&Loss> {
+        self.session_loss().map(SessionLoss::loss)
     }
 }
 
@@ -173,25 +179,30 @@ impl<P> Session<P> {
         Self { source, state, fingerprint: OnceLock::new() }
     }
 
-    /// That of the loss ([`Loss::fingerprint`]); `None` if the caller gives values.
+    /// That of the loss ([`SessionLoss::fingerprint`]); `None` if the caller gives values.
     pub fn fingerprint(&self) -> Option<u64> {
-        *self.fingerprint.get_or_init(|| self.source.loss().map(Loss::fingerprint))
+        *self.fingerprint.get_or_init(|| self.source.session_loss().map(SessionLoss::fingerprint))
     }
 }
 
 impl Session<AnyPolicy> {
     /// A session over features, with one of the policies that come with the crate.
     ///
+    /// If the bandwidth of the loss is open ([`Objective::prepare_for_session`](crate::Objective::prepare_for_session)), the session
+    /// asks its arms evenly until each has ten samples, known ones included. It then fixes the bandwidth by the median rule
+    /// ([`Session::chosen_bandwidth`]).
+    ///
     /// # Errors
     /// No arms, equal names, a policy that needs what was not given, or an objective that only [`crate::solve`] takes.
     pub fn new<N: Into<String>>(
         arms: impl IntoIterator<Item = N>,
-        loss: Loss,
+        loss: impl Into<SessionLoss>,
         settings: &SessionSettings,
     ) -> Result<Self> {
         let names: Vec<String> = arms.into_iter().map(Into::into).collect();
-        loss.check_means()?;
-        let policy = Self::policy_for(&names, &loss.ranges(), settings)?;
+        let loss = loss.into();
+        loss.loss().check_means()?;
+        let policy = Self::policy_for(&names, &loss.loss().ranges(), settings)?;
         Self::with_policy(names, loss, policy, settings)
     }
 
@@ -230,14 +241,15 @@ impl<P: Policy> Session<P> {
     /// No arms, equal names, or an objective that only [`crate::solve`] takes.
     pub fn with_policy<N: Into<String>>(
         arms: impl IntoIterator<Item = N>,
-        loss: Loss,
+        loss: impl Into<SessionLoss>,
         policy: P,
         settings: &SessionSettings,
     ) -> Result<Self> {
-        loss.check_means()?;
-        loss.check_direction()?;
+        let loss = loss.into();
+        loss.loss().check_means()?;
+        loss.loss().check_direction()?;
         let names: Vec<String> = arms.into_iter().map(Into::into).collect();
-        loss.check_arms(names.len())?;
+        loss.loss().check_arms(names.len())?;
         let state = State::new(names, policy, Some(&loss), settings)?;
         Ok(Self::of(Source::Features(Box::new(loss)), state))
     }
@@ -410,7 +422,7 @@ impl<P: Policy> Session<P> {
 
     /// The same without the constant, which a session on values does not know.
     pub(crate) fn pool_loss(&self) -> Option<f64> {
-        self.state.samples.empirical_loss()
+        self.state.samples.empirical_loss().filter(|_| !self.is_bandwidth_open())
     }
 
     /// Whether each sample held is kept, in the order told; all are, unless `select` says otherwise. Known ones never are.

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::SessionSettings;
+use super::bandwidth::Choice;
 use super::drift::{DriftDetectors, Finding};
 use super::event::Decisions;
 use super::samples::{Batch, Samples, damaged};
@@ -91,21 +92,21 @@ impl Observers {
         decided: &Decisions,
         check_stop: impl FnOnce(&StoppingRule) -> StopCheck,
     ) -> Result<Observed> {
-        let counts = counts_with(samples, batch);
+        let counts = counts_with(None, samples, batch);
         // A check while recorded samples of some arms are still to come would be wasted.
         let is_due = |rule: &&StoppingRule| {
             is_last && rule.is_due(&counts) && (!is_known || StoppingRule::has_enough_samples(&counts))
         };
         let due = self.stopping.as_ref().filter(is_due);
         let can_be_decided = decided.kept.as_ref().is_none_or(|_| self.kept.is_some() && !is_known)
+            && decided.bandwidth.is_none()
             && decided.stop_check.as_ref().is_none_or(|_| due.is_some() || !is_last)
             && decided
                 .rang
                 .as_ref()
                 .is_none_or(|rang| !is_known && self.drift.as_ref().is_some_and(|detectors| detectors.has(rang)));
         if !can_be_decided {
-            let problem = "carries decisions that this session cannot have taken on it; it belongs to another session";
-            return Err(Error::Event { event: "of samples".into(), problem: problem.into() });
+            return Err(foreign_decisions());
         }
         let kept = self.kept.as_ref().map(|kept| kept.with_batch(samples, batch, is_known, decided.kept.as_deref()));
         let findings = match (&self.drift, loss) {
@@ -119,6 +120,31 @@ impl Observers {
             stop_check: due.map(|rule| decided.stop_check.clone().unwrap_or_else(|| check_stop(rule))),
             is_known,
         })
+    }
+
+    /// The same for samples that are told while the bandwidth is open; `counts` are those of the samples that certainty is about, once
+    /// it is chosen. Of the observers, only a stopping rule is possible then.
+    ///
+    /// # Errors
+    /// Decisions that no observer of this session can have taken now.
+    pub(super) fn evaluate_first(
+        &self,
+        counts: Option<&[usize]>,
+        is_known: bool,
+        decided: &Decisions,
+        check_stop: impl FnOnce() -> StopCheck,
+    ) -> Result<Observed> {
+        let due = counts.is_some_and(|counts| {
+            self.stopping.as_ref().is_some_and(|rule| rule.is_due(counts)) && StoppingRule::has_enough_samples(counts)
+        });
+        if decided.kept.is_some()
+            || decided.rang.is_some()
+            || (decided.stop_check.is_some() && counts.is_some() && !due)
+        {
+            return Err(foreign_decisions());
+        }
+        let stop_check = due.then(|| decided.stop_check.clone().unwrap_or_else(check_stop));
+        Ok(Observed { kept: None, findings: None, rang: None, stop_check, is_known })
     }
 
     /// Takes what was found of a batch that was told in this round, and says what was decided. `counts` are with the batch.
@@ -148,9 +174,18 @@ impl Observers {
     }
 }
 
-/// Samples of each arm once a batch was taken. Only sessions that hold all samples ask.
-pub(super) fn counts_with(samples: &Samples, batch: &Batch<'_>) -> Vec<usize> {
-    let mut counts = samples.statistics.counts().to_vec();
+fn foreign_decisions() -> Error {
+    let problem = "carries decisions that this session cannot have taken on it; it belongs to another session";
+    Error::Event { event: "of samples".into(), problem: problem.into() }
+}
+
+/// Samples of each arm that certainty is about, once a batch was taken, or once the bandwidth was chosen with it. Only sessions that
+/// hold all samples ask.
+pub(super) fn counts_with(choice: Option<&Choice>, samples: &Samples, batch: &Batch<'_>) -> Vec<usize> {
+    if let Some(choice) = choice {
+        return choice.samples.certain().counts().to_vec();
+    }
+    let mut counts = samples.certain().counts().to_vec();
     counts[batch.arm] += batch.len();
     counts
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::select::{KeptSet, SELECTION_NOTE};
 use super::state::State;
-use super::{FeatureError, Session, Source};
+use super::{ChosenBandwidth, FeatureError, Session, Source};
 use crate::certainty::{self, Verdict};
 use crate::error::Result;
 use crate::kernel::Kernel;
@@ -21,8 +21,15 @@ pub struct SessionReport {
     /// The objective, as it was written, with the bandwidth given; `None` if values are told.
     #[serde(default)]
     pub objective: Option<String>,
-    /// The kernels, bandwidths found, one for every quadratic term; none if values are told.
+    /// The kernels, bandwidths found, one for every quadratic term; none if values are told, and none for a term whose bandwidth is
+    /// open.
     pub kernels: Vec<Kernel>,
+    /// The bandwidth that the session chose by the median rule; there only if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<ChosenBandwidth>,
+    /// Whether the session still collects the samples from which it will choose a bandwidth; weights and losses are not known yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bandwidth_open: bool,
     /// Pulls that were answered.
     pub rounds: u64,
     /// Samples collected, t, so far as they are remembered; those evicted by a session with a cap count.
@@ -89,13 +96,16 @@ pub struct SuboptimalityBounds {
 
 impl SuboptimalityBounds {
     pub(super) fn new<P: Policy>(session: &Session<P>) -> Result<Self> {
-        let statistics = &session.state.samples.statistics;
+        if session.is_bandwidth_open() {
+            return Ok(Self { weights: None, shares: None });
+        }
+        let (all, statistics) = (&session.state.samples.statistics, session.state.samples.certain());
         let rule = session.state.observers.stopping.as_ref();
         let error_chance = 1.0 - rule.map_or(certainty::DEFAULT_CONFIDENCE, |rule| rule.until().confidence);
         let range = session.state.linear_range;
         let bound = |mixture: &[f64]| certainty::bound(statistics, mixture, range, error_chance);
         let shares = session.shares();
-        let best = session.state.best_mixture(statistics)?;
+        let best = session.state.best_mixture(all)?;
         Ok(Self {
             weights: best.map_or(Ok(None), |best| bound(&best.weights))?,
             shares: if shares.iter().any(|&share| share > 0.0) { bound(&shares)? } else { None },
@@ -140,12 +150,17 @@ impl SessionReport {
         let State { names, policy, pulls, samples, observers, .. } = &session.state;
         let (statistics, arms) = (&samples.statistics, names.len());
         let (constant, kernels, objective) = match &session.source {
-            Source::Features(loss) => (loss.constant(), loss.kernels(), Some(loss.objective().to_string())),
+            Source::Features(loss) => {
+                let is_open = session.is_bandwidth_open();
+                let kernels = if is_open { loss.kernels_before_choice() } else { loss.loss().kernels() };
+                (loss.loss().constant(), kernels, Some(loss.objective().to_string()))
+            }
             Source::Values => (0.0, Vec::new(), None),
         };
         let form = statistics.biased();
-        let is_known = |arm: &usize| statistics.counts()[*arm] > 0;
-        let best = session.state.best_mixture(statistics)?;
+        let is_open = session.is_bandwidth_open();
+        let is_known = |arm: &usize| statistics.counts()[*arm] > 0 && !is_open;
+        let best = if is_open { None } else { session.state.best_mixture(statistics)? };
         let (pending, shares, collected) = (pulls.samples(), samples.shares(), samples.collected());
         let known = |arm: usize| statistics.counts()[arm].saturating_sub(collected[arm]);
         let kept_set = observers.kept.as_ref();
@@ -166,7 +181,7 @@ impl SessionReport {
         };
         let feature_error = match (&session.source, samples.keeper.stream(), &best) {
             (Source::Features(loss), Some(stream), Some(best)) => {
-                FeatureError::new(samples, stream, loss, &best.weights, best.value)?
+                FeatureError::new(samples, stream, loss.loss(), &best.weights, best.value)?
             }
             _ => None,
         };
@@ -174,11 +189,13 @@ impl SessionReport {
             policy: policy.name().into(),
             objective,
             kernels,
+            bandwidth: session.chosen_bandwidth(),
+            is_bandwidth_open: is_open,
             rounds: pulls.answered,
             samples: collected.iter().sum(),
             known: (0..arms).map(known).sum(),
             arms: (0..arms).map(arm).collect(),
-            loss: samples.empirical_loss().map(|loss| loss + constant),
+            loss: session.empirical_loss(),
             mixture_loss: best.as_ref().map(|best| best.value + constant),
             kept: kept_set.map(KeptSet::count),
             kept_loss: session.kept_loss(),

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::Values;
+use super::bandwidth::IndependentSums;
 use super::pool::Pool;
 use super::retention::RetentionState;
 use super::store::Store;
@@ -15,6 +16,8 @@ use crate::features::{Features, Rows};
 use crate::loss::Loss;
 use crate::statistics::Statistics;
 
+/// Values of κ that are evaluated at once when many samples come in: 32 MiB, and as much for a copy.
+const MAX_KAPPA_PER_STEP: usize = 1 << 22;
 /// A sample that counts less than this beside a new one is dropped.
 const MIN_SAMPLE_WEIGHT: f64 = 1e-9;
 
@@ -30,6 +33,9 @@ pub(super) struct Samples {
     /// What of all this is collected; `None` if all is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pool: Option<Box<Pool>>,
+    /// What of all this certainty is about; `None` if all is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) independent: Option<Box<IndependentSums>>,
 }
 
 /// Why samples are not taken.
@@ -113,6 +119,20 @@ impl<'a> Batch<'a> {
         batch
     }
 
+    /// Samples by their features, as they will be held, whose κ is not known yet and counts as 0.
+    pub(super) fn without_kappa(
+        arm: usize,
+        is_collected: bool,
+        (width, rows): (usize, Cow<'a, [f32]>),
+        linear: Vec<f64>,
+        held: usize,
+    ) -> Self {
+        let samples = linear.len();
+        let kappa = (held..held + samples).map(|rows| Cow::Owned(vec![0.0; rows])).collect();
+        let batch = Self::of_values(arm, is_collected, []);
+        Self { rows, width, kappa, own: vec![0.0; samples], linear, ..batch }
+    }
+
     /// κ between two of all rows, the batch's after the `held` ones; nothing for a pair of held ones.
     fn kappa_between(&self, held: usize, a: usize, b: usize) -> Option<f64> {
         let (first, last) = (a.min(b), a.max(b));
@@ -122,7 +142,7 @@ impl<'a> Batch<'a> {
 
 impl Samples {
     pub(super) fn new(arms: usize, held: Store, width: Option<usize>, keeper: RetentionState) -> Self {
-        Self { statistics: Statistics::new(arms), held, width, keeper, pool: None }
+        Self { statistics: Statistics::new(arms), held, width, keeper, pool: None, independent: None }
     }
 
     /// Evaluates samples by their features, as they will be held; f was evaluated before.
@@ -189,6 +209,11 @@ impl Samples {
         Ok(batch)
     }
 
+    /// How many rows are evaluated at once if there are many.
+    pub(super) fn rows_per_step(&self) -> usize {
+        (MAX_KAPPA_PER_STEP / self.statistics.rows().max(1)).clamp(16, 1024)
+    }
+
     /// Which rows leave when a batch is taken, with what must be evaluated for that.
     fn departures(&self, loss: &Loss, batch: &Batch<'_>) -> Result<Departures> {
         let (held, all) = (self.statistics.rows(), self.statistics.rows() + batch.len());
@@ -253,7 +278,7 @@ impl Samples {
     }
 
     /// A row held or of the batch, counted behind them.
-    fn row(&self, batch: &Batch<'_>, row: usize) -> Vec<f32> {
+    pub(super) fn row(&self, batch: &Batch<'_>, row: usize) -> Vec<f32> {
         let held = self.statistics.rows();
         if row < held { self.held.row(row) } else { batch.row(row - held).to_vec() }
     }
@@ -300,6 +325,9 @@ impl Samples {
         if let Some(pool) = &mut self.pool {
             let collected = beyond.map(|beyond| beyond.collected.as_slice());
             pool.push(&self.statistics, arm, batch.is_collected, kappa, collected, (own, linear));
+        }
+        if let Some(independent) = &mut self.independent {
+            independent.push(arm, kappa, own, linear);
         }
         match beyond {
             Some(beyond) => self.statistics.add_with_evicted(arm, kappa, &beyond.all, own, linear),
@@ -378,6 +406,9 @@ impl Samples {
         if let Some(pool) = &mut self.pool {
             pool.forget(arm, &keep);
         }
+        if let Some(independent) = &mut self.independent {
+            independent.forget(arm, &keep);
+        }
         if let Some(ages) = self.keeper.ages_mut() {
             ages.retain(&keep);
         }
@@ -422,7 +453,8 @@ impl Samples {
         let fits = self.statistics.arms() == arms
             && self.held.fits(rows, self.width)
             && self.keeper.fits(arms, batch, self.width, rows, loss)
-            && self.pool.as_ref().is_none_or(|pool| pool.fits(&self.statistics));
+            && self.pool.as_ref().is_none_or(|pool| pool.fits(&self.statistics))
+            && self.independent.as_ref().is_none_or(|independent| independent.fits(&self.statistics));
         if fits { Ok(()) } else { Err(damaged("its samples do not fit each other")) }
     }
 }

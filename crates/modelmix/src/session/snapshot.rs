@@ -7,7 +7,7 @@ use serde_json::error::Category;
 use super::state::State;
 use super::{Session, Source};
 use crate::error::{Error, Result};
-use crate::loss::Loss;
+use crate::loss::{Loss, SessionLoss};
 use crate::policy::{AnyPolicy, Policy};
 
 /// The form that this release writes and reads. Version 1 is that of modelmix 0.1.
@@ -97,19 +97,35 @@ impl<P: Clone> Session<P> {
 
 impl<P: Policy> Session<P> {
     /// The session as it was, to the last bit: every later choice is the one that it would have made. `loss` is the one
-    /// that it was started with, or `None` for a session on values.
+    /// that it was started with, or `None` for a session on values. For one that chooses its bandwidth see
+    /// [`Session::restore_with`].
     ///
     /// # Errors
     /// Another loss, or a snapshot that is damaged.
     pub fn restore(snapshot: Snapshot<P>, loss: Option<Loss>) -> Result<Self> {
+        Self::restore_from(snapshot, loss.map(SessionLoss::from))
+    }
+
+    /// The same for a loss whose bandwidth may be open. If the session has chosen its bandwidth, it is that of the snapshot.
+    ///
+    /// # Errors
+    /// As [`Session::restore`].
+    pub fn restore_with(snapshot: Snapshot<P>, loss: impl Into<SessionLoss>) -> Result<Self> {
+        Self::restore_from(snapshot, Some(loss.into()))
+    }
+
+    fn restore_from(snapshot: Snapshot<P>, loss: Option<SessionLoss>) -> Result<Self> {
         let Snapshot { fingerprint, state, .. } = snapshot;
         let source = loss.map_or(Source::Values, |loss| Source::Features(Box::new(loss)));
-        let session = Self::of(source, state);
+        let mut session = Self::of(source, state);
         if fingerprint != session.fingerprint() {
             let problem = "it belongs to another objective, kernel or reference; prepare the loss as it was";
             return Err(Error::Snapshot { problem: problem.into() });
         }
-        session.state.check(session.source.loss())?;
+        session.state.check(session.source.session_loss())?;
+        if let (Some(chosen), Source::Features(loss)) = (session.chosen_bandwidth(), &session.source) {
+            session.source = Source::Features(Box::new(loss.with_bandwidth(chosen.bandwidth)?));
+        }
         Ok(session)
     }
 }

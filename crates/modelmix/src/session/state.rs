@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::SessionSettings;
+use super::bandwidth::BandwidthState;
 use super::observers::Observers;
 use super::pulls::Pulls;
 use super::retention::RetentionState;
@@ -11,7 +12,7 @@ use super::stopping::StopCheck;
 use super::store::Store;
 use crate::certainty::Certified;
 use crate::error::{Error, Result};
-use crate::loss::Loss;
+use crate::loss::{Loss, SessionLoss};
 use crate::policy::{Evidence, Policy};
 use crate::random::Random;
 use crate::simplex::{self, Bounds, Solution};
@@ -33,11 +34,19 @@ pub(super) struct State<P> {
     pub(super) observers: Observers,
     /// How far f of an arm's samples is known to range; 0 if only samples can tell.
     pub(super) linear_range: f64,
+    /// Where the choice of a bandwidth stands; `None` if the loss has its bandwidths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bandwidth: Option<BandwidthState>,
 }
 
 impl<P: Policy> State<P> {
     /// `loss` is `None` if the caller gives values.
-    pub(super) fn new(names: Vec<String>, policy: P, loss: Option<&Loss>, settings: &SessionSettings) -> Result<Self> {
+    pub(super) fn new(
+        names: Vec<String>,
+        policy: P,
+        loss: Option<&SessionLoss>,
+        settings: &SessionSettings,
+    ) -> Result<Self> {
         if names.is_empty() {
             return Err(Error::missing("a session", "at least one arm"));
         }
@@ -49,6 +58,8 @@ impl<P: Policy> State<P> {
             return Err(Error::setting("batch", settings.batch, must));
         }
         let arms = names.len();
+        let bandwidth = loss.map_or(Ok(None), |loss| BandwidthState::new(loss, settings))?;
+        let loss = loss.map(SessionLoss::loss);
         let dropping = policy.support().map(|_| policy.name());
         let observers = Observers::new(settings, arms, loss, dropping)?;
         let keeper = RetentionState::new(settings, arms, loss, policy.name())?;
@@ -61,6 +72,7 @@ impl<P: Policy> State<P> {
             samples: Samples::new(arms, Store::new(settings.storage), width, keeper),
             observers,
             linear_range: loss.map_or(0.0, Loss::linear_spread),
+            bandwidth,
             names,
         })
     }
@@ -76,9 +88,13 @@ impl<P: Policy> State<P> {
 
     /// The arm that is asked in place of the policy's choice, because nothing is certain without.
     pub(super) fn required_arm(&self) -> Option<usize> {
+        let first = self.bandwidth.and_then(|bandwidth| bandwidth.required_arm(&self.samples, &self.pulls));
+        if first.is_some() {
+            return first;
+        }
         let rule = self.observers.stopping.as_ref()?;
         let pending = self.pulls.samples();
-        let counts = self.samples.statistics.counts().iter().zip(&pending).map(|(held, more)| held + more);
+        let counts = self.samples.certain().counts().iter().zip(&pending).map(|(held, more)| held + more);
         rule.required_arm(&counts.collect::<Vec<_>>(), &self.pulls.candidates(), self.pulls.asked)
     }
 
@@ -99,26 +115,36 @@ impl<P: Policy> State<P> {
     /// Checks whether the session may stop once a batch was taken. What cannot be solved, such as values of a κ that is no
     /// kernel, is not certain either.
     pub(super) fn check_stop(&self, batch: &Batch<'_>) -> StopCheck {
-        let Some(rule) = &self.observers.stopping else { return StopCheck::default() };
         // Checks are few, so a copy of the sums may be made for each.
-        let mut statistics = self.samples.statistics.clone();
+        let (mut statistics, mut independent) = (self.samples.statistics.clone(), self.samples.independent.clone());
         for (index, kappa) in batch.kappa.iter().enumerate() {
-            statistics.add(batch.arm, kappa, batch.own[index], batch.linear[index]);
+            let (own, linear) = (batch.own[index], batch.linear[index]);
+            if let Some(independent) = &mut independent {
+                independent.push(batch.arm, kappa, own, linear);
+            }
+            statistics.add(batch.arm, kappa, own, linear);
         }
+        let mut collected = self.samples.collected();
+        collected[batch.arm] += if batch.is_collected { batch.len() } else { 0 };
+        self.judge(&statistics, independent.as_ref().map_or(&statistics, |sums| &sums.statistics), &collected)
+    }
+
+    /// Checks whether the session may stop, by sums over all samples, sums over those that certainty is about, and the counts of the
+    /// collected ones.
+    pub(super) fn judge(&self, all: &Statistics, certain: &Statistics, collected: &[usize]) -> StopCheck {
+        let Some(rule) = &self.observers.stopping else { return StopCheck::default() };
         let mixture = match rule.until().of {
-            Certified::Weights => self.best_mixture(&statistics).ok().flatten().map(|best| best.weights),
+            Certified::Weights => self.best_mixture(all).ok().flatten().map(|best| best.weights),
             Certified::Shares => {
-                let mut collected = self.samples.collected();
-                collected[batch.arm] += if batch.is_collected { batch.len() } else { 0 };
                 let total: usize = collected.iter().sum();
                 (total > 0).then(|| collected.iter().map(|&count| count as f64 / total as f64).collect())
             }
         };
-        rule.check(&statistics, mixture.as_deref(), self.linear_range)
+        rule.check(certain, mixture.as_deref(), self.linear_range)
     }
 
     /// A snapshot comes from outside and is not trusted; every part checks itself.
-    pub(super) fn check(&self, loss: Option<&Loss>) -> Result<()> {
+    pub(super) fn check(&self, loss: Option<&SessionLoss>) -> Result<()> {
         let arms = self.names.len();
         let is_named = arms > 0 && (1..arms).all(|arm| !self.names[..arm].contains(&self.names[arm]));
         if !is_named || self.batch == 0 || self.batch > MAX_BATCH {
@@ -136,6 +162,10 @@ impl<P: Policy> State<P> {
         if !(self.linear_range.is_finite() && self.linear_range >= 0.0) {
             return Err(damaged("the range of its scores is none"));
         }
+        if !BandwidthState::fits(self.bandwidth, loss, &self.samples) {
+            return Err(damaged("its bandwidth does not fit its samples or its objective"));
+        }
+        let loss = loss.map(SessionLoss::loss);
         self.samples.check(arms, self.batch, loss)?;
         self.observers.check(&self.samples, arms, loss.is_some())
     }

@@ -93,6 +93,11 @@ impl Store {
         Ok(())
     }
 
+    /// One that stores rows in the same way, and has none.
+    pub(super) fn emptied(&self) -> Self {
+        Self::new(self.storage)
+    }
+
     /// How many rows are held.
     pub(super) fn len(&self) -> usize {
         self.rows.as_ref().map_or(0, Resident::len)

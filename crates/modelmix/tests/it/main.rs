@@ -21,6 +21,7 @@ mod kid;
 mod load;
 mod metrics;
 mod objective;
+mod plan;
 mod policies;
 mod properties;
 mod reductions;

@@ -1,6 +1,7 @@
 //! Sessions through their public API: invalid calls, their messages, and that they have no effect. `report` tests
 //! reports, `snapshot` storage, `events` the fold of events, `known` recorded samples.
 
+mod bandwidth;
 mod device;
 mod events;
 mod journal;

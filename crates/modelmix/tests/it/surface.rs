@@ -20,10 +20,10 @@ surface! {
     modelmix {
         Certified, Curated, Curation, Error, Event, Experiment, Features, Gap, Input, Inputs, Kernel, KernelSpec,
         Loss, Mixture, Objective, Policy, PolicySpec, Pull, Quadratic, Ranges, RecordedArm, RecordedArms, Result,
-        Retention, Rows, Scores, Selection, Session, SessionSettings, Simulation, SimulationReport, Statistics, Until,
+        Retention, Rows, SamplePlan, Scores, Selection, Session, SessionLoss, SessionSettings, Simulation, SimulationReport, Statistics, Until,
         Values, Verdict,
         VERSION,
-        compute, curate, document, experiment, load, metrics, mixture, objective, policy, score, session, simplex,
+        compute, curate, document, experiment, load, metrics, mixture, objective, plan, policy, score, session, simplex,
         simulate, simulate_watched, solve,
     }
     modelmix::compute {
@@ -58,8 +58,8 @@ surface! {
     modelmix::mixture {
         Allowance, Bandwidths, Budget, CheapestDocument, FrontDocument, FrontPoint, Headline, Intervals, Mixture,
         MixtureArm, MixtureScore, Analyses, SensitivityDocument, SensitivityPoint, SingleArm, SolveSettings,
-        SubsetDocument, TermForm, TermValue, AnalysisResults,
-        forms, pairs, solve, solve_with_analyses, solve_with, solve_within, statistics, front_objective,
+        SubsetDocument, TermForm, TermValue, AnalysisResults, Allocation, HalfWidths, PlanSettings, PlannedArm, SamplePlan,
+        forms, pairs, plan, solve, solve_with_analyses, solve_with, solve_within, statistics, front_objective,
     }
     modelmix::objective {
         Bandwidth, Geometry, Measure, Objective, ScoreMeaning, Term,
@@ -71,7 +71,7 @@ surface! {
         Sensitivity, Sparse, Vanilla, WidthSpec, Widths,
     }
     modelmix::session {
-        Answer, Asked, Cap, Decisions, Entry, Event, FeatureError, Header, JournalReader, JournalWriter, Known,
+        Answer, Asked, Cap, ChosenBandwidth, Decisions, Entry, Event, FeatureError, Header, JournalReader, JournalWriter, Known,
         KnownAs, StopCheck, Pull, Retention, SampleValues, Scores, Selection, Session, SessionArm, SessionReport,
         SessionSettings, Snapshot, Storage, SuboptimalityBounds, Told, Values,
         SELECTION_NOTE,

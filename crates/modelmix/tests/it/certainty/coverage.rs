@@ -42,7 +42,7 @@ fn repeat(world: &Places, count: usize, repeats: usize, seed: u64) -> Tally {
         let best = simplex::minimize(&form, &bounds).unwrap();
         let influences = Influences::new(&statistics).unwrap().with_reference(&by_row).unwrap();
         let found = certainty(&influences, &bounds, &best.weights, &Stop::new()).unwrap();
-        let Certainty { weights, gain: Some(interval), p_value: Some(p) } = found else { panic!("{found:?}") };
+        let Certainty { weights, gain: Some(interval), p_value: Some(p), .. } = found else { panic!("{found:?}") };
         for (arm, &interval) in weights.iter().enumerate() {
             assert!(holds(interval, best.weights[arm]) == 1, "the answer itself is within");
             tally.weights[arm] += holds(interval, optimum[arm]);

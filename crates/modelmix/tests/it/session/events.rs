@@ -40,7 +40,7 @@ fn observed(which: usize, settings: SessionSettings) -> SessionSettings {
 
 /// A step of a session, drawn ahead so that two sessions can run the same steps.
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Ask,
     Tell(u64, Features),
     Abandon(u64),
@@ -50,7 +50,7 @@ enum Step {
     Fail(u64, Features),
 }
 
-fn step(session: &Session, action: u8, random: &mut Random) -> Step {
+pub(super) fn step(session: &Session, action: u8, random: &mut Random) -> Step {
     let flight = session.in_flight();
     let any = |random: &mut Random| flight[random.below(flight.len())].clone();
     match action {
@@ -73,7 +73,7 @@ fn step(session: &Session, action: u8, random: &mut Random) -> Step {
 }
 
 /// Runs a step by plain calls.
-fn act(session: &mut Session, step: &Step) -> Result<(), Error> {
+pub(super) fn act(session: &mut Session, step: &Step) -> Result<(), Error> {
     match step {
         Step::Ask => session.ask().map(drop),
         Step::Tell(pull, features) | Step::Fail(pull, features) => session.tell(*pull, features),
@@ -84,7 +84,7 @@ fn act(session: &mut Session, step: &Step) -> Result<(), Error> {
 }
 
 /// Runs a step by an event.
-fn happen(session: &mut Session, step: &Step) -> Result<Event, Error> {
+pub(super) fn happen(session: &mut Session, step: &Step) -> Result<Event, Error> {
     let event = match step {
         Step::Ask => session.decide()?,
         Step::Tell(pull, features) | Step::Fail(pull, features) => Event::told(*pull, Answer::features(features)),

@@ -1,0 +1,91 @@
+"""How many samples to record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from . import _check, _modelmix
+from ._arguments import checked
+from ._arms import Arms, Scores, arms_and_scores
+from ._files import Rows
+from ._problem import problem
+from .objectives import Objective
+from .results import SamplePlan
+
+__all__ = ["plan"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+@checked
+def plan(
+    arms: Arms,
+    objective: Objective | str | None = None,
+    *,
+    gain_error: str | None = None,
+    weight_error: float | None = None,
+    arm: str | None = None,
+    features: str | Sequence[str] | None = None,
+    reference: Rows | None = None,
+    bandwidth: float | None = None,
+    costs: Mapping[str, float] | None = None,
+    scores: Scores | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> SamplePlan:
+    """Plan how many samples of each arm give confidence intervals of a wanted width, from a pilot.
+
+    Parameters
+    ----------
+    arms
+        Features of the pilot: a few hundred samples of every model, as in :func:`modelmix.solve`.
+    objective
+        What is minimised, as in :func:`modelmix.solve`.
+    gain_error
+        The wanted half-width of the 95% interval of the gain: ``"5%"`` of the gain, or ``"loss=0.001"``.
+    weight_error
+        The wanted half-width of the widest 95% interval of a weight, such as 0.05. Give ``gain_error``, ``weight_error`` or both.
+    arm, features
+        Columns, if ``arms`` is a frame with one row per sample, as in :func:`modelmix.solve`.
+    costs
+        The cost of a sample, by arm; the optimal allocation then has the least cost. Also for a term :class:`Cost`.
+    reference, bandwidth, scores
+        What the objective needs, as in :func:`modelmix.solve`.
+    seed
+        The random seed of an automatic bandwidth.
+    threads
+        Threads to compute with; all cores if ``None``.
+
+    Returns
+    -------
+    SamplePlan
+        Samples per arm, with equal and with optimal allocation; a mapping of arms.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If something does not fit, or the pilot shows no gain of which a share could be wanted.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> planned = mm.plan("data/fashion/categories.npz", mm.Rke(bandwidth=20), gain_error="5%")
+    >>> planned.is_enough, planned.equal.more > 0
+    (False, True)
+    >>> planned.optimal.samples < planned.equal.samples
+    True
+    """
+    recorded, values = arms_and_scores(arms, arm, features, scores)
+    given = problem(
+        objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
+    )
+    if gain_error is not None and not isinstance(gain_error, str):
+        raise _check.wrong_type("gain_error", gain_error, 'text with its unit, such as "5%" or "loss=0.001"')
+    found = _modelmix.plan(recorded, given, gain_error, _check.real_or_none("weight_error", weight_error))
+    return SamplePlan._read(*found)
