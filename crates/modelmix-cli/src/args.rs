@@ -51,8 +51,17 @@ pub(crate) enum Command {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
     /// Print one JSON document and nothing else on standard output
-    #[arg(long, help_heading = "Everywhere")]
+    #[arg(long, help_heading = "Everywhere", conflicts_with_all = ["latex", "markdown", "csv"])]
     pub(crate) json: bool,
+    /// Print the tables alone, as LaTeX for the package booktabs
+    #[arg(long, help_heading = "Everywhere", conflicts_with_all = ["markdown", "csv"])]
+    pub(crate) latex: bool,
+    /// Print the tables alone, as Markdown
+    #[arg(long, help_heading = "Everywhere", conflicts_with = "csv")]
+    pub(crate) markdown: bool,
+    /// Print the tables alone, as CSV with all digits; an empty line separates tables
+    #[arg(long, help_heading = "Everywhere")]
+    pub(crate) csv: bool,
     /// Threads to use; all cores where it is left out. Results do not depend on it
     #[arg(long, value_name = "N", help_heading = "Everywhere", value_parser = values::count::<usize>(1))]
     pub(crate) threads: Option<usize>,
@@ -365,6 +374,9 @@ pub(crate) struct ReportArgs {
     /// Documents of solve, score, simulate and curate; - for standard input
     #[arg(required = true, value_name = "DOCUMENT")]
     pub(crate) documents: Vec<PathBuf>,
+    /// Set two documents side by side: what changed, and whether beyond noise
+    #[arg(long)]
+    pub(crate) compare: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -393,6 +405,8 @@ pub(crate) enum Documented {
     Curate,
     /// Experiments, expected against measured
     Reproduce,
+    /// Two runs side by side: report --compare --json
+    Compare,
     /// The report of a session, which Rust and Python give
     Session,
 }

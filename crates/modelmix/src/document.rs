@@ -8,6 +8,8 @@ use crate::metrics::Scores;
 use crate::mixture::Mixture;
 use crate::simulate::SimulationReport;
 
+pub use crate::provenance::{BandwidthRule, InputFile, InputRole, Provenance, UsedBandwidth};
+
 /// A document; the field `command` says which.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -23,4 +25,26 @@ pub enum Document {
     Simulate(SimulationReport),
     /// Of `curate`.
     Curate(Curated),
+}
+
+impl Document {
+    /// Where the result comes from, if it says so.
+    pub fn provenance(&self) -> Option<&Provenance> {
+        match self {
+            Document::Solve(result) => result.provenance.as_ref(),
+            Document::Score(result) => result.provenance.as_ref(),
+            Document::Simulate(result) => result.provenance.as_ref(),
+            Document::Curate(result) => result.provenance.as_ref(),
+        }
+    }
+
+    /// The names of the arms, in the order given.
+    pub fn arms(&self) -> Vec<&str> {
+        match self {
+            Document::Solve(result) => result.arms.iter().map(|arm| arm.name.as_str()).collect(),
+            Document::Score(result) => result.arms.iter().map(|arm| arm.name.as_str()).collect(),
+            Document::Simulate(result) => result.arms.iter().map(String::as_str).collect(),
+            Document::Curate(result) => result.arms.iter().map(|arm| arm.name.as_str()).collect(),
+        }
+    }
 }

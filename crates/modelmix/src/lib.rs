@@ -44,6 +44,7 @@ mod normal;
 mod numbers;
 pub mod objective;
 pub mod policy;
+mod provenance;
 mod quadratic;
 mod random;
 pub mod session;
@@ -98,6 +99,10 @@ pub mod internals {
     /// Influences of samples on estimates.
     pub mod influence {
         pub use crate::influence::{Influences, Slopes};
+    }
+    /// Tails of distributions.
+    pub mod normal {
+        pub use crate::normal::{probability, student_tail};
     }
     /// Numbers as messages and tables show them.
     pub mod numbers {

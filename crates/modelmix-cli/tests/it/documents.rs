@@ -128,7 +128,7 @@ fn intervals_may_be_left_out() {
     let (with, mut without) = (world.json(SOLVE), world.json(&format!("{SOLVE} --no-intervals")));
     assert_eq!((&with["intervals"], &without["intervals"]), (&json!("computed"), &json!("left_out")));
     assert!(with["p_value"].is_number() && without["p_value"].is_null() && without["gain_interval"].is_null());
-    for field in ["intervals", "p_value", "gain_interval"] {
+    for field in ["intervals", "p_value", "gain_interval", "provenance"] {
         without[field] = with[field].clone();
     }
     for (index, arm) in without["arms"].as_array_mut().unwrap().iter_mut().enumerate() {

@@ -7,6 +7,7 @@ use crate::kernel::Kernel;
 use crate::mixture::TermValue;
 use crate::numbers::{brief, count};
 use crate::objective::ScoreMeaning;
+use crate::provenance::Provenance;
 
 /// The chosen rows, and what they are worth beside the mixture and sets drawn at random.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,9 @@ pub struct Curated {
     pub tried: Vec<Tried>,
     /// The chosen rows, in the order chosen; a row that came in by an exchange has the place of the other.
     pub rows: Vec<CuratedRow>,
+    /// Where it comes from; absent if nobody filled it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 /// An arm of a [`Curated`] set.
