@@ -2,10 +2,10 @@
 
 use modelmix::session::SessionReport;
 use modelmix::{Curated, Mixture, Scores, SimulationReport};
+use modelmix_cli::report::Comparison;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
-use modelmix_cli::report::Comparison;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,9 @@ pub(crate) fn schema(document: Documented) -> Result<String> {
         Documented::Simulate => printed::<SimulationReport>("simulate"),
         Documented::Curate => printed::<Curated>("curate"),
         Documented::Reproduce => printed::<Reproduction>("reproduce"),
-        Documented::Compare => described::<Comparison>("compare", "modelmix report A B --compare --json", Some("compare")),
+        Documented::Compare => {
+            described::<Comparison>("compare", "modelmix report A B --compare --json", Some("compare"))
+        }
         // Sessions live in Rust and Python, and no command prints their reports.
         Documented::Session => described::<SessionReport>("session", "The report of a session", None),
     };

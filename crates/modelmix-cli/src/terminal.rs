@@ -11,7 +11,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use modelmix::compute::{Cpu, Engine};
 
 pub(crate) use modelmix::internals::numbers::count;
-pub(crate) use modelmix_cli::tables::{Cell, Table, bar, best_of, bold, brief_cell, count_cell, dim, interval, percent, rounds, shares, spread};
+pub(crate) use modelmix_cli::tables::{
+    Cell, Table, bar, best_of, bold, brief_cell, count_cell, dim, interval, percent, rounds, shares, spread,
+};
 
 use crate::args::{Common, OutputArgs};
 use crate::error::{Failure, Result};
@@ -120,7 +122,8 @@ impl Terminal {
     fn written_tables(&self) -> String {
         let tables = self.tables.take();
         let several = tables.len() > 1;
-        let title = |table: &Table| table.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+        let title =
+            |table: &Table| table.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
         let written = |table: &Table| match self.format {
             Format::Latex if several => format!("% {}\n{}\n", title(table), tables::latex(table)),
             Format::Latex => tables::latex(table) + "\n",

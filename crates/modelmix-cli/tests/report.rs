@@ -1,6 +1,10 @@
 //! The report, by what a reader finds in it: the documents' numbers, names as they were given, and nothing that runs.
 
+#[path = "report/comparing.rs"]
+mod comparing;
 mod synthetic;
+#[path = "report/travelling.rs"]
+mod travelling;
 
 use modelmix::Quadratic;
 use modelmix::simulate::SimulatedFeatures;
@@ -12,7 +16,9 @@ fn names(count: usize) -> Vec<String> {
 }
 
 fn page(section: Section) -> String {
-    Report { title: "A report".into(), sections: vec![section], ..Report::default() }.html().expect("the documents fit together")
+    Report { title: "A report".into(), sections: vec![section], ..Report::default() }
+        .html()
+        .expect("the documents fit together")
 }
 
 /// What stands between tags, entities resolved.
@@ -164,7 +170,11 @@ fn report_keeps_hostile_names_text() {
     section.gallery = Some(synthetic::texts(&arms, 2));
     let report = Report { title: HOSTILE[1].into(), sections: vec![section], ..Report::default() };
     let html = report.html().expect("the documents fit together");
-    assert_eq!(html.matches("<script").count(), 2, "the JSON's element and the one that copies texts are the only ones");
+    assert_eq!(
+        html.matches("<script").count(),
+        2,
+        "the JSON's element and the one that copies texts are the only ones"
+    );
     assert_eq!(html.matches("</script").count(), 2);
     assert!(!html.contains("<img"));
     let text = text(&html);
@@ -280,7 +290,9 @@ fn report_refuses_documents_that_do_not_fit() {
 
 #[test]
 fn report_mixes_the_gallery_by_the_weights() {
-    let row = |name: &str, weight: f64| GalleryRow::new(name, weight, (0..10).map(|number| format!("{name}{number}")).collect());
+    let row = |name: &str, weight: f64| {
+        GalleryRow::new(name, weight, (0..10).map(|number| format!("{name}{number}")).collect())
+    };
     let gallery = Gallery::Texts(vec![row("left", 0.7), row("right", 0.3), row("never", 0.0)]);
     let html = page(Section { name: "Texts".into(), gallery: Some(gallery), ..Section::default() });
     let mixture = html.split("the mixture").nth(1).expect("a row of the mixture");

@@ -127,7 +127,8 @@ fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) {
     terminal.say(bold(&format!("{} against {}", document.score.name, front.score.name)));
     terminal.say("");
     let title = format!("{} against {}", document.score.name, front.score.name);
-    let mut table = Table::new(title, ["λ", document.score.name.as_str(), front.score.name.as_str(), "mixture"]).left(3);
+    let mut table =
+        Table::new(title, ["λ", document.score.name.as_str(), front.score.name.as_str(), "mixture"]).left(3);
     let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
     let last = front.points.len() - 1;
     let steps = last.clamp(1, MAX_SHOWN_POINTS - 1);

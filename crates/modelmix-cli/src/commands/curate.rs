@@ -38,7 +38,8 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.keeps(&args.output) || args.out.is_some());
+    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?
+        .hash(terminal.keeps(&args.output) || args.out.is_some());
     let loss = prepare(&args.objective, &recorded, terminal.engine())?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;

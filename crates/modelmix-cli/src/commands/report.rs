@@ -20,7 +20,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let documents = args.documents.iter().map(|path| Ok((path, read(path)?))).collect::<Result<Vec<_>>>()?;
     let comparison = args.compare.then(|| compare_two(&documents)).transpose()?;
     if comparison.is_none() && !matches!(terminal.format, Format::Text | Format::Json) {
-        return Err(Failure::input("a report has no table to print; give --html FILE, or compare two documents with --compare"));
+        return Err(Failure::input(
+            "a report has no table to print; give --html FILE, or compare two documents with --compare",
+        ));
     }
     if comparison.is_none() && !args.output.is_wanted() {
         return Err(Failure::input("nothing is to be written; give --html FILE, --svg FOLDER or --png FOLDER"));
@@ -83,7 +85,9 @@ fn name(path: &Path) -> String {
 fn compare_two(documents: &[(&PathBuf, Document)]) -> Result<Comparison> {
     let [(first_path, first), (second_path, second)] = documents else {
         let found = documents.len();
-        return Err(Failure::input(format!("--compare sets two documents side by side, and {found} are given; give two")));
+        return Err(Failure::input(format!(
+            "--compare sets two documents side by side, and {found} are given; give two"
+        )));
     };
     let (one, other) = (name(first_path), name(second_path));
     let (one, other) = match one == other {

@@ -11,9 +11,7 @@ use super::solve::prepare;
 use crate::args::SimulateArgs;
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{
-    Cell, Table, Terminal, best_of, bold, brief_cell, count, dim, percent, rounds, spread,
-};
+use crate::terminal::{Cell, Table, Terminal, best_of, bold, brief_cell, count, dim, percent, rounds, spread};
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);

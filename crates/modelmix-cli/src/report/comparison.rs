@@ -112,9 +112,11 @@ fn differences(comparison: &Comparison, list: &[Difference], is_share: bool, at:
 impl Comparison {
     /// The tables that terminals print.
     pub fn tables(&self) -> Vec<tables::Table> {
-        let mut made: Vec<tables::Table> = lists(self).into_iter().map(|(_, title, list, is_share)| self.table(title, list, is_share)).collect();
+        let mut made: Vec<tables::Table> =
+            lists(self).into_iter().map(|(_, title, list, is_share)| self.table(title, list, is_share)).collect();
         if !self.settings.is_empty() {
-            let mut table = tables::Table::new("Settings that differ", ["setting", &self.runs[0], &self.runs[1]]).left(1).left(2);
+            let mut table =
+                tables::Table::new("Settings that differ", ["setting", &self.runs[0], &self.runs[1]]).left(1).left(2);
             for one in &self.settings {
                 table.row(vec![one.what.as_str().into(), one.first.as_str().into(), one.second.as_str().into()]);
             }
@@ -157,9 +159,10 @@ impl Comparison {
             let mut row = vec![name(one, list).into(), number(one.first), number(one.second), number(one.difference)];
             if has_interval {
                 let cell = tables::interval(one.interval);
-                row.push(one.interval.map_or(cell.clone(), |[low, high]| {
-                    cell.saying(format!("{} to {}", text(low), text(high)))
-                }));
+                row.push(
+                    one.interval
+                        .map_or(cell.clone(), |[low, high]| cell.saying(format!("{} to {}", text(low), text(high)))),
+                );
             }
             if has_p {
                 let cell = tables::brief_cell(one.p_value);

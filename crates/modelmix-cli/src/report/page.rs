@@ -1,10 +1,10 @@
 //! The page: what the parts have to say, numbered and handed to the template, which escapes all text by itself.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, HtmlEscape};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use modelmix::curate::CuratedArm;
 use modelmix::{Curated, Error, Result};
 use serde::Serialize;
@@ -254,7 +254,10 @@ fn gallery(gallery: &Gallery, curated: Option<&Curated>) -> Block {
     let images = |items: Vec<Image>| (items.iter().map(Image::uri).collect(), Vec::new());
     let texts = |items: Vec<String>| (Vec::new(), items.iter().map(|text| lines(text)).collect());
     let (whole, mut caption) = if curated.is_some() {
-        ("the set", "The first samples chosen of every arm, and of the set: as many of each arm as its share says.".to_string())
+        (
+            "the set",
+            "The first samples chosen of every arm, and of the set: as many of each arm as its share says.".to_string(),
+        )
     } else {
         ("the mixture", "Samples of every arm, and of the mixture: as many of each arm as its share says.".into())
     };
@@ -276,7 +279,10 @@ fn left_out(gallery: &Gallery, set: &Curated) -> String {
     let mut text = String::new();
     if shown < set.count {
         let (shown, count) = (numbers::count(shown), numbers::count(set.count));
-        text = format!(" {shown} of the {count} chosen samples are shown; {} are left out.", numbers::count(set.count - rows.iter().map(|(_, count)| count).sum::<usize>()));
+        text = format!(
+            " {shown} of the {count} chosen samples are shown; {} are left out.",
+            numbers::count(set.count - rows.iter().map(|(_, count)| count).sum::<usize>())
+        );
     }
     let is_missing = |arm: &&CuratedArm| arm.chosen > 0 && !rows.iter().any(|(name, _)| **name == arm.name);
     let missing: Vec<String> = set.arms.iter().filter(is_missing).map(|arm| plain(&arm.name)).collect();

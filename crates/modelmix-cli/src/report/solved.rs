@@ -3,11 +3,11 @@
 use modelmix::mixture::TermValue;
 use modelmix::{Kernel, Mixture};
 
-use super::{analyses, weights as copies};
 use super::charts;
 use super::numbers::{self, Digits, brief, percent};
 use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
+use super::{analyses, weights as copies};
 
 /// A kernel in words.
 pub(super) fn kernel(kernel: &Kernel) -> String {

@@ -59,7 +59,10 @@ impl Table {
 
     /// Comma-separated values: a column for every number of a cell.
     fn csv(&self) -> String {
-        let mut table = tables::Table::new("", std::iter::once(self.corner).chain(self.columns.iter().map(|column| column.name.as_str())));
+        let mut table = tables::Table::new(
+            "",
+            std::iter::once(self.corner).chain(self.columns.iter().map(|column| column.name.as_str())),
+        );
         for row in &self.rows {
             let cells = row.cells.iter().map(|cell| {
                 let text: String = cell.parts.iter().map(|part| part.text.as_str()).collect();

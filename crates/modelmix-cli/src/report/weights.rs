@@ -10,8 +10,7 @@ use super::shell::shell_word;
 pub(super) fn block(document: &Mixture) -> Block {
     let weights: Vec<(&str, f64)> = document.arms.iter().map(|arm| (arm.name.as_str(), arm.weight)).collect();
     let object = object(&weights);
-    let mut copies =
-        vec![Copy::new("Python", format!("weights = {object}")), Copy::new("JSON", object)];
+    let mut copies = vec![Copy::new("Python", format!("weights = {object}")), Copy::new("JSON", object)];
     copies.extend(command(&weights, document.provenance.as_ref()).map(|line| Copy::new("Shell", line)));
     Block::Copies(CopiesBlock { copies })
 }
@@ -85,7 +84,9 @@ mod tests {
         provenance.inputs = vec![reference, input];
         assert_eq!(
             command(&weights, Some(&provenance)).as_deref(),
-            Some("modelmix score 'a=my arms.npz:x' 'b c=my arms.npz:y' --reference real.npy --weights 'a=0.25,b c=0.75'")
+            Some(
+                "modelmix score 'a=my arms.npz:x' 'b c=my arms.npz:y' --reference real.npy --weights 'a=0.25,b c=0.75'"
+            )
         );
         assert_eq!(command(&[("a,b", 1.0)], None), None);
     }

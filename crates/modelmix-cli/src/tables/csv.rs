@@ -7,7 +7,7 @@ pub fn csv(table: &Table) -> String {
     let mut columns: Vec<(String, Vec<String>)> = Vec::new();
     for at in table.shown() {
         let cells = || table.rows.iter().map(|row| &row[at]);
-        let name = plain(&table.header[at]).trim_end_matches([' ', '↑', '↓']).to_string();
+        let name = plain(&table.header[at]).trim_end_matches([' ', '\u{a0}', '↑', '↓']).to_string();
         let mut parts: Vec<&String> = Vec::new();
         for (part, _) in cells().flat_map(|cell| &cell.values) {
             if !parts.contains(&part) {

@@ -38,7 +38,9 @@ pub struct ComparedInput {
 
 pub(super) fn overlap(first: &Document, second: &Document) -> Overlap {
     let sums = |document: &'static InputRole, of: &Document| {
-        of.provenance().and_then(|provenance| provenance.checksums(*document)).map(|sums| sums.into_iter().map(String::from).collect::<Vec<_>>())
+        of.provenance()
+            .and_then(|provenance| provenance.checksums(*document))
+            .map(|sums| sums.into_iter().map(String::from).collect::<Vec<_>>())
     };
     match (sums(&InputRole::Arms, first), sums(&InputRole::Arms, second)) {
         (Some(one), Some(other)) if one == other => Overlap::Same,
@@ -85,7 +87,12 @@ pub(super) fn settings(first: &Document, second: &Document) -> Vec<ChangedSettin
     let (one, other) = (listed(first), listed(second));
     let mut names: Vec<&String> = one.iter().chain(&other).map(|(name, _)| name).collect();
     let mut seen: Vec<&String> = Vec::new();
-    names.retain(|name| !seen.contains(name) && { seen.push(name); true });
+    names.retain(|name| {
+        !seen.contains(name) && {
+            seen.push(name);
+            true
+        }
+    });
     let of = |settings: &[(String, String)], name: &String| {
         settings.iter().find(|(found, _)| found == name).map_or("–".into(), |(_, value)| value.clone())
     };

@@ -86,7 +86,10 @@ impl Difference {
 /// Documents of different commands, or without an arm in common.
 pub fn compare(runs: [&str; 2], first: &Document, second: &Document) -> Result<Comparison> {
     let refuse = |problem: String| {
-        Err(Error::Array { origin: format!("{} and {}", runs[0], runs[1]), problem: problem + "; give two documents of one command on arms of the same names" })
+        Err(Error::Array {
+            origin: format!("{} and {}", runs[0], runs[1]),
+            problem: problem + "; give two documents of one command on arms of the same names",
+        })
     };
     let commands = [command(first), command(second)];
     if commands[0] != commands[1] {

@@ -17,9 +17,9 @@ fn untested(overlap: Overlap) -> Option<&'static str> {
             "Both runs use the same samples (by SHA-256), so they are not independent and their differences come from settings. \
              No test is made.",
         ),
-        Overlap::Some => {
-            Some("Some samples are the same in both runs (by SHA-256), so the runs are not independent. No test is made.")
-        }
+        Overlap::Some => Some(
+            "Some samples are the same in both runs (by SHA-256), so the runs are not independent. No test is made.",
+        ),
         Overlap::Unknown => Some(
             "At least one document does not say which files it was computed from, so it is not known whether the runs are \
              independent. No test is made.",
@@ -208,7 +208,8 @@ pub(super) fn simulations(comparison: &mut Comparison, first: &SimulationReport,
             for (what, one, other) in pairs {
                 let last = |values: &[f64]| values.last().copied().filter(|value| value.is_finite());
                 let mut loss = Difference::of(name, what, last(&one.mean), last(&other.mean));
-                if let (true, Some(std), Some(other)) = (is_same_arms && is_disjoint, last(&one.std), last(&other.std)) {
+                if let (true, Some(std), Some(other)) = (is_same_arms && is_disjoint, last(&one.std), last(&other.std))
+                {
                     by_means(&mut loss, [std, other], [first.seeds, second.seeds]);
                 }
                 comparison.scores.push(loss);
@@ -255,5 +256,6 @@ pub(super) fn curations(comparison: &mut Comparison, first: &Curated, second: &C
         let note = "The objectives, kernels or references differ, so losses cannot be compared; shares can.";
         comparison.notes.push(note.into());
     }
-    comparison.noise = "Rows of a curated set are chosen, not drawn, so its loss has no standard error. No test is made.".into();
+    comparison.noise =
+        "Rows of a curated set are chosen, not drawn, so its loss has no standard error. No test is made.".into();
 }
