@@ -84,7 +84,7 @@ fn main() -> Outcome<()> {
 }
 
 fn write(folder: &Path, name: &str, title: &str, sections: Vec<Section>) -> Outcome<()> {
-    let report = Report { title: title.into(), sections };
+    let report = Report { title: title.into(), sections, ..Report::default() };
     fs::write(folder.join(format!("{name}.html")), report.html()?)?;
     fs::write(folder.join(format!("{name}.json")), serde_json::to_string(&report)?)?;
     for figure in report.figures()? {
@@ -125,7 +125,7 @@ fn fashion(name: &str, objective: &str, rounds: usize, note: &str, images: Optio
         solve: Some(best),
         score: Some(score),
         simulate: Some(report),
-        curate: None,
+        ..Section::default()
     })
 }
 
@@ -136,7 +136,7 @@ fn gallery(folder: &Path, names: &[String], weights: &[f64]) -> Outcome<Option<G
         let mut files = files.map(|file| Ok(file?.path())).collect::<Outcome<Vec<PathBuf>>>()?;
         files.sort();
         let items = files.iter().map(|file| Ok(Image::encoded(fs::read(file)?)?)).collect::<Outcome<Vec<Image>>>()?;
-        rows.push(GalleryRow { name: name.clone(), weight, items });
+        rows.push(GalleryRow::new(name, weight, items));
     }
     Ok(Some(Gallery::Images(rows)))
 }

@@ -53,8 +53,17 @@ pub(crate) enum Command {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
     /// Print one JSON document and nothing else on standard output
-    #[arg(long, help_heading = "Common options")]
+    #[arg(long, help_heading = "Common options", conflicts_with_all = ["latex", "markdown", "csv"])]
     pub(crate) json: bool,
+    /// Print only the tables, as LaTeX for the package booktabs
+    #[arg(long, help_heading = "Common options", conflicts_with_all = ["markdown", "csv"])]
+    pub(crate) latex: bool,
+    /// Print only the tables, as Markdown
+    #[arg(long, help_heading = "Common options", conflicts_with = "csv")]
+    pub(crate) markdown: bool,
+    /// Print only the tables, as CSV with all digits; an empty line separates tables
+    #[arg(long, help_heading = "Common options")]
+    pub(crate) csv: bool,
     /// Number of threads [default: all cores]. Results do not depend on it
     #[arg(long, value_name = "N", help_heading = "Common options", value_parser = values::count::<usize>(1))]
     pub(crate) threads: Option<usize>,
@@ -368,6 +377,9 @@ pub(crate) struct ReportArgs {
     /// Documents of solve, score, simulate and curate; - for standard input
     #[arg(required = true, value_name = "DOCUMENT")]
     pub(crate) documents: Vec<PathBuf>,
+    /// Set two documents side by side: what changed, and whether beyond noise
+    #[arg(long)]
+    pub(crate) compare: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -420,6 +432,8 @@ pub(crate) enum Documented {
     Plan,
     /// Experiments, expected against measured
     Reproduce,
+    /// Two runs side by side: report --compare --json
+    Compare,
     /// The report of a session, from Rust or Python
     Session,
 }

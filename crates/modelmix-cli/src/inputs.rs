@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use modelmix::compute::Engine;
+use modelmix::document::InputRole;
 use modelmix::load::{self, ArmSource};
 use modelmix::{Features, Inputs, Loss, Objective, RecordedArms};
 
-use crate::args::{ArmsArgs, ObjectiveArgs};
+use crate::args::{ArmsArgs, Common, ObjectiveArgs};
 use crate::error::{Failure, Result};
+use crate::provenance::Sources;
 use crate::values::ArmNumber;
 
 /// Recorded samples and the reference.
@@ -45,6 +47,22 @@ impl Recorded {
 fn reference(text: &str) -> Result<Features> {
     let source: ArmSource = text.parse()?;
     Ok(load::features(&source.path, source.key.as_deref())?)
+}
+
+/// The files that a command reads, as they were written.
+pub(crate) fn sources(arms: &ArmsArgs, objective: &ObjectiveArgs, common: &Common) -> Result<Sources> {
+    let mut sources = Sources::default();
+    for argument in &arms.arms {
+        sources.add(InputRole::Arms, &argument.parse::<ArmSource>()?.path, argument);
+    }
+    if let Some(argument) = &arms.reference {
+        sources.add(InputRole::Reference, &argument.parse::<ArmSource>()?.path, argument);
+    }
+    let files = [(InputRole::Scores, &objective.scores), (InputRole::Config, &common.config)];
+    for (role, file) in files.into_iter().filter_map(|(role, file)| Some((role, file.as_ref()?))) {
+        sources.add(role, file, &file.to_string_lossy());
+    }
+    Ok(sources)
 }
 
 /// The objective as it was typed, or the default, with the bandwidth.

@@ -1,3 +1,4 @@
 //! What the command line of modelmix is made of: everything but the commands themselves.
 
 pub mod report;
+pub mod tables;

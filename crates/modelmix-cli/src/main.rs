@@ -8,6 +8,7 @@ mod error;
 mod files;
 mod inputs;
 mod panics;
+mod provenance;
 mod reproduction;
 mod schemas;
 mod terminal;

@@ -4,10 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use console::measure_text_width;
-use modelmix::experiment::{Check, Outcome, Plan, Stage, check_names};
+use modelmix::document::{InputRole, Provenance};
+use modelmix::experiment::{Check, Measured, Outcome, Plan, Stage, check_names};
 use modelmix::{Error, Experiment, Mixture, Result, Scores, SimulationReport};
+use modelmix_cli::tables::{Cell, Table, brief_cell};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::provenance::Sources;
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -51,6 +55,9 @@ pub(crate) enum Reproduced {
 pub(crate) struct Reproduction {
     /// The version of modelmix that ran them.
     version: String,
+    /// Where the results come from, with the files of all experiments; each document has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provenance: Option<Provenance>,
     /// Whether everything that ran is as expected.
     passed: bool,
     /// In the order that they were run.
@@ -108,7 +115,7 @@ struct Simulated {
 }
 
 impl Reproduction {
-    pub(crate) fn new(all: &[Reproduced]) -> Self {
+    pub(crate) fn new(all: &[Reproduced], provenance: Option<Provenance>) -> Self {
         let document = |one: &Reproduced| match one {
             Reproduced::Ran(outcome) => ReproducedDocument::Ran {
                 name: outcome.name.clone(),
@@ -122,7 +129,8 @@ impl Reproduction {
                 ReproducedDocument::Skipped { name: name.clone(), skipped: missing.clone() }
             }
         };
-        Self { version: modelmix::VERSION.into(), passed: passed(all), experiments: all.iter().map(document).collect() }
+        let experiments = all.iter().map(document).collect();
+        Self { version: modelmix::VERSION.into(), provenance, passed: passed(all), experiments }
     }
 }
 
@@ -148,6 +156,20 @@ pub(crate) fn run(
         });
     }
     Ok(all)
+}
+
+/// The files that an experiment reads: its own, the arms' and the reference's.
+pub(crate) fn sources(plan: &Plan) -> Sources {
+    let mut sources = Sources::default();
+    let mut add = |role, path: &Path, key: Option<&String>| {
+        let shown = path.display();
+        sources.add(role, path, &key.map_or_else(|| shown.to_string(), |key| format!("{shown}:{key}")));
+    };
+    add(InputRole::Experiment, plan.path(), None);
+    let (arms, reference) = plan.sources();
+    arms.iter().for_each(|arm| add(InputRole::Arms, &arm.path, arm.key.as_ref()));
+    reference.into_iter().for_each(|reference| add(InputRole::Reference, &reference.path, reference.key.as_ref()));
+    sources
 }
 
 /// All experiments of these files and folders, checked.
@@ -274,6 +296,26 @@ pub(crate) fn summary(all: &[Reproduced]) -> String {
         text += &format!("; not as expected: {}", failed.join(", "));
     }
     text + "."
+}
+
+/// What was expected and what was measured, one table per experiment that ran.
+pub(crate) fn tables(all: &[Reproduced]) -> Vec<Table> {
+    let table = |one: &Reproduced| {
+        let Reproduced::Ran(outcome) = one else { return None };
+        let header = ["quantity", "expected", "measured", "result"];
+        let mut table = Table::new(&outcome.name, header).left(1).left(3);
+        for check in &outcome.checks {
+            let measured = match &check.measured {
+                Measured::Number(number) => brief_cell(*number).saying(check.measured.to_string()),
+                other => other.to_string().into(),
+            };
+            let result = if check.passed { "as expected" } else { "not as expected" };
+            let result = if check.passed { Cell::from(result) } else { Cell::from(result).strong() };
+            table.row(vec![check.what.to_string().into(), check.requirement().into(), measured, result]);
+        }
+        Some(table)
+    };
+    all.iter().filter_map(table).collect()
 }
 
 fn mark(passed: bool) -> char {

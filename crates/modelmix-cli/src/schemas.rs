@@ -2,14 +2,24 @@
 
 use modelmix::session::SessionReport;
 use modelmix::{Curated, Mixture, SamplePlan, Scores, SimulationReport};
+use modelmix_cli::report::Comparison;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::args::Documented;
 use crate::error::{Failure, Result};
 use crate::reproduction::Reproduction;
+
+/// A comparison as `report --compare --json` prints it.
+#[derive(Serialize)]
+#[serde(tag = "command", rename = "compare")]
+pub(crate) struct Compared {
+    #[serde(flatten)]
+    pub(crate) result: Comparison,
+}
 
 /// The schema of what a command prints with `--json`, or of a session's report, as text.
 pub(crate) fn schema(document: Documented) -> Result<String> {
@@ -20,6 +30,9 @@ pub(crate) fn schema(document: Documented) -> Result<String> {
         Documented::Curate => printed::<Curated>("curate"),
         Documented::Plan => printed::<SamplePlan>("plan"),
         Documented::Reproduce => printed::<Reproduction>("reproduce"),
+        Documented::Compare => {
+            described::<Comparison>("compare", "modelmix report A B --compare --json", Some("compare"))
+        }
         // Sessions live in Rust and Python, and no command prints their reports.
         Documented::Session => described::<SessionReport>("session", "The report of a session", None),
     };

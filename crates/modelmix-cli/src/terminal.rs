@@ -1,29 +1,61 @@
-//! What a person sees: tables, bars, progress. Standard output is written in the end, behind all files. Colours only on a terminal, progress only on standard error of one.
+//! Standard output and progress. Standard output is written in the end, behind all files: text with tables, one document, or tables
+//! alone. Progress is drawn only if standard error is a terminal.
 
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
-use console::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use modelmix::compute::{Cpu, Engine};
 
 pub(crate) use modelmix::internals::numbers::count;
+pub(crate) use modelmix_cli::tables::{
+    Cell, Table, bar, best_of, bold, brief_cell, count_cell, dim, interval, percent, rounds, shares, spread,
+};
 
-use crate::args::Common;
+use crate::args::{Common, OutputArgs};
 use crate::error::{Failure, Result};
 use crate::files;
+use modelmix_cli::tables;
+
+/// What standard output has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Sentences and tables for people.
+    Text,
+    /// One document.
+    Json,
+    /// Tables alone.
+    Latex,
+    /// Tables alone.
+    Markdown,
+    /// Tables alone.
+    Csv,
+}
+
+impl Format {
+    fn of(common: &Common) -> Self {
+        match common {
+            Common { json: true, .. } => Format::Json,
+            Common { latex: true, .. } => Format::Latex,
+            Common { markdown: true, .. } => Format::Markdown,
+            Common { csv: true, .. } => Format::Csv,
+            _ => Format::Text,
+        }
+    }
+}
 
 /// Where output goes, and the engine whose progress it shows.
 #[derive(Debug)]
 pub(crate) struct Terminal {
-    json: bool,
+    pub(crate) format: Format,
     quiet: bool,
     /// What standard output will have.
     text: RefCell<String>,
+    /// Tables for standard output, if it has tables alone.
+    tables: RefCell<Vec<Table>>,
     engine: Engine,
     /// The bar that kernel pairs are counted on, while there is one.
     pairs: Arc<Mutex<Option<ProgressBar>>>,
@@ -39,12 +71,24 @@ impl Terminal {
                 bar.inc(pairs);
             }
         });
-        Self { json: common.json, quiet: common.quiet, text: RefCell::default(), engine, pairs }
+        Self {
+            format: Format::of(common),
+            quiet: common.quiet,
+            text: RefCell::default(),
+            tables: RefCell::default(),
+            engine,
+            pairs,
+        }
     }
 
     /// The engine that a command computes on.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Whether results are kept: printed as a document or written into a report, which have their provenance.
+    pub(crate) fn keeps(&self, output: &OutputArgs) -> bool {
+        self.format == Format::Json || output.html.is_some()
     }
 
     /// `work` with a bar that its kernel pairs are counted on.
@@ -58,11 +102,36 @@ impl Terminal {
         result
     }
 
-    /// A line, or several, for standard output, unless a document is wanted.
+    /// A line, or several, for standard output, unless a document or tables alone are wanted.
     pub(crate) fn say(&self, text: impl AsRef<str>) {
-        if !self.json {
+        if self.format == Format::Text {
             self.add(text.as_ref());
         }
+    }
+
+    /// A table for standard output, unless a document is wanted.
+    pub(crate) fn table(&self, table: Table) {
+        match self.format {
+            Format::Text => self.add(&tables::text(&table)),
+            Format::Json => {}
+            Format::Latex | Format::Markdown | Format::Csv => self.tables.borrow_mut().push(table),
+        }
+    }
+
+    /// Tables as documents have them: one is alone, several are named and separated by empty lines.
+    fn written_tables(&self) -> String {
+        let tables = self.tables.take();
+        let several = tables.len() > 1;
+        let title =
+            |table: &Table| table.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+        let written = |table: &Table| match self.format {
+            Format::Latex if several => format!("% {}\n{}\n", title(table), tables::latex(table)),
+            Format::Latex => tables::latex(table) + "\n",
+            Format::Markdown if several => format!("**{}**\n\n{}\n", title(table), tables::markdown(table)),
+            Format::Markdown => tables::markdown(table) + "\n",
+            _ => tables::csv(table),
+        };
+        tables.iter().map(written).collect::<Vec<_>>().join("\n")
     }
 
     fn add(&self, text: &str) {
@@ -74,14 +143,15 @@ impl Terminal {
     /// Prints everything, now that files are in place or could not be written: the result is not lost with them. Returns
     /// what became of the files, then what became of standard output.
     pub(crate) fn print_after<T>(&self, written: Result<T>) -> Result<T> {
-        let printed = write_out(&self.text.take());
+        let text = self.text.take() + &self.written_tables();
+        let printed = write_out(&text);
         let written = written?;
         printed.map(|()| written)
     }
 
     /// The document for standard output, if one is wanted.
     pub(crate) fn document(&self, document: &impl serde::Serialize) -> Result<()> {
-        if !self.json {
+        if self.format != Format::Json {
             return Ok(());
         }
         let text = serde_json::to_string_pretty(document)
@@ -92,7 +162,7 @@ impl Terminal {
 
     /// What is being done, on standard error; not where there is to be quiet.
     pub(crate) fn remark(&self, text: impl AsRef<str>) {
-        if !self.quiet && !self.json {
+        if !self.quiet && self.format == Format::Text {
             // Whoever closed standard error does not want to know.
             let _ = writeln!(std::io::stderr(), "{}", text.as_ref());
         }
@@ -124,60 +194,4 @@ pub(crate) fn write_out(text: &str) -> Result<()> {
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     };
     if text.is_empty() { Ok(()) } else { files::accept_closed(write()).map_err(Failure::output) }
-}
-
-/// A table without lines: the first column to the left, the others to the right, `marked` cells in bold.
-pub(crate) struct Columns {
-    table: Table,
-}
-
-impl Columns {
-    pub(crate) fn new<S: AsRef<str>>(header: &[S]) -> Self {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(header.iter().map(|title| dim(title.as_ref())).collect::<Vec<_>>());
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((if index == 0 { 2 } else { 1 }, 1));
-            column.set_cell_alignment(if index == 0 { CellAlignment::Left } else { CellAlignment::Right });
-        }
-        Self { table }
-    }
-
-    /// Another column to the left: names and bars.
-    pub(crate) fn left(mut self, column: usize) -> Self {
-        if let Some(column) = self.table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Left);
-        }
-        self
-    }
-
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.table.add_row(cells);
-    }
-
-    pub(crate) fn text(&self) -> String {
-        self.table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// In bold, where there are colours.
-pub(crate) fn bold(text: &str) -> String {
-    Style::new().bold().apply_to(text).to_string()
-}
-
-/// Less loud, where there are colours.
-pub(crate) fn dim(text: &str) -> String {
-    Style::new().dim().apply_to(text).to_string()
-}
-
-/// A share as a bar of up to `width` cells, in eighths.
-pub(crate) fn bar(share: f64, width: usize) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * 8.0 * width as f64).round() as usize;
-    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
-}
-
-/// A share in percent.
-pub(crate) fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.0005 { "<0.1%".into() } else { format!("{:.1}%", 100.0 * share) }
 }

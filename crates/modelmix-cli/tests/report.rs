@@ -1,6 +1,10 @@
 //! The report, by what a reader finds in it: the documents' numbers, names as they were given, and nothing that runs.
 
+#[path = "report/comparing.rs"]
+mod comparing;
 mod synthetic;
+#[path = "report/travelling.rs"]
+mod travelling;
 
 use modelmix::Quadratic;
 use modelmix::simulate::SimulatedFeatures;
@@ -12,7 +16,9 @@ fn names(count: usize) -> Vec<String> {
 }
 
 fn page(section: Section) -> String {
-    Report { title: "A report".into(), sections: vec![section] }.html().expect("the documents fit together")
+    Report { title: "A report".into(), sections: vec![section], ..Report::default() }
+        .html()
+        .expect("the documents fit together")
 }
 
 /// What stands between tags, entities resolved.
@@ -98,7 +104,7 @@ fn report_of_a_curated_set_has_its_numbers_and_its_warning() {
         assert!(text.contains(shown), "{shown} is not in the page");
     }
     section.curate.as_mut().expect("it was given").rows.pop();
-    let report = Report { title: String::new(), sections: vec![section] };
+    let report = Report { title: String::new(), sections: vec![section], ..Report::default() };
     assert!(report.html().expect_err("a row is missing").to_string().contains("modelmix curate --json"));
 }
 
@@ -131,12 +137,12 @@ fn report_of_kept_samples_has_their_numbers_and_its_warning() {
         assert!(found.iter().any(|(_, other)| other.ends_with(place)), "{place} is not in the page");
     }
     assert!(text(&html).contains("no longer an i.i.d. mixture"));
-    let report = Report { title: String::new(), sections: vec![section.clone()] };
+    let report = Report { title: String::new(), sections: vec![section.clone()], ..Report::default() };
     assert!(report.figures().expect("it fits").iter().any(|figure| figure.name == "kept-kept"));
     let mut spoiled = section;
     let policies = &mut spoiled.simulate.as_mut().expect("it was given").policies;
     policies.get_mut("adaptive").and_then(|policy| policy.kept.as_mut()).expect("it was kept").loss.mean.pop();
-    assert!(Report { title: String::new(), sections: vec![spoiled] }.html().is_err());
+    assert!(Report { title: String::new(), sections: vec![spoiled], ..Report::default() }.html().is_err());
 }
 
 #[test]
@@ -162,10 +168,14 @@ fn report_keeps_hostile_names_text() {
     let mut section = synthetic::section(HOSTILE[0], &arms, &HOSTILE);
     section.note = Some(HOSTILE[1].into());
     section.gallery = Some(synthetic::texts(&arms, 2));
-    let report = Report { title: HOSTILE[1].into(), sections: vec![section] };
+    let report = Report { title: HOSTILE[1].into(), sections: vec![section], ..Report::default() };
     let html = report.html().expect("the documents fit together");
-    assert_eq!(html.matches("<script").count(), 1, "the JSON's element is the only one");
-    assert_eq!(html.matches("</script").count(), 1);
+    assert_eq!(
+        html.matches("<script").count(),
+        2,
+        "the JSON's element and the one that copies texts are the only ones"
+    );
+    assert_eq!(html.matches("</script").count(), 2);
     assert!(!html.contains("<img"));
     let text = text(&html);
     assert!(!text.contains('\u{202e}') && !text.contains('\u{7}'));
@@ -184,7 +194,7 @@ fn report_has_what_was_given_and_no_more() {
     assert!(html.contains("Figure 1.") && !html.contains("Figure 2.") && !html.contains("Table 2."));
     let simulated = Section { simulate: Some(synthetic::simulate(&names(2), &["adaptive"])), ..Section::default() };
     assert!(text(&page(simulated)).contains("After 1,000 samples adaptive has a loss of 0.00252"));
-    let empty = Report { title: "Nothing".into(), sections: Vec::new() };
+    let empty = Report { title: "Nothing".into(), sections: Vec::new(), ..Report::default() };
     assert!(empty.html().expect("there is nothing to refuse").contains("<h1>Nothing</h1>"));
 }
 
@@ -201,7 +211,7 @@ fn report_of_twenty_arms_pools_those_without_a_colour() {
 fn report_is_the_same_each_time_and_asks_for_nothing() {
     let mut section = synthetic::section("Same", &names(3), &["adaptive", "uniform"]);
     section.gallery = Some(synthetic::images(&names(3), 4));
-    let report = Report { title: "Same".into(), sections: vec![section.clone(), section] };
+    let report = Report { title: "Same".into(), sections: vec![section.clone(), section], ..Report::default() };
     let html = report.html().expect("the documents fit together");
     assert_eq!(html, report.html().expect("as before"));
     assert_eq!(report.figures().expect("as before"), report.figures().expect("as before"));
@@ -230,7 +240,7 @@ fn report_shows_numbers_that_do_not_exist_as_such() {
     let score = section.score.as_mut().expect("it was given");
     score.arms[0].scores.insert("fid".into(), f64::NAN);
     score.arms[1].scores.remove("rke");
-    let report = Report { title: "Holes".into(), sections: vec![section] };
+    let report = Report { title: "Holes".into(), sections: vec![section], ..Report::default() };
     let html = report.html().expect("the documents fit together");
     for word in ["NaN", "inf"] {
         assert!(!html.split("<script").next().expect("there is a page").contains(&format!(">{word}")), "{word}");
@@ -243,7 +253,7 @@ fn report_refuses_documents_that_do_not_fit() {
     let refused = |change: fn(&mut Section)| {
         let mut section = synthetic::section("Odd", &names(3), &["adaptive"]);
         change(&mut section);
-        let report = Report { title: "Odd".into(), sections: vec![section] };
+        let report = Report { title: "Odd".into(), sections: vec![section], ..Report::default() };
         assert!(report.figures().is_err());
         report.html().expect_err("it does not fit").to_string()
     };
@@ -280,10 +290,8 @@ fn report_refuses_documents_that_do_not_fit() {
 
 #[test]
 fn report_mixes_the_gallery_by_the_weights() {
-    let row = |name: &str, weight: f64| GalleryRow {
-        name: name.into(),
-        weight,
-        items: (0..10).map(|number| format!("{name}{number}")).collect(),
+    let row = |name: &str, weight: f64| {
+        GalleryRow::new(name, weight, (0..10).map(|number| format!("{name}{number}")).collect())
     };
     let gallery = Gallery::Texts(vec![row("left", 0.7), row("right", 0.3), row("never", 0.0)]);
     let html = page(Section { name: "Texts".into(), gallery: Some(gallery), ..Section::default() });

@@ -8,6 +8,8 @@ use crate::metrics::Scores;
 use crate::mixture::{Mixture, SamplePlan};
 use crate::simulate::SimulationReport;
 
+pub use crate::provenance::{BandwidthRule, InputFile, InputRole, Provenance, UsedBandwidth};
+
 /// The result of a command. The field `command` says which one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -23,6 +25,32 @@ pub enum Document {
     Simulate(SimulationReport),
     /// The result of `curate`.
     Curate(Curated),
-    /// Of `plan`.
+    /// The result of `plan`.
     Plan(SamplePlan),
+}
+
+impl Document {
+    /// Where the result comes from, if it says so.
+    pub fn provenance(&self) -> Option<&Provenance> {
+        match self {
+            Document::Solve(result) => result.provenance.as_ref(),
+            Document::Score(result) => result.provenance.as_ref(),
+            Document::Simulate(result) => result.provenance.as_ref(),
+            Document::Curate(result) => result.provenance.as_ref(),
+            Document::Plan(result) => result.provenance.as_ref(),
+        }
+    }
+
+    /// The names of the arms, in the order given.
+    pub fn arms(&self) -> Vec<&str> {
+        match self {
+            Document::Solve(result) => result.arms.iter().map(|arm| arm.name.as_str()).collect(),
+            Document::Score(result) => result.arms.iter().map(|arm| arm.name.as_str()).collect(),
+            Document::Simulate(result) => result.arms.iter().map(String::as_str).collect(),
+            Document::Curate(result) => result.arms.iter().map(|arm| arm.name.as_str()).collect(),
+            Document::Plan(result) => {
+                result.equal.iter().flat_map(|one| &one.arms).map(|arm| arm.name.as_str()).collect()
+            }
+        }
+    }
 }

@@ -44,6 +44,7 @@ mod normal;
 mod numbers;
 pub mod objective;
 pub mod policy;
+mod provenance;
 mod quadratic;
 mod random;
 pub mod session;
@@ -98,6 +99,10 @@ pub mod internals {
     /// Influence functions: the effect of each sample on estimates.
     pub mod influence {
         pub use crate::influence::{Influences, Slopes};
+    }
+    /// Tails of distributions.
+    pub mod normal {
+        pub use crate::normal::{probability, student_tail};
     }
     /// Number formatting of messages and tables.
     pub mod numbers {

@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 /// P(Z ≤ x) of a standard normal variable, with small relative error in both tails.
-pub(crate) fn probability(x: f64) -> f64 {
+pub fn probability(x: f64) -> f64 {
     if x < 0.0 { upper(-x) } else { 1.0 - upper(x) }
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn student_quantile(z: f64, freedom: f64) -> f64 {
 }
 
 /// P(T > t) of Student's t for t ≥ 0: half of the regularised incomplete beta function I_x(ν/2, ½) at x = ν/(ν + t²).
-fn student_tail(t: f64, freedom: f64) -> f64 {
+pub fn student_tail(t: f64, freedom: f64) -> f64 {
     let (a, b) = (0.5 * freedom, 0.5);
     let (x, rest) = (freedom / (freedom + t * t), t * t / (freedom + t * t));
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * rest.ln()).exp();

@@ -10,7 +10,10 @@ use modelmix::mixture::{
 use crate::args::SolveArgs;
 use crate::error::{Failure, Result};
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bar, bold, dim, percent};
+use crate::terminal::{
+    Cell, Format, Table, Terminal, bar, best_of, bold, brief_cell, count_cell, dim, percent, rounds, shares,
+};
+use modelmix_cli::tables::MISSING;
 
 /// How many points of a front the terminal shows.
 const MAX_SHOWN_POINTS: usize = 12;
@@ -65,15 +68,16 @@ fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocum
     terminal.say("");
     terminal.say(bold("The best few arms"));
     terminal.say("");
-    let mut columns =
-        Columns::new(&["at most", document.score.name.as_str(), "gain kept", "", "mixture"]).left(3).left(4);
+    let header = ["at most", document.score.name.as_str(), "gain kept", "", "mixture"];
+    let mut table = Table::new("The best few arms", header).bars(3).left(4);
     for subset in subsets {
-        let kept = subset.gain_kept.map_or("–".into(), percent);
+        let kept = subset.gain_kept.map_or(MISSING.into(), percent);
         let size = format!("{} {}", subset.size, if subset.size == 1 { "arm" } else { "arms" });
-        let shares = shares(&subset.arms, &subset.weights);
-        columns.row(vec![size, brief(subset.score), kept, bar(subset.gain_kept.unwrap_or(0.0), 10), shares]);
+        let size = count_cell(subset.size).saying(size);
+        let length = bar(subset.gain_kept.unwrap_or(0.0), 10);
+        table.row(vec![size, brief_cell(subset.score), kept, length.into(), shares(&subset.arms, &subset.weights)]);
     }
-    terminal.say(columns.text());
+    terminal.table(table);
     if subsets.iter().any(|subset| !subset.proved) {
         terminal.say("");
         let sizes: Vec<String> =
@@ -85,6 +89,9 @@ fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocum
 fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) {
     terminal.say("");
     terminal.say(bold(&cheapest.sentence()));
+    if terminal.format != Format::Text {
+        terminal.table(cheapest_table(cheapest));
+    }
     terminal.say(dim(&format!(
         "loss {} is {} above the best, of {} allowed; fees {} and samples {}; nothing within that costs less than {}",
         brief(cheapest.loss),
@@ -96,21 +103,39 @@ fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) {
     )));
 }
 
+/// The cheapest mixture as a table, which terminals have as a sentence.
+fn cheapest_table(cheapest: &CheapestDocument) -> Table {
+    let is_bought = cheapest.samples > 0.0;
+    let header = ["arm", "weight", "samples a period"];
+    let mut table = Table::new("The cheapest mixture", header.into_iter().take(if is_bought { 3 } else { 2 }));
+    let mut order: Vec<(&String, f64)> = cheapest.arms.iter().zip(cheapest.weights.iter().copied()).collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1));
+    for (arm, weight) in order {
+        let mut row = vec![Cell::from(arm), percent(weight)];
+        row.extend(is_bought.then(|| rounds(Some(weight * cheapest.samples))));
+        table.row(row);
+    }
+    table
+}
+
 fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) {
     terminal.say("");
     terminal.say(bold(&format!("{} against {}", document.score.name, front.score.name)));
     terminal.say("");
-    let mut columns = Columns::new(&["λ", document.score.name.as_str(), front.score.name.as_str(), "mixture"]).left(3);
+    let title = format!("{} against {}", document.score.name, front.score.name);
+    let mut table =
+        Table::new(title, ["λ", document.score.name.as_str(), front.score.name.as_str(), "mixture"]).left(3);
     let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
     let last = front.points.len() - 1;
     let steps = last.clamp(1, MAX_SHOWN_POINTS - 1);
     let mut shown: Vec<usize> = (0..=steps).map(|step| (step * last + steps / 2) / steps).collect();
     shown.dedup();
     for point in shown.iter().map(|&index| &front.points[index]) {
-        let multiplier = point.multiplier.map_or("∞".into(), brief);
-        columns.row(vec![multiplier, brief(point.score), brief(point.second_score), shares(&names, &point.weights)]);
+        let multiplier = point.multiplier.map_or_else(|| brief_cell(f64::INFINITY).saying("∞"), brief_cell);
+        let weights = shares(&names, &point.weights);
+        table.row(vec![multiplier, brief_cell(point.score), brief_cell(point.second_score), weights]);
     }
-    terminal.say(columns.text());
+    terminal.table(table);
     terminal.say("");
     let between = if front.exact { "; between points weights move in straight lines" } else { "" };
     terminal.say(dim(&format!(
@@ -127,26 +152,19 @@ fn print_sensitivity(terminal: &Terminal, document: &Mixture, tried: &Sensitivit
     terminal.say(bold(&tried.verdict));
     terminal.say("");
     let header = ["bandwidth", document.score.name.as_str(), "gain", "best single arm", "mixture"];
-    let mut columns = Columns::new(&header).left(3).left(4);
+    let mut table = Table::new("Bandwidths", header).left(3).left(4);
     let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
     for point in &tried.points {
-        let used = if point.bandwidth == tried.in_use { " *" } else { "" };
-        columns.row(vec![
-            format!("{}{used}", brief(point.bandwidth)),
-            brief(point.score),
-            brief(point.gain),
-            format!("{} {}", point.best_single, brief(point.best_single_score)),
+        let single = point.best_single_score;
+        table.row(vec![
+            brief_cell(point.bandwidth).marked(if point.bandwidth == tried.in_use { " *" } else { "" }),
+            brief_cell(point.score),
+            brief_cell(point.gain),
+            best_of(&point.best_single, brief(single), single, "score"),
             shares(&names, &point.weights),
         ]);
     }
-    terminal.say(columns.text());
+    terminal.table(table);
     terminal.say("");
     terminal.say(dim("* in use; losses and scores of other bandwidths are measured with other kernels"));
-}
-
-fn shares(arms: &[String], weights: &[f64]) -> String {
-    let mut shares: Vec<(&String, f64)> =
-        arms.iter().zip(weights.iter().copied()).filter(|(_, weight)| *weight > 0.0).collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    shares.iter().map(|(arm, weight)| format!("{arm} {}", percent(*weight))).collect::<Vec<_>>().join(", ")
 }

@@ -8,17 +8,16 @@ use std::path::PathBuf;
 
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
-use modelmix::internals::numbers::brief;
 use modelmix::simplex::Bounds;
 use modelmix::{Curated, Curation};
 
-use super::output::{Outputs, Section};
+use super::output::{Outputs, Section, report};
 use super::solve::prepare;
 use crate::args::CurateArgs;
 use crate::error::Result;
 use crate::files;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
+use crate::terminal::{Cell, Table, Terminal, bar, bold, brief_cell, count_cell, dim, percent, spread};
 use manifest::{Kind, Manifest};
 
 pub(crate) fn run(args: &CurateArgs) -> Result<()> {
@@ -39,6 +38,8 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
+    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?
+        .hash(terminal.keeps(&args.output) || args.out.is_some());
     let loss = prepare(&args.objective, &recorded, terminal.engine())?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
@@ -47,7 +48,9 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let progress = terminal.progress("choosing rows", settings.steps());
     let curated = curate_within(&recorded.arms, &loss, &bounds, &settings, &|| progress.inc(1));
     progress.finish_and_clear();
-    let document = curated?;
+    let mut document = curated?;
+    let (engine, seed) = (loss.engine().describe(), args.objective.seed);
+    document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     terminal.document(&Document::Curate(document.clone()))?;
     print(&terminal, &document);
     let written = write(&terminal, args, document, manifest, &names);
@@ -72,7 +75,7 @@ fn write(
     let gallery = gallery::chosen(&args.output, &document)?;
     let title = args.output.title.clone().unwrap_or_else(|| "A curated set".into());
     let section = Section { name: "curate".into(), curate: Some(document), gallery, ..Section::default() };
-    outputs.add_report(title, vec![section], &args.output)?;
+    outputs.add_report(&report(title, vec![section]), &args.output)?;
     outputs.commit(terminal).map(drop)
 }
 
@@ -80,31 +83,30 @@ fn write(
 fn print(terminal: &Terminal, document: &Curated) {
     terminal.say(bold(&document.sentence()));
     terminal.say("");
-    let mut columns = Columns::new(&["arm", "chosen", "share", "", "in the mixture", "samples"]).left(3);
+    let mut table = Table::new("The set", ["arm", "chosen", "share", "", "in the mixture", "samples"]).bars(3);
     for arm in &document.arms {
-        columns.row(vec![
-            arm.name.clone(),
-            count(arm.chosen),
+        table.row(vec![
+            Cell::from(&arm.name),
+            count_cell(arm.chosen),
             percent(arm.share),
-            bar(arm.share, 20),
+            bar(arm.share, 20).into(),
             percent(arm.weight),
-            count(arm.samples),
+            count_cell(arm.samples),
         ]);
     }
-    terminal.say(columns.text());
+    terminal.table(table);
     terminal.say("");
     let header = ["", "loss", &document.score.name];
     // The score of a sum of terms is its loss.
     let shown = if document.score.is_loss() { 2 } else { 3 };
-    let mut columns = Columns::new(&header[..shown]);
-    let mut row = |cells: [String; 3]| columns.row(cells.into_iter().take(shown).collect());
-    let spread = |[mean, std]: [f64; 2]| format!("{} ± {}", brief(mean), brief(std));
-    let random = &document.random;
-    row([bold("this set"), bold(&brief(document.set.loss)), bold(&brief(document.set.score))]);
-    row(["drawn at random".into(), spread(random.loss), spread(random.score)]);
+    let mut table = Table::new("The set beside others", header.into_iter().take(shown));
+    let row = |cells: [Cell; 3]| cells.into_iter().take(shown).collect();
+    let random = |[mean, std]: [f64; 2]| spread(mean, Some(std), "std");
+    table.strong_row(row(["this set".into(), brief_cell(document.set.loss), brief_cell(document.set.score)]));
+    table.row(row(["drawn at random".into(), random(document.random.loss), random(document.random.score)]));
     let mixture = &document.mixture;
-    row(["the mixture of all rows".into(), brief(mixture.loss), brief(mixture.score)]);
-    terminal.say(columns.text());
+    table.row(row(["the mixture of all rows".into(), brief_cell(mixture.loss), brief_cell(mixture.score)]));
+    terminal.table(table);
     terminal.say("");
     terminal.say(dim(&format!("objective {}; {}", document.objective, document.how())));
     terminal.say(&document.note);

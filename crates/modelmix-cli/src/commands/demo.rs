@@ -153,7 +153,7 @@ fn run_scenario(
         solve: Some(solved),
         score: Some(scored),
         simulate: Some(simulated),
-        curate: None,
         gallery: output::gallery(&images, &named)?,
+        ..Section::default()
     })
 }

@@ -145,7 +145,7 @@ fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>
     for (name, weight) in arms {
         if let Some((_, items)) = named.iter().find(|(arm, _)| arm == name) {
             let items = items.iter().take(SHOWN_SAMPLES).cloned().collect();
-            rows.push(GalleryRow { name: name.clone(), weight: *weight, items });
+            rows.push(GalleryRow::new(name, *weight, items));
         }
     }
     Ok(rows)
@@ -167,8 +167,7 @@ impl Outputs {
     }
 
     /// Adds the report and the figures that are wanted.
-    pub(crate) fn add_report(&mut self, title: String, sections: Vec<Section>, args: &OutputArgs) -> Result<()> {
-        let report = Report { title, sections };
+    pub(crate) fn add_report(&mut self, report: &Report, args: &OutputArgs) -> Result<()> {
         if let Some(html) = &args.html {
             self.add(html, "The report", report.html()?.as_bytes())?;
         }
@@ -207,6 +206,11 @@ pub(crate) fn write(
     args: &OutputArgs,
 ) -> Result<Vec<PathBuf>> {
     let mut outputs = Outputs::default();
-    outputs.add_report(title, sections, args)?;
+    outputs.add_report(&report(title, sections), args)?;
     outputs.commit(terminal)
+}
+
+/// A report of these sections.
+pub(crate) fn report(title: String, sections: Vec<Section>) -> Report {
+    Report { title, sections, ..Report::default() }
 }

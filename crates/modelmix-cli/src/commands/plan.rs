@@ -9,7 +9,7 @@ use super::solve::prepare;
 use crate::args::PlanArgs;
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bold, count, dim};
+use crate::terminal::{Cell, Format, Table, Terminal, bold, brief_cell, count_cell, dim};
 
 pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -17,13 +17,16 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
+    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.format == Format::Json);
     let loss = prepare(&args.objective, &recorded, terminal.engine())?;
     let costs = match args.objective.costs.as_slice() {
         [] => None,
         costs => Some(inputs::by_arm("cost", costs, &recorded.arms, None)?),
     };
     let settings = PlanSettings::default().gain_error(args.gain_error).weight_error(args.weight_error).costs(costs);
-    let document = plan(&recorded.arms, &loss, &settings)?;
+    let mut document = plan(&recorded.arms, &loss, &settings)?;
+    let (engine, seed) = (loss.engine().describe(), args.objective.seed);
+    document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     terminal.document(&Document::Plan(document.clone()))?;
     print(&terminal, &document);
     terminal.print_after(Ok(()))
@@ -37,31 +40,32 @@ fn print(terminal: &Terminal, document: &SamplePlan) {
         kinds.into_iter().filter_map(|(name, one)| Some((name, one.as_ref()?))).collect();
     if let Some((_, first)) = kinds.first() {
         terminal.say("");
-        let mut header = vec!["arm", "pilot"];
-        kinds.iter().for_each(|(name, _)| header.extend([*name, "more"]));
-        let mut columns = Columns::new(&header);
+        let mut header = vec!["arm".to_string(), "pilot".to_string()];
+        kinds.iter().for_each(|(name, _)| header.extend([(*name).to_string(), format!("{name}, more")]));
+        let mut table = Table::new("Samples per arm", header);
         for (index, arm) in first.arms.iter().enumerate() {
-            let mut row = vec![arm.name.clone(), count(arm.pilot)];
-            kinds.iter().for_each(|(_, one)| row.extend([count(one.arms[index].samples), count(one.arms[index].more)]));
-            columns.row(row);
-        }
-        let pilot = first.arms.iter().map(|arm| arm.pilot).sum();
-        let mut row = vec![bold("all"), count(pilot)];
-        kinds.iter().for_each(|(_, one)| row.extend([bold(&count(one.samples)), bold(&count(one.more))]));
-        columns.row(row);
-        let mut line = |name: &str, pilot: String, value: &dyn Fn(&Allocation) -> Option<String>| {
-            let mut row = vec![name.to_string(), pilot];
+            let mut row = vec![Cell::from(&arm.name), count_cell(arm.pilot)];
             for (_, one) in &kinds {
-                row.extend([value(one).unwrap_or_default(), String::new()]);
+                row.extend([count_cell(one.arms[index].samples), count_cell(one.arms[index].more)]);
             }
-            columns.row(row);
-        };
-        line("± gain", brief(document.pilot.gain), &|one| Some(brief(one.expected.gain)));
-        line("± widest weight", brief(document.pilot.weight), &|one| Some(brief(one.expected.weight)));
-        if first.cost.is_some() {
-            line("cost of what is missing", String::new(), &|one| one.cost.map(brief));
+            table.row(row);
         }
-        terminal.say(columns.text());
+        let mut row = vec![Cell::from("all"), count_cell(first.arms.iter().map(|arm| arm.pilot).sum())];
+        kinds.iter().for_each(|(_, one)| row.extend([count_cell(one.samples), count_cell(one.more)]));
+        table.strong_row(row);
+        let mut line = |name: &str, pilot: Cell, value: &dyn Fn(&Allocation) -> Option<f64>| {
+            let mut row = vec![Cell::from(name), pilot];
+            kinds
+                .iter()
+                .for_each(|(_, one)| row.extend([value(one).map_or_else(Cell::default, brief_cell), Cell::default()]));
+            table.row(row);
+        };
+        line("± gain", brief_cell(document.pilot.gain), &|one| Some(one.expected.gain));
+        line("± widest weight", brief_cell(document.pilot.weight), &|one| Some(one.expected.weight));
+        if first.cost.is_some() {
+            line("cost of more samples", Cell::default(), &|one| one.cost);
+        }
+        terminal.table(table);
     }
     terminal.say("");
     document.notes.iter().for_each(|note| terminal.say(note));

@@ -1,43 +1,42 @@
 //! `modelmix report`: a report from documents that were printed before.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use modelmix::document::Document;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::curate::gallery;
-use super::output::{self, Section};
+use super::output::{self, Outputs, Section};
 use crate::args::ReportArgs;
 use crate::error::{Failure, Result};
-use crate::terminal::Terminal;
+use crate::schemas::Compared;
+use crate::terminal::{Format, Terminal, bold, dim};
+use modelmix_cli::report::{Comparison, compare};
 
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     let documents = args.documents.iter().map(|path| Ok((path, read(path)?))).collect::<Result<Vec<_>>>()?;
-    if !args.output.is_wanted() {
+    let comparison = args.compare.then(|| compare_two(&documents)).transpose()?;
+    if comparison.is_none() && !matches!(terminal.format, Format::Text | Format::Json) {
+        return Err(Failure::input(
+            "a report has no table to print; give --html FILE, or compare two documents with --compare",
+        ));
+    }
+    if comparison.is_none() && !args.output.is_wanted() {
         return Err(Failure::input("nothing is to be written; give --html FILE, --svg FOLDER or --png FOLDER"));
     }
     output::check(&args.output)?;
     let mut sections: Vec<Section> = Vec::new();
     for (path, document) in documents {
-        let name = match path.file_stem() {
-            Some(stem) if stem != "-" => stem.to_string_lossy().into_owned(),
-            _ => "report".into(),
-        };
-        // Documents of one run stand together: one of each kind makes a section.
-        let taken = |section: &Section| match &document {
-            Document::Solve(_) => section.solve.is_some(),
-            Document::Score(_) => section.score.is_some(),
-            Document::Simulate(_) => section.simulate.is_some(),
-            Document::Curate(_) => section.curate.is_some(),
-            _ => false,
-        };
-        if sections.last().is_none_or(taken) {
-            sections.push(Section { name, ..Section::default() });
-        }
-        if let Some(section) = sections.last_mut() {
+        // Documents of the same data stand together: one of each kind makes a section. Runs that are compared stand apart.
+        let own = sections.iter().position(|section| comparison.is_none() && section.takes(&document));
+        let own = own.unwrap_or_else(|| {
+            sections.push(Section { name: name(path), ..Section::default() });
+            sections.len() - 1
+        });
+        if let Some(section) = sections.get_mut(own) {
             match document {
                 Document::Solve(document) => section.solve = Some(document),
                 Document::Score(document) => section.score = Some(document),
@@ -60,9 +59,56 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         };
     }
     let title = args.output.title.clone().unwrap_or_else(|| "modelmix".into());
-    let files = output::write(&terminal, title, sections, &args.output)?;
+    let mut report = output::report(title, sections);
+    report.comparison.clone_from(&comparison);
+    let mut outputs = Outputs::default();
+    outputs.add_report(&report, &args.output)?;
+    if let Some(comparison) = &comparison {
+        print(&terminal, comparison);
+        terminal.document(&Compared { result: comparison.clone() })?;
+        return terminal.print_after(outputs.commit(&terminal)).map(drop);
+    }
+    let files = outputs.commit(&terminal)?;
     terminal.document(&json!({"command": "report", "version": env!("CARGO_PKG_VERSION"), "files": files}))?;
     terminal.print_after(Ok(()))
+}
+
+/// A document's name: that of its file.
+fn name(path: &Path) -> String {
+    match path.file_stem() {
+        Some(stem) if stem != "-" => stem.to_string_lossy().into_owned(),
+        _ => "report".into(),
+    }
+}
+
+/// The two documents side by side.
+fn compare_two(documents: &[(&PathBuf, Document)]) -> Result<Comparison> {
+    let [(first_path, first), (second_path, second)] = documents else {
+        let found = documents.len();
+        return Err(Failure::input(format!(
+            "--compare sets two documents side by side, and {found} are given; give two"
+        )));
+    };
+    let (one, other) = (name(first_path), name(second_path));
+    let (one, other) = match one == other {
+        true => (first_path.display().to_string(), second_path.display().to_string()),
+        false => (one, other),
+    };
+    Ok(compare([&one, &other], first, second)?)
+}
+
+/// What changed in a sentence, then in tables.
+fn print(terminal: &Terminal, comparison: &Comparison) {
+    terminal.say(bold(&comparison.sentence));
+    comparison.notes.iter().for_each(|note| terminal.say(note));
+    for table in comparison.tables() {
+        terminal.say("");
+        terminal.say(dim(&table.title));
+        terminal.say("");
+        terminal.table(table);
+    }
+    terminal.say("");
+    terminal.say(dim(&comparison.noise));
 }
 
 fn read(path: &Path) -> Result<Document> {

@@ -1,12 +1,16 @@
 //! `modelmix reproduce`: experiments, what is expected of them and what is measured.
 
-use modelmix::experiment::Stage;
+use std::collections::BTreeMap;
+
+use modelmix::document::{InputFile, Provenance};
+use modelmix::experiment::{Outcome, Stage};
 
 use super::output::{self, Section};
 use crate::args::{OutputArgs, ReproduceArgs};
 use crate::error::{Failure, Result};
+use crate::provenance::Sources;
 use crate::reproduction::{self, Options, Reproduced, Reproduction};
-use crate::terminal::Terminal;
+use crate::terminal::{Format, Terminal};
 
 pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -21,6 +25,10 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
         features: args.features.clone(),
         threads: args.common.threads.unwrap_or_else(modelmix::compute::available_threads),
     };
+    let sources = sources(args)?;
+    let mut files = Sources::default();
+    sources.values().for_each(|own| files.add_all(own));
+    let hashing = files.hash(true);
     let progress = terminal.progress("reproducing", 1);
     let all = reproduction::run(&args.experiments, &options, &mut |at| {
         progress.set_length(at.of as u64);
@@ -35,9 +43,19 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
         progress.set_message(format!("{}: {stage}", at.name));
     });
     progress.finish_and_clear();
-    let all = all?;
-    terminal.document(&Reproduction::new(&all))?;
+    let mut all = all?;
+    let provenance = hashing.provenance(terminal.engine().describe(), None, Vec::new())?;
+    for one in &mut all {
+        if let (Reproduced::Ran(outcome), Some(whole)) = (one, &provenance) {
+            let inputs = sources.get(&outcome.name).map_or_else(Vec::new, |own| own.with_checksums(&whole.inputs));
+            set_provenance(outcome, whole, inputs);
+        }
+    }
+    terminal.document(&Reproduction::new(&all, provenance))?;
     terminal.say(reproduction::table(&all).trim_end());
+    if terminal.format != Format::Text {
+        reproduction::tables(&all).into_iter().for_each(|table| terminal.table(table));
+    }
     if all.iter().all(|one| matches!(one, Reproduced::Skipped { .. })) {
         terminal.print_after(Ok(()))?;
         return Err(Failure::input(
@@ -45,21 +63,53 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
         ));
     }
     let passed = reproduction::passed(&all);
-    let written = output::write(&terminal, "Experiments".into(), all.iter().filter_map(section).collect(), &output);
+    let mut outputs = output::Outputs::default();
+    let sections = all.iter().map(section).collect();
+    let report = output::report("Experiments".into(), sections).with_summary(reproduction::summary(&all));
+    let written = outputs.add_report(&report, &output).and_then(|()| outputs.commit(&terminal));
     terminal.print_after(written)?;
     if passed { Ok(()) } else { Err(Failure::Check) }
 }
 
-/// An experiment that ran, as a section of the report.
-fn section(one: &Reproduced) -> Option<Section> {
-    let Reproduced::Ran(outcome) = one else { return None };
-    Some(Section {
-        name: outcome.name.clone(),
-        note: Some(outcome.about.trim().to_string()),
-        solve: outcome.solve.clone(),
-        score: outcome.score.clone(),
-        simulate: outcome.simulate.clone(),
-        curate: None,
-        gallery: None,
-    })
+/// The files of each experiment that has all of them, by its name.
+fn sources(args: &ReproduceArgs) -> Result<BTreeMap<String, Sources>> {
+    let plans = reproduction::plans(&args.experiments, args.features.as_deref())?;
+    let there = plans.iter().filter(|plan| plan.missing().is_none());
+    Ok(there.map(|plan| (plan.name().to_string(), reproduction::sources(plan))).collect())
+}
+
+/// Completes the provenance of an experiment and gives it to its documents.
+fn set_provenance(outcome: &mut Outcome, whole: &Provenance, inputs: Vec<InputFile>) {
+    let own = &mut outcome.provenance;
+    (own.command, own.date, own.inputs) = (whole.command.clone(), whole.date.clone(), inputs);
+    let own = Some(own.clone());
+    if let Some(solve) = &mut outcome.solve {
+        solve.provenance.clone_from(&own);
+    }
+    if let Some(score) = &mut outcome.score {
+        score.provenance.clone_from(&own);
+    }
+    if let Some(simulate) = &mut outcome.simulate {
+        simulate.provenance = own;
+    }
+}
+
+/// An experiment as a section of the report.
+fn section(one: &Reproduced) -> Section {
+    match one {
+        Reproduced::Ran(outcome) => Section {
+            name: outcome.name.clone(),
+            note: Some(outcome.about.trim().to_string()),
+            solve: outcome.solve.clone(),
+            score: outcome.score.clone(),
+            simulate: outcome.simulate.clone(),
+            checks: outcome.checks.clone(),
+            ..Section::default()
+        },
+        Reproduced::Skipped { name, missing } => Section {
+            name: name.clone(),
+            note: Some(format!("Skipped: there are no features at {}.", missing.display())),
+            ..Section::default()
+        },
+    }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use modelmix::document::Document;
-use modelmix::internals::numbers::brief;
 use modelmix::metrics::{Preset, ScoreSettings, more_is_better, score_watched};
 use modelmix::mixture::{SolveSettings, solve_with};
 use modelmix::objective::Bandwidth;
@@ -13,7 +12,7 @@ use super::output::{self, Section};
 use crate::args::ScoreArgs;
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bold, dim};
+use crate::terminal::{Cell, Table, Terminal, dim, spread};
 
 pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -29,6 +28,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     } else {
         settings
     };
+    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.keeps(&args.output));
     let weights = if args.no_mixture || recorded.arms.len() == 1 && args.weights.is_empty() {
         None
     } else if args.weights.is_empty() {
@@ -41,7 +41,9 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
         Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)
     };
     let section = output::section("score", &args.output, &recorded)?;
-    let document = score(&recorded, &settings, weights.as_deref(), &terminal)?;
+    let mut document = score(&recorded, &settings, weights.as_deref(), &terminal)?;
+    let bandwidths = document.bandwidths(&settings, &recorded.arms, recorded.reference.as_deref());
+    document.provenance = hashing.provenance(terminal.engine().describe(), args.objective.seed, bandwidths)?;
     terminal.document(&Document::Score(document.clone()))?;
     print(&terminal, &document);
     let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());
@@ -95,22 +97,25 @@ pub(crate) fn print(terminal: &Terminal, document: &Scores) {
     }
     let mut header = vec!["arm".to_string()];
     header.extend(metrics.iter().map(|metric| arrow(metric)));
-    let mut columns = Columns::new(&header);
-    for &(name, scores, errors) in &rows {
-        let mut cells = vec![if name == "mixture" { bold(name) } else { name.to_string() }];
+    let mut table = Table::new("Scores", header);
+    for (index, &(name, scores, errors)) in rows.iter().enumerate() {
+        let is_mixture = index == document.arms.len();
+        let mut cells = vec![if is_mixture { Cell::from(name).strong() } else { name.into() }];
         for &metric in &metrics {
             let value = scores[metric];
-            let spread = scores.get(&format!("{metric}_std")).copied().or(errors.get(metric).copied().flatten());
-            let text = spread.map_or(brief(value), |spread| format!("{} ± {}", brief(value), brief(spread)));
+            let cell = match scores.get(&format!("{metric}_std")) {
+                Some(&std) => spread(value, Some(std), "std"),
+                None => spread(value, errors.get(metric).copied().flatten(), "error"),
+            };
             let better = more_is_better(metric).unwrap_or(true);
             let best = rows
                 .iter()
                 .all(|(_, others, _)| if better { others[metric] <= value } else { others[metric] >= value });
-            cells.push(if best { bold(&format!("{text} *")) } else { format!("{text}  ") });
+            cells.push(if best { cell.marked(" *").strong() } else { cell.marked("  ") });
         }
-        columns.row(cells);
+        table.row(cells);
     }
-    terminal.say(columns.text());
+    terminal.table(table);
     terminal.say("");
     if let Some(mixture) = &document.mixture {
         let mut weights: Vec<(&String, &f64)> =

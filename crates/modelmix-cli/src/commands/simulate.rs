@@ -3,6 +3,7 @@
 use modelmix::document::Document;
 use modelmix::internals::numbers::brief;
 use modelmix::session::{Cap, Retention};
+use modelmix::simulate::Spread;
 use modelmix::{Gap, Loss, Simulation, SimulationReport, Until, simulate_watched};
 
 use super::output::{self, Section};
@@ -10,7 +11,7 @@ use super::solve::prepare;
 use crate::args::SimulateArgs;
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bold, count, dim, percent};
+use crate::terminal::{Cell, Table, Terminal, best_of, bold, brief_cell, count, dim, percent, rounds, spread};
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -20,6 +21,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
+    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.keeps(&args.output));
     let loss = prepare(&args.objective, &recorded, terminal.engine())?;
     let simulation = Simulation::default()
         .policies(policies)
@@ -36,7 +38,9 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         .retention(retention(args)?)
         .known(args.known);
     let section = output::section("simulate", &args.output, &recorded)?;
-    let document = run_policies(&recorded, &loss, &simulation, &terminal)?;
+    let mut document = run_policies(&recorded, &loss, &simulation, &terminal)?;
+    let (engine, seed) = (loss.engine().describe(), args.objective.seed);
+    document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     let few = recorded.arms.iter().find(|arm| arm.features.len() < args.known);
     if let Some(arm) = few.filter(|_| simulation.replacement) {
         let (name, known, samples) = (&arm.name, count(args.known), count(arm.features.len()));
@@ -90,32 +94,31 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     if document.select.is_some() {
         header.extend(["kept", "their loss", "at optimum"]);
     }
-    let mut columns = Columns::new(&header).left(6);
+    let mut table = Table::new("Policies", header).left(6);
     for (name, policy) in document.in_order() {
         let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
-        let round = |round: Option<f64>| round.map_or("–".into(), |round| count(round.round() as usize));
+        let end = |of: &Spread| spread(last(&of.mean), Some(last(&of.std)), "std");
         let most =
             (0..policy.weights.len()).max_by(|&a, &b| policy.weights[a].total_cmp(&policy.weights[b])).unwrap_or(0);
+        let share = policy.weights[most];
         let mut row = vec![
-            name.to_string(),
-            format!("{} ± {}", brief(last(&policy.loss.mean)), brief(last(&policy.loss.std))),
-            brief(last(&policy.regret.mean)),
-            round(policy.reached.percent_90),
-            round(policy.reached.percent_95),
-            round(policy.reached.percent_99),
-            format!("{} {:.0}%", document.arms[most], 100.0 * policy.weights[most]),
+            Cell::from(name),
+            end(&policy.loss),
+            brief_cell(last(&policy.regret.mean)),
+            rounds(policy.reached.percent_90),
+            rounds(policy.reached.percent_95),
+            rounds(policy.reached.percent_99),
+            best_of(&document.arms[most], format!("{:.0}%", 100.0 * share), share, "share"),
         ];
         if let Some(stopped) = policy.stopped {
-            row.extend([round(stopped.round), percent(stopped.share), percent(stopped.wrong)]);
+            row.extend([rounds(stopped.round), percent(stopped.share), percent(stopped.wrong)]);
         }
         if let Some(kept) = &policy.kept {
-            row.push(count(last(&kept.samples.mean).round() as usize));
-            row.push(format!("{} ± {}", brief(last(&kept.loss.mean)), brief(last(&kept.loss.std))));
-            row.push(round(kept.reached));
+            row.extend([rounds(Some(last(&kept.samples.mean))), end(&kept.loss), rounds(kept.reached)]);
         }
-        columns.row(row);
+        table.row(row);
     }
-    terminal.say(columns.text());
+    terminal.table(table);
     terminal.say("");
     terminal.say(dim(&format!(
         "objective {}, {} seeds; optimum {}, best single arm {} {}; \"to 95%\" is the median round from which on 95% of the gain between them is kept",

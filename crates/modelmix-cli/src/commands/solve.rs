@@ -12,7 +12,7 @@ use super::output::{self, Section};
 use crate::args::{ObjectiveArgs, SolveArgs};
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
+use crate::terminal::{Cell, Table, Terminal, bar, bold, brief_cell, count_cell, dim, interval, percent};
 
 pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -21,13 +21,16 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
+    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.keeps(&args.output));
     let loss = prepare(&args.objective, &recorded, terminal.engine())?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
     let section = output::section("solve", &args.output, &recorded)?;
     let analyses = analyses::read(args, &recorded, terminal.engine())?;
-    let document = solve(&recorded, &loss, &bounds, &analyses, &terminal)?;
+    let mut document = solve(&recorded, &loss, &bounds, &analyses, &terminal)?;
+    let (engine, seed) = (loss.engine().describe(), args.objective.seed);
+    document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     terminal.document(&Document::Solve(document.clone()))?;
     print(&terminal, &document);
     analyses::print(&terminal, &document);
@@ -68,30 +71,29 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
     let terms = document.term_names();
     header.extend(terms.iter().map(String::as_str));
     header.extend([document.score.name.as_str(), "adds", "samples"]);
-    let mut columns = Columns::new(&header).left(2);
+    let mut table = Table::new("The best mixture", header).bars(2);
     for arm in &document.arms {
-        let mut row = vec![arm.name.clone(), percent(arm.weight), bar(arm.weight, 20)];
+        let mut row = vec![Cell::from(&arm.name), percent(arm.weight), bar(arm.weight, 20).into()];
         if has_intervals {
-            let interval = |[low, high]: [f64; 2]| format!("{}–{}", percent(low), percent(high));
-            row.push(arm.interval.map_or(String::new(), interval));
+            row.push(interval(arm.interval));
         }
         if !terms.is_empty() {
-            row.extend(arm.terms.iter().map(|term| brief(term.score)));
+            row.extend(arm.terms.iter().map(|term| brief_cell(term.score)));
         }
-        row.extend([brief(arm.score), arm.adds.map_or("–".into(), brief), count(arm.samples)]);
-        columns.row(row);
+        row.extend([brief_cell(arm.score), brief_cell(arm.adds), count_cell(arm.samples)]);
+        table.row(row);
     }
-    let mut row = vec![bold("mixture"), String::new(), String::new()];
+    let mut row = vec![Cell::from("mixture"), Cell::default(), Cell::default()];
     if has_intervals {
-        row.push(String::new());
+        row.push(Cell::default());
     }
     if !terms.is_empty() {
-        row.extend(document.mixture.terms.iter().map(|term| brief(term.score)));
+        row.extend(document.mixture.terms.iter().map(|term| brief_cell(term.score)));
     }
     let samples = document.arms.iter().map(|arm| arm.samples).sum();
-    row.extend([bold(&brief(document.mixture.score)), String::new(), count(samples)]);
-    columns.row(row);
-    terminal.say(columns.text());
+    row.extend([brief_cell(document.mixture.score), Cell::default(), count_cell(samples)]);
+    table.strong_row(row);
+    terminal.table(table);
     terminal.say("");
     if let Some(certainty) = headline.certainty {
         terminal.say(certainty);

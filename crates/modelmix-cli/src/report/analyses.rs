@@ -73,7 +73,8 @@ fn shares(arms: &[String], weights: &[f64], at: &str) -> Cell {
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
     let mut cells = order.into_iter().map(|index| {
         let name = Cell::text(format!("{} ", plain(&arms[index])));
-        name.and("", Cell::percent(weights[index], format!("{at}/{index}")))
+        let share = Cell::percent(weights[index], format!("{at}/{index}"));
+        name.and("", share.keyed(&format!(" {}", plain(&arms[index]))))
     });
     let first = cells.next().unwrap_or_else(Cell::missing);
     cells.fold(first, |all, cell| all.and(", ", cell))
@@ -142,8 +143,8 @@ fn bandwidths_block(document: &Mixture, tried: &SensitivityDocument, place: &Pla
         let mut cells = vec![
             Cell::number(point.score, scores, at("score")),
             Cell::number(point.gain, gains, at("gain")),
-            Cell::text(format!("{} ", plain(&point.best_single)))
-                .and("", Cell::number(point.best_single_score, scores, at("best_single_score"))),
+            Cell::name(&point.best_single)
+                .and("", Cell::number(point.best_single_score, scores, at("best_single_score")).keyed(" score")),
         ];
         let share = |(arm, &weight): (usize, &f64)| Cell::percent(weight, at(&format!("weights/{arm}")));
         cells.extend(point.weights.iter().enumerate().map(share));

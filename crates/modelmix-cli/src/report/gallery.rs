@@ -22,6 +22,22 @@ pub struct GalleryRow<T> {
     pub weight: f64,
     /// Some of its samples.
     pub items: Vec<T>,
+    /// How many there are to show; `None` if that is not known.
+    pub of: Option<usize>,
+}
+
+impl<T> GalleryRow<T> {
+    /// Samples of an arm with this share in the mixture.
+    pub fn new(name: impl Into<String>, weight: f64, items: Vec<T>) -> Self {
+        Self { name: name.into(), weight, items, of: None }
+    }
+
+    /// With the number of samples that there are to show.
+    #[must_use]
+    pub fn of(mut self, total: usize) -> Self {
+        self.of = Some(total);
+        self
+    }
 }
 
 /// A picture, ready to be shown.

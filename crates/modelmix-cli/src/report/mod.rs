@@ -7,29 +7,46 @@
 mod analyses;
 mod charts;
 mod check;
+mod checks;
 mod colours;
+mod compare;
+mod comparison;
 mod curated;
 mod figure;
 mod gallery;
 mod names;
 mod numbers;
 mod page;
+mod provenance;
 mod scores;
+mod shell;
 mod simulated;
 mod solved;
 mod table;
+mod weights;
 
+use modelmix::document::{Document, Provenance};
+use modelmix::experiment::Check;
 use modelmix::{Curated, Mixture, Result, Scores, SimulationReport};
 use serde::Serialize;
 
+pub use compare::{ChangedSetting, ComparedInput, Comparison, Difference, Overlap, compare};
 pub use figure::Figure;
 pub use gallery::{Gallery, GalleryRow, Image};
+pub(crate) use names::plain;
+pub use shell::shell_word;
 
 /// What a report tells, a section a scenario, in their order.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The heading of the page.
     pub title: String,
+    /// A sentence below the heading.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Two runs side by side, before the sections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
     /// The sections.
     pub sections: Vec<Section>,
 }
@@ -50,13 +67,23 @@ pub struct Section {
     /// A curated set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curate: Option<Curated>,
+    /// What was expected of an experiment, and what was measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
     /// Samples to look at.
     #[serde(skip)]
     pub gallery: Option<Gallery>,
 }
 
 impl Report {
-    /// The page: one file that needs no network and no script. The documents lie in it as JSON, in the element
+    /// With a sentence below the heading.
+    #[must_use]
+    pub fn with_summary(mut self, summary: String) -> Self {
+        self.summary = Some(summary);
+        self
+    }
+
+    /// The page: one file that needs no network. Its only script copies texts to the clipboard. The documents lie in it as JSON, in the element
     /// `#documents`, and every number of its tables says where in them it is from.
     ///
     /// # Errors
@@ -101,6 +128,38 @@ impl Section {
     /// Whether it is about a curated set alone, whose gallery then shows what was chosen.
     pub fn is_curated(&self) -> bool {
         self.curate.is_some() && self.solve.is_none() && self.score.is_none() && self.simulate.is_none()
+    }
+
+    /// Whether it has no document of this kind yet and the others are of the same data: the same arms, and the same files if the
+    /// documents say which.
+    pub fn takes(&self, document: &Document) -> bool {
+        let is_free = match document {
+            Document::Solve(_) => self.solve.is_none(),
+            Document::Score(_) => self.score.is_none(),
+            Document::Simulate(_) => self.simulate.is_none(),
+            Document::Curate(_) => self.curate.is_none(),
+            _ => false,
+        };
+        is_free && self.documents().iter().all(|own| compare::same_data(own, document))
+    }
+
+    /// Its documents, in the page's order.
+    fn documents(&self) -> Vec<Document> {
+        let solve = self.solve.clone().map(Document::Solve);
+        let score = self.score.clone().map(Document::Score);
+        let simulate = self.simulate.clone().map(Document::Simulate);
+        let curate = self.curate.clone().map(Document::Curate);
+        [solve, score, simulate, curate].into_iter().flatten().collect()
+    }
+
+    /// Where its documents come from, by the commands' names.
+    fn provenances(&self) -> Vec<(&'static str, &Provenance)> {
+        let solve = self.solve.as_ref().and_then(|document| document.provenance.as_ref());
+        let score = self.score.as_ref().and_then(|document| document.provenance.as_ref());
+        let simulate = self.simulate.as_ref().and_then(|document| document.provenance.as_ref());
+        let curate = self.curate.as_ref().and_then(|document| document.provenance.as_ref());
+        let all = [("solve", solve), ("score", score), ("simulate", simulate), ("curate", curate)];
+        all.into_iter().filter_map(|(command, provenance)| Some((command, provenance?))).collect()
     }
 
     /// All charts, in the page's order.

@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 
 /// A name without what would upset its surroundings: control characters, and marks that change the direction of the text.
-pub(super) fn plain(name: &str) -> String {
-    let upsets = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
-    };
-    name.chars().map(|c| if upsets(c) { ' ' } else { c }).collect()
+pub(crate) fn plain(name: &str) -> String {
+    name.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
+}
+
+/// Whether a character is not seen itself, but changes what is around it.
+pub(super) fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// As [`plain`], for a label of a chart, where dollars would start a formula.

@@ -1,10 +1,14 @@
 //! The page: what the parts have to say, numbered and handed to the template, which escapes all text by itself.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, HtmlEscape};
-use modelmix::{Error, Result};
+use modelmix::curate::CuratedArm;
+use modelmix::{Curated, Error, Result};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use super::charts::{Chart, Key, Paint, Stroke};
 use super::colours::{DARK, LIGHT, SERIES_COLOURS};
@@ -12,17 +16,25 @@ use super::figure::Drawing;
 use super::gallery::{self, Gallery, GalleryRow, Image};
 use super::names::plain;
 use super::table::Table;
-use super::{Report, Section, curated, numbers, scores, simulated, solved};
+use super::{Comparison, Report, Section, checks, curated, numbers, provenance, scores, simulated, solved};
+
+/// The only script of the page: it copies texts to the clipboard.
+const SCRIPT: &str = include_str!("copy.js");
 
 #[derive(Serialize)]
 struct Page {
     title: String,
+    summary: Option<String>,
     version: &'static str,
     style: &'static str,
     light: String,
     dark: String,
     series: usize,
+    comparison: Option<ComparisonView>,
     sections: Vec<SectionView>,
+    /// The script that copies texts, and its checksum, without which no browser runs it.
+    script: &'static str,
+    script_checksum: String,
     /// The documents, safe inside a `script` element.
     documents: String,
 }
@@ -34,6 +46,15 @@ struct SectionView {
     note: Option<String>,
     answer: Option<String>,
     facts: Vec<Fact>,
+    blocks: Vec<Block>,
+}
+
+/// Two runs side by side.
+#[derive(Serialize)]
+struct ComparisonView {
+    name: String,
+    answer: String,
+    notes: Vec<String>,
     blocks: Vec<Block>,
 }
 
@@ -57,6 +78,36 @@ pub(super) enum Block {
     Figure(FigureBlock),
     Table(TableBlock),
     Gallery(GalleryBlock),
+    Copies(CopiesBlock),
+    Provenance(ProvenanceBlock),
+}
+
+/// A text to copy.
+#[derive(Serialize)]
+pub(super) struct Copy {
+    name: &'static str,
+    text: String,
+}
+
+impl Copy {
+    pub(super) fn new(name: &'static str, text: String) -> Self {
+        Self { name, text }
+    }
+}
+
+/// The weights as texts to copy.
+#[derive(Serialize)]
+pub(super) struct CopiesBlock {
+    pub(super) copies: Vec<Copy>,
+}
+
+/// Where numbers come from.
+#[derive(Serialize)]
+pub(super) struct ProvenanceBlock {
+    pub(super) name: String,
+    pub(super) command: Option<Copy>,
+    pub(super) facts: Vec<Fact>,
+    pub(super) table: Option<Table>,
 }
 
 /// A chart with its legend, its caption and its numbers.
@@ -121,6 +172,8 @@ pub(super) struct GalleryBlock {
 struct GalleryView {
     name: String,
     share: Option<String>,
+    /// How many samples are left out.
+    shown: Option<String>,
     apart: bool,
     images: Vec<String>,
     texts: Vec<String>,
@@ -197,19 +250,46 @@ fn lines(text: &str) -> String {
     text.trim().lines().map(plain).collect::<Vec<_>>().join("\n")
 }
 
-fn gallery(gallery: &Gallery, is_chosen: bool) -> Block {
+fn gallery(gallery: &Gallery, curated: Option<&Curated>) -> Block {
     let images = |items: Vec<Image>| (items.iter().map(Image::uri).collect(), Vec::new());
     let texts = |items: Vec<String>| (Vec::new(), items.iter().map(|text| lines(text)).collect());
-    let (whole, caption) = if is_chosen {
-        ("the set", "The first samples chosen of every arm, and of the set: as many of each arm as its share says.")
+    let (whole, mut caption) = if curated.is_some() {
+        (
+            "the set",
+            "The first samples chosen of every arm, and of the set: as many of each arm as its share says.".to_string(),
+        )
     } else {
-        ("the mixture", "Samples of every arm, and of the mixture: as many of each arm as its share says.")
+        ("the mixture", "Samples of every arm, and of the mixture: as many of each arm as its share says.".into())
     };
+    caption += &curated.map(|set| left_out(gallery, set)).unwrap_or_default();
     let rows = match gallery {
         Gallery::Images(rows) => gallery_rows(rows, whole, images),
         Gallery::Texts(rows) => gallery_rows(rows, whole, texts),
     };
-    Block::Gallery(GalleryBlock { number: 0, caption: caption.into(), rows })
+    Block::Gallery(GalleryBlock { number: 0, caption, rows })
+}
+
+/// How many chosen samples the gallery leaves out, and which arms it has no samples of.
+fn left_out(gallery: &Gallery, set: &Curated) -> String {
+    let rows: Vec<(&String, usize)> = match gallery {
+        Gallery::Images(rows) => rows.iter().map(|row| (&row.name, row.items.len())).collect(),
+        Gallery::Texts(rows) => rows.iter().map(|row| (&row.name, row.items.len())).collect(),
+    };
+    let shown: usize = rows.iter().map(|(_, count)| count).sum();
+    let mut text = String::new();
+    if shown < set.count {
+        let (shown, count) = (numbers::count(shown), numbers::count(set.count));
+        text = format!(
+            " {shown} of the {count} chosen samples are shown; {} are left out.",
+            numbers::count(set.count - rows.iter().map(|(_, count)| count).sum::<usize>())
+        );
+    }
+    let is_missing = |arm: &&CuratedArm| arm.chosen > 0 && !rows.iter().any(|(name, _)| **name == arm.name);
+    let missing: Vec<String> = set.arms.iter().filter(is_missing).map(|arm| plain(&arm.name)).collect();
+    if !missing.is_empty() {
+        text += &format!(" There are no samples to show of {}.", missing.join(", "));
+    }
+    text
 }
 
 fn gallery_rows<T: Clone>(
@@ -217,15 +297,18 @@ fn gallery_rows<T: Clone>(
     whole: &str,
     show: impl Fn(Vec<T>) -> (Vec<String>, Vec<String>),
 ) -> Vec<GalleryView> {
-    let view = |name: &str, share: Option<f64>, items: Vec<T>| {
+    let view = |name: &str, share: Option<f64>, items: Vec<T>, of: Option<usize>| {
+        let shown = of.filter(|&of| of > items.len());
+        let shown = shown.map(|of| format!("{} of {} shown", numbers::count(items.len()), numbers::count(of)));
         let (images, texts) = show(items);
-        GalleryView { name: plain(name), share: share.map(numbers::percent), apart: share.is_none(), images, texts }
+        let share_text = share.map(numbers::percent);
+        GalleryView { name: plain(name), share: share_text, shown, apart: share.is_none(), images, texts }
     };
     let mut views: Vec<GalleryView> =
-        rows.iter().map(|row| view(&row.name, Some(row.weight), row.items.clone())).collect();
+        rows.iter().map(|row| view(&row.name, Some(row.weight), row.items.clone(), row.of)).collect();
     let mixed = gallery::mixture(rows);
     if !mixed.is_empty() {
-        views.push(view(whole, None, mixed));
+        views.push(view(whole, None, mixed, None));
     }
     views
 }
@@ -248,6 +331,10 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
         }
         blocks.extend(simulated::blocks(document, &place("simulate")));
     }
+    if !section.checks.is_empty() {
+        facts.push(checks::fact(&section.checks));
+        blocks.insert(0, checks::block(&section.checks, &format!("/sections/{index}")));
+    }
     let mut note = section.note.clone();
     if let Some(document) = &section.curate {
         if section.solve.is_none() && section.simulate.is_none() {
@@ -257,7 +344,9 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
         note = Some(note.map_or(document.note.clone(), |note| format!("{note} {}", document.note)));
         blocks.extend(curated::blocks(document, &place("curate")));
     }
-    blocks.extend(section.gallery.as_ref().map(|shown| gallery(shown, section.is_curated())));
+    let chosen = section.curate.as_ref().filter(|_| section.is_curated());
+    blocks.extend(section.gallery.as_ref().map(|shown| gallery(shown, chosen)));
+    blocks.extend(provenance::blocks(section, &format!("/sections/{index}")));
     SectionView {
         id: slug.into(),
         name: plain(&section.name),
@@ -268,17 +357,33 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
     }
 }
 
-/// Figures and tables are numbered through the page, galleries as figures.
-fn number(sections: &mut [SectionView]) {
+/// Figures and tables are numbered through the page, galleries as figures; every table is a file to download.
+fn number<'a>(parts: impl Iterator<Item = (&'a str, &'a mut Vec<Block>)>) {
     let (mut figures, mut tables) = (0, 0);
-    for block in sections.iter_mut().flat_map(|section| &mut section.blocks) {
-        let (count, number) = match block {
-            Block::Figure(block) => (&mut figures, &mut block.number),
-            Block::Gallery(block) => (&mut figures, &mut block.number),
-            Block::Table(block) => (&mut tables, &mut block.number),
+    for (slug, block) in parts.flat_map(|(slug, blocks)| blocks.iter_mut().map(move |block| (slug, block))) {
+        let (count, number, table, kind) = match block {
+            Block::Figure(block) => (&mut figures, &mut block.number, block.table.as_mut(), "figure"),
+            Block::Gallery(block) => (&mut figures, &mut block.number, None, "figure"),
+            Block::Table(block) => (&mut tables, &mut block.number, Some(&mut block.table), "table"),
+            Block::Provenance(block) => {
+                block.table.iter_mut().for_each(|table| table.offer(format!("{slug}-inputs.csv")));
+                continue;
+            }
+            Block::Copies(_) => continue,
         };
         *count += 1;
         *number = *count;
+        table.into_iter().for_each(|table| table.offer(format!("{slug}-{kind}-{count}.csv")));
+    }
+}
+
+fn comparison(comparison: &Comparison) -> ComparisonView {
+    let [first, second] = &comparison.runs;
+    ComparisonView {
+        name: plain(&format!("{first} and {second}")),
+        answer: plain(&comparison.sentence),
+        notes: comparison.notes.iter().map(|note| plain(note)).collect(),
+        blocks: super::comparison::blocks(comparison),
     }
 }
 
@@ -298,11 +403,17 @@ pub(super) fn render(report: &Report) -> Result<String> {
     let slugs = report.slugs();
     let mut sections: Vec<SectionView> =
         report.sections.iter().zip(&slugs).enumerate().map(|(index, (one, slug))| section(one, index, slug)).collect();
-    number(&mut sections);
+    let mut compared = report.comparison.as_ref().map(comparison);
+    let blocks = compared.iter_mut().map(|view| ("comparison", &mut view.blocks));
+    number(blocks.chain(sections.iter_mut().map(|view| (view.id.as_str(), &mut view.blocks))));
     let refuse = |problem: String| Error::Array { origin: format!("report {}", report.title), problem };
     let documents = serde_json::to_string(report).map_err(|error| refuse(error.to_string()))?;
     let page = Page {
         title: plain(&report.title),
+        summary: report.summary.as_deref().map(plain),
+        comparison: compared,
+        script: SCRIPT,
+        script_checksum: STANDARD.encode(Sha256::digest(SCRIPT)),
         version: env!("CARGO_PKG_VERSION"),
         style: include_str!("style.css"),
         light: LIGHT.css(),

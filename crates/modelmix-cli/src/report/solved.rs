@@ -3,11 +3,11 @@
 use modelmix::mixture::TermValue;
 use modelmix::{Kernel, Mixture};
 
-use super::analyses;
 use super::charts;
 use super::numbers::{self, Digits, brief, percent};
 use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
+use super::{analyses, weights as copies};
 
 /// A kernel in words.
 pub(super) fn kernel(kernel: &Kernel) -> String {
@@ -51,7 +51,7 @@ fn p_value(p: f64) -> String {
 }
 
 pub(super) fn blocks(document: &Mixture, place: &Place) -> Vec<Block> {
-    let mut blocks = vec![weights(document, place), arms(document, place)];
+    let mut blocks = vec![weights(document, place), arms(document, place), copies::block(document)];
     blocks.extend(kernel_means(document, place));
     blocks.extend(analyses::blocks(document, place));
     blocks
@@ -129,7 +129,7 @@ fn arms(document: &Mixture, place: &Place) -> Block {
         let mut cells = vec![Cell::percent(arm.weight, at("weight"))];
         if intervals {
             cells.push(arm.interval.map_or_else(Cell::missing, |[low, high]| {
-                Cell::percent(low, at("interval/0")).and(" to ", Cell::percent(high, at("interval/1")))
+                Cell::percent(low, at("interval/0")).low().and(" to ", Cell::percent(high, at("interval/1")).high())
             }));
         }
         cells.extend(term_cells(&arm.terms, at("").trim_end_matches('/')));

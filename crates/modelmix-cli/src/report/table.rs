@@ -1,9 +1,12 @@
 //! Tables of the page: every number with its full value and its place in the documents beside the rounded text.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use super::names::plain;
 use super::numbers::{self, Digits, MISSING_NUMBER};
+use crate::tables::{self, Value};
 
 /// A table.
 #[derive(Clone, Debug, Serialize)]
@@ -14,6 +17,17 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
     /// Whether its rows' names need room.
     long: bool,
+    /// Whether its cells are texts, which may go over several lines.
+    text: bool,
+    /// The table as a CSV file to download.
+    pub(super) download: Option<Download>,
+}
+
+/// A file that lies in the page.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Download {
+    name: String,
+    address: String,
 }
 
 /// A column's heading.
@@ -27,7 +41,36 @@ pub(super) struct Column {
 impl Table {
     pub(super) fn new(corner: &'static str, columns: Vec<Column>, rows: Vec<Row>) -> Self {
         let long = rows.iter().any(|row| row.name.chars().count() > 18);
-        Self { corner, columns, rows, long }
+        Self { corner, columns, rows, long, text: false, download: None }
+    }
+
+    /// With cells that may go over several lines.
+    #[must_use]
+    pub(super) fn with_text(mut self) -> Self {
+        self.text = true;
+        self
+    }
+
+    /// Makes the table a CSV file of this name, with all digits.
+    pub(super) fn offer(&mut self, name: String) {
+        let address = format!("data:text/csv;charset=utf-8;base64,{}", STANDARD.encode(self.csv()));
+        self.download = Some(Download { name, address });
+    }
+
+    /// Comma-separated values: a column for every number of a cell.
+    fn csv(&self) -> String {
+        let mut table = tables::Table::new(
+            "",
+            std::iter::once(self.corner).chain(self.columns.iter().map(|column| column.name.as_str())),
+        );
+        for row in &self.rows {
+            let cells = row.cells.iter().map(|cell| {
+                let text: String = cell.parts.iter().map(|part| part.text.as_str()).collect();
+                tables::Cell::new(text, cell.parts.iter().filter_map(|part| part.exact.clone()).collect())
+            });
+            table.row(std::iter::once(tables::Cell::from(&row.name)).chain(cells).collect());
+        }
+        tables::csv(&table)
     }
 }
 
@@ -78,47 +121,99 @@ pub(super) struct Part {
     at: Option<String>,
     /// Whether it says how well the number before it is known.
     error: bool,
+    /// What a CSV file has for it, with what is added to the column's name.
+    #[serde(skip)]
+    exact: Option<(String, Value)>,
+}
+
+impl Part {
+    fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), value: None, at: None, error: false, exact: None }
+    }
 }
 
 impl Cell {
     pub(super) fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![Part { text: text.into(), value: None, at: None, error: false }], best: false }
+        Self { parts: vec![Part::text(text)], best: false }
     }
 
     pub(super) fn missing() -> Self {
         Self::text(MISSING_NUMBER)
     }
 
-    fn part(text: String, value: f64, at: String) -> Part {
+    /// A name that stands before a number.
+    pub(super) fn name(name: &str) -> Self {
+        let exact = Some((String::new(), Value::Name(name.into())));
+        Self { parts: vec![Part { exact, ..Part::text(format!("{} ", plain(name))) }], best: false }
+    }
+
+    /// A number as it is written, which is that number rounded.
+    pub(super) fn written(text: String, value: f64, at: String) -> Self {
         let known = value.is_finite();
-        Part { text, value: known.then(|| value.to_string()), at: known.then_some(at), error: false }
+        let part = Part {
+            value: known.then(|| value.to_string()),
+            at: known.then_some(at),
+            exact: Some((String::new(), Value::Number(value))),
+            ..Part::text(text)
+        };
+        Self { parts: vec![part], best: false }
+    }
+
+    /// A number that is below what is written.
+    pub(super) fn below(text: &str, value: f64) -> Self {
+        let exact = Some((String::new(), Value::Number(value)));
+        Self { parts: vec![Part { exact, ..Part::text(text) }], best: false }
     }
 
     pub(super) fn number(value: f64, digits: Digits, at: String) -> Self {
-        Self { parts: vec![Self::part(digits.write(value), value, at)], best: false }
+        Self::written(digits.write(value), value, at)
     }
 
     pub(super) fn percent(value: f64, at: String) -> Self {
-        Self { parts: vec![Self::part(numbers::percent(value), value, at)], best: false }
+        Self::written(numbers::percent(value), value, at)
     }
 
     pub(super) fn count(value: usize, at: String) -> Self {
-        Self { parts: vec![Self::part(numbers::count(value), value as f64, at)], best: false }
+        let mut cell = Self::written(numbers::count(value), value as f64, at);
+        cell.parts[0].exact = Some((String::new(), Value::Count(value as u64)));
+        cell
     }
 
     /// With how well it is known.
     #[must_use]
     pub(super) fn within(mut self, error: f64, digits: Digits, at: String) -> Self {
-        let part = Self::part(format!("±\u{202f}{}", digits.write(error)), error, at);
-        self.parts.push(Part { error: true, ..part });
+        let text = format!("±\u{202f}{}", digits.write(error));
+        let parts = Self::written(text, error, at).keyed(" error").parts;
+        self.parts.extend(parts.into_iter().map(|part| Part { error: true, ..part }));
         self
     }
 
     /// With another number after it.
     #[must_use]
     pub(super) fn and(mut self, between: &str, other: Cell) -> Self {
-        self.parts.push(Part { text: between.into(), value: None, at: None, error: false });
+        self.parts.push(Part::text(between));
         self.parts.extend(other.parts);
+        self
+    }
+
+    /// The lower end of an interval.
+    #[must_use]
+    pub(super) fn low(self) -> Self {
+        self.keyed(" low")
+    }
+
+    /// The upper end of an interval.
+    #[must_use]
+    pub(super) fn high(self) -> Self {
+        self.keyed(" high")
+    }
+
+    /// With what a CSV file adds to the column's name for its number.
+    #[must_use]
+    pub(super) fn keyed(mut self, key: &str) -> Self {
+        for (found, _) in self.parts.iter_mut().filter_map(|part| part.exact.as_mut()) {
+            *found = key.into();
+        }
         self
     }
 }

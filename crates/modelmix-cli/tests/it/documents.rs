@@ -128,7 +128,7 @@ fn intervals_may_be_left_out() {
     let (with, mut without) = (world.json(SOLVE), world.json(&format!("{SOLVE} --no-intervals")));
     assert_eq!((&with["intervals"], &without["intervals"]), (&json!("computed"), &json!("left_out")));
     assert!(with["p_value"].is_number() && without["p_value"].is_null() && without["gain_interval"].is_null());
-    for field in ["intervals", "p_value", "gain_interval"] {
+    for field in ["intervals", "p_value", "gain_interval", "provenance"] {
         without[field] = with[field].clone();
     }
     for (index, arm) in without["arms"].as_array_mut().unwrap().iter_mut().enumerate() {
@@ -156,7 +156,7 @@ fn simulate_with_known_samples_says_so() {
 #[test]
 fn schemas_are_those_of_the_types() {
     let world = World::new();
-    for command in ["solve", "score", "simulate", "curate", "plan", "reproduce", "session"] {
+    for command in ["solve", "score", "simulate", "curate", "plan", "reproduce", "compare", "session"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schema/{command}.schema.json"));
         let made = world.answer(&format!("schema {command}"));
         if std::env::var_os("UPDATE_SCHEMAS").is_some() {
@@ -190,7 +190,7 @@ fn schemas_describe_every_field() {
             _ => {}
         }
     }
-    for command in ["solve", "score", "simulate", "curate", "plan", "reproduce", "session"] {
+    for command in ["solve", "score", "simulate", "curate", "plan", "reproduce", "compare", "session"] {
         let schema = schema(command);
         walk(&schema, &schema, command);
     }

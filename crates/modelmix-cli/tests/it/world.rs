@@ -55,6 +55,8 @@ impl World {
     pub(super) fn set_up(&self, command: &mut Command) {
         command.current_dir(self.folder.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("TMPDIR", self.path("tmp")).env("NO_COLOR", "1").env("COLUMNS", "100");
+        // 2024-02-29T12:34:56Z
+        command.env("SOURCE_DATE_EPOCH", "1709210096");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     }
 

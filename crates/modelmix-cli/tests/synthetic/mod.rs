@@ -92,8 +92,29 @@ pub(crate) fn curate(names: &[String]) -> Curated {
         "random": { "draws": 20, "loss": [0.0071, 0.0004], "score": [0.187, 0.041] },
         "tried": vec![tried(Proportions::Mixture, 0.00121), tried(Proportions::Free, 0.00117)],
         "rows": names.iter().enumerate().flat_map(rows_of).collect::<Vec<_>>(),
+        "provenance": provenance("curate", 'a'),
         "arms": names.iter().zip(weights(names.len())).enumerate().map(arm).collect::<Vec<_>>(),
     }))
+}
+
+/// The provenance of a command on a file with all arms.
+pub(crate) fn provenance(command: &str, checksum: char) -> Value {
+    let sum = |letter: char| letter.to_string().repeat(64);
+    json!({
+        "command": format!("modelmix {command} 'my arms.npz' --reference real.npy --bandwidth 20 --json"),
+        "version": "0.2.0",
+        "engine": "cpu, single precision (AVX2, 8 threads)",
+        "seed": 0,
+        "date": "2024-02-29T12:34:56Z",
+        "inputs": [
+            { "role": "arms", "path": "my arms.npz", "arguments": ["my arms.npz"], "bytes": 1234567, "sha256": sum(checksum) },
+            { "role": "reference", "path": "real.npy", "arguments": ["real.npy"], "bytes": 7654321, "sha256": sum('f') },
+        ],
+        "bandwidths": [
+            { "of": "kid", "bandwidth": 20.0, "rule": "given" },
+            { "of": "vendi", "bandwidth": 38.17458624220411, "rule": "median", "samples": 500, "seed": 0 },
+        ],
+    })
 }
 
 pub(crate) fn solve(names: &[String]) -> Mixture {
@@ -132,6 +153,7 @@ pub(crate) fn solve(names: &[String]) -> Mixture {
         "quadratic": (0..names.len()).map(row).collect::<Vec<_>>(),
         "linear": vec![-0.5; names.len()],
         "constant": 0.25,
+        "provenance": provenance("solve", 'a'),
         "arms": names.iter().zip(&weights).enumerate().map(arm).collect::<Vec<_>>(),
     }))
 }
@@ -344,6 +366,7 @@ pub(crate) fn images(names: &[String], count: usize) -> Gallery {
         name: name.clone(),
         weight,
         items: (0..count).map(|number| picture(arm, number)).collect(),
+        of: Some(count + 7 * arm),
     };
     Gallery::Images(names.iter().zip(weights(names.len())).enumerate().map(row).collect())
 }
@@ -359,6 +382,7 @@ pub(crate) fn texts(names: &[String], count: usize) -> Gallery {
         name: name.clone(),
         weight,
         items: (1..=count).map(|number| text(name, number)).collect(),
+        of: None,
     };
     Gallery::Texts(names.iter().zip(weights(names.len())).map(row).collect())
 }

@@ -214,6 +214,7 @@ pub fn curate_within(
         random: random_draws(arms, &terms, &quotas.least, settings)?,
         tried,
         rows: rows.iter().map(row).collect(),
+        provenance: None,
     })
 }
 

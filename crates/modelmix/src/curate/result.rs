@@ -7,6 +7,7 @@ use crate::kernel::Kernel;
 use crate::mixture::TermValue;
 use crate::numbers::{brief, count};
 use crate::objective::ScoreMeaning;
+use crate::provenance::Provenance;
 
 /// A coreset: the chosen rows, and their loss compared with the mixture and with random sets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,9 @@ pub struct Curated {
     pub tried: Vec<Tried>,
     /// The chosen rows, in the order chosen; a row that was exchanged has the position of the one it replaced.
     pub rows: Vec<CuratedRow>,
+    /// Where it comes from; absent if nobody filled it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 /// An arm of a [`Curated`] set.

@@ -16,6 +16,7 @@ use crate::loss::{Inputs, Loss};
 use crate::metrics::{Metric, ScoreSettings, Scores, score_watched};
 use crate::mixture::{Mixture, solve};
 use crate::objective::Objective;
+use crate::provenance::Provenance;
 use crate::simulate::{Simulation, SimulationReport, simulate};
 use crate::text::nearest;
 
@@ -75,6 +76,9 @@ pub struct Outcome {
     pub simulate: Option<SimulationReport>,
     /// The expectations and the measured values.
     pub checks: Vec<Check>,
+    /// Where it comes from: the version, the engine, the seed and the bandwidths.
+    #[serde(default)]
+    pub provenance: Provenance,
 }
 
 impl Outcome {
@@ -105,6 +109,11 @@ impl Plan {
     /// The file that it was read from.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The files of the arms, and of the reference if there is one.
+    pub fn sources(&self) -> (&[ArmSource], Option<&ArmSource>) {
+        (&self.arms, self.reference.as_ref())
     }
 
     /// The objective, including bandwidths.
@@ -162,6 +171,11 @@ impl Plan {
 
         let results = Results { solve: mixture.as_ref(), score: score.as_ref(), simulate: simulated.as_ref() };
         let checks = self.expected.iter().map(|(what, required)| Check::of(what, required, &results)).collect();
+        let mut provenance = Provenance::new();
+        provenance.engine = Some(loss.engine().describe());
+        provenance.seed = self.simulation.as_ref().map(|simulation| simulation.seed);
+        // Experiments prepare their loss with the seed 0.
+        provenance.bandwidths = loss.bandwidths(&arms, 0);
         Ok(Outcome {
             name: self.name.clone(),
             about: self.about.clone(),
@@ -169,6 +183,7 @@ impl Plan {
             score,
             simulate: simulated,
             checks,
+            provenance,
         })
     }
 

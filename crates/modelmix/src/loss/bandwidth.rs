@@ -1,11 +1,31 @@
-//! Changes the bandwidths of a loss: everything that depends on a kernel is recomputed, everything else is kept.
+//! The bandwidths of a loss and how they were found; and the loss with other bandwidths: everything that depends on a kernel is
+//! recomputed, everything else is kept.
 
 use super::{Linear, Loss, Smooth};
+use crate::arms::RecordedArms;
 use crate::error::{Error, Result};
+use crate::features::Features;
 use crate::kernel::{Bandwidth, Kernel, KernelSpec};
 use crate::objective::Measure;
+use crate::provenance::UsedBandwidth;
 
 impl Loss {
+    /// The bandwidth of each term that has one, and how it was found, if the loss was prepared with these arms and this seed.
+    pub fn bandwidths(&self, arms: &RecordedArms, seed: u64) -> Vec<UsedBandwidth> {
+        let sets: Vec<&Features> = match &self.reference {
+            Some(reference) => vec![&reference.features],
+            None => arms.iter().map(|arm| &arm.features).collect(),
+        };
+        let used = self.terms.iter().zip(self.objective.terms()).filter_map(|(term, written)| {
+            let spec = match &written.measure {
+                Measure::Vendi { kernel, .. } => *kernel,
+                measure => measure.kernel().copied().flatten().unwrap_or_default(),
+            };
+            UsedBandwidth::found(written.measure.name(), &spec, &term.kernel?, &sets, seed)
+        });
+        used.collect()
+    }
+
     /// The bandwidth of the first kernel that has one.
     pub(crate) fn bandwidth(&self) -> Result<f64> {
         let found = self.kernels().into_iter().find_map(|kernel| match kernel {

@@ -11,6 +11,7 @@ use crate::compute::Engine;
 use crate::error::Result;
 use crate::features::Features;
 use crate::kernel::Kernel;
+use crate::provenance::{Provenance, UsedBandwidth};
 
 /// Scores of every recorded arm and of a mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct Scores {
     pub mixture: Option<ScoredMixture>,
     /// How the metrics were defined.
     pub settings: ScoreDefinitions,
+    /// Where it comes from; absent if nobody filled it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 /// An arm of [`Scores`].
@@ -137,6 +141,30 @@ impl ScoreDefinitions {
     }
 }
 
+impl Scores {
+    /// The bandwidth of each kernel that has one, and how it was found, if the scores were computed with these settings and sets.
+    pub fn bandwidths(
+        &self,
+        settings: &ScoreSettings,
+        arms: &RecordedArms,
+        reference: Option<&Features>,
+    ) -> Vec<UsedBandwidth> {
+        let sets: Vec<&Features> =
+            reference.map_or_else(|| arms.iter().map(|arm| &arm.features).collect(), |reference| vec![reference]);
+        let found = |of: &str, written, kernel| UsedBandwidth::found(of, written, kernel, &sets, settings.seed);
+        let has = |metric: Metric| self.settings.metrics.contains(&metric);
+        let of = match (has(Metric::Rke), has(Metric::Mmd)) {
+            (true, true) => "rke and mmd",
+            (true, false) => "rke",
+            _ => "mmd",
+        };
+        let kernel = self.settings.kernel.as_ref().and_then(|kernel| found(of, &settings.kernel, kernel));
+        let vendi = self.settings.vendi.as_ref();
+        let vendi = vendi.and_then(|vendi| found("vendi", &settings.vendi_kernel, &vendi.kernel));
+        kernel.into_iter().chain(vendi).collect()
+    }
+}
+
 /// Scores every arm, and the mixture if weights are given. Weights need not sum to 1.
 ///
 /// ```
@@ -206,6 +234,7 @@ pub fn score_watched(
         arms: scored,
         mixture: weights.zip(pool.as_ref()).map(mixture).transpose()?,
         settings: ScoreDefinitions::of(&scorer),
+        provenance: None,
     })
 }
 

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::loss::{Linear, Loss, PreparedTerm};
 use crate::objective::{Objective, ScoreMeaning};
+use crate::provenance::Provenance;
 use crate::quadratic::Quadratic;
 use crate::simplex::Bounds;
 use program::Program;
@@ -72,6 +73,9 @@ pub struct Mixture {
     /// The results of the analyses that were asked for.
     #[serde(flatten)]
     pub worth: AnalysisResults,
+    /// Where it comes from; absent if nobody filled it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 /// Whether a [`Mixture`] has confidence intervals and a p-value.
@@ -362,5 +366,6 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
         form: program.form().clone(),
         constant: loss.constant(),
         worth: AnalysisResults::default(),
+        provenance: None,
     })
 }

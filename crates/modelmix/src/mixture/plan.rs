@@ -12,6 +12,7 @@ use crate::influence::Influences;
 use crate::kernel::Kernel;
 use crate::loss::Loss;
 use crate::numbers::{brief, count};
+use crate::provenance::Provenance;
 use crate::settings::setters;
 use crate::simplex::{self, Bounds};
 
@@ -23,7 +24,7 @@ const UNLIMITED_SAMPLES: usize = 100_000_000;
 const PRECISION: f64 = 1.005;
 /// A p-value above this shows no gain.
 const SIGNIFICANT: f64 = 0.05;
-/// A plan for more than so many times the samples of the pilot is called far.
+/// A plan for more than this multiple of the pilot's samples is called far.
 const FAR: f64 = 100.0;
 
 /// What a plan is for. At least one width is wanted.
@@ -86,6 +87,9 @@ pub struct SamplePlan {
     pub optimal: Option<Allocation>,
     /// What to know before relying on the plan.
     pub notes: Vec<String>,
+    /// Where the plan comes from; absent unless the caller filled it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 /// Half-widths of 95% intervals.
@@ -226,6 +230,7 @@ pub fn plan(arms: &RecordedArms, loss: &Loss, settings: &PlanSettings) -> Result
         equal,
         optimal,
         notes: Vec::new(),
+        provenance: None,
     };
     planned.notes = planned.cautions(arms, &wanted, loss.reference_len());
     Ok(planned)

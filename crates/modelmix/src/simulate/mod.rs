@@ -205,6 +205,7 @@ pub fn simulate_watched(
         note: is_selective.then(|| SELECTION_NOTE.into()),
         order: simulation.policies.iter().map(ToString::to_string).collect(),
         policies: reports.collect(),
+        provenance: None,
     })
 }
 

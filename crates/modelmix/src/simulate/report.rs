@@ -8,6 +8,7 @@ use super::Stopped;
 use crate::certainty::Until;
 use crate::kernel::Kernel;
 use crate::objective::ScoreMeaning;
+use crate::provenance::Provenance;
 use crate::session::Selection;
 
 /// The result of a simulation: how policies performed on recorded arms.
@@ -52,6 +53,9 @@ pub struct SimulationReport {
     pub order: Vec<String>,
     /// The result of each policy.
     pub policies: BTreeMap<String, PolicyReport>,
+    /// Where it comes from; absent if nobody filled it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 impl SimulationReport {

@@ -37,7 +37,7 @@ surface! {
         curate, curate_within,
     }
     modelmix::document {
-        Document,
+        BandwidthRule, Document, InputFile, InputRole, Provenance, UsedBandwidth,
     }
     modelmix::experiment {
         Check, Experiment, Measured, Outcome, Percent, Plan, Quantity, Requirement, Stage, Subject,

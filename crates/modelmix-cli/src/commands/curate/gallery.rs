@@ -62,7 +62,7 @@ fn shown<T: Clone>(
     output::check_unknown_arms(what, arms, named.iter().map(|(name, _)| name))?;
     let row = |arm: &modelmix::curate::CuratedArm| {
         let (_, items) = named.iter().find(|(name, items)| *name == arm.name && !items.is_empty())?;
-        Some(GalleryRow { name: arm.name.clone(), weight: arm.share, items: items.clone() })
+        Some(GalleryRow::new(&arm.name, arm.share, items.clone()).of(arm.chosen))
     };
     Ok(document.arms.iter().filter_map(row).collect())
 }

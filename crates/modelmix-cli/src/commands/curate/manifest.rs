@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use modelmix::Curated;
 use modelmix::curate::{CuratedArm, CuratedRow};
+use modelmix_cli::tables::field;
 use serde_json::{Value, json};
 
 use crate::args::ArmsArgs;
@@ -87,6 +88,7 @@ impl Manifest<'_> {
             "files": self.arms.arms,
             "reference": self.arms.reference,
             "seed": document.seed,
+            "provenance": document.provenance,
             "loss": {"set": document.set.loss, "mixture": document.mixture.loss, "random": document.random.loss},
             "arms": arms,
         })
@@ -112,9 +114,4 @@ fn pretty(value: &Value) -> Result<String> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::input(format!("the manifest cannot be written as JSON: {error}")))?;
     Ok(text + "\n")
-}
-
-/// In quotes if it has to be.
-fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }

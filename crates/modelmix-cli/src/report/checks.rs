@@ -1,0 +1,36 @@
+//! What was expected of an experiment beside what was measured, as a part of the page.
+
+use modelmix::experiment::{Check, Measured};
+
+use super::names::plain;
+use super::numbers::brief;
+use super::page::{Block, Fact, TableBlock};
+use super::table::{Cell, Column, Row, Table};
+
+/// How many expectations were met.
+pub(super) fn fact(checks: &[Check]) -> Fact {
+    let met = checks.iter().filter(|check| check.passed).count();
+    Fact::new("Expectations", format!("{met} of {} met", checks.len()))
+}
+
+/// A row per expectation; those that were not met are bold. `at` is the section, as a JSON pointer.
+pub(super) fn block(checks: &[Check], at: &str) -> Block {
+    let row = |(index, check): (usize, &Check)| {
+        let measured = match &check.measured {
+            Measured::Number(number) => Cell::written(brief(*number), *number, format!("{at}/checks/{index}/measured")),
+            other => Cell::text(plain(&other.to_string())),
+        };
+        let mut result = Cell::text(if check.passed { "✓ as expected" } else { "✗ not as expected" });
+        result.best = !check.passed;
+        let cells = vec![Cell::text(plain(&check.requirement())), measured, result];
+        Row::new(check.what.to_string(), cells)
+    };
+    let columns = vec![Column::new("Expected"), Column::new("Measured"), Column::new("Result")];
+    let table = Table::new("Quantity", columns, checks.iter().enumerate().map(row).collect());
+    let failed = checks.iter().filter(|check| !check.passed).count();
+    let caption = match failed {
+        0 => "What was expected and what was measured: everything is as expected.".to_string(),
+        failed => format!("What was expected and what was measured: {failed} of {} not as expected.", checks.len()),
+    };
+    Block::Table(TableBlock::new(caption, table))
+}

@@ -1,0 +1,41 @@
+//! Words as a shell reads them.
+
+/// A word that a POSIX shell reads as this text; with characters that cannot be seen, in the form of bash and zsh.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_@%+=:,./-".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.into();
+    }
+    if !text.chars().any(super::names::is_unseen) {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let mut word = String::from("$'");
+    for letter in text.chars() {
+        match letter {
+            '\'' | '\\' => word.extend(['\\', letter]),
+            letter if super::names::is_unseen(letter) => word += &format!("\\U{:08x}", u32::from(letter)),
+            letter => word.push(letter),
+        }
+    }
+    word + "'"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn words_are_quoted_if_they_have_to_be() {
+        for (text, word) in [
+            ("data/a.npz:flow", "data/a.npz:flow"),
+            ("--floor=a=0.05", "--floor=a=0.05"),
+            ("", "''"),
+            ("rke - 0.2*precision", "'rke - 0.2*precision'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME `ls` \"x\"", "'$HOME `ls` \"x\"'"),
+            ("a\nb's\\\u{202e}", "$'a\\U0000000ab\\'s\\\\\\U0000202e'"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Cells of numbers: three digits for people, all digits behind them.
+
+use modelmix::internals::numbers::{brief, count};
+
+use super::{Cell, MISSING, Value};
+
+fn value(value: Option<f64>) -> Value {
+    value.map_or(Value::Missing, Value::Number)
+}
+
+/// A number with three significant digits.
+pub fn brief_cell(number: impl Into<Option<f64>>) -> Cell {
+    let number = number.into();
+    let text = number.filter(|number| number.is_finite()).map_or(MISSING.into(), brief);
+    Cell::new(text, vec![(String::new(), value(number))])
+}
+
+/// A number and what stands after ±: `what` it is (error, std).
+pub fn spread(number: f64, error: Option<f64>, what: &str) -> Cell {
+    let after = error.filter(|error| error.is_finite()).map(|error| format!(" ± {}", brief(error)));
+    let cell = brief_cell(number);
+    let text = format!("{}{}", cell.text, after.unwrap_or_default());
+    Cell::new(text, vec![(String::new(), Value::Number(number)), (format!(" {what}"), value(error))])
+}
+
+fn percent_text(share: f64) -> String {
+    if share > 0.0 && share < 0.0005 { "<0.1%".into() } else { format!("{:.1}%", 100.0 * share) }
+}
+
+/// A share in percent.
+pub fn percent(share: f64) -> Cell {
+    Cell::new(percent_text(share), vec![(String::new(), Value::Number(share))])
+}
+
+/// An interval of shares.
+pub fn interval(ends: Option<[f64; 2]>) -> Cell {
+    let text = ends.map_or(String::new(), |[low, high]| format!("{}–{}", percent_text(low), percent_text(high)));
+    let [low, high] = ends.map_or([Value::Missing, Value::Missing], |ends| ends.map(Value::Number));
+    Cell::new(text, vec![(" low".into(), low), (" high".into(), high)])
+}
+
+/// A mixture, the largest share first.
+pub fn shares(arms: &[String], weights: &[f64]) -> Cell {
+    let mut order: Vec<(&String, f64)> = arms.iter().zip(weights.iter().copied()).collect();
+    order.retain(|(_, weight)| *weight > 0.0);
+    order.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let text: Vec<String> = order.iter().map(|(arm, weight)| format!("{arm} {}", percent_text(*weight))).collect();
+    let values = arms.iter().zip(weights).map(|(arm, &weight)| (format!(" {arm}"), Value::Number(weight)));
+    Cell::new(text.join(", "), values.collect())
+}
+
+/// A name and its number, such as "flow 1.97"; `what` the number is.
+pub fn best_of(name: &str, text: String, number: f64, what: &str) -> Cell {
+    let values = vec![(String::new(), Value::Name(name.into())), (format!(" {what}"), Value::Number(number))];
+    Cell::new(format!("{name} {text}"), values)
+}
+
+/// A whole number with commas between thousands.
+pub fn count_cell(number: usize) -> Cell {
+    Cell::new(count(number), vec![(String::new(), Value::Count(number as u64))])
+}
+
+/// A number of rounds, which may be the mean or the median of several.
+pub fn rounds(number: Option<f64>) -> Cell {
+    let text = number.map_or(MISSING.into(), |number| count((number + 0.5).floor() as usize));
+    Cell::new(text, vec![(String::new(), value(number))])
+}

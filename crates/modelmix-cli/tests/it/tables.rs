@@ -1,0 +1,127 @@
+//! `--latex`, `--markdown` and `--csv`: the tables that are printed, for other documents.
+
+use serde_json::Value;
+
+use super::world::World;
+
+const SOLVE: &str = "solve fashion/specialists.npz --reference fashion/reference.npy --objective rke --bandwidth 20";
+
+/// Lines that every command prints tables for.
+fn lines() -> Vec<String> {
+    let pair = "made/a.npy made/b.npy --reference made/reference.npy";
+    vec![
+        format!("solve {pair} --subsets --bandwidths 1,2 --front precision --fees a=3 --costs a=1,b=2 --samples 10"),
+        format!("solve {pair} --objective fid"),
+        format!("score {pair} --subset-size 10"),
+        format!("simulate {pair} --rounds 30 --seeds 2 --until 5% --select better-half --policy uniform,greedy"),
+        format!("curate {pair} --count 5"),
+    ]
+}
+
+/// The rows of a CSV text, by the rules of RFC 4180.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
+    let mut letters = text.chars().peekable();
+    let mut quoted = false;
+    while let Some(letter) = letters.next() {
+        match (quoted, letter) {
+            (true, '"') if letters.peek() == Some(&'"') => field.push(letters.next().unwrap()),
+            (_, '"') => quoted = !quoted,
+            (false, ',') => row.push(std::mem::take(&mut field)),
+            (false, '\n') => {
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            (_, letter) => field.push(letter),
+        }
+    }
+    assert!(row.is_empty() && field.is_empty() && !quoted, "the last line ends");
+    rows
+}
+
+#[test]
+fn csv_has_all_digits_of_the_document() {
+    let world = World::new();
+    let document: Value = world.json(&format!("{SOLVE} --json"));
+    let rows = rows(&world.answer(&format!("{SOLVE} --csv")));
+    assert_eq!(rows[0], ["arm", "weight", "95% interval low", "95% interval high", "RKE", "adds", "samples"]);
+    let number = |row: &[String], column: usize| -> Value { serde_json::from_str(&row[column]).unwrap() };
+    for (row, arm) in rows[1..].iter().zip(document["arms"].as_array().unwrap()) {
+        assert_eq!(row[0], arm["name"].as_str().unwrap());
+        assert_eq!(number(row, 1), arm["weight"]);
+        assert_eq!(number(row, 2), arm["interval"][0]);
+        assert_eq!(number(row, 3), arm["interval"][1]);
+        assert_eq!(number(row, 4), arm["score"]);
+        assert_eq!(number(row, 5), arm["adds"]);
+        assert_eq!(number(row, 6), arm["samples"]);
+    }
+    let last = rows.last().unwrap();
+    assert_eq!(
+        (last[0].as_str(), last[1].as_str(), number(last, 4)),
+        ("mixture", "", document["mixture"]["score"].clone())
+    );
+}
+
+/// Names with all that LaTeX, Markdown and CSV give a meaning to.
+#[test]
+fn awkward_names_are_escaped() {
+    let world = World::new();
+    let name = r#"50%_off & {x^2} $~#\a|b, "c" <d>"#;
+    let run = |flag: &str| {
+        let first = format!("{name}=made/a.npy");
+        let run = world.run_words(&["solve", &first, "other=made/b.npy", "--objective", "rke", flag]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stdout
+    };
+    assert_eq!(rows(&run("--csv"))[1][0], name);
+    let latex = run("--latex");
+    let row = latex.lines().nth(4).unwrap();
+    let expected =
+        r#"50\%\_off \& \{x\textasciicircum{}2\} \$\textasciitilde{}\#\textbackslash{}a$|$b, "c" $<$d$> $ & "#;
+    assert!(row.starts_with(&expected.replace("$> $", "$>$")), "{row}");
+    let markdown = run("--markdown");
+    let row = markdown.lines().nth(2).unwrap();
+    assert!(row.starts_with(r#"| 50%\_off & \{x^2\} $\~\#\\a\|b, "c" \<d\> | "#), "{row}");
+}
+
+#[test]
+fn every_command_prints_whole_tables() {
+    let world = World::new();
+    for line in lines() {
+        let latex = world.answer(&format!("{line} --latex"));
+        let tables = latex.matches("\\begin{tabular}").count();
+        assert!(tables >= 1 && latex.matches("\\end{tabular}").count() == tables, "{latex}");
+        let mut columns = 0;
+        for text in latex.lines() {
+            if let Some(sides) = text.strip_prefix("\\begin{tabular}{") {
+                columns = sides.len() - 1;
+            }
+            if text.ends_with(" \\\\") {
+                assert_eq!(text.replace("\\&", "").matches('&').count(), columns - 1, "{text}");
+            }
+            assert!(text.starts_with('%') || text.is_ascii(), "{text}");
+        }
+        let markdown = world.answer(&format!("{line} --markdown"));
+        assert_eq!(markdown.lines().filter(|line| line.starts_with("| :--")).count(), tables, "{markdown}");
+        let csv = world.answer(&format!("{line} --csv"));
+        let parts: Vec<&str> = csv.split("\n\n").collect();
+        assert_eq!(parts.len(), tables, "{csv}");
+        for part in parts {
+            let rows = rows(&format!("{}\n", part.trim_end()));
+            assert!(rows.len() > 1 && rows.iter().all(|row| row.len() == rows[0].len()), "{part}");
+        }
+        for text in [latex, markdown, csv] {
+            assert!(!text.contains('█') && !text.contains("objective "), "tables alone: {text}");
+        }
+    }
+}
+
+#[test]
+fn one_format_at_a_time() {
+    let world = World::new();
+    for flags in ["--latex --csv", "--json --markdown", "--markdown --csv", "--json --csv"] {
+        let run = world.run(&format!("{SOLVE} {flags}"));
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""));
+        assert!(run.stderr.contains("cannot be used with"), "{}", run.stderr);
+    }
+}
