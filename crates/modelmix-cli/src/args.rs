@@ -59,7 +59,7 @@ pub(crate) struct Common {
     /// No progress and no remarks
     #[arg(long, short, help_heading = "Everywhere")]
     pub(crate) quiet: bool,
-    /// TOML file of options, named as here; typed ones override it, as --json=false
+    /// TOML file of options, named as here; typed ones override it, as --json=false. Its paths are relative to the file
     #[arg(long, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -85,7 +85,7 @@ pub(crate) struct ObjectiveArgs {
     /// The kernel's bandwidth σ, for terms that name none; the median distance where it is left out
     #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true, value_parser = values::number())]
     pub(crate) bandwidth: Option<f64>,
-    /// What a sample of an arm costs, for `cost`
+    /// Price of a sample, for `cost`; for every arm
     #[arg(long, value_name = "ARM=COST", value_delimiter = ',', allow_hyphen_values = true)]
     #[arg(value_parser = values::arm_number("cost"))]
     pub(crate) costs: Vec<ArmNumber>,
@@ -133,15 +133,16 @@ pub(crate) struct AnalysisArgs {
     /// The best mixture of at most 1, 2, … arms
     #[arg(long, help_heading = "Worth")]
     pub(crate) subsets: bool,
-    /// The cheapest mixture that is nearly as good: what an arm costs a period once it is used at all, beside --costs
+    /// The cheapest mixture that is nearly as good: price of using an arm at all for one period, for every arm; beside --costs
     #[arg(long, value_name = "ARM=FEE", value_delimiter = ',', help_heading = "Worth")]
     #[arg(value_parser = values::arm_number("fee"))]
     pub(crate) fees: Vec<ArmNumber>,
     /// How many samples are bought a period, for --costs
     #[arg(long, value_name = "N", help_heading = "Worth", value_parser = values::number())]
     pub(crate) samples: Option<f64>,
-    /// How much worse than the best the cheapest mixture may be: a share of the gain or a loss [default: 5%]
-    #[arg(long, value_name = "LOSS", help_heading = "Worth")]
+    /// How much worse than the best the cheapest mixture may be: a share of the gain (5%) or a difference of the loss
+    /// (loss=0.001) [default: 5%]
+    #[arg(long, value_name = "GAP", help_heading = "Worth")]
     pub(crate) within: Option<Allowance>,
     /// All mixtures between the best for the objective and the best for these terms, as in "precision"
     #[arg(long, value_name = "TERMS", allow_hyphen_values = true, help_heading = "Worth")]
@@ -162,15 +163,18 @@ pub(crate) struct SolveArgs {
     pub(crate) arms: ArmsArgs,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
-    /// The smallest share that an arm may have
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("floor"))]
+    /// Smallest weight of an arm, such as flux=0.1 or flux=10%
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_share("floor"))]
     pub(crate) floor: Vec<ArmNumber>,
-    /// The largest share that an arm may have
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
+    /// Largest weight of an arm, such as flux=0.6 or flux=60%
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_share("cap"))]
     pub(crate) cap: Vec<ArmNumber>,
     /// Leave out confidence intervals and the p-value
     #[arg(long)]
     pub(crate) no_intervals: bool,
+    /// List every arm, also if many have weight 0
+    #[arg(long)]
+    pub(crate) all_arms: bool,
     #[command(flatten)]
     pub(crate) analyses: AnalysisArgs,
     #[command(flatten)]
@@ -188,8 +192,8 @@ pub(crate) struct SolveArgs {
 pub(crate) struct ScoreArgs {
     #[command(flatten)]
     pub(crate) arms: ArmsArgs,
-    /// The mixture to score beside the arms; the optimum of the objective where it is left out
-    #[arg(long, value_name = "ARM=WEIGHT", value_delimiter = ',', value_parser = values::arm_number("weight"))]
+    /// Weights of the mixture to score beside the arms; they must sum to 1 [default: the optimum of the objective]
+    #[arg(long, value_name = "ARM=WEIGHT", value_delimiter = ',', value_parser = values::arm_share("weight"))]
     pub(crate) weights: Vec<ArmNumber>,
     /// No mixture
     #[arg(long, conflicts_with = "weights")]
@@ -307,11 +311,11 @@ pub(crate) struct CurateArgs {
     /// The arms' shares in the set: those of the best mixture, free ones, or the better of both
     #[arg(long, value_name = "WHICH", default_value = "best", value_parser = values::proportions())]
     pub(crate) proportions: Proportions,
-    /// The smallest share that an arm may have
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("floor"))]
+    /// Smallest weight of an arm, such as flux=0.1 or flux=10%
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_share("floor"))]
     pub(crate) floor: Vec<ArmNumber>,
-    /// The largest share that an arm may have
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
+    /// Largest weight of an arm, such as flux=0.6 or flux=60%
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_share("cap"))]
     pub(crate) cap: Vec<ArmNumber>,
     /// How often, at most, every chosen row is looked at for an exchange
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count::<usize>(0))]

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use modelmix::compute::{Cpu, Engine};
 
-pub(crate) use modelmix::internals::numbers::count;
+pub(crate) use modelmix::internals::numbers::{count, percent, percents};
 
 use crate::args::Common;
 use crate::error::{Failure, Result};
@@ -98,6 +98,15 @@ impl Terminal {
         }
     }
 
+    /// What may be wrong with the input, on standard error: with a document as well, but not if quiet.
+    pub(crate) fn warn(&self, warnings: &[String]) {
+        if !self.quiet {
+            for warning in warnings {
+                let _ = writeln!(std::io::stderr(), "modelmix: warning: {warning}");
+            }
+        }
+    }
+
     /// Progress over so many steps, with rate and time left; drawn only on a terminal, and only when it takes a while.
     pub(crate) fn progress(&self, what: &'static str, total: u64) -> ProgressBar {
         if self.quiet || !std::io::stderr().is_terminal() {
@@ -175,9 +184,4 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * 8.0 * width as f64).round() as usize;
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
-}
-
-/// A share in percent.
-pub(crate) fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.0005 { "<0.1%".into() } else { format!("{:.1}%", 100.0 * share) }
 }

@@ -14,6 +14,9 @@ use crate::statistics::Statistics;
 pub(crate) use at_mixture::GradientKind;
 pub use from_arm::Slopes;
 
+/// Differences below this, relative to the values that they are of, are rounding error.
+const ROUNDING: f64 = 1e-12;
+
 /// What the samples of each arm, and the rows of the reference, do to K̂ and f̂ (U-statistics).
 ///
 /// Sample a of arm s moves pᵀK̂q by (p_s qᵀκ̃_a + q_s pᵀκ̃_a)/n_s and bᵀf̂ by b_s f̃_a/n_s to first order, with
@@ -37,7 +40,7 @@ pub struct Influences<'a> {
     rare: Vec<f64>,
     /// One row per row of the reference: what it makes of every arm's f̂, less the mean.
     reference: Matrix,
-    /// Whether any of κ̄ and f has been seen to differ between two samples of an arm, or is known to.
+    /// Whether any of κ̄ and f has been seen to differ between two samples of an arm by more than rounding, or is known to.
     has_varied: bool,
 }
 
@@ -67,6 +70,8 @@ impl<'a> Influences<'a> {
             reference: Matrix::zeros(0, arms),
             has_varied: range > 0.0,
         };
+        let values = found.form.quadratic().iter().chain(found.form.linear());
+        let size = values.fold(0.0f64, |size, value| size.max(value.abs()));
         for quantity in 0..=arms {
             let columns = (0..arms).map(|arm| {
                 let (mut squares, mut low, mut high) = (0.0, 0.0f64, 0.0f64);
@@ -81,7 +86,7 @@ impl<'a> Influences<'a> {
                 return None;
             }
             let seen = columns.iter().fold(0.0, |widest: f64, (_, range)| widest.max(*range));
-            found.has_varied |= seen > 0.0;
+            found.has_varied |= seen > ROUNDING * size;
             let widest = if quantity == arms { seen.max(range) } else { seen };
             for (arm, (squares, _)) in columns.into_iter().enumerate() {
                 let rare = (widest / (counts[arm] + 1) as f64).powi(2);

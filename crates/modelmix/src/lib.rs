@@ -81,7 +81,7 @@ pub mod internals {
 
     /// Numbers that are given by the name of an arm.
     pub mod arms {
-        pub use crate::arms::by_arm;
+        pub use crate::arms::{by_arm, weights_by_arm};
     }
     /// Intervals of weights and gains.
     pub mod certainty {
@@ -101,7 +101,7 @@ pub mod internals {
     }
     /// Numbers as messages and tables show them.
     pub mod numbers {
-        pub use crate::numbers::{brief, count};
+        pub use crate::numbers::{brief, count, percent, percents, shares};
     }
     /// Functions of the eigenvalues of a mixture.
     pub mod spectral {

@@ -1,7 +1,6 @@
 //! Which analyses `solve` is asked for, and how their results are printed.
 
 use modelmix::Mixture;
-use modelmix::compute::Engine;
 use modelmix::internals::numbers::brief;
 use modelmix::mixture::{
     Analyses, Budget, CheapestDocument, FrontDocument, SensitivityDocument, SubsetDocument, front_objective,
@@ -10,19 +9,21 @@ use modelmix::mixture::{
 use crate::args::SolveArgs;
 use crate::error::{Failure, Result};
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bar, bold, dim, percent};
+use crate::terminal::{Columns, Terminal, bar, bold, dim, percent, percents};
 
 /// How many points of a front the terminal shows.
 const MAX_SHOWN_POINTS: usize = 12;
 
-pub(crate) fn read(args: &SolveArgs, recorded: &Recorded, engine: &Engine) -> Result<Analyses> {
+pub(crate) fn read(args: &SolveArgs, recorded: &Recorded, terminal: &Terminal) -> Result<Analyses> {
     let front = args.analyses.front.clone().map(|second| -> Result<_> {
         let second = front_objective(second);
         let second = match args.objective.bandwidth {
             Some(bandwidth) => second.with_bandwidth(bandwidth),
             None => second,
         };
-        inputs::loss(&second, &args.objective, recorded, engine)
+        let loss = inputs::loss(&second, &args.objective, recorded, terminal.engine())?;
+        terminal.warn(&second.warnings());
+        Ok(loss)
     });
     Ok(Analyses::default()
         .subsets(args.analyses.subsets)
@@ -43,10 +44,10 @@ fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
     }
     let within = prices.within.unwrap_or_default();
     let names = recorded.arms.names();
-    let fees = inputs::by_arm("fee", &prices.fees, &recorded.arms, Some(0.0))?;
+    let fees = prices.fees.iter().map(|fee| (fee.arm.clone(), fee.number));
     let given = &args.objective.costs;
     let costs = (!given.is_empty()).then(|| inputs::by_arm("cost", given, &recorded.arms, None)).transpose()?;
-    Ok(Some(Budget::by_arm(&names, names.iter().cloned().zip(fees), costs, prices.samples, within)?))
+    Ok(Some(Budget::by_arm(&names, fees, costs, prices.samples, within)?))
 }
 
 /// The results, below the table of the arms.
@@ -78,6 +79,10 @@ fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocum
         columns.row(vec![size, brief(subset.score), kept, bar(subset.gain_kept.unwrap_or(0.0), 10), shares]);
     }
     terminal.say(columns.text());
+    if let Some(note) = document.subsets_note() {
+        terminal.say("");
+        terminal.say(dim(&note));
+    }
     if subsets.iter().any(|subset| !subset.proved) {
         terminal.say("");
         let sizes: Vec<String> =
@@ -149,8 +154,8 @@ fn print_sensitivity(terminal: &Terminal, document: &Mixture, tried: &Sensitivit
 }
 
 fn shares(arms: &[String], weights: &[f64]) -> String {
-    let mut shares: Vec<(&String, f64)> =
-        arms.iter().zip(weights.iter().copied()).filter(|(_, weight)| *weight > 0.0).collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    shares.iter().map(|(arm, weight)| format!("{arm} {}", percent(*weight))).collect::<Vec<_>>().join(", ")
+    let mut used: Vec<usize> = (0..arms.len()).filter(|&arm| weights[arm] > 0.0).collect();
+    used.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    let written = percents(weights);
+    used.iter().map(|&arm| format!("{} {}", arms[arm], written[arm])).collect::<Vec<_>>().join(", ")
 }

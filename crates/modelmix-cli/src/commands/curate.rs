@@ -39,7 +39,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let loss = prepare(&args.objective, &recorded, terminal.engine())?;
+    let loss = prepare(&args.objective, &recorded, &terminal)?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;

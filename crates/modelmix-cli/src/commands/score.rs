@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use modelmix::document::Document;
+use modelmix::internals::arms::weights_by_arm;
 use modelmix::internals::numbers::brief;
 use modelmix::metrics::{Preset, ScoreSettings, more_is_better, score_watched};
 use modelmix::mixture::{SolveSettings, solve_with};
@@ -14,7 +15,7 @@ use super::solve::prepare;
 use crate::args::ScoreArgs;
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bold, dim};
+use crate::terminal::{Columns, Terminal, bold, dim, percents};
 
 pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -33,10 +34,11 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let weights = if args.no_mixture || recorded.arms.len() == 1 && args.weights.is_empty() {
         None
     } else if args.weights.is_empty() {
-        let loss = prepare(&args.objective, &recorded, terminal.engine())?;
+        let loss = prepare(&args.objective, &recorded, &terminal)?;
         Some(solve_with(&recorded.arms, &loss, &SolveSettings::new().intervals(false))?.weights())
     } else {
-        Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)
+        let given = args.weights.iter().map(|given| (given.arm.clone(), given.number));
+        Some(weights_by_arm(&recorded.arms.names(), given)?)
     };
     let section = output::section("score", &args.output, &recorded)?;
     let document = score(&recorded, &settings, weights.as_deref(), &terminal)?;
@@ -111,11 +113,12 @@ pub(crate) fn print(terminal: &Terminal, document: &Scores) {
     terminal.say(columns.text());
     terminal.say("");
     if let Some(mixture) = &document.mixture {
-        let mut weights: Vec<(&String, &f64)> =
-            mixture.weights.iter().filter(|(_, weight)| **weight >= 0.0005).collect();
-        weights.sort_by(|a, b| b.1.total_cmp(a.1));
+        let mut weights: Vec<(&String, f64)> = mixture.weights.iter().map(|(name, &weight)| (name, weight)).collect();
+        weights.retain(|(_, weight)| *weight > 0.0);
+        weights.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let written = percents(&weights.iter().map(|(_, weight)| *weight).collect::<Vec<_>>());
         let weights: Vec<String> =
-            weights.iter().map(|(name, weight)| format!("{name} {:.1}%", 100.0 * **weight)).collect();
+            weights.iter().zip(&written).map(|((name, _), share)| format!("{name} {share}")).collect();
         terminal.say(dim(&format!(
             "mixture: {}; it says as much as {:.0} samples",
             weights.join(", "),

@@ -1,8 +1,9 @@
 //! `modelmix simulate`: policies on recorded arms.
 
 use modelmix::document::Document;
-use modelmix::internals::numbers::brief;
+use modelmix::internals::numbers::{brief, shares};
 use modelmix::session::{Cap, Retention};
+use modelmix::simulate::Spread;
 use modelmix::{Gap, Loss, Simulation, SimulationReport, Until, simulate_watched};
 
 use super::output::{self, Section};
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let loss = prepare(&args.objective, &recorded, terminal.engine())?;
+    let loss = prepare(&args.objective, &recorded, &terminal)?;
     let simulation = Simulation::default()
         .policies(policies)
         .rounds(args.rounds)
@@ -91,26 +92,31 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
         header.extend(["kept", "their loss", "at optimum"]);
     }
     let mut columns = Columns::new(&header).left(6);
+    let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
+    // One run has no spread.
+    let spread = |spread: &Spread| match document.seeds {
+        1 => brief(last(&spread.mean)),
+        _ => format!("{} ± {}", brief(last(&spread.mean)), brief(last(&spread.std))),
+    };
     for (name, policy) in document.in_order() {
-        let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
         let round = |round: Option<f64>| round.map_or("–".into(), |round| count(round.round() as usize));
         let most =
             (0..policy.weights.len()).max_by(|&a, &b| policy.weights[a].total_cmp(&policy.weights[b])).unwrap_or(0);
         let mut row = vec![
             name.to_string(),
-            format!("{} ± {}", brief(last(&policy.loss.mean)), brief(last(&policy.loss.std))),
+            spread(&policy.loss),
             brief(last(&policy.regret.mean)),
             round(policy.reached.percent_90),
             round(policy.reached.percent_95),
             round(policy.reached.percent_99),
-            format!("{} {:.0}%", document.arms[most], 100.0 * policy.weights[most]),
+            format!("{} {}", document.arms[most], shares(&policy.weights)[most]),
         ];
         if let Some(stopped) = policy.stopped {
             row.extend([round(stopped.round), percent(stopped.share), percent(stopped.wrong)]);
         }
         if let Some(kept) = &policy.kept {
             row.push(count(last(&kept.samples.mean).round() as usize));
-            row.push(format!("{} ± {}", brief(last(&kept.loss.mean)), brief(last(&kept.loss.std))));
+            row.push(spread(&kept.loss));
             row.push(round(kept.reached));
         }
         columns.row(row);
@@ -118,9 +124,10 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     terminal.say(columns.text());
     terminal.say("");
     terminal.say(dim(&format!(
-        "objective {}, {} seeds; optimum {}, best single arm {} {}; \"to 95%\" is the median round from which on 95% of the gain between them is kept",
+        "objective {}, {} seed{}; optimum {}, best single arm {} {}; \"to 95%\" is the median round from which on 95% of the gain between them is kept",
         document.objective,
         document.seeds,
+        if document.seeds == 1 { "" } else { "s" },
         brief(document.optimum.loss),
         document.best_single.name,
         brief(document.best_single.loss)
@@ -156,6 +163,13 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
 }
 
 fn sentence(document: &SimulationReport) -> String {
+    if document.arms.len() == 1 {
+        return format!("{} is the only arm, so there is no mixture to find.", document.arms[0]);
+    }
+    if document.gain <= 0.0 {
+        let (single, loss) = (&document.best_single.name, brief(document.best_single.loss));
+        return format!("No mixture has a smaller loss than {single} alone, {loss}, so there is no gain to keep.");
+    }
     let first = &document.order[0];
     let rounds = document.policies[first].rounds.last().copied().unwrap_or(0);
     match document.policies[first].reached.percent_95 {

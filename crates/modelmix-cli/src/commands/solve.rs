@@ -1,6 +1,5 @@
 //! `modelmix solve`: the best mixture of recorded arms.
 
-use modelmix::compute::Engine;
 use modelmix::document::Document;
 use modelmix::internals::numbers::brief;
 use modelmix::mixture::{self, Analyses};
@@ -12,7 +11,7 @@ use super::output::{self, Section};
 use crate::args::{ObjectiveArgs, SolveArgs};
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
+use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent, percents};
 
 pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -21,15 +20,15 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let loss = prepare(&args.objective, &recorded, terminal.engine())?;
+    let loss = prepare(&args.objective, &recorded, &terminal)?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
     let section = output::section("solve", &args.output, &recorded)?;
-    let analyses = analyses::read(args, &recorded, terminal.engine())?;
+    let analyses = analyses::read(args, &recorded, &terminal)?;
     let document = solve(&recorded, &loss, &bounds, &analyses, &terminal)?;
     terminal.document(&Document::Solve(document.clone()))?;
-    print(&terminal, &document);
+    print(&terminal, &document, args.all_arms);
     analyses::print(&terminal, &document);
     let title = args.output.title.clone().unwrap_or_else(|| "The best mixture".into());
     let section = output::with_weights(Section { solve: Some(document), ..section });
@@ -37,9 +36,12 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     terminal.print_after(written).map(drop)
 }
 
-/// The objective with all it needs.
-pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, engine: &Engine) -> Result<Loss> {
-    inputs::loss(&inputs::objective(args, recorded.reference.is_some()), args, recorded, engine)
+/// The objective with all it needs, and what to know about it on standard error.
+pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, terminal: &Terminal) -> Result<Loss> {
+    let objective = inputs::objective(args, recorded.reference.is_some());
+    let loss = inputs::loss(&objective, args, recorded, terminal.engine())?;
+    terminal.warn(&objective.warnings());
+    Ok(loss)
 }
 
 /// The best mixture, with progress.
@@ -55,8 +57,8 @@ pub(crate) fn solve(
     Ok(terminal.with_pairs("summing kernels", pairs, solve)?)
 }
 
-/// The answer in a sentence, then the arms.
-pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
+/// The answer in a sentence, then the arms, by weight; of those without weight only a few unless all are asked for.
+pub(crate) fn print(terminal: &Terminal, document: &Mixture, all: bool) {
     let headline = document.headline();
     terminal.say(bold(&headline.answer));
     terminal.say("");
@@ -69,8 +71,14 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
     header.extend(terms.iter().map(String::as_str));
     header.extend([document.score.name.as_str(), "adds", "samples"]);
     let mut columns = Columns::new(&header).left(2);
-    for arm in &document.arms {
-        let mut row = vec![arm.name.clone(), percent(arm.weight), bar(arm.weight, 20)];
+    let (mut listed, mut left_out) = document.listed_arms();
+    if all && left_out > 0 {
+        (listed, left_out) = ((0..document.arms.len()).collect(), 0);
+        listed.sort_by(|&a, &b| document.arms[b].weight.total_cmp(&document.arms[a].weight));
+    }
+    let weights = percents(&document.weights());
+    for (arm, weight) in listed.iter().map(|&arm| (&document.arms[arm], &weights[arm])) {
+        let mut row = vec![arm.name.clone(), weight.clone(), bar(arm.weight, 20)];
         if has_intervals {
             let interval = |[low, high]: [f64; 2]| format!("{}–{}", percent(low), percent(high));
             row.push(arm.interval.map_or(String::new(), interval));
@@ -80,6 +88,9 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
         }
         row.extend([brief(arm.score), arm.adds.map_or("–".into(), brief), count(arm.samples)]);
         columns.row(row);
+    }
+    if left_out > 0 {
+        columns.row(vec![dim(&format!("and {} arms with weight 0", count(left_out)))]);
     }
     let mut row = vec![bold("mixture"), String::new(), String::new()];
     if has_intervals {

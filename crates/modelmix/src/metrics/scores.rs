@@ -35,7 +35,8 @@ pub struct ScoredArm {
     /// How many samples it has.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub samples: usize,
-    /// By metric, and `kid_std`, the standard deviation between the subsets of KID.
+    /// By metric, and `kid_std`, the standard deviation between the subsets of KID; not if there is one subset, or if subsets are
+    /// all samples.
     pub scores: BTreeMap<String, f64>,
     /// Standard errors by metric; null if it is not defined. KID has none.
     pub errors: BTreeMap<String, Option<f64>>,
@@ -223,7 +224,9 @@ pub fn by_name(table: &ScoreTable) -> (BTreeMap<String, f64>, BTreeMap<String, O
         scores.insert(metric.name().to_string(), estimate.value);
         if estimate.by == ErrorBy::Subsets {
             // Tools print the spread of subsets, which is not the standard error of their mean.
-            scores.insert(format!("{metric}_std"), estimate.standard_error);
+            if estimate.standard_error.is_finite() {
+                scores.insert(format!("{metric}_std"), estimate.standard_error);
+            }
         } else {
             errors.insert(metric.name().to_string(), Some(estimate.standard_error).filter(|error| error.is_finite()));
         }

@@ -24,7 +24,7 @@ pub use analyses::{
 };
 pub use forms::{TermForm, forms, statistics};
 pub use front::{FrontDocument, FrontPoint, front_objective};
-pub use headline::Headline;
+pub use headline::{Headline, listed_arms};
 pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
 
 /// The best mixture of recorded arms, with everything that a report needs.
@@ -36,6 +36,12 @@ pub struct Mixture {
     pub version: String,
     /// The objective, as it was written, with the bandwidth given.
     pub objective: String,
+    /// What a reader must know about the objective, such as a score that is minimised although higher is better.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Whether floors or caps rule out any mixture.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bounded: bool,
     /// The kernel of the first term that has one, its bandwidth found.
     pub kernel: Option<Kernel>,
     /// The kernels, bandwidths found, one for every term that has one.
@@ -83,7 +89,8 @@ pub enum Intervals {
     Computed,
     /// They were left out, as [`SolveSettings::intervals`] asked for.
     LeftOut,
-    /// There are none: with `fid` or `vendi` in the objective, or if an arm has fewer than two samples.
+    /// There are none: with `fid` or `vendi` in the objective, if an arm has fewer than two samples, or if no arm's samples differ
+    /// in anything, so that there is no spread to estimate from.
     Unavailable,
 }
 
@@ -347,6 +354,8 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
     Ok(Mixture {
         version: crate::version::VERSION.into(),
         objective: loss.objective().to_string(),
+        warnings: loss.objective().warnings(),
+        bounded: bounds.restricts(),
         kernel: kernels.first().copied(),
         kernels,
         score: ScoreMeaning::of(loss.objective()),

@@ -78,11 +78,12 @@ impl Program {
         self.constant
     }
 
-    /// How sure the optimal weights are, where all terms are means over samples or pairs of them, and every arm has two.
-    /// f of an arm's samples is known to range so far.
+    /// How sure the optimal weights are, if all terms are means over samples or pairs of them, every arm has two samples and the
+    /// samples differ. f of an arm's samples is known to range so far.
     pub(super) fn certainty(&self, bounds: &Bounds, weights: &[f64], range: f64) -> Result<Option<Certainty>> {
         let Some(statistics) = &self.statistics else { return Ok(None) };
-        let Some(influences) = Influences::with_range(statistics, range) else { return Ok(None) };
+        let influences = Influences::with_range(statistics, range).filter(Influences::has_varied);
+        let Some(influences) = influences else { return Ok(None) };
         let influences = influences.with_reference(&self.by_row)?;
         certainty(&influences, bounds, weights, self.engine.stop()).map(Some)
     }
