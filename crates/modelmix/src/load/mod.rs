@@ -1,4 +1,5 @@
-//! Features from files: `.npy`, `.npz` and `.safetensors` in 16, 32 or 64-bit floats of either order, `.csv` and `.tsv`
+//! Features from files: `.npy`, `.npz` and `.safetensors` in 16, 32 or 64-bit floats of either order, or in integers that are
+//! exact in single precision, `.csv` and `.tsv`
 //! with or without a line of names, and, with the feature `parquet`, `.parquet` with a column of lists of floats or with
 //! float columns alone. Pictures and texts of samples, for those who look at them, are read by [`pictures()`] and [`texts()`].
 //!
@@ -142,7 +143,14 @@ impl ArrayFile {
         let (file, length) = open(path, &supported)?;
         let extension = extension(path);
         if !FEATURE_EXTENSIONS.contains(&extension.as_str()) {
-            return Err(refused(format!("the file type is not known; give a file of type {supported}")));
+            let torch = ["pt", "pth", "ckpt"].contains(&extension.as_str());
+            return Err(refused(match torch {
+                true => "PyTorch files are not read; save the tensor once, as in \
+                         numpy.save(\"features.npy\", torch.load(path, weights_only=True).float().cpu().numpy()), or write a \
+                         .safetensors file"
+                    .into(),
+                false => format!("the file type is not known; give a file of type {supported}"),
+            }));
         }
         if length == 0 {
             return Err(refused("the file is empty; write or copy it again".into()));

@@ -8,11 +8,12 @@ mod stop;
 use serde::{Deserialize, Serialize};
 
 use crate::arms::RecordedArms;
-use crate::certainty::Until;
+use crate::certainty::{Gap, Until};
 use crate::compute::{available_threads, parallel};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::mixture;
+use crate::numbers::brief;
 use crate::objective::ScoreMeaning;
 use crate::policy::PolicySpec;
 use crate::quadratic::Quadratic;
@@ -135,7 +136,7 @@ const SHARES_OF_GAIN: [f64; 3] = [0.90, 0.95, 0.99];
 /// Runs every policy with every seed. Policies of the same seed are given the same samples of each arm in the same order.
 ///
 /// # Errors
-/// Settings out of range, a policy that needs what was not given, an arm that runs dry without replacement, an objective
+/// Settings out of range, a tolerance that is not less than the gain, a policy that needs what was not given, an arm that runs dry without replacement, an objective
 /// that only [`crate::solve`] takes.
 pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Result<SimulationReport> {
     simulate_watched(arms, loss, simulation, &|| {})
@@ -155,6 +156,16 @@ pub fn simulate_watched(
     simulation.check_size(arms.len(), arms.width())?;
     loss.check_direction()?;
     let truth = Truth::new(arms, loss)?;
+    if let Some(Until { gap: gap @ Gap::Loss(size), .. }) = simulation.until
+        && (0.0..=size).contains(&truth.gain)
+        && truth.gain > 0.0
+    {
+        let must = format!(
+            "less than the gain of these arms, {}, or the best single arm is within it already; 5% of the gain is usual",
+            brief(truth.gain)
+        );
+        return Err(Error::setting("until", gap, must));
+    }
     let threads = simulation.threads.unwrap_or_else(available_threads);
     let linear = arms
         .iter()
