@@ -99,6 +99,10 @@ pub mod internals {
     pub mod influence {
         pub use crate::influence::{Influences, Slopes};
     }
+    /// Which arms tables and sentences list, and how.
+    pub mod listing {
+        pub use crate::mixture::headline::{listed_arms, named_shares};
+    }
     /// Numbers as messages and tables show them.
     pub mod numbers {
         pub use crate::numbers::{brief, count, percent, percents, shares};

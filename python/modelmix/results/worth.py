@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
-from .._table import NOTHING, Cell, Table, bar, count, number, percent, shares
+from .._table import NOTHING, Cell, Table, bar, count, number, percent, percents, shares
 from ._base import Keyed, floating, frame, mixed, plain
 
 if TYPE_CHECKING:
@@ -297,9 +297,10 @@ class Cheapest(Keyed[str, float]):
     def _table(self) -> Table:
         order = sorted(self.weights.items(), key=lambda pair: -pair[1])
         bought = self.samples > 0
+        weights = percents(share for _, share in order)
         rows: list[Sequence[str]] = [
-            [arm, percent(share), bar(share), *([count(share * self.samples)] if bought else [])]
-            for arm, share in order
+            [arm, weight, bar(share), *([count(share * self.samples)] if bought else [])]
+            for (arm, share), weight in zip(order, weights, strict=True)
         ]
         header = ["arm", "weight", "", *(["samples a period"] if bought else [])]
         note = (

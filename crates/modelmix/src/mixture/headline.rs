@@ -175,14 +175,23 @@ impl Mixture {
     }
 }
 
-/// Arms with their shares, largest first, which add up to 100%: of many, the largest, and all others together.
+/// The arms of a mixture in words.
 fn list(used: &[&MixtureArm]) -> String {
+    let arms: Vec<(&str, f64)> = used.iter().map(|arm| (arm.name.as_str(), arm.weight)).collect();
+    named_shares(&arms)
+}
+
+/// Arms with their shares, largest first, which add up to 100%: of many, the largest, and all others together. Arms without weight
+/// are left out.
+pub fn named_shares(arms: &[(&str, f64)]) -> String {
+    let mut used: Vec<(&str, f64)> = arms.iter().copied().filter(|(_, weight)| *weight > NEGLIGIBLE_WEIGHT).collect();
+    used.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (listed, others) = used.split_at(if used.len() > MOST_LISTED { ARMS_LISTED_OF_MANY } else { used.len() });
-    let mut names: Vec<String> = listed.iter().map(|arm| arm.name.clone()).collect();
-    let mut weights: Vec<f64> = listed.iter().map(|arm| arm.weight).collect();
+    let mut names: Vec<String> = listed.iter().map(|(name, _)| name.to_string()).collect();
+    let mut weights: Vec<f64> = listed.iter().map(|(_, weight)| *weight).collect();
     if !others.is_empty() {
         names.push(format!("{} others together", count(others.len())));
-        weights.push(others.iter().map(|arm| arm.weight).sum());
+        weights.push(others.iter().map(|(_, weight)| weight).sum());
     }
     // Weights that are rounding error are not listed.
     let total: f64 = weights.iter().sum();

@@ -4,7 +4,7 @@
 mod analyses;
 mod forms;
 mod front;
-mod headline;
+pub(crate) mod headline;
 mod program;
 mod sensitivity;
 
@@ -24,7 +24,7 @@ pub use analyses::{
 };
 pub use forms::{TermForm, forms, statistics};
 pub use front::{FrontDocument, FrontPoint, front_objective};
-pub use headline::{Headline, listed_arms};
+pub use headline::Headline;
 pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
 
 /// The best mixture of recorded arms, with everything that a report needs.
