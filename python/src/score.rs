@@ -88,8 +88,7 @@ pub(crate) fn score<'py>(
     let prepared = problem.prepared(&names, Use::Call)?;
     let settings = settings.read(prepared.reference.is_some()).map_err(to_exception)?;
     let mixture = mixture && (arms.len() > 1 || weights.is_some());
-    let weights =
-        weights.map(|weights| weights_by_arm(&names, weights)).transpose().map_err(to_exception)?;
+    let weights = weights.map(|weights| weights_by_arm(&names, weights)).transpose().map_err(to_exception)?;
     if let Some(started) = started {
         started.call1((arms.len() + 1 + usize::from(mixture),))?;
     }

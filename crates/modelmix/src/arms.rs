@@ -179,7 +179,8 @@ pub fn by_arm(
         }
     }
     let found = |(name, value): (&String, Option<f64>)| {
-        let missing = || format!("arm {name} has no {what}; give one for every arm, 0 if it has none: {}", names.join(", "));
+        let missing =
+            || format!("arm {name} has no {what}; give one for every arm, 0 if it has none: {}", names.join(", "));
         value.or(default).ok_or_else(|| refuse(name, missing()))
     };
     names.iter().zip(values).map(found).collect()
@@ -194,7 +195,11 @@ pub fn weights_by_arm(names: &[String], given: impl IntoIterator<Item = (String,
     let sum: f64 = weights.iter().sum();
     // Negative weights are refused where they are used.
     if (sum - 1.0).abs() > WEIGHTS_TOLERANCE && weights.iter().all(|&weight| weight >= 0.0) && sum > 0.0 {
-        return Err(Error::setting("the sum of the weights", six_digits(sum), "1, as weights are shares of the mixture"));
+        return Err(Error::setting(
+            "the sum of the weights",
+            six_digits(sum),
+            "1, as weights are shares of the mixture",
+        ));
     }
     Ok(weights)
 }

@@ -64,7 +64,8 @@ pub fn shares(shares: &[f64]) -> Vec<String> {
 }
 
 fn whole(shares: &[f64], decimals: usize) -> Vec<String> {
-    let is_whole = shares.iter().all(|share| *share >= 0.0) && (shares.iter().sum::<f64>() - 1.0).abs() < WHOLE_TOLERANCE;
+    let is_whole =
+        shares.iter().all(|share| *share >= 0.0) && (shares.iter().sum::<f64>() - 1.0).abs() < WHOLE_TOLERANCE;
     if !is_whole {
         return shares.iter().map(|&share| percent(share)).collect();
     }

@@ -205,6 +205,7 @@ class Mixture(Keyed[str, MixtureArm]):
             return MixtureArm(**{**given, "interval": pair(given["interval"]), "terms": terms(given["terms"])})
 
         mixture = document["mixture"]
+        more = document["score"]["more_is_better"]
         names, score = [given["name"] for given in document["arms"]], document["score"]["name"]
         asked = {name: document[name] for name in _ASKED if name in document}
         return cls(
@@ -215,7 +216,7 @@ class Mixture(Keyed[str, MixtureArm]):
             loss=mixture["loss"],
             score=mixture["score"],
             score_name=score,
-            more_is_better=document["score"]["more_is_better"],
+            more_is_better=more,
             gap=mixture["gap"],
             terms=terms(mixture["terms"]),
             best_single=document["best_single"]["name"],
@@ -228,7 +229,7 @@ class Mixture(Keyed[str, MixtureArm]):
             constant=document["constant"],
             sentence=sentence,
             certainty=certainty,
-            subsets=Subsets._read(asked["subsets"], score) if "subsets" in asked else None,
+            subsets=Subsets._read(asked["subsets"], score, more) if "subsets" in asked else None,
             cheapest=Cheapest._read(asked["cheapest"], score) if "cheapest" in asked else None,
             front=Front._read(asked["front"], document) if "front" in asked else None,
             sensitivity=Sensitivity._read(asked["sensitivity"], names, score) if "sensitivity" in asked else None,

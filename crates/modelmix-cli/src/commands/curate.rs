@@ -18,7 +18,7 @@ use crate::args::CurateArgs;
 use crate::error::Result;
 use crate::files;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percent};
+use crate::terminal::{Columns, Terminal, bar, bold, count, dim, percents};
 use manifest::{Kind, Manifest};
 
 pub(crate) fn run(args: &CurateArgs) -> Result<()> {
@@ -81,15 +81,10 @@ fn print(terminal: &Terminal, document: &Curated) {
     terminal.say(bold(&document.sentence()));
     terminal.say("");
     let mut columns = Columns::new(&["arm", "chosen", "share", "", "in the mixture", "samples"]).left(3);
-    for arm in &document.arms {
-        columns.row(vec![
-            arm.name.clone(),
-            count(arm.chosen),
-            percent(arm.share),
-            bar(arm.share, 20),
-            percent(arm.weight),
-            count(arm.samples),
-        ]);
+    let shares = percents(&document.arms.iter().map(|arm| arm.share).collect::<Vec<_>>());
+    let weights = percents(&document.arms.iter().map(|arm| arm.weight).collect::<Vec<_>>());
+    for ((arm, share), weight) in document.arms.iter().zip(shares).zip(weights) {
+        columns.row(vec![arm.name.clone(), count(arm.chosen), share, bar(arm.share, 20), weight, count(arm.samples)]);
     }
     terminal.say(columns.text());
     terminal.say("");

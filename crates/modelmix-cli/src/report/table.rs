@@ -102,6 +102,15 @@ impl Cell {
         Self { parts: vec![Self::part(numbers::percent(value), value, at)], best: false }
     }
 
+    /// Shares of a whole, which add up to 100%, each with its place.
+    pub(super) fn percents(shares: &[f64], at: impl Fn(usize) -> String) -> Vec<Self> {
+        let cell = |(index, (text, &share)): (usize, (String, &f64))| Self {
+            parts: vec![Self::part(text, share, at(index))],
+            best: false,
+        };
+        numbers::percents(shares).into_iter().zip(shares).enumerate().map(cell).collect()
+    }
+
     pub(super) fn count(value: usize, at: String) -> Self {
         Self { parts: vec![Self::part(numbers::count(value), value as f64, at)], best: false }
     }

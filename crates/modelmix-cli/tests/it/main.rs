@@ -5,6 +5,7 @@ mod configuration;
 mod curated;
 mod documents;
 mod everything;
+mod first_hour;
 mod nothing_lost;
 mod refusals;
 mod signals;

@@ -164,9 +164,9 @@ impl Parquet {
                     let value = value.map_err(|_| {
                         let row = above + read.len();
                         let name = super::one_line(&column.column);
-                        ReadFailure::Said(
-                            origin.array(format!("row {row} (counted from 0) of column {name} is null; drop the row or fill the null")),
-                        )
+                        ReadFailure::Said(origin.array(format!(
+                            "row {row} (counted from 0) of column {name} is null; drop the row or fill the null"
+                        )))
                     })?;
                     push(&mut read, value, origin, |row| (above + row, at))
                 })?;

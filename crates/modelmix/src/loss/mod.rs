@@ -248,9 +248,8 @@ impl Loss {
 
     /// Whether it is what anybody wants to be least: precision and density alone, with positive weights, are not.
     pub(crate) fn check_direction(&self) -> Result<()> {
-        let is_quality = |measure: &Measure| matches!(measure, Measure::Precision { .. } | Measure::Density { .. });
         let objective = self.objective();
-        if !objective.terms().iter().all(|term| is_quality(&term.measure) && term.weight > 0.0) {
+        if !objective.is_reversed_quality() {
             return Ok(());
         }
         let must = format!("{}: objectives are minimised, and of this more is better", -objective.clone());

@@ -149,7 +149,9 @@ impl FromStr for Allowance {
                 "a number with its meaning: {}% for that share of the gain, or loss={text} for a difference of the loss",
                 six_digits(if size < 1.0 { 100.0 * size } else { size })
             ),
-            None => "a share of the gain, such as 5% or gain=0.05, or a difference of the loss, such as loss=0.001".into(),
+            None => {
+                "a share of the gain, such as 5% or gain=0.05, or a difference of the loss, such as loss=0.001".into()
+            }
         };
         read.ok_or_else(|| Error::setting("within", format!("\"{text}\""), must))
     }

@@ -94,7 +94,10 @@ impl Mixture {
             _ => format!(" The weights found, {}, are as good.", list(used)),
         };
         if self.score_follows_loss() {
-            format!("Use {name} alone: no mixture{within} has a better {} than its {:.4}.{equal}", self.score.name, best.score)
+            format!(
+                "Use {name} alone: no mixture{within} has a better {} than its {:.4}.{equal}",
+                self.score.name, best.score
+            )
         } else {
             let score = if self.score.is_loss() { String::new() } else { format!(" ({})", self.value(best)) };
             format!("Use {name} alone{score}: no mixture{within} has a smaller loss than its {:.4}.{equal}", best.loss)
@@ -165,7 +168,9 @@ impl Mixture {
     fn certainty(&self, is_significant: Option<bool>) -> Option<String> {
         let (p, interval) = (self.p_text()?, self.interval_text()?);
         Some(if is_significant? {
-            format!("The best mixture beats every single model ({p}); its gain in loss is {interval} with 95% confidence.")
+            format!(
+                "The best mixture beats every single model ({p}); its gain in loss is {interval} with 95% confidence."
+            )
         } else {
             format!(
                 "The gain in loss of the best mixture is {interval} with 95% confidence; {p} for the hypothesis that some single \

@@ -66,6 +66,10 @@ impl Objective {
     /// # Ok::<(), modelmix::Error>(())
     /// ```
     pub fn warnings(&self) -> Vec<String> {
+        // This is refused.
+        if self.is_reversed_quality() {
+            return Vec::new();
+        }
         let is_reversed = |term: &Term| match term.measure.linear_direction() {
             Some(more_is_better) => term.weight != 0.0 && (term.weight > 0.0) == more_is_better,
             None => false,
@@ -81,6 +85,14 @@ impl Objective {
     }
 }
 
+impl Objective {
+    /// Whether it is nothing but precision and density with plus signs, which nobody wants least of.
+    pub(crate) fn is_reversed_quality(&self) -> bool {
+        let is_quality = |measure: &Measure| matches!(measure, Measure::Precision { .. } | Measure::Density { .. });
+        self.terms.iter().all(|term| is_quality(&term.measure) && term.weight > 0.0)
+    }
+}
+
 impl Measure {
     /// Whether more of a linear measure is better; none for measures whose sign is checked elsewhere, and for scores of unknown
     /// direction.
@@ -89,7 +101,9 @@ impl Measure {
             Measure::Precision { .. } | Measure::Density { .. } => Some(true),
             Measure::Cost => Some(false),
             Measure::Score { name } => more_is_better(name),
-            Measure::Rke { .. } | Measure::Mmd { .. } | Measure::Kid { .. } | Measure::Fid | Measure::Vendi { .. } => None,
+            Measure::Rke { .. } | Measure::Mmd { .. } | Measure::Kid { .. } | Measure::Fid | Measure::Vendi { .. } => {
+                None
+            }
         }
     }
 }

@@ -219,22 +219,29 @@ fn a_mixture_that_gains_nothing_is_not_advised() {
 /// KID is shown without the bias of small samples, so the mixture with the smallest loss may not have the best KID.
 #[test]
 fn the_loss_is_named_if_the_score_does_not_follow_it() {
-    let arms =
-        RecordedArms::new(vec![RecordedArm::new("near", cloud(0.0, 30, 5)), RecordedArm::new("far", cloud(9.0, 30, 7))])
-            .unwrap();
+    let arms = RecordedArms::new(vec![
+        RecordedArm::new("near", cloud(0.0, 30, 5)),
+        RecordedArm::new("far", cloud(9.0, 30, 7)),
+    ])
+    .unwrap();
     let objective = Objective::parse("mmd(bandwidth=2)").unwrap();
     let loss = objective.prepare(Inputs::new().arms(&arms).reference(cloud(0.0, 50, 9))).unwrap();
     let best = solve(&arms, &loss).unwrap();
     assert_eq!(best.weights(), [1.0, 0.0]);
     let answer = best.headline().answer;
-    assert!(answer.starts_with("Use near alone (MMD² ") && answer.contains("no mixture has a smaller loss"), "{answer}");
+    assert!(
+        answer.starts_with("Use near alone (MMD² ") && answer.contains("no mixture has a smaller loss"),
+        "{answer}"
+    );
 }
 
 #[test]
 fn floors_and_caps_are_spoken_of() {
-    let arms =
-        RecordedArms::new(vec![RecordedArm::new("wide", kinds(0, 6, 8)), RecordedArm::new("same", kinds(0, 1, 8).select([0, 0]).unwrap())])
-            .unwrap();
+    let arms = RecordedArms::new(vec![
+        RecordedArm::new("wide", kinds(0, 6, 8)),
+        RecordedArm::new("same", kinds(0, 1, 8).select([0, 0]).unwrap()),
+    ])
+    .unwrap();
     let loss = Objective::parse("rke(bandwidth=0.1)").unwrap().prepare(Inputs::new().arms(&arms)).unwrap();
     let forced = |floors: Vec<f64>, caps: Vec<f64>| {
         solve_within(&arms, &loss, &Bounds::new(floors, caps).unwrap()).unwrap().headline().answer
@@ -257,7 +264,15 @@ fn floors_and_caps_are_spoken_of() {
 #[test]
 fn a_reversed_term_is_warned_of() {
     let warnings = |objective: &str| Objective::parse(objective).unwrap().warnings();
-    for usual in ["rke - precision", "kid - 0.2*density", "rke + 0.1*cost", "kid + toxicity", "kid - realism", "-coverage", "rke"] {
+    for usual in [
+        "rke - precision",
+        "kid - 0.2*density",
+        "rke + 0.1*cost",
+        "kid + toxicity",
+        "kid - realism",
+        "-coverage",
+        "rke",
+    ] {
         assert_eq!(warnings(usual), Vec::<String>::new(), "{usual}");
     }
     for (objective, term, written) in [
