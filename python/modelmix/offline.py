@@ -62,7 +62,7 @@ def solve(
     subsets: bool = False,
     fees: Mapping[str, float] | None = None,
     samples: float | None = None,
-    within: str | float | None = None,
+    within: str | None = None,
     front: Objective | str | None = None,
     bandwidths: Sequence[float] | Literal["auto"] | None = None,
     intervals: bool = True,
@@ -97,11 +97,11 @@ def solve(
     subsets
         Whether to find the best mixture of at most 1, 2, … arms (``Mixture.subsets``).
     fees
-        The price of using an arm at all for one period, by arm; asks for the cheapest mixture (``Mixture.cheapest``).
+        The price of using an arm at all for one period, for every arm; asks for the cheapest mixture (``Mixture.cheapest``).
     samples
         Samples bought per period, for the cheapest mixture.
     within
-        How much worse the cheapest mixture may be: ``"5%"`` of the gain, or a loss.
+        How much worse the cheapest mixture may be: ``"5%"`` of the gain, or ``"loss=0.001"``.
     front
         A second objective: the Pareto front between both (``Mixture.front``).
     bandwidths
@@ -217,7 +217,8 @@ def score(
     preset
         The definitions of another tool: ``"torch-fidelity"``, ``"clean-fid"``, ``"prdc"`` or ``"vendi-score"``.
     weights
-        The mixture's weights, by arm; a :class:`Mixture` will do. ``None``: those that are best for ``objective``.
+        The mixture's weights, by arm, which sum to 1; a :class:`Mixture` will do. ``None``: those that are best for
+        ``objective``.
     mixture
         Whether to score a mixture at all.
     objective, costs, scores
@@ -255,7 +256,7 @@ def score(
     --------
     >>> import modelmix as mm
     >>> arms, reference = "data/fashion/specialists.npz", "data/fashion/reference.npy"
-    >>> table = mm.score(arms, reference, metrics=["fid"], weights={"vae": 1, "flow": 1})
+    >>> table = mm.score(arms, reference, metrics=["fid"], weights={"vae": 0.5, "flow": 0.5})
     >>> round(table["vae"]["fid"], 1) > round(table.mixture["fid"], 1)
     True
     """

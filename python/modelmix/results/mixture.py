@@ -196,8 +196,8 @@ class Mixture(Keyed[str, MixtureArm]):
     @property
     def _listed(self) -> tuple[list[int], int]:
         """The arms that tables and figures list, by weight, and how many without weight are left out."""
-        names = [arm.name for arm in self.arms]
-        return listed_arms([arm.weight for arm in self.arms], names.index(self.best_single))
+        best = next((at for at, arm in enumerate(self.arms) if arm.name == self.best_single), 0)
+        return listed_arms([arm.weight for arm in self.arms], best)
 
     @classmethod
     def _read(cls, document: dict[str, Any], sentence: str, certainty: str | None = None) -> Mixture:
