@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ._modelmix import brief
+from ._modelmix import percents as _percents
 from ._names import shorten
 
 #: The text of an empty cell.
@@ -52,6 +53,16 @@ def spread(value: float | None, error: float | None, what: str = "error") -> Cel
     return Cell(text, {"": value, f" {what}": error})
 
 
+def percents(shares: Iterable[float]) -> list[Cell]:
+    """Shares of a whole, which add up to 100%.
+
+    >>> percents([1 / 3, 1 / 3, 1 / 3])
+    ['33.4%', '33.3%', '33.3%']
+    """
+    values = list(shares)
+    return [Cell(text, {"": share}) for text, share in zip(_percents(values), values, strict=True)]
+
+
 def percent(share: float) -> Cell:
     """Return a cell of a share as a percentage."""
     return Cell("<0.1%" if 0.0 < share < 0.0005 else f"{100 * share:.1f}%", {"": share})
@@ -65,8 +76,9 @@ def interval(ends: tuple[float, float] | None) -> Cell:
 
 def shares(weights: Mapping[str, float]) -> Cell:
     """Return a cell of a mixture, largest share first: ``flux 62.5%, sdxl 37.5%``."""
-    order = sorted(weights.items(), key=lambda pair: -pair[1])
-    text = ", ".join(f"{shorten(arm, 30)} {percent(share)}" for arm, share in order if share > 0)
+    written = zip(weights.items(), percents(weights.values()), strict=True)
+    order = sorted(written, key=lambda one: -one[0][1])
+    text = ", ".join(f"{shorten(arm, 30)} {percent}" for (arm, share), percent in order if share > 0)
     return Cell(text, {f" {arm}": share for arm, share in weights.items()})
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _check
+from . import _check, _modelmix
 from ._arms import ScoreValues
 from ._files import Rows, is_path, rows, score_arms, score_values
 from ._lazy import Lazy
+from ._warnings import warn
 from .objectives import Objective
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ def problem(
 ) -> Problem:
     """Combine the inputs of the terms of the objective, those of a second objective ``beside`` it, and the arguments of the call."""
     objective = of(objective)
+    if objective is not None:
+        warn(_modelmix.objective_warnings(str(objective), False))
+    if beside is not None:
+        warn(_modelmix.objective_warnings(str(beside), True))
     terms = tuple(term for part in (objective, beside) if part is not None for term in part._terms)
     all_scores = dict(scores or {})
     ranges = _check.intervals("score_ranges", score_ranges)

@@ -13,7 +13,21 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import zip_longest
 
-from ._cells import EIGHTHS, NOTHING, Cell, bar, best_of, count, interval, number, percent, shares, spread, tiny
+from ._cells import (
+    EIGHTHS,
+    NOTHING,
+    Cell,
+    bar,
+    best_of,
+    count,
+    interval,
+    number,
+    percent,
+    percents,
+    shares,
+    spread,
+    tiny,
+)
 from ._names import plain, short, width
 
 __all__ = [
@@ -26,6 +40,7 @@ __all__ = [
     "interval",
     "number",
     "percent",
+    "percents",
     "shares",
     "spread",
     "tiny",

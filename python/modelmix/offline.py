@@ -62,7 +62,7 @@ def solve(
     subsets: bool = False,
     fees: Mapping[str, float] | None = None,
     samples: float | None = None,
-    within: str | float | None = None,
+    within: str | None = None,
     front: Objective | str | None = None,
     bandwidths: Sequence[float] | Literal["auto"] | None = None,
     intervals: bool = True,
@@ -98,11 +98,11 @@ def solve(
     subsets
         Whether to find the best mixture of at most 1, 2, … arms (``Mixture.subsets``).
     fees
-        The fixed cost per period of using an arm, by arm. Requests the cheapest mixture (``Mixture.cheapest``).
+        The fixed cost per period of using an arm, one per arm. Requests the cheapest mixture (``Mixture.cheapest``).
     samples
         The number of samples per period, for the cheapest mixture.
     within
-        The tolerance of the cheapest mixture: ``"5%"`` of the gain, or a loss.
+        The tolerance of the cheapest mixture: ``"5%"`` of the gain, or a loss, ``"loss=0.001"``.
     front
         A second objective. Requests the Pareto front of both (``Mixture.front``).
     bandwidths
@@ -218,7 +218,7 @@ def score(
     preset
         A tool whose definitions to use: ``"torch-fidelity"``, ``"clean-fid"``, ``"prdc"`` or ``"vendi-score"``.
     weights
-        The weights of the mixture, by arm, or a :class:`Mixture`. If ``None``, the optimal weights for ``objective``.
+        The weights of the mixture, by arm, with sum 1, or a :class:`Mixture`. If ``None``, the optimal weights for ``objective``.
     mixture
         Whether to score a mixture.
     objective, costs, scores
@@ -256,7 +256,7 @@ def score(
     --------
     >>> import modelmix as mm
     >>> arms, reference = "data/fashion/specialists.npz", "data/fashion/reference.npy"
-    >>> table = mm.score(arms, reference, metrics=["fid"], weights={"vae": 1, "flow": 1})
+    >>> table = mm.score(arms, reference, metrics=["fid"], weights={"vae": 0.5, "flow": 0.5})
     >>> round(table["vae"]["fid"], 1) > round(table.mixture["fid"], 1)
     True
     """

@@ -16,6 +16,25 @@ pub(crate) fn brief(value: f64) -> String {
     modelmix::internals::numbers::brief(value)
 }
 
+/// Shares of a whole as tables have them: percents that add up to 100.
+#[pyfunction]
+pub(crate) fn percents(shares: Vec<f64>) -> Vec<String> {
+    modelmix::internals::numbers::percents(&shares)
+}
+
+/// A mixture as sentences have it: arms and shares, which add up to 100%, the largest first.
+#[pyfunction]
+pub(crate) fn named_shares(arms: Vec<(String, f64)>) -> String {
+    let arms: Vec<(&str, f64)> = arms.iter().map(|(name, share)| (name.as_str(), *share)).collect();
+    modelmix::internals::listing::named_shares(&arms)
+}
+
+/// Which arms a table lists, the largest weight first, and how many without weight are left out.
+#[pyfunction]
+pub(crate) fn listed_arms(weights: Vec<f64>, best: usize) -> (Vec<usize>, usize) {
+    modelmix::internals::listing::listed_arms(&weights, best)
+}
+
 /// Returns the known word that is nearest to a misspelled one; `None` if none is near.
 #[pyfunction]
 pub(crate) fn nearest(word: &str, known: Vec<String>) -> Option<String> {

@@ -27,13 +27,13 @@ mod _modelmix {
     #[pymodule_export]
     use super::curate::curate;
     #[pymodule_export]
-    use super::documents::{brief, nearest};
+    use super::documents::{brief, listed_arms, named_shares, nearest, percents};
     #[pymodule_export]
     use super::journal::Journal;
     #[pymodule_export]
     use super::load::{load, load_array};
     #[pymodule_export]
-    use super::objective::{objective, objective_text};
+    use super::objective::{objective, objective_text, objective_warnings};
     #[pymodule_export]
     use super::plan::plan;
     #[pymodule_export]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use modelmix::compute::Engine;
 use modelmix::internals::arms::by_arm;
+use modelmix::mixture::front_objective;
 use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, SessionLoss};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,6 +21,17 @@ use crate::errors::to_exception;
 pub(crate) fn objective(text: &str) -> PyResult<Vec<(f64, String)>> {
     let objective = Objective::parse(text).map_err(to_exception)?;
     Ok(objective.terms().iter().map(|term| (term.weight, term.measure.to_string())).collect())
+}
+
+/// Sentences about terms that are minimised against their usual direction; `front` says that it is the second objective of a
+/// front.
+///
+/// # Errors
+/// What cannot be read, and where.
+#[pyfunction]
+pub(crate) fn objective_warnings(text: &str, front: bool) -> PyResult<Vec<String>> {
+    let objective = Objective::parse(text).map_err(to_exception)?;
+    Ok(if front { front_objective(objective) } else { objective }.warnings())
 }
 
 /// Returns the text of an objective in the notation of the library.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use modelmix::document::Document;
-use modelmix::internals::arms::by_arm;
+use modelmix::internals::arms::{by_arm, weights_by_arm};
 use modelmix::metrics::{Estimate, Metric, Pool, Preset, ScoreSettings, Scorer, score_watched};
 use modelmix::objective::median_distance;
 use modelmix::{Features, KernelSpec, Objective, solve};
@@ -88,8 +88,7 @@ pub(crate) fn score<'py>(
     let prepared = problem.prepared(&names, Use::Call)?;
     let settings = settings.read(prepared.reference.is_some()).map_err(to_exception)?;
     let mixture = mixture && (arms.len() > 1 || weights.is_some());
-    let weights =
-        weights.map(|weights| by_arm("weight", &names, weights, Some(0.0))).transpose().map_err(to_exception)?;
+    let weights = weights.map(|weights| weights_by_arm(&names, weights)).transpose().map_err(to_exception)?;
     if let Some(started) = started {
         started.call1((arms.len() + 1 + usize::from(mixture),))?;
     }

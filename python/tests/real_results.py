@@ -34,7 +34,7 @@ class Real:
             self.arms,
             kid,
             subsets=True,
-            fees={"flow": 5},
+            fees=dict.fromkeys(self.arms, 0.0) | {"flow": 5},
             costs=dict.fromkeys(self.arms, 0.1),
             samples=100,
             within="20%",

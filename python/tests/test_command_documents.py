@@ -31,7 +31,7 @@ LINES = [
     f"solve {PAIR} --objective 'mmd(kernel=cosine)' {REFERENCE} --floor a=0.9",
     f"solve {PAIR} --subsets --bandwidths auto --front vendi",
     f"solve {PAIR} --subsets --objective 'vendi(kernel=gaussian)' --bandwidths 1,2 --front=-wit --scores scores.json",
-    f"solve {PAIR} --fees a=3 --within 0.01",
+    f"solve {PAIR} --fees a=3,b=0 --within loss=0.01",
     f"solve {PAIR} --costs a=1,b=2 --samples 10 --front cost",
     "solve a.npy --subsets --bandwidths auto --front 'rke(bandwidth=1)' --fees a=1 --json",
     f"score {PAIR} --no-mixture --order inf",

@@ -160,7 +160,7 @@ def test_results_do_not_depend_on_threads(specialists: dict[str, Array], referen
 
 def test_scores_against_numpy(blobs: dict[str, Array]) -> None:
     reference = np.concatenate([blobs["left"], blobs["right"]])
-    weights = {"left": 1.0, "middle": 0.0, "right": 3.0}
+    weights = {"left": 0.25, "middle": 0.0, "right": 0.75}
     table = mm.score(blobs, reference, metrics=["fid", "precision", "rke"], weights=weights, bandwidth=2.0)
     assert table.metrics == ("fid", "precision", "rke")
     assert table.mixture is not None
@@ -191,6 +191,8 @@ def test_scores_without_a_reference_and_without_a_mixture(blobs: dict[str, Array
         mm.score(blobs, blobs["left"], preset="torchfidelity")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="positive weight"):
         mm.score(blobs, weights={"left": 0.0})
+    with pytest.raises(ValueError, match=r"the sum of the weights is 4, but it must be 1"):
+        mm.score(blobs, weights={"left": 1.0, "right": 3.0})
 
 
 def test_single_metrics(blobs: dict[str, Array]) -> None:

@@ -17,7 +17,7 @@ def asked(specialists: Any, reference: Any) -> mm.Mixture:
         specialists,
         mm.Mmd(reference, bandwidth=20),
         subsets=True,
-        fees={"tops_gan": 50},
+        fees=dict.fromkeys(specialists, 0.0) | {"tops_gan": 50},
         costs=dict.fromkeys(specialists, 0.1),
         samples=100,
         within="20%",
@@ -91,6 +91,10 @@ def test_invalid_arguments(specialists: Any, reference: Any) -> None:
         mm.solve(specialists, mmd, within="5%")
     with pytest.raises(ValueError, match='within is "much"'):
         mm.solve(specialists, mmd, fees={"vae": 1}, within="much")
+    with pytest.raises(ValueError, match=r'within is "0.05", but .*: 5% for .* or loss=0.05 for'):
+        mm.solve(specialists, mmd, fees=dict.fromkeys(specialists, 1.0), within=0.05)
+    with pytest.raises(ValueError, match=r"arm shoes_gan has no fee; give one for every arm, 0 if it has none"):
+        mm.solve(specialists, mmd, fees={"tops_gan": 1})
     with pytest.raises(ValueError, match="bandwidths is"):
         mm.solve(specialists, mmd, bandwidths=[])
     with pytest.raises(ValueError, match='bandwidths is "wide"'):

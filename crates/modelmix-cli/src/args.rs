@@ -70,7 +70,7 @@ pub(crate) struct Common {
     /// Print no progress and no notes
     #[arg(long, short, help_heading = "Common options")]
     pub(crate) quiet: bool,
-    /// TOML file of options, with the names of the flags; flags override it, as in --json=false
+    /// TOML file of options, with the names of the flags; flags override it, as in --json=false. Its paths are relative to the file
     #[arg(long, value_name = "FILE", help_heading = "Common options")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -96,7 +96,7 @@ pub(crate) struct ObjectiveArgs {
     /// Kernel bandwidth σ of terms without their own, for rke and mmd [default: median distance]
     #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true, value_parser = values::number())]
     pub(crate) bandwidth: Option<f64>,
-    /// Price per sample of each arm, for the term `cost`
+    /// Price per sample, for the term `cost`; one per arm
     #[arg(long, value_name = "ARM=COST", value_delimiter = ',', allow_hyphen_values = true)]
     #[arg(value_parser = values::arm_number("cost"))]
     pub(crate) costs: Vec<ArmNumber>,
@@ -144,15 +144,15 @@ pub(crate) struct AnalysisArgs {
     /// Best mixture of at most 1, 2, … arms
     #[arg(long, help_heading = "Analyses")]
     pub(crate) subsets: bool,
-    /// Cheapest mixture that is nearly as good: fixed cost per period of each arm that is used, added to --costs
+    /// Cheapest mixture that is nearly as good: fixed cost per period of using an arm, one per arm; added to --costs
     #[arg(long, value_name = "ARM=FEE", value_delimiter = ',', help_heading = "Analyses")]
     #[arg(value_parser = values::arm_number("fee"))]
     pub(crate) fees: Vec<ArmNumber>,
     /// Samples bought per period, for --costs
     #[arg(long, value_name = "N", help_heading = "Analyses", value_parser = values::number())]
     pub(crate) samples: Option<f64>,
-    /// Tolerance of the cheapest mixture: a share of the gain (5%) or of the loss (loss=0.001) [default: 5%]
-    #[arg(long, value_name = "LOSS", help_heading = "Analyses")]
+    /// Tolerance of the cheapest mixture: a share of the gain (5%) or a difference of the loss (loss=0.001) [default: 5%]
+    #[arg(long, value_name = "GAP", help_heading = "Analyses")]
     pub(crate) within: Option<Allowance>,
     /// Pareto front between the objective and these terms, as in "precision"
     #[arg(long, value_name = "TERMS", allow_hyphen_values = true, help_heading = "Analyses")]
@@ -173,15 +173,18 @@ pub(crate) struct SolveArgs {
     pub(crate) arms: ArmsArgs,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
-    /// Smallest weight of an arm
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("floor"))]
+    /// Smallest weight of an arm, such as flux=0.1 or flux=10%
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_share("floor"))]
     pub(crate) floor: Vec<ArmNumber>,
-    /// Largest weight of an arm
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
+    /// Largest weight of an arm, such as flux=0.6 or flux=60%
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_share("cap"))]
     pub(crate) cap: Vec<ArmNumber>,
     /// Leave out confidence intervals and the p-value
     #[arg(long)]
     pub(crate) no_intervals: bool,
+    /// List every arm, also if many have weight 0
+    #[arg(long)]
+    pub(crate) all_arms: bool,
     #[command(flatten)]
     pub(crate) analyses: AnalysisArgs,
     #[command(flatten)]
@@ -199,8 +202,8 @@ pub(crate) struct SolveArgs {
 pub(crate) struct ScoreArgs {
     #[command(flatten)]
     pub(crate) arms: ArmsArgs,
-    /// Weights of the mixture to score [default: the optimum of the objective]
-    #[arg(long, value_name = "ARM=WEIGHT", value_delimiter = ',', value_parser = values::arm_number("weight"))]
+    /// Weights of the mixture to score, with sum 1 [default: the optimum of the objective]
+    #[arg(long, value_name = "ARM=WEIGHT", value_delimiter = ',', value_parser = values::arm_share("weight"))]
     pub(crate) weights: Vec<ArmNumber>,
     /// Score the arms only
     #[arg(long, conflicts_with = "weights")]
@@ -319,11 +322,11 @@ pub(crate) struct CurateArgs {
     /// Shares of the arms in the set: those of the best mixture, unconstrained, or the better of both
     #[arg(long, value_name = "WHICH", default_value = "best", value_parser = values::proportions())]
     pub(crate) proportions: Proportions,
-    /// Smallest weight of an arm
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("floor"))]
+    /// Smallest weight of an arm, such as flux=0.1 or flux=10%
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_share("floor"))]
     pub(crate) floor: Vec<ArmNumber>,
-    /// Largest weight of an arm
-    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_number("cap"))]
+    /// Largest weight of an arm, such as flux=0.6 or flux=60%
+    #[arg(long, value_name = "ARM=SHARE", value_delimiter = ',', value_parser = values::arm_share("cap"))]
     pub(crate) cap: Vec<ArmNumber>,
     /// Maximum number of exchange passes over the selected rows
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count::<usize>(0))]

@@ -1,5 +1,6 @@
 //! Options from a TOML file. Each key is an option of the command, and its value is put on the command line as if it were
 //! typed: so it means what it means there, and conflicts with and requires what the option does. What is typed overrides it.
+//! Paths are relative to the file.
 
 use std::any::TypeId;
 use std::ffi::OsString;
@@ -248,6 +249,7 @@ fn read(path: &Path, command: &clap::Command) -> Result<Vec<Given>> {
         let values = texts(argument, value.get_ref()).map_err(|must| {
             Failure::input(format!("{file}: {key} is {}, but it must be {must}", written(&text, value.span())))
         })?;
+        let values = values.into_iter().map(|value| beside(path, argument, value)).collect();
         if given.iter().any(|other| other.name == name) {
             return Err(Failure::input(format!("{file}: {name} is given twice; give it once")));
         }
@@ -255,6 +257,23 @@ fn read(path: &Path, command: &clap::Command) -> Result<Vec<Given>> {
     }
     given.retain(|one| !matches!(one.argument.get_action(), ArgAction::SetTrue) || one.values == ["true"]);
     Ok(given)
+}
+
+/// Arguments of paths with a name before or a key behind, which are read as texts.
+const NAMED_PATHS: [&str; 4] = ["arms", "reference", "images", "texts"];
+
+/// A path that the file gives is relative to the file, as in experiments; every other value is as it is.
+fn beside(file: &Path, argument: &Arg, value: String) -> String {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let is_named = NAMED_PATHS.contains(&argument.get_id().as_str());
+    if !is_named && argument.get_value_parser().type_id() != TypeId::of::<PathBuf>() || value == "-" {
+        return value;
+    }
+    let join = |path: &str| folder.join(path).to_string_lossy().into_owned();
+    match value.split_once('=').filter(|_| is_named) {
+        Some((name, path)) => format!("{name}={}", join(path)),
+        None => join(&value),
+    }
 }
 
 /// A value as it is written, but for what is too long to be read.
@@ -285,6 +304,8 @@ fn texts(argument: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, &'static st
                 DeValue::Integer(_) | DeValue::Float(_) => {
                     Ok(format!("{}={}", arm.get_ref(), scalar(argument, value.get_ref())?))
                 }
+                // A share may be a percentage.
+                DeValue::String(text) if text.ends_with('%') => Ok(format!("{}={text}", arm.get_ref())),
                 _ => Err("a table of numbers by arm"),
             })
             .collect(),

@@ -12,7 +12,7 @@ use modelmix::compute::{Cpu, Engine};
 
 pub(crate) use modelmix::internals::numbers::count;
 pub(crate) use modelmix_cli::tables::{
-    Cell, Table, bar, best_of, bold, brief_cell, count_cell, dim, interval, percent, rounds, shares, spread,
+    Cell, Table, bar, best_of, bold, brief_cell, count_cell, dim, interval, percent, percents, rounds, shares, spread,
 };
 
 use crate::args::{Common, OutputArgs};
@@ -165,6 +165,15 @@ impl Terminal {
         if !self.quiet && self.format == Format::Text {
             // Whoever closed standard error does not want to know.
             let _ = writeln!(std::io::stderr(), "{}", text.as_ref());
+        }
+    }
+
+    /// What may be wrong with the input, on standard error: with a document as well, but not if quiet.
+    pub(crate) fn warn(&self, warnings: &[String]) {
+        if !self.quiet {
+            for warning in warnings {
+                let _ = writeln!(std::io::stderr(), "modelmix: warning: {warning}");
+            }
         }
     }
 

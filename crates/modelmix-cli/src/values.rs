@@ -188,18 +188,33 @@ pub(crate) struct ArmNumber {
 
 /// A parser of numbers by arm; `what` they are is for the refusals.
 pub(crate) fn arm_number(what: &'static str) -> impl TypedValueParser<Value = ArmNumber> {
+    move |text: &str| by_arm(what, text, |value| value.parse().ok(), "flux=1", "a finite number")
+}
+
+/// The same of shares, which may be percents.
+pub(crate) fn arm_share(what: &'static str) -> impl TypedValueParser<Value = ArmNumber> {
+    let share = |value: &str| match value.trim().strip_suffix('%') {
+        Some(percent) => percent.trim().parse().ok().map(|percent: f64| percent / 100.0),
+        None => value.parse().ok(),
+    };
+    move |text: &str| by_arm(what, text, share, "flux=0.6 or flux=60%", "a share, such as 0.6 or 60%")
+}
+
+fn by_arm(
+    what: &str,
+    text: &str,
+    read: impl Fn(&str) -> Option<f64>,
+    example: &str,
+    must: &str,
+) -> Result<ArmNumber, BadValue> {
     let bad = |problem: String| BadValue { option: None, problem };
-    move |text: &str| {
-        let (arm, value) = text
-            .rsplit_once('=')
-            .ok_or_else(|| bad(format!("\"{text}\" is no {what}; write ARM=NUMBER, as in flux=1")))?;
-        let number = value
-            .parse()
-            .ok()
-            .filter(|number: &f64| number.is_finite())
-            .ok_or_else(|| bad(format!("the {what} of {arm} is \"{value}\", but it must be a finite number")))?;
-        Ok::<_, BadValue>(ArmNumber { arm: arm.into(), number })
-    }
+    let (arm, value) = text
+        .rsplit_once('=')
+        .ok_or_else(|| bad(format!("\"{text}\" is no {what}; write ARM=NUMBER, such as {example}")))?;
+    let number = read(value)
+        .filter(|number| number.is_finite())
+        .ok_or_else(|| bad(format!("the {what} of {arm} is \"{value}\", but it must be {must}")))?;
+    Ok(ArmNumber { arm: arm.into(), number })
 }
 
 /// Texts with commas between them, but not those in parentheses.

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::features::Features;
+use crate::numbers::six_digits;
 use crate::text::nearest;
+
+/// The tolerance of the sum of given weights: they may be rounded to percents.
+const WEIGHTS_TOLERANCE: f64 = 0.01 + 1e-9;
 
 /// Recorded samples of one model: its name, their features, and optional scores per sample.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,10 +179,29 @@ pub fn by_arm(
         }
     }
     let found = |(name, value): (&String, Option<f64>)| {
-        let missing = || format!("arm {name} has no {what}; give one for every arm: {}", names.join(", "));
+        let missing =
+            || format!("arm {name} has no {what}; give one for every arm, 0 if it has none: {}", names.join(", "));
         value.or(default).ok_or_else(|| refuse(name, missing()))
     };
     names.iter().zip(values).map(found).collect()
+}
+
+/// Weights by arm, 0 for those not named, that sum to 1: up to [`WEIGHTS_TOLERANCE`], by which they are scaled.
+///
+/// # Errors
+/// As [`by_arm`], and weights that sum to something else.
+pub fn weights_by_arm(names: &[String], given: impl IntoIterator<Item = (String, f64)>) -> Result<Vec<f64>> {
+    let weights = by_arm("weight", names, given, Some(0.0))?;
+    let sum: f64 = weights.iter().sum();
+    // Negative weights are refused where they are used.
+    if (sum - 1.0).abs() > WEIGHTS_TOLERANCE && weights.iter().all(|&weight| weight >= 0.0) && sum > 0.0 {
+        return Err(Error::setting(
+            "the sum of the weights",
+            six_digits(sum),
+            "1, as weights are shares of the mixture",
+        ));
+    }
+    Ok(weights)
 }
 
 /// The end of a message about an unknown arm name.

@@ -37,7 +37,7 @@ pub enum Error {
 
     /// A feature is NaN, infinite, or too large for 32-bit floats.
     #[error(
-        "{origin}: row {row}, column {column} is {value:?}, but features must be finite 32-bit floats; remove the row or repair the encoder"
+        "{origin}: row {row}, column {column} is {value:?}, but features must be finite 32-bit floats; remove the row or repair the encoder (rows and columns are counted from 0)"
     )]
     NotFinite {
         /// File and array, or the arm's name.

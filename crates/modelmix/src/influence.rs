@@ -14,6 +14,9 @@ use crate::statistics::Statistics;
 pub(crate) use at_mixture::GradientKind;
 pub use from_arm::Slopes;
 
+/// Differences below this, relative to the values that they are of, are rounding error.
+const ROUNDING: f64 = 1e-12;
+
 /// The influence of each sample, and of each row of the reference, on K̂ and f̂ (U-statistics).
 ///
 /// To first order, sample a of arm s changes pᵀK̂q by (p_s qᵀκ̃_a + q_s pᵀκ̃_a)/n_s and bᵀf̂ by b_s f̃_a/n_s, with
@@ -41,7 +44,7 @@ pub struct Influences<'a> {
     rare: Vec<f64>,
     /// One row per row of the reference: its contribution to f̂ of every arm, minus the mean.
     reference: Matrix,
-    /// Whether any κ̄ or f differs between two samples of an arm, or is known to differ.
+    /// Whether any κ̄ or f differs between two samples of an arm by more than rounding error, or is known to differ.
     has_varied: bool,
 }
 
@@ -73,6 +76,8 @@ impl<'a> Influences<'a> {
             reference: Matrix::zeros(0, arms),
             has_varied: range > 0.0,
         };
+        let values = found.form.quadratic().iter().chain(found.form.linear());
+        let size = values.fold(0.0f64, |size, value| size.max(value.abs()));
         for quantity in 0..=arms {
             let columns = (0..arms).map(|arm| {
                 let (mut squares, mut low, mut high) = (0.0, 0.0f64, 0.0f64);
@@ -87,7 +92,7 @@ impl<'a> Influences<'a> {
                 return None;
             }
             let seen = columns.iter().fold(0.0, |widest: f64, (_, range)| widest.max(*range));
-            found.has_varied |= seen > 0.0;
+            found.has_varied |= seen > ROUNDING * size;
             found.ranges[quantity] = if quantity == arms { seen.max(range) } else { seen };
             let squares: Vec<f64> = columns.into_iter().map(|(squares, _)| squares).collect();
             found.set_rare(quantity, &squares);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
+use crate::numbers::six_digits;
 use crate::random::Random;
 use crate::text::{Call, Reader, nearest};
 
@@ -143,13 +144,14 @@ impl Kernel {
     }
 }
 
+/// In words, with six significant digits; documents have all digits.
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kernel::Gaussian { bandwidth } => write!(f, "gaussian, bandwidth {bandwidth}"),
-            Kernel::Laplacian { bandwidth } => write!(f, "laplacian, bandwidth {bandwidth}"),
+            Kernel::Gaussian { bandwidth } => write!(f, "gaussian, bandwidth {}", six_digits(*bandwidth)),
+            Kernel::Laplacian { bandwidth } => write!(f, "laplacian, bandwidth {}", six_digits(*bandwidth)),
             Kernel::Polynomial { scale, offset, degree } => {
-                write!(f, "polynomial, ({scale} x·y + {offset})^{degree}")
+                write!(f, "polynomial, ({} x·y + {})^{degree}", six_digits(*scale), six_digits(*offset))
             }
             Kernel::Cosine { power: 1 } => write!(f, "cosine"),
             Kernel::Cosine { power } => write!(f, "cosine^{power}"),

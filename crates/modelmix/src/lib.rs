@@ -82,7 +82,7 @@ pub mod internals {
 
     /// Numbers per arm, given by name.
     pub mod arms {
-        pub use crate::arms::by_arm;
+        pub use crate::arms::{by_arm, weights_by_arm};
     }
     /// Confidence intervals of weights and gains.
     pub mod certainty {
@@ -100,13 +100,17 @@ pub mod internals {
     pub mod influence {
         pub use crate::influence::{Influences, Slopes};
     }
+    /// Which arms tables and sentences list, and how.
+    pub mod listing {
+        pub use crate::mixture::headline::{listed_arms, named_shares};
+    }
     /// Tails of distributions.
     pub mod normal {
         pub use crate::normal::{probability, student_tail};
     }
     /// Number formatting of messages and tables.
     pub mod numbers {
-        pub use crate::numbers::{brief, count};
+        pub use crate::numbers::{brief, count, percent, percents, shares};
     }
     /// Objectives that are functions of the eigenvalues of a mixture.
     pub mod spectral {

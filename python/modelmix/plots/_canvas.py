@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._names import plain, short
-from .._table import percent
+from .._table import percents as percent_texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,26 +158,28 @@ def logarithmic(axis: Any, low: float, high: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def aside(canvas: Canvas, ratio: float) -> Axes:
-    """Axes to the right of those given, in the room that these had, with the same looks."""
+def aside(canvas: Canvas, ratio: float, count: int = 1) -> list[Axes]:
+    """Axes to the right of those given, side by side in the room that these had, with the same looks."""
     ax = canvas.ax
     place = ax.get_subplotspec()
     if place is not None:
-        halves = place.subgridspec(1, 2, width_ratios=(1.0, ratio), wspace=0.06)
-        ax.set_subplotspec(halves[0])
-        other = ax.figure.add_subplot(halves[1], sharey=ax)
+        parts = place.subgridspec(1, 1 + count, width_ratios=(1.0, *([ratio] * count)), wspace=0.06)
+        ax.set_subplotspec(parts[0])
+        others = [ax.figure.add_subplot(part, sharey=ax) for part in (parts[at] for at in range(1, 1 + count))]
     else:
         box = ax.get_position()
-        share = 0.96 / (1.0 + ratio)
+        share = 0.96 / (1.0 + ratio * count)
         ax.set_position((box.x0, box.y0, box.width * share, box.height))
-        rest = box.width * (0.96 - share)
-        other = ax.figure.add_axes((box.x1 - rest, box.y0, rest, box.height), sharey=ax)
-    # the axes given may be of a style that is no longer in use
-    other.set_facecolor(ax.get_facecolor())
-    other.spines["bottom"].set_edgecolor(ax.spines["bottom"].get_edgecolor())
-    other.tick_params(axis="x", colors=canvas.ink)
-    other.xaxis.label.set_color(canvas.ink)
-    return other
+        rest = box.width * (0.96 - share) / count
+        starts = [box.x1 - rest * (count - at) for at in range(count)]
+        others = [ax.figure.add_axes((start, box.y0, 0.97 * rest, box.height), sharey=ax) for start in starts]
+    for other in others:
+        # the axes given may be of a style that is no longer in use
+        other.set_facecolor(ax.get_facecolor())
+        other.spines["bottom"].set_edgecolor(ax.spines["bottom"].get_edgecolor())
+        other.tick_params(axis="x", colors=canvas.ink)
+        other.xaxis.label.set_color(canvas.ink)
+    return others
 
 
 def rows_of(ax: Axes, arms: Sequence[str], mixture: bool = False) -> None:
@@ -194,8 +196,8 @@ def rows_of(ax: Axes, arms: Sequence[str], mixture: bool = False) -> None:
 def shares(canvas: Canvas, values: Sequence[float], ends: Sequence[float] | None = None) -> None:
     """A bar a row, with its percentage beside it; behind ``ends`` where other marks reach further."""
     canvas.ax.barh(range(len(values)), values, height=0.64, color=canvas.colour(0))
-    for row, (value, end) in enumerate(zip(values, ends or values, strict=True)):
-        beside(canvas.ax, percent(value), max(value, end), row, canvas.ink)
+    for row, (value, end, text) in enumerate(zip(values, ends or values, percent_texts(values), strict=True)):
+        beside(canvas.ax, text, max(value, end), row, canvas.ink)
 
 
 def shares_of(canvas: Canvas, series: Sequence[tuple[str, Sequence[float], int]]) -> None:
@@ -204,8 +206,8 @@ def shares_of(canvas: Canvas, series: Sequence[tuple[str, Sequence[float], int]]
     for at, (name, values, colour) in enumerate(series):
         places = [row + step * (at - (len(series) - 1) / 2) for row in range(len(values))]
         ax.barh(places, values, height=0.9 * step, color=canvas.colour(colour), label=name)
-        for place, value in zip(places, values, strict=True):
-            beside(ax, percent(value), value, place, canvas.ink, fontsize="x-small")
+        for place, value, text in zip(places, values, percent_texts(values), strict=True):
+            beside(ax, text, value, place, canvas.ink, fontsize="x-small")
     room_for_shares(ax, max(max(values) for _, values, _ in series), 0.15)
 
 

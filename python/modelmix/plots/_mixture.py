@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._arguments import checked
 from .._lazy import Lazy
 from .._names import shorten
-from .._table import number
-from ..results import Mixture
+from .._table import count, number
+from ..results import Mixture, MixtureArm
 from ._canvas import DARK, Canvas, aside, beside, differ_much, label, logarithmic, room_for_shares, rows_of, shares
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ def mixture(best: Mixture, ax: axes.Axes | None = None) -> axes.Axes:
     """Draw the weights as bars with their intervals, and beside them the score of every arm.
 
     The scores have axes of their own, to the right, in the room of the axes given; a band spans
-    what the mixture gains over the best single arm.
+    what the mixture gains over the best single arm. If the objective has several terms, the score of
+    each has axes, and the loss has the last.
 
     Parameters
     ----------
@@ -49,24 +52,63 @@ def mixture(best: Mixture, ax: axes.Axes | None = None) -> axes.Axes:
     >>> type(mm.plots.mixture(result)).__name__
     'Axes'
     """
-    rows = len(best.arms) + 1
-    canvas = Canvas.of(ax, 8.0, 1.3 + 0.27 * rows)
+    listed, left_out = best._listed
+    arms = [best.arms[at] for at in listed]
+    # several terms have axes each, and the loss has the last
+    scores = [
+        _Score(name, None, [arm.terms[at].score for arm in arms], best.terms[at].score, best.best_arm.terms[at].score)
+        for at, name in enumerate(best._term_names)
+    ]
+    scores.append(
+        _Score(best.score_name, best.more_is_better, [arm.score for arm in arms], best.score, best.best_arm.score)
+    )
+    canvas = Canvas.of(ax, 8.0 + 2.2 * (len(scores) - 1), 1.3 + 0.27 * (len(arms) + 1))
     ax = canvas.ax
-    _weights(canvas, best)
-    _scores_aside(canvas, best, aside(canvas, 0.72))
-    single = shorten(best.best_single, 28)
-    if best.gain > 0:
-        instead = f"instead of {number(best.best_arm.score)} with {single} alone"
-        title = f"{best.score_name} {number(best.score)} {instead}"
-    else:
-        better = f"no mixture has a better {best.score_name} than its {number(best.score)}"
-        title = f"{single} alone: {better}"
-    canvas.title(title)
+    _weights(canvas, arms, left_out)
+    for score, other in zip(scores, aside(canvas, 0.72, len(scores)), strict=True):
+        _scores_aside(canvas, score, [arm.name == best.best_single for arm in arms], other)
+    canvas.title(_title(best))
     return ax
 
 
-def _weights(canvas: Canvas, best: Mixture) -> None:
-    ax, arms = canvas.ax, best.arms
+@dataclass(frozen=True)
+class _Score:
+    """What stands beside the weights: the loss, the score, or the score of a term."""
+
+    name: str
+    #: ``None`` for a term, whose direction the objective has.
+    more_is_better: bool | None
+    arms: list[float]
+    mixture: float
+    single: float
+
+
+def _title(best: Mixture) -> str:
+    """What the mixture gains, or that it gains nothing; not significant if it is so."""
+    single = shorten(best.best_single, 28)
+    if best.gain <= 0:
+        name = "loss" if best.score_name == "loss" else best.score_name
+        return f"{single} alone: no mixture has a better {name} than its {number(best.best_arm.score)}"
+    mixed, alone = number(best.score), number(best.best_arm.score)
+    if mixed == alone:
+        mixed, alone = _apart(best.score, best.best_arm.score)
+    title = f"{best.score_name} {mixed} instead of {alone} with {single} alone"
+    return (
+        title if best.p_value is None or best.p_value <= 0.05 else f"{title}, not significant (p = {best.p_value:.2f})"
+    )
+
+
+def _apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with enough digits to tell them apart."""
+    for digits in range(4, 18):
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if texts[0] != texts[1]:
+            return texts
+    return f"{one:.3g}", f"{other:.3g}"
+
+
+def _weights(canvas: Canvas, arms: Sequence[MixtureArm], left_out: int) -> None:
+    ax = canvas.ax
     canvas.tidy(ax, "x")
     rows_of(ax, [arm.name for arm in arms], mixture=True)
     ends = [arm.weight if arm.interval is None else arm.interval[1] for arm in arms]
@@ -76,15 +118,15 @@ def _weights(canvas: Canvas, best: Mixture) -> None:
             ax.plot(arm.interval, [row, row], color=canvas.ink, **whisker)
     shares(canvas, [arm.weight for arm in arms], ends)
     room_for_shares(ax, max(max(arm.weight, end) for arm, end in zip(arms, ends, strict=True)))
-    ax.set_xlabel("weight, with 95% intervals" if any(arm.interval for arm in arms) else "weight")
+    text = "weight, with 95% intervals" if any(arm.interval for arm in arms) else "weight"
+    ax.set_xlabel(f"{text}; {count(left_out)} arms with weight 0 left out" if left_out else text)
 
 
-def _scores_aside(canvas: Canvas, best: Mixture, ax: axes.Axes) -> None:
+def _scores_aside(canvas: Canvas, score: _Score, is_best: Sequence[bool], ax: axes.Axes) -> None:
     canvas.tidy(ax, "x")
     ax.tick_params(axis="y", length=0, labelleft=False)
     ax.spines["left"].set_visible(False)
-    values = [arm.score for arm in best.arms]
-    everything = [*values, best.score]
+    everything = [*score.arms, score.mixture]
     low, high = min(everything), max(everything)
     if differ_much(low, high):
         logarithmic(ax.xaxis, low, high)
@@ -97,29 +139,15 @@ def _scores_aside(canvas: Canvas, best: Mixture, ax: axes.Axes) -> None:
         ax.set_xlim(start - 0.06 * reach, high + 0.32 * reach)
         ax.locator_params(axis="x", nbins=4)
     gained, colour = canvas.colour(1), canvas.colour(0)
-    single, veil = best.best_arm.score, 0.3 if canvas.colours is DARK else 0.16
-    ax.axvspan(min(single, best.score), max(single, best.score), color=gained, alpha=veil, linewidth=0)
-    ax.plot(
-        values,
-        range(len(values)),
-        linestyle="none",
-        marker="o",
-        markersize=5,
-        color=colour,
-        label="arms",
+    veil = 0.3 if canvas.colours is DARK else 0.16
+    ax.axvspan(
+        min(score.single, score.mixture), max(score.single, score.mixture), color=gained, alpha=veil, linewidth=0
     )
-    ax.plot(
-        [best.score],
-        [len(values)],
-        linestyle="none",
-        marker="D",
-        markersize=6,
-        color=gained,
-        label="mixture",
-    )
-    for row, (score, stressed) in enumerate(
-        [*((arm.score, arm.name == best.best_single) for arm in best.arms), (best.score, True)]
-    ):
-        beside(ax, number(score), score, row, canvas.ink, fontweight="bold" if stressed else "normal")
-    better = "more" if best.more_is_better else "less"
-    ax.set_xlabel(label(f"{best.score_name}, {better} is better"))
+    dots: dict[str, Any] = {"linestyle": "none"}
+    rows = range(len(score.arms))
+    ax.plot(score.arms, rows, marker="o", markersize=5, color=colour, label="arms", **dots)
+    ax.plot([score.mixture], [len(rows)], marker="D", markersize=6, color=gained, label="mixture", **dots)
+    for row, (value, stressed) in enumerate(zip(everything, [*is_best, True], strict=True)):
+        beside(ax, number(value), value, row, canvas.ink, fontweight="bold" if stressed else "normal")
+    better = {None: "", True: ", more is better", False: ", less is better"}[score.more_is_better]
+    ax.set_xlabel(label(f"{score.name}{better}"))

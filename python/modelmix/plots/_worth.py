@@ -68,7 +68,7 @@ def subsets(few: Subsets, ax: axes.Axes | None = None) -> axes.Axes:
     percents(ax.xaxis)
     doubt = "" if all(subset.proved for subset in few.sizes) else "; ? not proved the best"
     ax.set_xlabel(f"gain kept{doubt}")
-    _members(canvas, few, aside(canvas, max(0.5, min(2.0, 0.16 * len(few.arms)))))
+    _members(canvas, few, aside(canvas, max(0.5, min(2.0, 0.16 * len(few.arms))))[0])
     enough = next((subset for subset in few.sizes if (subset.gain_kept or 0.0) >= _NEARLY), None)
     if enough is None:
         canvas.title("No mixture is better than the best single arm")

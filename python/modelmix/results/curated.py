@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
-from .._table import Table, bar, count, number, percent, spread
+from .._table import Table, bar, count, number, percents, spread
 from ._base import Keyed, TermValue, by_name, frame, plain, terms
 
 if TYPE_CHECKING:
@@ -313,16 +313,10 @@ class Curated(Keyed[str, CuratedArm]):
 
     def _table(self) -> Table:
         header = ["arm", "chosen", "share", "", "in the mixture", "samples"]
+        shares, weights = percents(arm.share for arm in self.arms), percents(arm.weight for arm in self.arms)
         rows: list[Sequence[str]] = [
-            [
-                arm.name,
-                count(arm.chosen),
-                percent(arm.share),
-                bar(arm.share),
-                percent(arm.weight),
-                count(arm.samples),
-            ]
-            for arm in self.arms
+            [arm.name, count(arm.chosen), share, bar(arm.share), weight, count(arm.samples)]
+            for arm, share, weight in zip(self.arms, shares, weights, strict=True)
         ]
         remark = (
             f"{self.score_name} {number(self.score)}; drawn at random {spread(*self.random.score)}, "

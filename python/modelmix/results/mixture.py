@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
-from .._table import Table, bar, count, interval, number, percent, tiny
+from .._modelmix import listed_arms
+from .._table import Table, bar, count, interval, number, percents, tiny
 from ._base import Keyed, Result, TermValue, by_name, floating, frame, matrix, pair, plain, terms
 from .front import Front
 from .sensitivity import Sensitivity
@@ -132,6 +133,10 @@ class Mixture(Keyed[str, MixtureArm]):
         The Pareto front with a second objective, if asked for.
     sensitivity
         The best mixture for several bandwidths, if asked for.
+    warnings
+        Sentences about the objective, such as a score that is minimised although higher is better.
+    bounded
+        Whether floors or caps rule out any mixture.
 
     Examples
     --------
@@ -167,6 +172,8 @@ class Mixture(Keyed[str, MixtureArm]):
     cheapest: Cheapest | None = None
     front: Front | None = None
     sensitivity: Sensitivity | None = None
+    warnings: tuple[str, ...] = ()
+    bounded: bool = False
 
     @property
     def weights(self) -> dict[str, float]:
@@ -181,12 +188,24 @@ class Mixture(Keyed[str, MixtureArm]):
     def _entries(self) -> dict[str, MixtureArm]:
         return by_name(self.arms)
 
+    @property
+    def _term_names(self) -> list[str]:
+        """The headings of the terms' columns; none for a single term."""
+        return _term_names([term.term for term in self.terms])
+
+    @property
+    def _listed(self) -> tuple[list[int], int]:
+        """The arms that tables and figures list, by weight, and how many without weight are left out."""
+        best = next((at for at, arm in enumerate(self.arms) if arm.name == self.best_single), 0)
+        return listed_arms([arm.weight for arm in self.arms], best)
+
     @classmethod
     def _read(cls, document: dict[str, Any], sentence: str, certainty: str | None = None) -> Mixture:
         def arm(given: dict[str, Any]) -> MixtureArm:
             return MixtureArm(**{**given, "interval": pair(given["interval"]), "terms": terms(given["terms"])})
 
         mixture = document["mixture"]
+        more = document["score"]["more_is_better"]
         names, score = [given["name"] for given in document["arms"]], document["score"]["name"]
         asked = {name: document[name] for name in _ASKED if name in document}
         return cls(
@@ -197,7 +216,7 @@ class Mixture(Keyed[str, MixtureArm]):
             loss=mixture["loss"],
             score=mixture["score"],
             score_name=score,
-            more_is_better=document["score"]["more_is_better"],
+            more_is_better=more,
             gap=mixture["gap"],
             terms=terms(mixture["terms"]),
             best_single=document["best_single"]["name"],
@@ -210,10 +229,12 @@ class Mixture(Keyed[str, MixtureArm]):
             constant=document["constant"],
             sentence=sentence,
             certainty=certainty,
-            subsets=Subsets._read(asked["subsets"], score) if "subsets" in asked else None,
+            subsets=Subsets._read(asked["subsets"], score, more) if "subsets" in asked else None,
             cheapest=Cheapest._read(asked["cheapest"], score) if "cheapest" in asked else None,
             front=Front._read(asked["front"], document) if "front" in asked else None,
             sensitivity=Sensitivity._read(asked["sensitivity"], names, score) if "sensitivity" in asked else None,
+            warnings=tuple(document.get("warnings", ())),
+            bounded=document.get("bounded", False),
         )
 
     def _answers(self) -> dict[str, Result]:
@@ -241,6 +262,8 @@ class Mixture(Keyed[str, MixtureArm]):
             "command": "solve",
             "version": self.version,
             "objective": self.objective,
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
+            **({"bounded": True} if self.bounded else {}),
             "kernel": plain(self.kernels[0]) if self.kernels else None,
             "kernels": plain(self.kernels),
             "score": {"name": self.score_name, "more_is_better": self.more_is_better},
@@ -258,7 +281,7 @@ class Mixture(Keyed[str, MixtureArm]):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per arm.
+        """A frame with one row per arm, in the order given; with several terms in the objective, a column for the score of each.
 
         Returns
         -------
@@ -277,6 +300,7 @@ class Mixture(Keyed[str, MixtureArm]):
                 "weight_high": [arm.interval[1] if arm.interval else math.nan for arm in self.arms],
                 "loss": [arm.loss for arm in self.arms],
                 "score": [arm.score for arm in self.arms],
+                **{name: [arm.terms[at].score for arm in self.arms] for at, name in enumerate(self._term_names)},
                 "adds": [floating(arm.adds) for arm in self.arms],
                 "samples": [arm.samples for arm in self.arms],
             },
@@ -303,15 +327,19 @@ class Mixture(Keyed[str, MixtureArm]):
     def _table(self) -> Table:
         known = any(arm.interval for arm in self.arms)
         intervals = ["95% interval"] if known else []
-        names = _term_names([term.term for term in self.terms])
+        names = self._term_names
         header = ["arm", "weight", "", *intervals, *names, self.score_name, "adds", "samples"]
         rows: list[Sequence[str]] = []
-        for arm in self.arms:
-            row = [arm.name, percent(arm.weight), bar(arm.weight)]
+        listed, left_out = self._listed
+        weights = percents(arm.weight for arm in self.arms)
+        for arm, weight in ((self.arms[at], weights[at]) for at in listed):
+            row = [arm.name, weight, bar(arm.weight)]
             if known:
                 row.append(interval(arm.interval))
             row += [number(term.score) for term in arm.terms[: len(names)]]
             rows.append([*row, number(arm.score), number(arm.adds), count(arm.samples)])
+        if left_out:
+            rows.append([f"and {count(left_out)} arms with weight 0", *("" for _ in header[1:])])
         total = count(sum(arm.samples for arm in self.arms))
         terms = [number(term.score) for term in self.terms[: len(names)]]
         rows.append(["mixture", "", "", *("" for _ in intervals), *terms, number(self.score), "", total])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._modelmix import brief
-from .._table import Table, percent, spread
+from .._table import Table, shares, spread
 from ._base import Keyed, by_name, entry, floating, frame, plain
 
 if TYPE_CHECKING:
@@ -294,8 +294,7 @@ class Scores(Keyed[str, ScoredSet]):
         if "kid" in self.metrics:
             note += ", and for kid the spread between subsets"
         if self.mixture is not None:
-            shares = sorted(self.mixture.weights.items(), key=lambda pair: -pair[1])
-            named = ", ".join(f"{name} {percent(share)}" for name, share in shares if share >= 0.0005)
+            named = shares(self.mixture.weights)
             held = f"it says as much as {self.mixture.effective_samples:.0f} samples"
             note = f"mixture: {named}; {held}\n{note}"
             best |= {(len(rows) - 1, 0)}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
-from .._modelmix import brief
-from .._table import NOTHING, Table, bar, count, number, percent
+from .._modelmix import brief, named_shares
+from .._table import NOTHING, Table, bar, count, number, percent, percents
 from ._base import Keyed, by_name, floating, frame, matrix, plain, present
 
 if TYPE_CHECKING:
@@ -400,8 +400,9 @@ class SessionReport(Keyed[str, SessionArm]):
         header += [] if self.kept is None else ["kept"]
         header += (["in flight"] if flying else []) + (["given up"] if troubled else [])
         rows: list[Sequence[str]] = []
-        for arm in self.arms:
-            row = [arm.name, percent(arm.weight), bar(arm.weight), percent(arm.share)]
+        weights, shares = percents(arm.weight for arm in self.arms), percents(arm.share for arm in self.arms)
+        for arm, weight, share in zip(self.arms, weights, shares, strict=True):
+            row = [arm.name, weight, bar(arm.weight), share]
             row += [count(arm.samples), number(arm.loss)]
             row += [count(arm.known)] if self.known else []
             row += [] if self.kept is None else [count(arm.kept)]
@@ -413,14 +414,13 @@ class SessionReport(Keyed[str, SessionArm]):
         elif self.mixture_loss is None:
             title = f"No samples yet of {len(self.arms)} arm{'' if len(self.arms) == 1 else 's'}."
         else:
-            used = sorted(self.arms, key=lambda arm: -arm.weight)
-            named = [f"{arm.name} {100 * arm.weight:.0f}%" for arm in used if arm.weight >= 0.005]
+            named = named_shares([(arm.name, arm.weight) for arm in self.arms])
             before = (
                 f"From {_samples(self.known, 'known ')} alone"
                 if self.known and not self.samples
                 else f"After {samples}"
             )
-            title = f"{before}: {', '.join(named)}."
+            title = f"{before}: {named}."
         objective = f"objective {self.objective}, " if self.objective else ""
         note = (
             f"{objective}policy {self.policy}; loss of the samples held {number(self.loss)}, "

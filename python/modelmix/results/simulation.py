@@ -345,18 +345,32 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         rows: list[Sequence[str]] = [self._row(name, done) for name, done in self.policies.items()]
         first, done = next(iter(self.policies.items()))
         reached, rounds = done.reached["95"], done.rounds[-1]
-        title = (
+        title = self._without_gain or (
             f"{first} does not keep 95% of the gain within {count(rounds)} rounds."
             if reached is None
             else f"{first} keeps 95% of the gain from round {count(reached)} of {count(rounds)} on."
         )
         return Table(title, header, rows, "\n".join(self._notes()), left=frozenset({6}))
 
+    @property
+    def _without_gain(self) -> str | None:
+        """The title if there is no gain to keep."""
+        if len(self.arms) == 1:
+            return f"{self.arms[0]} is the only arm, so there is no mixture to find."
+        if self.gain <= 0:
+            loss = number(self.best_single_loss)
+            return f"No mixture has a smaller loss than {self.best_single} alone, {loss}, so there is no gain to keep."
+        return None
+
+    def _std(self, over_rounds: Spread) -> float | None:
+        """The standard deviation over seeds in the end; one run has none."""
+        return None if self.seeds == 1 else over_rounds.std[-1]
+
     def _row(self, name: str, done: SimulatedPolicy) -> list[str]:
         share, most = max((share, arm) for arm, share in enumerate(done.weights))
         row = [
             name,
-            spread(done.loss.mean[-1], done.loss.std[-1], "std"),
+            spread(done.loss.mean[-1], self._std(done.loss), "std"),
             number(done.regret.mean[-1]),
             *(count(done.reached[part]) for part in ("90", "95", "99")),
             best_of(self.arms[most], f"{100 * share:.0f}%", share, "share"),
@@ -367,7 +381,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         if self.select is not None:
             loss, kept = done.kept_loss, done.kept_samples
             row.append(NOTHING if kept is None else count(kept.mean[-1]))
-            row.append(NOTHING if loss is None else spread(loss.mean[-1], loss.std[-1], "std"))
+            row.append(NOTHING if loss is None else spread(loss.mean[-1], self._std(loss), "std"))
             row.append(count(done.kept_reached))
         return row
 

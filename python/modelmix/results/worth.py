@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
-from .._table import NOTHING, Cell, Table, bar, count, number, percent, shares
+from .._table import NOTHING, Cell, Table, bar, count, number, percent, percents, shares
 from ._base import Keyed, floating, frame, mixed, plain
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ class Subsets(Keyed[int, Subset]):
         The mixtures, up to as many arms as the best of all has.
     score_name
         The score's name, such as "RKE" or "MMD² ×100".
+    more_is_better
+        Whether a larger score is better.
 
     Examples
     --------
@@ -90,6 +92,7 @@ class Subsets(Keyed[int, Subset]):
 
     sizes: tuple[Subset, ...]
     score_name: str
+    more_is_better: bool
 
     def __getitem__(self, size: int) -> Subset:
         """The best mixture of at most ``size`` arms."""
@@ -107,8 +110,23 @@ class Subsets(Keyed[int, Subset]):
         return tuple(dict.fromkeys(arm for subset in self.sizes for arm in subset.weights))
 
     @classmethod
-    def _read(cls, document: list[dict[str, Any]], score_name: str) -> Subsets:
-        return cls(tuple(Subset(**mixed(given, given["arms"])) for given in document), score_name)
+    def _read(cls, document: list[dict[str, Any]], score_name: str, more_is_better: bool) -> Subsets:
+        sizes = tuple(Subset(**mixed(given, given["arms"])) for given in document)
+        return cls(sizes, score_name, more_is_better)
+
+    @property
+    def _doubts(self) -> list[str]:
+        """What to know about the table, a line each."""
+        doubtful = ", ".join(str(subset.size) for subset in self.sizes if not subset.proved)
+        best = min(self.sizes, key=lambda subset: subset.loss)
+        sign = 1 if self.more_is_better else -1
+        lines = [f"for {doubtful} it is not proved that no other arms do better"] if doubtful else []
+        if any(sign * subset.score > sign * best.score and subset.loss > best.loss for subset in self.sizes):
+            lines.append(
+                f"weights minimise the loss, a V-statistic; {self.score_name} is shown as a U-statistic, which is "
+                "unbiased, so fewer arms may score better"
+            )
+        return lines
 
     def to_dict(self) -> list[dict[str, Any]]:
         """All of it as plain data: a part of the document of ``modelmix solve --json``.
@@ -172,8 +190,7 @@ class Subsets(Keyed[int, Subset]):
             rows.append(
                 [Cell(subset._name, {"": subset.size}), number(subset.score), kept, length, shares(subset.weights)]
             )
-        doubtful = ", ".join(str(subset.size) for subset in self.sizes if not subset.proved)
-        note = f"for {doubtful} it is not proved that no other arms do better" if doubtful else ""
+        note = "\n".join(self._doubts)
         header = ["at most", self.score_name, "gain kept", "", "mixture"]
         return Table("The best few arms", header, rows, note, bars=frozenset({3}), lists=frozenset({4}))
 
@@ -297,9 +314,10 @@ class Cheapest(Keyed[str, float]):
     def _table(self) -> Table:
         order = sorted(self.weights.items(), key=lambda pair: -pair[1])
         bought = self.samples > 0
+        weights = percents(share for _, share in order)
         rows: list[Sequence[str]] = [
-            [arm, percent(share), bar(share), *([count(share * self.samples)] if bought else [])]
-            for arm, share in order
+            [arm, weight, bar(share), *([count(share * self.samples)] if bought else [])]
+            for (arm, share), weight in zip(order, weights, strict=True)
         ]
         header = ["arm", "weight", "", *(["samples a period"] if bought else [])]
         note = (

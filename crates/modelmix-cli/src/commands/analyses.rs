@@ -1,7 +1,6 @@
 //! Which analyses `solve` is asked for, and how their results are printed.
 
 use modelmix::Mixture;
-use modelmix::compute::Engine;
 use modelmix::internals::numbers::brief;
 use modelmix::mixture::{
     Analyses, Budget, CheapestDocument, FrontDocument, SensitivityDocument, SubsetDocument, front_objective,
@@ -11,17 +10,19 @@ use crate::args::SolveArgs;
 use crate::error::{Failure, Result};
 use crate::inputs::{self, Recorded};
 use crate::terminal::{
-    Cell, Format, Table, Terminal, bar, best_of, bold, brief_cell, count_cell, dim, percent, rounds, shares,
+    Cell, Format, Table, Terminal, bar, best_of, bold, brief_cell, count_cell, dim, percent, percents, rounds, shares,
 };
 use modelmix_cli::tables::MISSING;
 
 /// How many points of a front the terminal shows.
 const MAX_SHOWN_POINTS: usize = 12;
 
-pub(crate) fn read(args: &SolveArgs, recorded: &Recorded, engine: &Engine) -> Result<Analyses> {
+pub(crate) fn read(args: &SolveArgs, recorded: &Recorded, terminal: &Terminal) -> Result<Analyses> {
     let front = args.analyses.front.clone().map(|second| -> Result<_> {
         let second = inputs::with_shared_bandwidth(front_objective(second), &args.objective);
-        inputs::loss(&second, &args.objective, recorded, engine)
+        let loss = inputs::loss(&second, &args.objective, recorded, terminal.engine())?;
+        terminal.warn(&second.warnings());
+        Ok(loss)
     });
     Ok(Analyses::default()
         .subsets(args.analyses.subsets)
@@ -42,10 +43,10 @@ fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
     }
     let within = prices.within.unwrap_or_default();
     let names = recorded.arms.names();
-    let fees = inputs::by_arm("fee", &prices.fees, &recorded.arms, Some(0.0))?;
+    let fees = prices.fees.iter().map(|fee| (fee.arm.clone(), fee.number));
     let given = &args.objective.costs;
     let costs = (!given.is_empty()).then(|| inputs::by_arm("cost", given, &recorded.arms, None)).transpose()?;
-    Ok(Some(Budget::by_arm(&names, names.iter().cloned().zip(fees), costs, prices.samples, within)?))
+    Ok(Some(Budget::by_arm(&names, fees, costs, prices.samples, within)?))
 }
 
 /// The results, below the table of the arms.
@@ -78,6 +79,10 @@ fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocum
         table.row(vec![size, brief_cell(subset.score), kept, length.into(), shares(&subset.arms, &subset.weights)]);
     }
     terminal.table(table);
+    if let Some(note) = document.subsets_note() {
+        terminal.say("");
+        terminal.say(dim(&note));
+    }
     if subsets.iter().any(|subset| !subset.proved) {
         terminal.say("");
         let sizes: Vec<String> =
@@ -106,13 +111,15 @@ fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) {
 /// The cheapest mixture as a table, which terminals have as a sentence.
 fn cheapest_table(cheapest: &CheapestDocument) -> Table {
     let is_bought = cheapest.samples > 0.0;
-    let header = ["arm", "weight", "samples a period"];
+    let header = ["arm", "weight", "samples per period"];
     let mut table = Table::new("The cheapest mixture", header.into_iter().take(if is_bought { 3 } else { 2 }));
-    let mut order: Vec<(&String, f64)> = cheapest.arms.iter().zip(cheapest.weights.iter().copied()).collect();
-    order.sort_by(|a, b| b.1.total_cmp(&a.1));
-    for (arm, weight) in order {
-        let mut row = vec![Cell::from(arm), percent(weight)];
-        row.extend(is_bought.then(|| rounds(Some(weight * cheapest.samples))));
+    let weights = &cheapest.weights;
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    let written = percents(weights.iter().copied());
+    for arm in order {
+        let mut row = vec![Cell::from(&cheapest.arms[arm]), written[arm].clone()];
+        row.extend(is_bought.then(|| rounds(Some(weights[arm] * cheapest.samples))));
         table.row(row);
     }
     table

@@ -17,7 +17,7 @@ use crate::args::CurateArgs;
 use crate::error::Result;
 use crate::files;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Cell, Table, Terminal, bar, bold, brief_cell, count_cell, dim, percent, spread};
+use crate::terminal::{Cell, Table, Terminal, bar, bold, brief_cell, count_cell, dim, percents, spread};
 use manifest::{Kind, Manifest};
 
 pub(crate) fn run(args: &CurateArgs) -> Result<()> {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     }
     let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?
         .hash(terminal.keeps(&args.output) || args.out.is_some());
-    let loss = prepare(&args.objective, &recorded, terminal.engine())?;
+    let loss = prepare(&args.objective, &recorded, &terminal)?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
@@ -84,15 +84,11 @@ fn print(terminal: &Terminal, document: &Curated) {
     terminal.say(bold(&document.sentence()));
     terminal.say("");
     let mut table = Table::new("The set", ["arm", "chosen", "share", "", "in the mixture", "samples"]).bars(3);
-    for arm in &document.arms {
-        table.row(vec![
-            Cell::from(&arm.name),
-            count_cell(arm.chosen),
-            percent(arm.share),
-            bar(arm.share, 20).into(),
-            percent(arm.weight),
-            count_cell(arm.samples),
-        ]);
+    let shares = percents(document.arms.iter().map(|arm| arm.share));
+    let weights = percents(document.arms.iter().map(|arm| arm.weight));
+    for ((arm, share), weight) in document.arms.iter().zip(shares).zip(weights) {
+        let length = bar(arm.share, 20).into();
+        table.row(vec![Cell::from(&arm.name), count_cell(arm.chosen), share, length, weight, count_cell(arm.samples)]);
     }
     terminal.table(table);
     terminal.say("");

@@ -122,7 +122,7 @@ fn run_scenario(
     let loss = objective.prepare(inputs)?;
     let bounds = Bounds::simplex(recorded.arms.len());
     let solved = solve::solve(&recorded, &loss, &bounds, &Analyses::default(), terminal)?;
-    solve::print(terminal, &solved);
+    solve::print(terminal, &solved, false);
     terminal.say("");
 
     terminal.remark("Scoring every arm and the mixture …");

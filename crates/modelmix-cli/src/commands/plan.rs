@@ -18,7 +18,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
     let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.format == Format::Json);
-    let loss = prepare(&args.objective, &recorded, terminal.engine())?;
+    let loss = prepare(&args.objective, &recorded, &terminal)?;
     let costs = match args.objective.costs.as_slice() {
         [] => None,
         costs => Some(inputs::by_arm("cost", costs, &recorded.arms, None)?),

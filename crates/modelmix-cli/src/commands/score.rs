@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use modelmix::document::Document;
+use modelmix::internals::arms::weights_by_arm;
+use modelmix::internals::numbers;
 use modelmix::metrics::{Preset, ScoreSettings, more_is_better, score_watched};
 use modelmix::mixture::{SolveSettings, solve_with};
 use modelmix::objective::Bandwidth;
@@ -38,7 +40,8 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
         let loss = inputs::loss(&objective, &args.objective, &recorded, terminal.engine())?;
         Some(solve_with(&recorded.arms, &loss, &SolveSettings::new().intervals(false))?.weights())
     } else {
-        Some(inputs::by_arm("weight", &args.weights, &recorded.arms, Some(0.0))?)
+        let given = args.weights.iter().map(|given| (given.arm.clone(), given.number));
+        Some(weights_by_arm(&recorded.arms.names(), given)?)
     };
     let section = output::section("score", &args.output, &recorded)?;
     let mut document = score(&recorded, &settings, weights.as_deref(), &terminal)?;
@@ -86,7 +89,7 @@ pub(crate) fn score(
     Ok(scores?)
 }
 
-/// A row an arm, the best of every column marked.
+/// One row per arm, with the best value of every column marked.
 pub(crate) fn print(terminal: &Terminal, document: &Scores) {
     let metrics: Vec<&str> = document.settings.metrics.iter().map(|metric| metric.name()).collect();
     type Row<'a> = (&'a str, &'a BTreeMap<String, f64>, &'a BTreeMap<String, Option<f64>>);
@@ -118,13 +121,14 @@ pub(crate) fn print(terminal: &Terminal, document: &Scores) {
     terminal.table(table);
     terminal.say("");
     if let Some(mixture) = &document.mixture {
-        let mut weights: Vec<(&String, &f64)> =
-            mixture.weights.iter().filter(|(_, weight)| **weight >= 0.0005).collect();
-        weights.sort_by(|a, b| b.1.total_cmp(a.1));
+        let mut weights: Vec<(&String, f64)> = mixture.weights.iter().map(|(name, &weight)| (name, weight)).collect();
+        weights.retain(|(_, weight)| *weight > 0.0);
+        weights.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let written = numbers::percents(&weights.iter().map(|(_, weight)| *weight).collect::<Vec<_>>());
         let weights: Vec<String> =
-            weights.iter().map(|(name, weight)| format!("{name} {:.1}%", 100.0 * **weight)).collect();
+            weights.iter().zip(&written).map(|((name, _), share)| format!("{name} {share}")).collect();
         terminal.say(dim(&format!(
-            "mixture: {}; it says as much as {:.0} samples",
+            "mixture: {}; effective sample size {:.0}",
             weights.join(", "),
             mixture.effective_samples
         )));

@@ -1,7 +1,7 @@
 //! `modelmix simulate`: policies on recorded arms.
 
 use modelmix::document::Document;
-use modelmix::internals::numbers::brief;
+use modelmix::internals::numbers::{self, brief};
 use modelmix::session::{Cap, Retention};
 use modelmix::simulate::Spread;
 use modelmix::{Gap, Loss, Simulation, SimulationReport, Until, simulate_watched};
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
     let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.keeps(&args.output));
-    let loss = prepare(&args.objective, &recorded, terminal.engine())?;
+    let loss = prepare(&args.objective, &recorded, &terminal)?;
     let simulation = Simulation::default()
         .policies(policies)
         .rounds(args.rounds)
@@ -95,9 +95,10 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
         header.extend(["kept", "their loss", "at optimum"]);
     }
     let mut table = Table::new("Policies", header).left(6);
+    let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
+    // One run has no spread.
+    let end = |of: &Spread| spread(last(&of.mean), (document.seeds > 1).then(|| last(&of.std)), "std");
     for (name, policy) in document.in_order() {
-        let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
-        let end = |of: &Spread| spread(last(&of.mean), Some(last(&of.std)), "std");
         let most =
             (0..policy.weights.len()).max_by(|&a, &b| policy.weights[a].total_cmp(&policy.weights[b])).unwrap_or(0);
         let share = policy.weights[most];
@@ -108,7 +109,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
             rounds(policy.reached.percent_90),
             rounds(policy.reached.percent_95),
             rounds(policy.reached.percent_99),
-            best_of(&document.arms[most], format!("{:.0}%", 100.0 * share), share, "share"),
+            best_of(&document.arms[most], numbers::shares(&policy.weights)[most].clone(), share, "share"),
         ];
         if let Some(stopped) = policy.stopped {
             row.extend([rounds(stopped.round), percent(stopped.share), percent(stopped.wrong)]);
@@ -121,9 +122,10 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     terminal.table(table);
     terminal.say("");
     terminal.say(dim(&format!(
-        "objective {}, {} seeds; optimum {}, best single arm {} {}; \"to 95%\" is the median round from which on 95% of the gain between them is kept",
+        "objective {}, {} seed{}; optimum {}, best single arm {} {}; \"to 95%\" is the median round from which on 95% of the gain between them is kept",
         document.objective,
         document.seeds,
+        if document.seeds == 1 { "" } else { "s" },
         brief(document.optimum.loss),
         document.best_single.name,
         brief(document.best_single.loss)
@@ -159,6 +161,13 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
 }
 
 fn sentence(document: &SimulationReport) -> String {
+    if document.arms.len() == 1 {
+        return format!("{} is the only arm, so there is no mixture to find.", document.arms[0]);
+    }
+    if document.gain <= 0.0 {
+        let (single, loss) = (&document.best_single.name, brief(document.best_single.loss));
+        return format!("No mixture has a smaller loss than {single} alone, {loss}, so there is no gain to keep.");
+    }
     let first = &document.order[0];
     let rounds = document.policies[first].rounds.last().copied().unwrap_or(0);
     match document.policies[first].reached.percent_95 {

@@ -1,6 +1,5 @@
 //! `modelmix solve`: the best mixture of recorded arms.
 
-use modelmix::compute::Engine;
 use modelmix::document::Document;
 use modelmix::internals::numbers::brief;
 use modelmix::mixture::{self, Analyses};
@@ -12,7 +11,9 @@ use super::output::{self, Section};
 use crate::args::{ObjectiveArgs, SolveArgs};
 use crate::error::Result;
 use crate::inputs::{self, Recorded};
-use crate::terminal::{Cell, Table, Terminal, bar, bold, brief_cell, count_cell, dim, interval, percent};
+use crate::terminal::{
+    Cell, Format, Table, Terminal, bar, bold, brief_cell, count, count_cell, dim, interval, percents,
+};
 
 pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
@@ -22,17 +23,17 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
     let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.keeps(&args.output));
-    let loss = prepare(&args.objective, &recorded, terminal.engine())?;
+    let loss = prepare(&args.objective, &recorded, &terminal)?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
     let section = output::section("solve", &args.output, &recorded)?;
-    let analyses = analyses::read(args, &recorded, terminal.engine())?;
+    let analyses = analyses::read(args, &recorded, &terminal)?;
     let mut document = solve(&recorded, &loss, &bounds, &analyses, &terminal)?;
     let (engine, seed) = (loss.engine().describe(), args.objective.seed);
     document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     terminal.document(&Document::Solve(document.clone()))?;
-    print(&terminal, &document);
+    print(&terminal, &document, args.all_arms);
     analyses::print(&terminal, &document);
     let title = args.output.title.clone().unwrap_or_else(|| "The best mixture".into());
     let section = output::with_weights(Section { solve: Some(document), ..section });
@@ -40,9 +41,12 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     terminal.print_after(written).map(drop)
 }
 
-/// The objective with all it needs.
-pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, engine: &Engine) -> Result<Loss> {
-    inputs::loss(&inputs::objective(args, recorded.reference.is_some()), args, recorded, engine)
+/// The objective with all it needs, and what to know about it on standard error.
+pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, terminal: &Terminal) -> Result<Loss> {
+    let objective = inputs::objective(args, recorded.reference.is_some());
+    let loss = inputs::loss(&objective, args, recorded, terminal.engine())?;
+    terminal.warn(&objective.warnings());
+    Ok(loss)
 }
 
 /// The best mixture, with progress.
@@ -58,8 +62,8 @@ pub(crate) fn solve(
     Ok(terminal.with_pairs("summing kernels", pairs, solve)?)
 }
 
-/// The answer in a sentence, then the arms.
-pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
+/// The answer in a sentence, then the arms, by weight; of those without weight only a few unless all are asked for.
+pub(crate) fn print(terminal: &Terminal, document: &Mixture, all: bool) {
     let headline = document.headline();
     terminal.say(bold(&headline.answer));
     terminal.say("");
@@ -72,8 +76,14 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
     header.extend(terms.iter().map(String::as_str));
     header.extend([document.score.name.as_str(), "adds", "samples"]);
     let mut table = Table::new("The best mixture", header).bars(2);
-    for arm in &document.arms {
-        let mut row = vec![Cell::from(&arm.name), percent(arm.weight), bar(arm.weight, 20).into()];
+    let (mut listed, mut left_out) = document.listed_arms();
+    if (all || terminal.format != Format::Text) && left_out > 0 {
+        (listed, left_out) = ((0..document.arms.len()).collect(), 0);
+        listed.sort_by(|&a, &b| document.arms[b].weight.total_cmp(&document.arms[a].weight));
+    }
+    let weights = percents(document.weights());
+    for (arm, weight) in listed.iter().map(|&arm| (&document.arms[arm], &weights[arm])) {
+        let mut row = vec![Cell::from(&arm.name), weight.clone(), bar(arm.weight, 20).into()];
         if has_intervals {
             row.push(interval(arm.interval));
         }
@@ -82,6 +92,9 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
         }
         row.extend([brief_cell(arm.score), brief_cell(arm.adds), count_cell(arm.samples)]);
         table.row(row);
+    }
+    if left_out > 0 {
+        table.row(vec![dim(&format!("and {} arms with weight 0", count(left_out))).into()]);
     }
     let mut row = vec![Cell::from("mixture"), Cell::default(), Cell::default()];
     if has_intervals {

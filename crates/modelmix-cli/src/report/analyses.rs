@@ -53,7 +53,8 @@ fn subsets_block(document: &Mixture, subsets: &[SubsetDocument], place: &Place) 
         Row::new(name, cells)
     });
     let table = Table::new("Arms", columns, rows.collect());
-    let caption = "The best mixture of at most so many arms, and how much of the gain it keeps.".to_string();
+    let note = document.subsets_note().map_or(String::new(), |note| format!(" Note: {}.", plain(&note)));
+    let caption = format!("The best mixture of at most 1, 2, … arms, and how much of the gain it keeps.{note}");
     match charts::gain_kept(document) {
         None => Block::Table(TableBlock::new(caption, table)),
         Some(chart) => {
@@ -71,10 +72,10 @@ fn subsets_block(document: &Mixture, subsets: &[SubsetDocument], place: &Place) 
 fn shares(arms: &[String], weights: &[f64], at: &str) -> Cell {
     let mut order: Vec<usize> = (0..arms.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    let written = Cell::percents(weights, |index| format!("{at}/{index}"));
     let mut cells = order.into_iter().map(|index| {
         let name = Cell::text(format!("{} ", plain(&arms[index])));
-        let share = Cell::percent(weights[index], format!("{at}/{index}"));
-        name.and("", share.keyed(&format!(" {}", plain(&arms[index]))))
+        name.and("", written[index].clone().keyed(&format!(" {}", plain(&arms[index]))))
     });
     let first = cells.next().unwrap_or_else(Cell::missing);
     cells.fold(first, |all, cell| all.and(", ", cell))
@@ -103,8 +104,7 @@ fn front_block(document: &Mixture, front: &FrontDocument, place: &Place) -> Bloc
             Cell::number(point.score, first, at("score")),
             Cell::number(point.second_score, second, at("second_score")),
         ];
-        let share = |(arm, &weight): (usize, &f64)| Cell::percent(weight, at(&format!("weights/{arm}")));
-        cells.extend(point.weights.iter().enumerate().map(share));
+        cells.extend(Cell::percents(&point.weights, |arm| at(&format!("weights/{arm}"))));
         Row::new(point.multiplier.map_or("∞".into(), brief), cells)
     });
     let table = Table::new("λ", columns, rows.collect());
@@ -146,8 +146,7 @@ fn bandwidths_block(document: &Mixture, tried: &SensitivityDocument, place: &Pla
             Cell::name(&point.best_single)
                 .and("", Cell::number(point.best_single_score, scores, at("best_single_score")).keyed(" score")),
         ];
-        let share = |(arm, &weight): (usize, &f64)| Cell::percent(weight, at(&format!("weights/{arm}")));
-        cells.extend(point.weights.iter().enumerate().map(share));
+        cells.extend(Cell::percents(&point.weights, |arm| at(&format!("weights/{arm}"))));
         let name = brief(point.bandwidth);
         if point.bandwidth == tried.in_use {
             Row::apart(format!("{name} in use"), cells)

@@ -3,7 +3,7 @@
 use modelmix::Curated;
 
 use super::charts;
-use super::numbers::{self, Digits, percent};
+use super::numbers::{self, Digits, percents};
 use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::solved::kernel;
 use super::table::{Cell, Column, Row, Table};
@@ -31,12 +31,15 @@ pub(super) fn blocks(document: &Curated, place: &Place) -> Vec<Block> {
 
 fn shares(document: &Curated, place: &Place) -> Block {
     let at = &place.at;
+    let (chosen, weights): (Vec<f64>, Vec<f64>) = document.arms.iter().map(|arm| (arm.share, arm.weight)).unzip();
+    let shares = Cell::percents(&chosen, |arm| format!("{at}/arms/{arm}/share"));
+    let weights = Cell::percents(&weights, |arm| format!("{at}/arms/{arm}/weight"));
     let cells = |(index, arm): (usize, &modelmix::curate::CuratedArm)| {
         let at = |field: &str| format!("{at}/arms/{index}/{field}");
         let cells = vec![
             Cell::count(arm.chosen, at("chosen")),
-            Cell::percent(arm.share, at("share")),
-            Cell::percent(arm.weight, at("weight")),
+            shares[index].clone(),
+            weights[index].clone(),
             Cell::count(arm.samples, at("samples")),
         ];
         Row::new(&arm.name, cells)
@@ -48,7 +51,8 @@ fn shares(document: &Curated, place: &Place) -> Block {
         Column::new("Samples"),
     ];
     let table = Table::new("Arm", columns, document.arms.iter().enumerate().map(cells).collect());
-    let named: Vec<String> = document.arms.iter().map(|arm| format!("{} {}", arm.name, percent(arm.share))).collect();
+    let named: Vec<String> =
+        document.arms.iter().zip(percents(&chosen)).map(|(arm, share)| format!("{} {share}", arm.name)).collect();
     let block = FigureBlock::new(
         place,
         &charts::chosen(document),

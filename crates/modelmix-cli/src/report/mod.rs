@@ -167,6 +167,7 @@ impl Section {
         let mut charts = Vec::new();
         if let Some(solve) = &self.solve {
             charts.push(charts::weights(solve));
+            charts.extend(charts::terms(solve));
             charts.extend(charts::kernel_means(solve));
             charts.extend(charts::gain_kept(solve));
             charts.extend(charts::front(solve));

@@ -67,6 +67,15 @@ pub(super) fn percent(share: f64) -> String {
     if share.is_finite() { format!("{}%", signed(format!("{:.1}", 100.0 * share))) } else { MISSING_NUMBER.into() }
 }
 
+/// Shares of a whole, in percent; they add up to 100.
+pub(super) fn percents(shares: &[f64]) -> Vec<String> {
+    if shares.iter().all(|share| share.is_finite()) {
+        modelmix::internals::numbers::percents(shares)
+    } else {
+        shares.iter().copied().map(percent).collect()
+    }
+}
+
 /// A tick of an axis: no more digits than it needs.
 pub(super) fn tick(value: f64) -> String {
     if value == 0.0 {

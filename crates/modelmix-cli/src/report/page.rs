@@ -45,6 +45,8 @@ struct SectionView {
     name: String,
     note: Option<String>,
     answer: Option<String>,
+    /// What a reader must know before the numbers.
+    warnings: Vec<String>,
     facts: Vec<Fact>,
     blocks: Vec<Block>,
 }
@@ -158,6 +160,9 @@ pub(super) struct TableBlock {
     table: Table,
     /// How its numbers were defined.
     pub(super) settings: Vec<Fact>,
+    /// Rows that are shown on demand, and what they are.
+    pub(super) folded_name: Option<String>,
+    pub(super) folded: Option<Table>,
 }
 
 /// Samples to look at.
@@ -226,7 +231,14 @@ impl FigureBlock {
 
 impl TableBlock {
     pub(super) fn new(caption: String, table: Table) -> Self {
-        Self { number: 0, caption, table, settings: Vec::new() }
+        Self { number: 0, caption, table, settings: Vec::new(), folded_name: None, folded: None }
+    }
+
+    /// With a table that is shown on demand.
+    #[must_use]
+    pub(super) fn with_folded(mut self, name: String, table: Table) -> Self {
+        (self.folded_name, self.folded) = (Some(name), Some(table));
+        self
     }
 }
 
@@ -297,15 +309,15 @@ fn gallery_rows<T: Clone>(
     whole: &str,
     show: impl Fn(Vec<T>) -> (Vec<String>, Vec<String>),
 ) -> Vec<GalleryView> {
-    let view = |name: &str, share: Option<f64>, items: Vec<T>, of: Option<usize>| {
+    let view = |name: &str, share: Option<String>, items: Vec<T>, of: Option<usize>| {
         let shown = of.filter(|&of| of > items.len());
         let shown = shown.map(|of| format!("{} of {} shown", numbers::count(items.len()), numbers::count(of)));
         let (images, texts) = show(items);
-        let share_text = share.map(numbers::percent);
-        GalleryView { name: plain(name), share: share_text, shown, apart: share.is_none(), images, texts }
+        GalleryView { name: plain(name), apart: share.is_none(), share, shown, images, texts }
     };
+    let shares = numbers::percents(&rows.iter().map(|row| row.weight).collect::<Vec<_>>());
     let mut views: Vec<GalleryView> =
-        rows.iter().map(|row| view(&row.name, Some(row.weight), row.items.clone(), row.of)).collect();
+        rows.iter().zip(shares).map(|(row, share)| view(&row.name, Some(share), row.items.clone(), row.of)).collect();
     let mixed = gallery::mixture(rows);
     if !mixed.is_empty() {
         views.push(view(whole, None, mixed, None));
@@ -315,9 +327,10 @@ fn gallery_rows<T: Clone>(
 
 fn section(section: &Section, index: usize, slug: &str) -> SectionView {
     let place = |document: &str| Place { slug: slug.into(), at: format!("/sections/{index}/{document}") };
-    let (mut answer, mut facts, mut blocks) = (None, Vec::new(), Vec::new());
+    let (mut answer, mut warnings, mut facts, mut blocks) = (None, Vec::new(), Vec::new(), Vec::new());
     if let Some(document) = &section.solve {
         answer = Some(document.headline().answer);
+        warnings = document.warnings.clone();
         facts = solved::facts(document);
         blocks.extend(solved::blocks(document, &place("solve")));
     }
@@ -352,6 +365,7 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
         name: plain(&section.name),
         note: note.as_deref().map(plain),
         answer: answer.as_deref().map(plain),
+        warnings: warnings.iter().map(|warning| plain(warning)).collect(),
         facts,
         blocks,
     }

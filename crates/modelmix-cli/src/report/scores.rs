@@ -63,6 +63,7 @@ fn setting(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), numbers::tick),
+        Value::Null => "automatic".into(),
         Value::Array(values) => values.iter().map(setting).collect::<Vec<_>>().join(", "),
         Value::Object(fields) => {
             let field = |(key, value): (&String, &Value)| match key.as_str() {

@@ -323,16 +323,12 @@ fn shares(document: &SimulationReport, place: &Place) -> Block {
         picked = (1..=keep).map(|row| picked[row * picked.len() / keep - 1]).collect();
         for index in picked {
             let at = format!("{at}/policies/{}/shares/{index}", pointer(name));
-            let cells = policy.shares[index]
-                .iter()
-                .enumerate()
-                .map(|(arm, &share)| Cell::percent(share, format!("{at}/{arm}")));
-            rows.push(Row::new(format!("{name}, {}", numbers::count(policy.rounds[index])), cells.collect()));
+            let cells = Cell::percents(&policy.shares[index], |arm| format!("{at}/{arm}"));
+            rows.push(Row::new(format!("{name}, {}", numbers::count(policy.rounds[index])), cells));
         }
     }
-    let optimum = document.optimum.weights.iter().enumerate();
-    let optimum = optimum.map(|(arm, &weight)| Cell::percent(weight, format!("{at}/optimum/weights/{arm}")));
-    rows.push(Row::apart("the optimum", optimum.collect()));
+    let optimum = Cell::percents(&document.optimum.weights, |arm| format!("{at}/optimum/weights/{arm}"));
+    rows.push(Row::apart("the optimum", optimum));
     let columns = document.arms.iter().map(Column::new).collect();
     let chart = charts::shares(document);
     let caption = format!("Which arms each policy asked: their shares in the samples so far, {}.", seeds(document, ""));

@@ -33,8 +33,8 @@ pub(super) fn facts(document: &Mixture) -> Vec<Fact> {
     let arms = if document.arms.len() == 1 { "arm" } else { "arms" };
     facts.push(Fact::new("Samples", format!("{} of {} {arms}", numbers::count(samples), document.arms.len())));
     facts.push(Fact::new("Gain in loss", gain(document)));
-    facts.extend(document.p_value.map(|p| Fact::new("A single model is as good", p_value(p))));
-    facts.push(Fact::new("Proved to within", brief(document.mixture.gap)));
+    facts.extend(document.p_value.map(|p| Fact::new("p-value (H₀: some single model is as good)", p_value(p))));
+    facts.push(Fact::new("Duality gap", brief(document.mixture.gap)));
     facts
 }
 
@@ -52,22 +52,26 @@ fn p_value(p: f64) -> String {
 
 pub(super) fn blocks(document: &Mixture, place: &Place) -> Vec<Block> {
     let mut blocks = vec![weights(document, place), arms(document, place), copies::block(document)];
+    blocks.extend(terms(document, place));
     blocks.extend(kernel_means(document, place));
     blocks.extend(analyses::blocks(document, place));
     blocks
 }
 
 fn weights(document: &Mixture, place: &Place) -> Block {
-    let shares: Vec<String> = document
-        .arms
-        .iter()
-        .map(|arm| match arm.interval {
-            Some([low, high]) => {
-                format!("{} {} ({} to {})", arm.name, percent(arm.weight), percent(low), percent(high))
-            }
-            None => format!("{} {}", arm.name, percent(arm.weight)),
-        })
-        .collect();
+    let (listed, left_out) = document.listed_arms();
+    let weights = numbers::percents(&document.weights());
+    let share = |&arm: &usize| {
+        let (name, weight) = (&document.arms[arm].name, &weights[arm]);
+        match document.arms[arm].interval {
+            Some([low, high]) => format!("{name} {weight} ({} to {})", percent(low), percent(high)),
+            None => format!("{name} {weight}"),
+        }
+    };
+    let mut shares: Vec<String> = listed.iter().map(share).collect();
+    if left_out > 0 {
+        shares.push(unused(left_out));
+    }
     let lines = if document.arms.iter().any(|arm| arm.interval.is_some()) {
         " Thin lines are 95% intervals over the samples."
     } else {
@@ -76,9 +80,40 @@ fn weights(document: &Mixture, place: &Place) -> Block {
     Block::Figure(FigureBlock::new(
         place,
         &charts::weights(document),
-        format!("The best mixture: how large a share of the pool each arm should have.{lines}"),
+        format!(
+            "The best mixture: how large a share of the pool each arm should have.{lines}{}",
+            left_out_note(left_out)
+        ),
         format!("Bar chart of the weights. {}.", shares.join(", ")),
     ))
+}
+
+/// "57 arms with weight 0".
+fn unused(count: usize) -> String {
+    format!("{} arms with weight 0", numbers::count(count))
+}
+
+/// What a caption says of arms that are not drawn.
+fn left_out_note(count: usize) -> String {
+    if count > 0 { format!(" {} are not drawn.", unused(count)) } else { String::new() }
+}
+
+/// The terms of the objective as a figure, if there are several.
+fn terms(document: &Mixture, place: &Place) -> Option<Block> {
+    let chart = charts::terms(document)?;
+    let names = document.term_names();
+    let values: Vec<String> = names
+        .iter()
+        .zip(&document.mixture.terms)
+        .map(|(name, term)| format!("{name} {}", brief(term.score)))
+        .chain([format!("loss {}", brief(document.mixture.loss))])
+        .collect();
+    let caption = format!(
+        "The terms of the objective as scores, and the loss, which is minimised: each arm alone and the mixture.{}",
+        left_out_note(document.listed_arms().1)
+    );
+    let alternative = format!("Bar charts, one per term and one of the loss. The mixture: {}.", values.join(", "));
+    Some(Block::Figure(FigureBlock::new(place, &chart, caption, alternative)))
 }
 
 fn arms(document: &Mixture, place: &Place) -> Block {
@@ -123,10 +158,12 @@ fn arms(document: &Mixture, place: &Place) -> Block {
     }
     columns.push(Column::new("Samples"));
 
-    let mut rows: Vec<Row> = Vec::new();
-    for (index, arm) in document.arms.iter().enumerate() {
+    let (listed, left_out) = document.listed_arms();
+    let weights = Cell::percents(&document.weights(), |arm| format!("{at}/arms/{arm}/weight"));
+    let row = |index: usize| {
+        let arm = &document.arms[index];
         let at = |field: &str| format!("{at}/arms/{index}/{field}");
-        let mut cells = vec![Cell::percent(arm.weight, at("weight"))];
+        let mut cells = vec![weights[index].clone()];
         if intervals {
             cells.push(arm.interval.map_or_else(Cell::missing, |[low, high]| {
                 Cell::percent(low, at("interval/0")).low().and(" to ", Cell::percent(high, at("interval/1")).high())
@@ -141,8 +178,9 @@ fn arms(document: &Mixture, place: &Place) -> Block {
             cells.push(arm.adds.map_or_else(Cell::missing, |adds| Cell::number(adds, add_digits, at("adds"))));
         }
         cells.push(Cell::count(arm.samples, at("samples")));
-        rows.push(Row::new(&arm.name, cells));
-    }
+        Row::new(&arm.name, cells)
+    };
+    let mut rows: Vec<Row> = listed.iter().map(|&arm| row(arm)).collect();
     let mut cells = vec![Cell::text("100%")];
     if intervals {
         cells.push(Cell::missing());
@@ -158,10 +196,13 @@ fn arms(document: &Mixture, place: &Place) -> Block {
     cells.push(Cell::missing());
     rows.push(Row::apart("the mixture", cells));
     let what = if adds { " “Adds” is how much the best mixture’s loss rises without the arm." } else { "" };
-    Block::Table(TableBlock::new(
-        format!("The arms, each alone, and the mixture of all.{what}"),
-        Table::new("Arm", columns, rows),
-    ))
+    let caption = format!("The arms, each alone, and the mixture of all.{what}");
+    let block = TableBlock::new(caption, Table::new("Arm", columns.clone(), rows));
+    if left_out == 0 {
+        return Block::Table(block);
+    }
+    let rest = (0..document.arms.len()).filter(|arm| !listed.contains(arm)).map(row).collect();
+    Block::Table(block.with_folded(unused(left_out), Table::new("Arm", columns, rest)))
 }
 
 fn kernel_means(document: &Mixture, place: &Place) -> Option<Block> {

@@ -173,6 +173,12 @@ impl Cell {
         Self::written(numbers::percent(value), value, at)
     }
 
+    /// Shares of a whole, which add up to 100%, each with its place.
+    pub(super) fn percents(shares: &[f64], at: impl Fn(usize) -> String) -> Vec<Self> {
+        let cell = |(index, (text, &share)): (usize, (String, &f64))| Self::written(text, share, at(index));
+        numbers::percents(shares).into_iter().zip(shares).enumerate().map(cell).collect()
+    }
+
     pub(super) fn count(value: usize, at: String) -> Self {
         let mut cell = Self::written(numbers::count(value), value as f64, at);
         cell.parts[0].exact = Some((String::new(), Value::Count(value as u64)));

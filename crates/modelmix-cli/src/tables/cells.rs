@@ -1,6 +1,6 @@
 //! Cells of numbers: three digits for people, all digits behind them.
 
-use modelmix::internals::numbers::{brief, count};
+use modelmix::internals::numbers::{self, brief, count};
 
 use super::{Cell, MISSING, Value};
 
@@ -23,28 +23,32 @@ pub fn spread(number: f64, error: Option<f64>, what: &str) -> Cell {
     Cell::new(text, vec![(String::new(), Value::Number(number)), (format!(" {what}"), value(error))])
 }
 
-fn percent_text(share: f64) -> String {
-    if share > 0.0 && share < 0.0005 { "<0.1%".into() } else { format!("{:.1}%", 100.0 * share) }
-}
-
 /// A share in percent.
 pub fn percent(share: f64) -> Cell {
-    Cell::new(percent_text(share), vec![(String::new(), Value::Number(share))])
+    Cell::new(numbers::percent(share), vec![(String::new(), Value::Number(share))])
+}
+
+/// Shares of a whole in percent, rounded so that they add up to 100%.
+pub fn percents(shares: impl IntoIterator<Item = f64>) -> Vec<Cell> {
+    let shares: Vec<f64> = shares.into_iter().collect();
+    let cell = |(text, &share): (String, &f64)| Cell::new(text, vec![(String::new(), Value::Number(share))]);
+    numbers::percents(&shares).into_iter().zip(&shares).map(cell).collect()
 }
 
 /// An interval of shares.
 pub fn interval(ends: Option<[f64; 2]>) -> Cell {
-    let text = ends.map_or(String::new(), |[low, high]| format!("{}–{}", percent_text(low), percent_text(high)));
+    let text =
+        ends.map_or(String::new(), |[low, high]| format!("{}–{}", numbers::percent(low), numbers::percent(high)));
     let [low, high] = ends.map_or([Value::Missing, Value::Missing], |ends| ends.map(Value::Number));
     Cell::new(text, vec![(" low".into(), low), (" high".into(), high)])
 }
 
 /// A mixture, the largest share first.
 pub fn shares(arms: &[String], weights: &[f64]) -> Cell {
-    let mut order: Vec<(&String, f64)> = arms.iter().zip(weights.iter().copied()).collect();
-    order.retain(|(_, weight)| *weight > 0.0);
-    order.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let text: Vec<String> = order.iter().map(|(arm, weight)| format!("{arm} {}", percent_text(*weight))).collect();
+    let mut used: Vec<usize> = (0..arms.len()).filter(|&arm| weights[arm] > 0.0).collect();
+    used.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    let written = numbers::percents(weights);
+    let text: Vec<String> = used.iter().map(|&arm| format!("{} {}", arms[arm], written[arm])).collect();
     let values = arms.iter().zip(weights).map(|(arm, &weight)| (format!(" {arm}"), Value::Number(weight)));
     Cell::new(text.join(", "), values.collect())
 }

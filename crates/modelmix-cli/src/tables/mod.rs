@@ -7,7 +7,7 @@ mod latex;
 mod markdown;
 mod text;
 
-pub use cells::{best_of, brief_cell, count_cell, interval, percent, rounds, shares, spread};
+pub use cells::{best_of, brief_cell, count_cell, interval, percent, percents, rounds, shares, spread};
 pub use csv::{csv, exact, field};
 pub use latex::latex;
 pub use markdown::markdown;

@@ -84,9 +84,9 @@ fn values_are_typed() {
     let world = World::new();
     world.write(
         "typed.toml",
-        "arms = ['made/a.npy', 'made/b.npy']\nbandwidths = [1, 2.5]\nsubsets = true\nwithin = 0.01\njson = true\n[fees]\na = 3\n",
+        "arms = ['made/a.npy', 'made/b.npy']\nbandwidths = [1, 2.5]\nsubsets = true\nwithin = 'loss=0.01'\njson = true\n[fees]\na = 3\nb = 0\n",
     );
-    let typed = "solve made/a.npy made/b.npy --bandwidths 1,2.5 --subsets --within 0.01 --fees a=3 --json";
+    let typed = "solve made/a.npy made/b.npy --bandwidths 1,2.5 --subsets --within loss=0.01 --fees a=3,b=0 --json";
     assert_eq!(world.json("solve --config typed.toml"), world.json(typed));
     world.write("until.toml", "until = '5%'\nconfidence = 0.9\ncertify = 'shares'\nselect = 'better-half'\n");
     let simulate = "simulate made/a.npy made/b.npy --rounds 5 --seeds 2 --json";

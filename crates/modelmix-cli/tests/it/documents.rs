@@ -72,7 +72,7 @@ fn solve_has_the_numbers_of_numpy() {
 #[test]
 fn score_has_the_numbers_of_other_tools() {
     let world = World::new();
-    let document = world.json(&format!("{SCORE} --weights flow=1,vae=3"));
+    let document = world.json(&format!("{SCORE} --weights flow=0.25,vae=0.75"));
     let golden = read("../modelmix/tests/golden/metrics.json");
     let of_flow = |table: &str| {
         let whole = |set: &Value| set["arms"] == json!(["flow"]) && set["rows"] == 1500 && set["columns"] == 64;

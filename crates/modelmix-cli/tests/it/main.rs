@@ -6,6 +6,7 @@ mod configuration;
 mod curated;
 mod documents;
 mod everything;
+mod first_hour;
 mod nothing_lost;
 mod pages;
 mod provenance;

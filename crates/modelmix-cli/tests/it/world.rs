@@ -165,6 +165,7 @@ fn made() -> &'static Path {
         spoiled[13 * 6 + 4] = f32::INFINITY;
         write("infinite.npy", &npy(20, 6, &spoiled));
         write("notes.txt", b"no features\n");
+        write("model.pt", b"PK\x03\x04 archive of a tensor");
         write("empty.npy", b"");
         write("lies.npz", b"not a zip");
         write("words.csv", b"x,y\n1,2\n3,four\n");

@@ -1,6 +1,7 @@
-//! Reads features from files: `.npy`, `.npz` and `.safetensors` with 16, 32 or 64-bit floats of either byte order;
-//! `.csv` and `.tsv` with or without a header; and, with the Cargo feature `parquet`, `.parquet` with a column of lists
-//! of floats or with only float columns. [`pictures()`] and [`texts()`] read the samples themselves, for reports.
+//! Reads features from files: `.npy`, `.npz` and `.safetensors` with 16, 32 or 64-bit floats of either byte order, or with integers
+//! that are exact in single precision; `.csv` and `.tsv` with or without a header; and, with the Cargo feature `parquet`, `.parquet`
+//! with a column of lists of floats or with only float columns. [`pictures()`] and [`texts()`] read the samples themselves, for
+//! reports.
 //!
 //! Headers are untrusted input: their claims are checked against the actual bytes before memory is allocated, nothing
 //! is ever unpickled, and invalid input is rejected with a one-sentence message that states the fix.
@@ -144,7 +145,14 @@ impl ArrayFile {
         let (file, length) = open(path, &supported)?;
         let extension = extension(path);
         if !FEATURE_EXTENSIONS.contains(&extension.as_str()) {
-            return Err(refused(format!("the file type is not known; give a file of type {supported}")));
+            let torch = ["pt", "pth", "ckpt"].contains(&extension.as_str());
+            return Err(refused(match torch {
+                true => "PyTorch files are not read; save the tensor once, as in \
+                         numpy.save(\"features.npy\", torch.load(path, weights_only=True).float().cpu().numpy()), or write a \
+                         .safetensors file"
+                    .into(),
+                false => format!("the file type is not known; give a file of type {supported}"),
+            }));
         }
         if length == 0 {
             return Err(refused("the file is empty; write or copy it again".into()));

@@ -116,6 +116,11 @@ fn element(name: &str) -> Result<(Element, bool), String> {
             _ => {}
         }
     }
+    if let [kind @ (b'i' | b'u'), size @ (b'1' | b'2' | b'4' | b'8')] = kind.as_bytes()
+        && (big_endian || order == "<" || order == "|" && *size == b'1')
+    {
+        return Ok((Element::Integer { bytes: usize::from(size - b'0'), signed: *kind == b'i' }, big_endian));
+    }
     let cast = "save array.astype(numpy.float32)";
     let (what, remedy) = match kind.as_bytes() {
         [b'O', ..] => ("pickled Python objects, which are never unpickled", "save a plain array of floats"),
@@ -123,7 +128,8 @@ fn element(name: &str) -> Result<(Element, bool), String> {
             "nameless 2-byte values, which is how NumPy saves bfloat16",
             "save array.astype(numpy.float32), or write a .safetensors file, which keeps bfloat16",
         ),
-        [b'i' | b'u' | b'b', ..] => ("integers or booleans, but features are floats", cast),
+        [b'i' | b'u', ..] => ("integers that are not of 8, 16, 32 or 64 bits", cast),
+        [b'b', ..] => ("booleans, but features are numbers", cast),
         [b'c', ..] => ("complex numbers, but features are real", "save array.real or numpy.abs(array)"),
         [b'S' | b'U', ..] => ("text, but features are floats", "save the encoder's output"),
         [b'f', ..] => ("floats that are not of 16, 32 or 64 bits", cast),

@@ -116,7 +116,7 @@ impl Parquet {
                 return Ok(());
             }
             Err(ReadFailure::Said(origin.array(format!(
-                "row {} has {length} values, but row 0 has {width}; every sample needs the same features",
+                "row {} has {length} values, but row 0, the first, has {width}; every sample needs the same features",
                 rows - 1
             ))))
         };
@@ -139,7 +139,7 @@ impl Parquet {
                         level if level < column.listed => ("is null", "drop the row"),
                         _ => ("holds a null", "drop the row or fill the null"),
                     };
-                    ReadFailure::Said(origin.array(format!("row {row} {what}; {remedy}")))
+                    ReadFailure::Said(origin.array(format!("row {row} (counted from 0) {what}; {remedy}")))
                 })?;
                 push(&mut values, value, origin, |at| (rows - 1, at - start))
             })?;
@@ -166,9 +166,9 @@ impl Parquet {
                     let value = value.map_err(|_| {
                         let row = above + read.len();
                         let name = super::one_line(&column.column);
-                        ReadFailure::Said(
-                            origin.array(format!("row {row} of column {name} is null; drop the row or fill the null")),
-                        )
+                        ReadFailure::Said(origin.array(format!(
+                            "row {row} (counted from 0) of column {name} is null; drop the row or fill the null"
+                        )))
                     })?;
                     push(&mut read, value, origin, |row| (above + row, at))
                 })?;

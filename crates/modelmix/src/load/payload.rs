@@ -60,6 +60,11 @@ pub(super) enum Element {
     Bf16,
     F32,
     F64,
+    /// Whole numbers of 1, 2, 4 or 8 bytes, which are read if they are exact in single precision.
+    Integer {
+        bytes: usize,
+        signed: bool,
+    },
 }
 
 impl Element {
@@ -68,6 +73,7 @@ impl Element {
             Element::F16 | Element::Bf16 => 2,
             Element::F32 => 4,
             Element::F64 => 8,
+            Element::Integer { bytes, .. } => bytes,
         }
     }
 
@@ -82,8 +88,17 @@ impl Element {
             Element::Bf16 => bf16::from_le_bytes(whole(bytes)).to_f64(),
             Element::F32 => f32::from_le_bytes(whole(bytes)).into(),
             Element::F64 => f64::from_le_bytes(whole(bytes)),
+            Element::Integer { signed, .. } => integer(bytes, signed) as f64,
         }
     }
+}
+
+/// A little-endian whole number of up to 8 bytes.
+fn integer(bytes: &[u8], signed: bool) -> i128 {
+    let is_negative = signed && bytes.last().is_some_and(|byte| byte & 0x80 != 0);
+    let mut whole = [if is_negative { 0xff } else { 0 }; 16];
+    whole[..bytes.len()].copy_from_slice(bytes);
+    i128::from_le_bytes(whole)
 }
 
 /// The order of the elements of an array in the file.
@@ -212,6 +227,18 @@ pub(super) fn read(reader: &mut impl Read, layout: &Layout, at_once: usize, orig
             };
             return Err(Error::NotFinite { origin: origin.name(), row, column, value });
         }
+        if let Element::Integer { signed, .. } = layout.element {
+            let given = bytes.chunks_exact(size).map(|bytes| integer(bytes, signed));
+            if let Some((at, (given, _))) =
+                given.zip(&narrowed).enumerate().find(|(_, (given, value))| **value as i128 != *given)
+            {
+                let (row, column) = layout.place(done + at);
+                return Err(origin.array(format!(
+                    "row {row}, column {column} (counted from 0) is {given}, which is not exact as a 32-bit float; if rounding is \
+                     meant, save array.astype(numpy.float32)"
+                )));
+            }
+        }
         if layout.order.fortran {
             let (mut row, mut column) = layout.place(done);
             for &value in &narrowed {
@@ -243,5 +270,8 @@ fn narrow(element: Element, bytes: &[u8], values: &mut Vec<f32>) {
         Element::Bf16 => values.extend(bytes.as_chunks().0.iter().map(|&value| bf16::from_le_bytes(value).to_f32())),
         Element::F32 => values.extend(bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value))),
         Element::F64 => values.extend(bytes.as_chunks().0.iter().map(|&value| f64::from_le_bytes(value) as f32)),
+        Element::Integer { bytes: size, signed } => {
+            values.extend(bytes.chunks_exact(size).map(|bytes| integer(bytes, signed) as f32));
+        }
     }
 }

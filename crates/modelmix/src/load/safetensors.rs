@@ -91,8 +91,16 @@ fn element(dtype: Dtype) -> Result<Element, String> {
         Dtype::BF16 => Ok(Element::Bf16),
         Dtype::F32 => Ok(Element::F32),
         Dtype::F64 => Ok(Element::F64),
+        Dtype::I8 => Ok(Element::Integer { bytes: 1, signed: true }),
+        Dtype::U8 => Ok(Element::Integer { bytes: 1, signed: false }),
+        Dtype::I16 => Ok(Element::Integer { bytes: 2, signed: true }),
+        Dtype::U16 => Ok(Element::Integer { bytes: 2, signed: false }),
+        Dtype::I32 => Ok(Element::Integer { bytes: 4, signed: true }),
+        Dtype::U32 => Ok(Element::Integer { bytes: 4, signed: false }),
+        Dtype::I64 => Ok(Element::Integer { bytes: 8, signed: true }),
+        Dtype::U64 => Ok(Element::Integer { bytes: 8, signed: false }),
         other => Err(format!(
-            "the elements are {other}, but features are F16, BF16, F32 or F64; save tensor.to(torch.float32)"
+            "the elements are {other}, but features are F16, BF16, F32, F64 or integers; save tensor.to(torch.float32)"
         )),
     }
 }

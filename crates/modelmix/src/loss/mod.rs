@@ -265,9 +265,8 @@ impl Loss {
     /// Checks the direction of the objective: precision and density alone, with positive weights, must not be
     /// minimised.
     pub(crate) fn check_direction(&self) -> Result<()> {
-        let is_quality = |measure: &Measure| matches!(measure, Measure::Precision { .. } | Measure::Density { .. });
         let objective = self.objective();
-        if !objective.terms().iter().all(|term| is_quality(&term.measure) && term.weight > 0.0) {
+        if !objective.is_reversed_quality() {
             return Ok(());
         }
         let must =

@@ -91,7 +91,10 @@ pub fn kid(
     let subsets = draw(pool, reference.len(), size, settings, engine)?;
     let values = unbiased(pool.rows().view(), reference.view(), &subsets, kernel, engine)?;
     let (value, variance) = mean_and_variance(&values);
-    Ok(Estimate { value, standard_error: variance.sqrt(), by: ErrorBy::Subsets })
+    // One subset has no spread, and subsets that are all of the samples and of the reference are the same.
+    let is_everything = pool.parts().len() == 1 && size == drawn && size == reference.len();
+    let spread = if settings.subsets == 1 || is_everything { f64::NAN } else { variance.sqrt() };
+    Ok(Estimate { value, standard_error: spread, by: ErrorBy::Subsets })
 }
 
 /// The rows of a subset, on both sides.

@@ -40,7 +40,8 @@ pub struct ScoredArm {
     /// The number of samples that it has.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub samples: usize,
-    /// Scores by metric, and `kid_std`, the standard deviation between the subsets of KID.
+    /// Scores by metric, and `kid_std`, the standard deviation between the subsets of KID; absent with one subset, or if a subset
+    /// contains all samples.
     pub scores: BTreeMap<String, f64>,
     /// Standard errors by metric; null if not defined. KID has none.
     pub errors: BTreeMap<String, Option<f64>>,
@@ -253,7 +254,9 @@ pub fn by_name(table: &ScoreTable) -> (BTreeMap<String, f64>, BTreeMap<String, O
         scores.insert(metric.name().to_string(), estimate.value);
         if estimate.by == ErrorBy::Subsets {
             // Tools print the standard deviation between subsets, which is not the standard error of their mean.
-            scores.insert(format!("{metric}_std"), estimate.standard_error);
+            if estimate.standard_error.is_finite() {
+                scores.insert(format!("{metric}_std"), estimate.standard_error);
+            }
         } else {
             errors.insert(metric.name().to_string(), Some(estimate.standard_error).filter(|error| error.is_finite()));
         }

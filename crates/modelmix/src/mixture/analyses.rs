@@ -15,6 +15,7 @@ use super::{Mixture, pairs, score, solve_program, with_intervals};
 use crate::arms::{RecordedArms, by_arm};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
+use crate::numbers::{percents, six_digits};
 use crate::settings::setters;
 use crate::simplex::{self, Bounds, NEGLIGIBLE_WEIGHT, Prices, Solution};
 
@@ -74,11 +75,11 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Fees and costs by arm, as users give them: arms without a fee have none; costs are given for all arms or for none, and
-    /// then with the number of samples.
+    /// Fees and costs by arm, as users give them. Each are given for all arms or for none, so that no price is forgotten; costs
+    /// need the number of samples.
     ///
     /// # Errors
-    /// A number for what is no arm, a negative fee, costs without the number of samples, one that is negative.
+    /// A number for what is no arm, an arm without one, a negative fee, costs without the number of samples, one that is negative.
     pub fn by_arm(
         names: &[String],
         fees: impl IntoIterator<Item = (String, f64)>,
@@ -86,7 +87,9 @@ impl Budget {
         samples: Option<f64>,
         within: Allowance,
     ) -> Result<Self> {
-        let fees = by_arm("fee", names, fees, Some(0.0))?;
+        let fees: Vec<(String, f64)> = fees.into_iter().collect();
+        let default = fees.is_empty().then_some(0.0);
+        let fees = by_arm("fee", names, fees, default)?;
         if let Some((name, fee)) = names.iter().zip(&fees).find(|(_, fee)| **fee < 0.0) {
             return Err(Error::setting(&format!("the fee of {name}"), fee, "0 or more"));
         }
@@ -116,9 +119,9 @@ impl Budget {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Allowance {
-    /// So much of the gain over the best single arm may be lost: 0.05 for "5%".
+    /// A share of the gain over the best single arm: 0.05 for `5%` or `gain=0.05`.
     Share(f64),
-    /// So much more loss.
+    /// A difference of the loss: `loss=0.001`.
     Loss(f64),
 }
 
@@ -133,11 +136,23 @@ impl FromStr for Allowance {
 
     fn from_str(text: &str) -> Result<Self> {
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-        let read = match text.trim().strip_suffix('%') {
-            Some(percent) => number(percent).map(|percent| Allowance::Share(percent / 100.0)),
-            None => number(text).map(Allowance::Loss),
+        let text = text.trim();
+        let read = match (text.strip_suffix('%'), text.split_once('=').map(|(name, value)| (name.trim(), value))) {
+            (Some(percent), None) => number(percent).map(|percent| Allowance::Share(percent / 100.0)),
+            (None, Some(("gain", share))) => number(share).map(Allowance::Share),
+            (None, Some(("loss", loss))) => number(loss).map(Allowance::Loss),
+            _ => None,
         };
-        let must = "a share of the gain, as in 5%, or a loss of 0 or more, as in 0.001";
+        // A number alone could be either, and they differ by orders of magnitude.
+        let must = match number(text) {
+            Some(size) => format!(
+                "a number with its meaning: {}% for that share of the gain, or loss={text} for a difference of the loss",
+                six_digits(if size < 1.0 { 100.0 * size } else { size })
+            ),
+            None => {
+                "a share of the gain, such as 5% or gain=0.05, or a difference of the loss, such as loss=0.001".into()
+            }
+        };
         read.ok_or_else(|| Error::setting("within", format!("\"{text}\""), must))
     }
 }
@@ -223,9 +238,10 @@ pub struct CheapestDocument {
 impl CheapestDocument {
     /// The answer in one sentence.
     pub fn sentence(&self) -> String {
-        let mut shares: Vec<(&String, f64)> = self.arms.iter().zip(self.weights.iter().copied()).collect();
-        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let shares: Vec<String> = shares.iter().map(|(arm, share)| format!("{arm} {:.1}%", 100.0 * share)).collect();
+        let mut order: Vec<usize> = (0..self.arms.len()).collect();
+        order.sort_by(|&a, &b| self.weights[b].total_cmp(&self.weights[a]));
+        let written = percents(&self.weights);
+        let shares: Vec<String> = order.iter().map(|&arm| format!("{} {}", self.arms[arm], written[arm])).collect();
         format!(
             "Nearly as good for the least money: {}, for {} a period instead of {} for the best mixture.",
             shares.join(", "),
@@ -270,6 +286,19 @@ pub fn solve_with_analyses(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, an
         },
     };
     Ok(best)
+}
+
+impl Mixture {
+    /// What to know if the table of subsets shows a better score for fewer arms, which no smaller loss goes with: squared MMD and KID
+    /// are reported without the bias of small samples. `None` if it does not.
+    pub fn subsets_note(&self) -> Option<String> {
+        let is_better = |subset: &SubsetDocument| self.score.is_better(subset.score, self.mixture.score);
+        self.worth.subsets.as_ref()?.iter().find(|subset| is_better(subset) && subset.loss > self.mixture.loss)?;
+        Some(format!(
+            "weights minimise the loss, a V-statistic; {} is shown as a U-statistic, which is unbiased, so fewer arms may score better",
+            self.score.name
+        ))
+    }
 }
 
 struct Analysis<'a> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::program::Program;
 use super::score;
 use crate::error::Result;
-use crate::objective::{Measure, Objective, ScoreMeaning};
+use crate::objective::{Objective, ScoreMeaning};
 use crate::simplex::{Bounds, Forms, ObjectivePair, Solution, trace};
 
 /// How many mixtures are found where each is a search of its own.
@@ -15,12 +15,7 @@ const MAX_SMOOTH_POINTS: usize = 24;
 /// What is traded for the objective along a front: minimised as every objective is, but for precision and density, of which more is better
 /// and which nobody wants less of, so that "precision" stands for "-precision".
 pub fn front_objective(objective: Objective) -> Objective {
-    let is_quality = |measure: &Measure| matches!(measure, Measure::Precision { .. } | Measure::Density { .. });
-    if objective.terms().iter().all(|term| is_quality(&term.measure) && term.weight > 0.0) {
-        -objective
-    } else {
-        objective
-    }
+    if objective.is_reversed_quality() { -objective } else { objective }
 }
 
 /// The mixtures that are best for A + λB with some λ between 0 and ∞.

@@ -1,79 +1,206 @@
 //! The headline of a result: what to do, by how much it is better, and how certain that is. The only place that words it.
 
 use super::{Mixture, MixtureArm};
-use crate::numbers::{brief, brief_pair, count, share};
+use crate::numbers::{brief, brief_pair, count, shares};
+use crate::objective::{Measure, Objective, Term};
 use crate::simplex::NEGLIGIBLE_WEIGHT;
 
 /// A mixture of more arms than this is named by its largest arms.
 const MOST_LISTED: usize = 8;
 /// How many arms are then named, before the number and the share of all others.
 const ARMS_LISTED_OF_MANY: usize = 6;
+/// The largest p-value of a significant gain.
+const SIGNIFICANCE_LEVEL: f64 = 0.05;
+/// A gain that is smaller than this, relative to the losses that it is the difference of, is rounding error.
+const ROUNDING: f64 = 1e-12;
 
 /// A result in two sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headline {
-    /// What to use, and what it scores beside the best single model.
+    /// What to use, and what it scores beside the best single model. It says so if the gain is not significant.
     pub answer: String,
-    /// Whether the mixture beats every single model; none if there is no test of it.
+    /// The p-value and the confidence interval of the gain; none if there is no test.
     pub certainty: Option<String>,
 }
 
+/// Arms without weight, beside the best single one, are listed in tables up to this number; more are counted in one line.
+const MOST_UNUSED_LISTED: usize = 5;
+
+/// Which arms a table lists, by their weights: the largest weight first. More than a few arms without weight are left out, but for
+/// `best`, the best single arm; also says how many are.
+pub fn listed_arms(weights: &[f64], best: usize) -> (Vec<usize>, usize) {
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    let is_unused = |arm: usize| weights[arm] <= NEGLIGIBLE_WEIGHT && arm != best;
+    let unused = order.iter().filter(|&&arm| is_unused(arm)).count();
+    if unused <= MOST_UNUSED_LISTED {
+        return (order, 0);
+    }
+    order.retain(|&arm| !is_unused(arm));
+    (order, unused)
+}
+
 impl Mixture {
-    /// The result in words. Scores are named only if the objective is that score alone and it is better; otherwise the sentence
-    /// is about the loss, which is what was minimised. Every arm that has a weight is named or counted.
+    /// The arms that tables list, as indices into `arms` (see [`listed_arms`]), and how many are left out.
+    pub fn listed_arms(&self) -> (Vec<usize>, usize) {
+        listed_arms(&self.weights(), self.best_index())
+    }
+
+    /// The result in words.
+    ///
+    /// Scores are named only if the objective is that score alone and it is better; otherwise the sentence is about the loss, which
+    /// is what was minimised. Every arm that has a weight is named or counted, and the shares add up to 100%. A gain that is not
+    /// significant is called so; without a test, nothing is said of significance.
     pub fn headline(&self) -> Headline {
         let mut used: Vec<&MixtureArm> = self.arms.iter().filter(|arm| arm.weight > NEGLIGIBLE_WEIGHT).collect();
         used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        let answer = match used[..] {
-            [only] => self.alone(only),
-            _ => self.mixed(&used),
+        let is_significant = self.p_value.map(|p| p <= SIGNIFICANCE_LEVEL);
+        let answer = if self.arms.len() == 1 {
+            format!("{} is the only arm: {}.", self.arms[0].name, self.value(&self.arms[0]))
+        } else if self.gain < -self.least_gain() {
+            self.worse_than_single(&used)
+        } else if self.gain <= self.least_gain() {
+            self.alone(&used, is_significant)
+        } else if is_significant == Some(false) {
+            self.not_significant(&used)
+        } else {
+            let (mixed, single) = self.pair();
+            let name = &self.best_single.name;
+            format!("Mix {}: {mixed} instead of {single} with the best single model, {name}.", list(&used))
         };
-        Headline { answer, certainty: self.certainty() }
+        Headline { answer, certainty: self.certainty(is_significant) }
     }
 
-    fn alone(&self, only: &MixtureArm) -> String {
-        let name = &only.name;
-        // Unbiased scores may rank arms differently from the loss, which is not unbiased.
-        let is_best = !self.arms.iter().any(|arm| self.score.is_better(arm.score, only.score));
-        if is_best && !self.score.is_loss() {
-            format!("Use {name} alone: no mixture has a better {} than its {:.4}.", self.score.name, only.score)
+    /// The least gain that is not rounding error.
+    fn least_gain(&self) -> f64 {
+        ROUNDING * self.best_single.loss.abs().max(self.mixture.loss.abs()).max(self.constant.abs())
+    }
+
+    /// No mixture is better than the best single arm.
+    fn alone(&self, used: &[&MixtureArm], is_significant: Option<bool>) -> String {
+        let best = self.best_arm();
+        let (name, within) = (&best.name, if self.bounded { " within the floors and caps" } else { "" });
+        // The weights were optimised with the bias of small samples, which the test has not.
+        if is_significant == Some(true) && !self.bounded {
+            let p = self.p_text().unwrap_or_default();
+            return format!(
+                "{name} alone has the smallest loss of these samples, {}, but without the bias of small samples a mixture is \
+                 significantly better ({p}); record more samples.",
+                brief(best.loss)
+            );
+        }
+        let equal = match used {
+            [only] if only.name == *name => String::new(),
+            _ => format!(" The weights found, {}, are as good.", list(used)),
+        };
+        if self.score_follows_loss() {
+            format!(
+                "Use {name} alone: no mixture{within} has a better {} than its {:.4}.{equal}",
+                self.score.name, best.score
+            )
         } else {
-            format!("Use {name} alone: no mixture has a smaller loss than its {:.4}.", only.loss)
+            let score = if self.score.is_loss() { String::new() } else { format!(" ({})", self.value(best)) };
+            format!("Use {name} alone{score}: no mixture{within} has a smaller loss than its {:.4}.{equal}", best.loss)
         }
     }
 
-    fn mixed(&self, used: &[&MixtureArm]) -> String {
-        let (listed, others) = used.split_at(if used.len() > MOST_LISTED { ARMS_LISTED_OF_MANY } else { used.len() });
-        let mut shares: Vec<String> = listed.iter().map(|arm| format!("{} {}", arm.name, share(arm.weight))).collect();
-        if !others.is_empty() {
-            let rest: f64 = others.iter().map(|arm| arm.weight).sum();
-            shares.push(format!("{} others {} together", count(others.len()), share(rest)));
-        }
-        let (mixed, single) = (self.mixture.score, self.best_single.score);
-        let is_named = !self.score.is_loss() && self.score.is_better(mixed, single);
-        let (what, mixed, single) = if is_named {
-            (self.score.name.as_str(), mixed, single)
-        } else {
-            ("a loss of", self.mixture.loss, self.best_single.loss)
-        };
-        let (mixed, single) = brief_pair(mixed, single);
+    /// Floors and caps may leave no mixture that is as good as a single arm.
+    fn worse_than_single(&self, used: &[&MixtureArm]) -> String {
+        let (mixed, single) = brief_pair(self.mixture.loss, self.best_single.loss);
+        let name = &self.best_single.name;
         format!(
-            "Mix {}: {what} {mixed} instead of {single} with the best single model, {}.",
-            shares.join(", "),
-            self.best_single.name
+            "The best mixture within the floors and caps is {}: a loss of {mixed}; the best single model, {name}, is better: {single}.",
+            list(used)
         )
     }
 
-    fn certainty(&self) -> Option<String> {
-        let (p, [low, high]) = (self.p_value?, self.gain_interval?);
-        let p_text = if p < 0.001 { "p < 0.001".into() } else { format!("p = {p:.*}", if p < 0.1 { 3 } else { 2 }) };
-        let (verdict, whose) = if p <= 0.05 {
-            ("The best mixture beats every single model", "its")
-        } else {
-            ("It cannot be ruled out that a single model is as good as any mixture", "a mixture's")
-        };
-        let end = |value: f64| if value == 0.0 { "0".into() } else { brief(value) };
-        let (low, high) = (end(low), end(high));
-        Some(format!("{verdict} ({p_text}); {whose} gain in loss is {low} to {high} with 95% confidence."))
+    fn not_significant(&self, used: &[&MixtureArm]) -> String {
+        let (mixed, single) = self.pair();
+        let (p, interval) = (self.p_text().unwrap_or_default(), self.interval_text().unwrap_or_default());
+        format!(
+            "No significant gain over the best single model, {} ({p}; 95% CI {interval}). The best mixture of these samples is {}: \
+             {mixed} instead of {single}.",
+            self.best_single.name,
+            list(used)
+        )
     }
+
+    /// The mixture and the best single arm, in the score if that is what got better, else in the loss; with enough digits that they
+    /// differ.
+    fn pair(&self) -> (String, String) {
+        let (mixed, single) = (self.mixture.score, self.best_single.score);
+        // Unbiased scores may rank arms differently from the loss.
+        let is_best = |score: f64| !self.arms.iter().any(|arm| self.score.is_better(arm.score, score));
+        if !self.score.is_loss() && self.score.is_better(mixed, single) && is_best(single) {
+            let (mixed, single) = brief_pair(mixed, single);
+            return (format!("{} {mixed}", self.score.name), single);
+        }
+        let (mixed, single) = brief_pair(self.mixture.loss, self.best_single.loss);
+        (format!("a loss of {mixed}"), single)
+    }
+
+    /// What an arm alone scores.
+    fn value(&self, arm: &MixtureArm) -> String {
+        let name = if self.score.is_loss() { "a loss of" } else { &self.score.name };
+        format!("{name} {}", brief(arm.score))
+    }
+
+    /// Whether the mixture with the smallest loss has the best score: not for squared MMD and KID, which are reported without the bias
+    /// that the loss has.
+    fn score_follows_loss(&self) -> bool {
+        let objective = self.objective.parse::<Objective>();
+        let is_unbiased = |term: &Term| matches!(term.measure, Measure::Mmd { .. } | Measure::Kid { .. });
+        objective.is_ok_and(|objective| matches!(objective.terms(), [term] if !is_unbiased(term)))
+    }
+
+    /// "p = 0.27".
+    fn p_text(&self) -> Option<String> {
+        let p = self.p_value?;
+        Some(if p < 0.001 { "p < 0.001".into() } else { format!("p = {p:.*}", if p < 0.1 { 3 } else { 2 }) })
+    }
+
+    /// "0 to 1.5e-4".
+    fn interval_text(&self) -> Option<String> {
+        let end = |value: f64| if value == 0.0 { "0".into() } else { brief(value) };
+        self.gain_interval.map(|[low, high]| format!("{} to {}", end(low), end(high)))
+    }
+
+    fn certainty(&self, is_significant: Option<bool>) -> Option<String> {
+        let (p, interval) = (self.p_text()?, self.interval_text()?);
+        Some(if is_significant? {
+            format!(
+                "The best mixture beats every single model ({p}); its gain in loss is {interval} with 95% confidence."
+            )
+        } else {
+            format!(
+                "The gain in loss of the best mixture is {interval} with 95% confidence; {p} for the hypothesis that some single \
+                 model is as good as any mixture."
+            )
+        })
+    }
+}
+
+/// The arms of a mixture in words.
+fn list(used: &[&MixtureArm]) -> String {
+    let arms: Vec<(&str, f64)> = used.iter().map(|arm| (arm.name.as_str(), arm.weight)).collect();
+    named_shares(&arms)
+}
+
+/// Arms with their shares, largest first, which add up to 100%: of many, the largest, and all others together. Arms without weight
+/// are left out.
+pub fn named_shares(arms: &[(&str, f64)]) -> String {
+    let mut used: Vec<(&str, f64)> = arms.iter().copied().filter(|(_, weight)| *weight > NEGLIGIBLE_WEIGHT).collect();
+    used.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (listed, others) = used.split_at(if used.len() > MOST_LISTED { ARMS_LISTED_OF_MANY } else { used.len() });
+    let mut names: Vec<String> = listed.iter().map(|(name, _)| name.to_string()).collect();
+    let mut weights: Vec<f64> = listed.iter().map(|(_, weight)| *weight).collect();
+    if !others.is_empty() {
+        names.push(format!("{} others together", count(others.len())));
+        weights.push(others.iter().map(|(_, weight)| weight).sum());
+    }
+    // Weights that are rounding error are not listed.
+    let total: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= total);
+    let written = names.iter().zip(shares(&weights)).map(|(name, share)| format!("{name} {share}"));
+    written.collect::<Vec<_>>().join(", ")
 }

@@ -4,7 +4,7 @@
 mod analyses;
 mod forms;
 mod front;
-mod headline;
+pub(crate) mod headline;
 mod plan;
 mod program;
 mod sensitivity;
@@ -39,6 +39,12 @@ pub struct Mixture {
     pub version: String,
     /// The objective, as it was written, with the bandwidth given.
     pub objective: String,
+    /// What a reader must know about the objective, such as a score that is minimised although higher is better.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Whether floors or caps rule out any mixture.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bounded: bool,
     /// The kernel of the first term that has one, its bandwidth found.
     pub kernel: Option<Kernel>,
     /// The kernels, bandwidths found, one for every term that has one.
@@ -89,7 +95,8 @@ pub enum Intervals {
     Computed,
     /// They were left out, as [`SolveSettings::intervals`] asked for.
     LeftOut,
-    /// There are none: with `fid` or `vendi` in the objective, or if an arm has fewer than two samples.
+    /// There are none: with `fid` or `vendi` in the objective, if an arm has fewer than two samples, or if no arm's samples differ
+    /// in anything, so that there is no spread to estimate from.
     Unavailable,
 }
 
@@ -353,6 +360,8 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
     Ok(Mixture {
         version: crate::version::VERSION.into(),
         objective: loss.objective().to_string(),
+        warnings: loss.objective().warnings(),
+        bounded: bounds.restricts(),
         kernel: kernels.first().copied(),
         kernels,
         score: ScoreMeaning::of(loss.objective()),

@@ -78,15 +78,15 @@ impl Program {
         self.constant
     }
 
-    /// How sure the optimal weights are, where all terms are means over samples or pairs of them, and every arm has two.
-    /// f of an arm's samples is known to range so far.
+    /// How sure the optimal weights are, if all terms are means over samples or pairs of them, every arm has two samples and the
+    /// samples differ. f of an arm's samples is known to range so far.
     pub(super) fn certainty(&self, bounds: &Bounds, weights: &[f64], range: f64) -> Result<Option<Certainty>> {
         let certainty = |influences| certainty(&influences, bounds, weights, self.engine.stop());
-        self.influences(range)?.map(certainty).transpose()
+        self.influences(range)?.filter(Influences::has_varied).map(certainty).transpose()
     }
 
-    /// The influence of every sample on the estimates, where all terms are means over samples or pairs of them, and every arm has
-    /// two.
+    /// The influence of every sample on the estimates, if all terms are means over samples or pairs of samples and every
+    /// arm has at least two.
     pub(super) fn influences(&self, range: f64) -> Result<Option<Influences<'_>>> {
         let Some(influences) = self.statistics.as_ref().and_then(|sums| Influences::with_range(sums, range)) else {
             return Ok(None);

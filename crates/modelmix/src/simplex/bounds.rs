@@ -77,6 +77,11 @@ impl Bounds {
         Ok(bounds)
     }
 
+    /// Whether they rule out any mixture.
+    pub(crate) fn restricts(&self) -> bool {
+        self.floors.iter().any(|&floor| floor > 0.0) || self.caps.iter().any(|&cap| cap < 1.0)
+    }
+
     /// The smallest weight of each arm.
     pub fn floors(&self) -> &[f64] {
         &self.floors

@@ -8,11 +8,12 @@ mod stop;
 use serde::{Deserialize, Serialize};
 
 use crate::arms::RecordedArms;
-use crate::certainty::Until;
+use crate::certainty::{Gap, Until};
 use crate::compute::{available_threads, parallel};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::mixture;
+use crate::numbers::brief;
 use crate::objective::ScoreMeaning;
 use crate::policy::PolicySpec;
 use crate::quadratic::Quadratic;
@@ -136,8 +137,8 @@ const SHARES_OF_GAIN: [f64; 3] = [0.90, 0.95, 0.99];
 /// order.
 ///
 /// # Errors
-/// If settings are out of range, if a policy needs an input that is missing, if an arm has no samples left without
-/// replacement, or if only [`crate::solve`] supports the objective.
+/// If settings are out of range, if a tolerance is not less than the gain, if a policy needs an input that is missing, if an arm has
+/// no samples left without replacement, or if only [`crate::solve`] supports the objective.
 pub fn simulate(arms: &RecordedArms, loss: &Loss, simulation: &Simulation) -> Result<SimulationReport> {
     simulate_watched(arms, loss, simulation, &|| {})
 }
@@ -156,6 +157,16 @@ pub fn simulate_watched(
     simulation.check_size(arms.len(), arms.width())?;
     loss.check_direction()?;
     let truth = Truth::new(arms, loss)?;
+    if let Some(Until { gap: gap @ Gap::Loss(size), .. }) = simulation.until
+        && (0.0..=size).contains(&truth.gain)
+        && truth.gain > 0.0
+    {
+        let must = format!(
+            "less than the gain of these arms, {}, or the best single arm is within it already; 5% of the gain is usual",
+            brief(truth.gain)
+        );
+        return Err(Error::setting("until", gap, must));
+    }
     let threads = simulation.threads.unwrap_or_else(available_threads);
     let linear = arms
         .iter()

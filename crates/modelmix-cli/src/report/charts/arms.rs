@@ -10,10 +10,11 @@ use crate::report::colours::Medium;
 use crate::report::names::{label, short, shorten};
 use crate::report::numbers::{self, Digits};
 
-/// The weights as bars, with their intervals.
+/// The weights as bars, with their intervals, the largest first; of many arms without weight only the best single one is drawn.
 pub(in crate::report) fn weights(document: &Mixture) -> Chart<'_> {
-    let bars = document.arms.iter().map(|arm| (arm.name.clone(), arm.weight, arm.interval)).collect();
-    shares("weights", bars, "share of the mixture")
+    let (listed, _) = document.listed_arms();
+    let arms = listed.iter().map(|&arm| &document.arms[arm]);
+    shares("weights", arms.map(|arm| (arm.name.clone(), arm.weight, arm.interval)).collect(), "share of the mixture")
 }
 
 /// The shares of a curated set as bars.
@@ -29,8 +30,8 @@ fn shares<'a>(name: &'static str, arms: Vec<(String, f64, Option<[f64; 2]>)>, ax
         let names = short(&names, if canvas.narrow() { 14 } else { 34 });
         let labels: Vec<String> = names
             .iter()
-            .zip(&arms)
-            .map(|(name, (_, share, _))| format!("{}  {}", label(name), numbers::percent(*share)))
+            .zip(numbers::percents(&arms.iter().map(|(_, share, _)| *share).collect::<Vec<_>>()))
+            .map(|(name, share)| format!("{}  {share}", label(name)))
             .collect();
         // kuva counts categories from below.
         let bars = labels.iter().zip(&arms).rev();

@@ -1,9 +1,10 @@
 //! The charts: kuva draws each once for wide pages, once for phones and once for files. Which numbers go into which kind of
-//! drawing is said in `arms`, `rounds`, `subsets` and `tradeoff`.
+//! drawing is said in `arms`, `rounds`, `subsets`, `terms` and `tradeoff`.
 
 mod arms;
 mod rounds;
 mod subsets;
+mod terms;
 mod tradeoff;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::numbers;
 pub(super) use arms::{chosen, kernel_means, weights};
 pub(super) use rounds::{kept_loss, loss, loss_is_logarithmic, policies, regret, shares};
 pub(super) use subsets::gain_kept;
+pub(super) use terms::terms;
 pub(super) use tradeoff::{front, sensitivity};
 
 /// Widths of drawings, in the pixels of the page.
