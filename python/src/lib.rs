@@ -8,11 +8,11 @@ mod errors;
 mod journal;
 mod load;
 mod objective;
+mod plan;
 mod policy;
 mod score;
 mod session;
 mod simulate;
-mod plan;
 mod solve;
 mod work;
 
@@ -35,11 +35,11 @@ mod _modelmix {
     #[pymodule_export]
     use super::objective::{objective, objective_text};
     #[pymodule_export]
+    use super::plan::plan;
+    #[pymodule_export]
     use super::policy::policy;
     #[pymodule_export]
     use super::score::{median_bandwidth, metrics, score};
-    #[pymodule_export]
-    use super::plan::plan;
     #[pymodule_export]
     use super::session::{Session, until};
     #[pymodule_export]

@@ -164,7 +164,8 @@ impl Session {
         let settings = settings.read()?;
         let progress = Progress::new(None);
         let engine = progress.engine(prepared.threads);
-        let inner = run(py, &progress, move || modelmix::Session::new(arms, prepared.session_loss(&engine)?, &settings))?;
+        let inner =
+            run(py, &progress, move || modelmix::Session::new(arms, prepared.session_loss(&engine)?, &settings))?;
         Ok(Self::new(inner))
     }
 

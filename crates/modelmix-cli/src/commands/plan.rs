@@ -33,7 +33,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
 fn print(terminal: &Terminal, document: &SamplePlan) {
     terminal.say(bold(&document.sentence()));
     let kinds = [("equal", &document.equal), ("optimal", &document.optimal)];
-    let kinds: Vec<(&str, &Allocation)> = kinds.into_iter().filter_map(|(name, one)| Some((name, one.as_ref()?))).collect();
+    let kinds: Vec<(&str, &Allocation)> =
+        kinds.into_iter().filter_map(|(name, one)| Some((name, one.as_ref()?))).collect();
     if let Some((_, first)) = kinds.first() {
         terminal.say("");
         let mut header = vec!["arm", "pilot"];

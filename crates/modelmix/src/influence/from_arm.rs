@@ -40,7 +40,8 @@ impl Influences<'_> {
                 + self.other_variance(arm, other, &other_terms)
                 + self.reference_covariance(arm, other, other);
             third_moments[other] = cubes / cube(self.samples[arm].len(), self.sizes[arm])
-                + other_terms.iter().map(|value| value.powi(3)).sum::<f64>() / cube(other_terms.len(), self.sizes[other])
+                + other_terms.iter().map(|value| value.powi(3)).sum::<f64>()
+                    / cube(other_terms.len(), self.sizes[other])
                 + rows / rows_cubed;
         }
         Slopes { variances, third_moments }

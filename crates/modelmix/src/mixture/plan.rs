@@ -157,7 +157,10 @@ pub fn plan(arms: &RecordedArms, loss: &Loss, settings: &PlanSettings) -> Result
     loss.check_quadratic("a plan")?;
     let program = Program::new(arms, loss, true)?;
     let influences = program.influences(loss.linear_spread())?.ok_or_else(|| {
-        Error::missing("a plan", "at least two samples of every arm, with values that are not too large; record a few dozen")
+        Error::missing(
+            "a plan",
+            "at least two samples of every arm, with values that are not too large; record a few dozen",
+        )
     })?;
     let bounds = Bounds::simplex(arms.len());
     let start = simplex::minimize(program.form(), &bounds)?.weights;
@@ -234,7 +237,10 @@ impl PlanSettings {
             return Err(Error::missing("a plan", "at least two arms"));
         }
         if self.gain_error.is_none() && self.weight_error.is_none() {
-            return Err(Error::missing("a plan", "a wanted width: an error of the gain, such as 5%, or of the weights"));
+            return Err(Error::missing(
+                "a plan",
+                "a wanted width: an error of the gain, such as 5%, or of the weights",
+            ));
         }
         if let Some(error @ (Gap::Share(size) | Gap::Loss(size))) = self.gain_error
             && !(size > 0.0 && size.is_finite())
@@ -357,13 +363,7 @@ fn search<T>(guess: f64, mut ratio: impl FnMut(f64) -> Result<(f64, T)>) -> Resu
 }
 
 impl Allocation {
-    fn new(
-        names: &[String],
-        counts: &[usize],
-        sizes: &[usize],
-        expected: HalfWidths,
-        costs: Option<&[f64]>,
-    ) -> Self {
+    fn new(names: &[String], counts: &[usize], sizes: &[usize], expected: HalfWidths, costs: Option<&[f64]>) -> Self {
         let arm = |index: usize| PlannedArm {
             name: names[index].clone(),
             pilot: counts[index],

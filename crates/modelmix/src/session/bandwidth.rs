@@ -204,7 +204,11 @@ impl Samples {
             values[arm].extend(features);
         }
         let sets = values.into_iter().filter(|values| !values.is_empty());
-        if differ { sets.map(|values| Features::new(batch.width, values)).collect::<Result<_>>().map(Some) } else { Ok(None) }
+        if differ {
+            sets.map(|values| Features::new(batch.width, values)).collect::<Result<_>>().map(Some)
+        } else {
+            Ok(None)
+        }
     }
 }
 

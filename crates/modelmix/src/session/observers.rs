@@ -137,7 +137,10 @@ impl Observers {
         let due = counts.is_some_and(|counts| {
             self.stopping.as_ref().is_some_and(|rule| rule.is_due(counts)) && StoppingRule::has_enough_samples(counts)
         });
-        if decided.kept.is_some() || decided.rang.is_some() || (decided.stop_check.is_some() && counts.is_some() && !due) {
+        if decided.kept.is_some()
+            || decided.rang.is_some()
+            || (decided.stop_check.is_some() && counts.is_some() && !due)
+        {
             return Err(foreign_decisions());
         }
         let stop_check = due.then(|| decided.stop_check.clone().unwrap_or_else(check_stop));

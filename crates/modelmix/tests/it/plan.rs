@@ -201,7 +201,8 @@ fn a_reference_of_few_rows_limits_what_can_be_reached() {
     let mut random = Random::seeded(4);
     let row = |index: usize| [(3 * (index % 2)) as f32 + random.normal() as f32, 0.0];
     let reference = Features::from_rows((0..40).map(row)).unwrap();
-    let loss = Objective::parse("mmd(bandwidth=1)").unwrap().prepare(Inputs::new().arms(&arms).reference(reference)).unwrap();
+    let loss =
+        Objective::parse("mmd(bandwidth=1)").unwrap().prepare(Inputs::new().arms(&arms).reference(reference)).unwrap();
     let settings = PlanSettings::default().gain_error(Gap::Loss(1e-4));
     let planned = plan(&arms, &loss, &settings).unwrap();
     assert!(planned.equal.is_none() && planned.optimal.is_none() && planned.limit.gain > 1e-4);

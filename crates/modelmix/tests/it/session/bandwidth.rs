@@ -6,9 +6,7 @@ use modelmix::policy::Random;
 use modelmix::session::{
     Answer, Cap, Event, Header, JournalReader, JournalWriter, KnownAs, Retention, Scores, Selection, Snapshot, Storage,
 };
-use modelmix::{
-    Error, Features, Gap, Inputs, Kernel, Objective, Session, SessionLoss, SessionSettings, Until,
-};
+use modelmix::{Error, Features, Gap, Inputs, Kernel, Objective, Session, SessionLoss, SessionSettings, Until};
 use proptest::prelude::*;
 
 use super::events::{act, happen, step};
@@ -59,7 +57,10 @@ fn the_first_samples_are_asked_evenly_and_their_median_distance_is_the_bandwidth
         assert_eq!(session.decide().unwrap(), restored(&session).decide().unwrap());
         let report = session.report().unwrap();
         assert!(session.is_bandwidth_open() && report.is_bandwidth_open && report.bandwidth.is_none());
-        assert_eq!((report.samples, report.rounds, report.loss, report.mixture_loss), (asked, asked as u64, None, None));
+        assert_eq!(
+            (report.samples, report.rounds, report.loss, report.mixture_loss),
+            (asked, asked as u64, None, None)
+        );
         assert!(report.kernels.is_empty() && report.weights().iter().all(|&weight| weight == 0.0));
         assert_eq!(session.report_with_bounds().unwrap().bound_on_weights, None);
         assert_eq!(session.empirical_loss(), None);
@@ -186,7 +187,8 @@ fn another_processor_replays_the_bandwidth_of_the_event() {
         let loss = Objective::rke().prepare_for_session(Inputs::new().engine(engine)).unwrap();
         Session::new(NAMES, loss, &SessionSettings::default()).unwrap()
     };
-    let (mut here, mut random, mut events) = (on(*Instructions::available().last().unwrap()), Random::seeded(4), Vec::new());
+    let (mut here, mut random, mut events) =
+        (on(*Instructions::available().last().unwrap()), Random::seeded(4), Vec::new());
     for _ in 0..60 {
         events.push(here.perform(here.decide().unwrap()).unwrap());
         let Some(Event::Asked(asked)) = events.last() else { panic!("an arm was asked") };
@@ -196,7 +198,8 @@ fn another_processor_replays_the_bandwidth_of_the_event() {
     let mut there = on(Instructions::Portable);
     events.iter().for_each(|event| there.apply(event).unwrap());
     assert_eq!(there.chosen_bandwidth(), here.chosen_bandwidth());
-    let choice = events.iter().position(|event| matches!(event, Event::Told(told) if told.decisions.bandwidth.is_some()));
+    let choice =
+        events.iter().position(|event| matches!(event, Event::Told(told) if told.decisions.bandwidth.is_some()));
     // The bandwidth is taken from the event, and a check finds that it is another.
     let mut events = events[..=choice.unwrap()].to_vec();
     let Some(Event::Told(told)) = events.last_mut() else { panic!("it was told") };
