@@ -39,6 +39,10 @@ PAIRS: list[tuple[type, str, str, set[str], set[str]]] = [
     (results.SessionArm, "session", "SessionArm", {"known"}, {"known"}),
     (results.FeatureError, "session", "FeatureError", set(), set()),
     (results.Verdict, "session", "Verdict", set(), set()),
+    (results.ChosenBandwidth, "session", "ChosenBandwidth", set(), set()),
+    (results.HalfWidths, "plan", "HalfWidths", set(), set()),
+    (results.PlannedArm, "plan", "PlannedArm", set(), set()),
+    (results.Allocation, "plan", "Allocation", set(), set()),
 ]
 
 
@@ -82,7 +86,9 @@ def test_documents_have_every_field_of_the_schema(command: str, made: list[Any])
     written = {name for make in made for name in make().to_dict()}
     properties = set(_schema(command)["properties"])
     assert written <= properties
-    assert properties - written <= {"select", "note", "known", "feature_error"}, "only what such results do not have"
+    assert properties - written <= {"select", "note", "known", "feature_error", "bandwidth", "is_bandwidth_open"}, (
+        "only what such results do not have"
+    )
 
 
 def _sessions() -> dict[str, Callable[[], mm.Session]]:
@@ -107,7 +113,16 @@ def _sessions() -> dict[str, Callable[[], mm.Session]]:
         session.tell_values(session.ask(), [], 1.0)
         return session
 
+    def measured(rounds: int) -> mm.Session:
+        session = mm.Session(["a", "b"], mm.Rke(), batch=2)
+        for number in range(rounds):
+            pull = session.ask()
+            session.tell(pull, rows[number : number + 2] + pull.index)
+        return session
+
     return {
+        "open": lambda: measured(3),
+        "chosen": lambda: measured(12),
         "new": lambda: spent(0),
         "in flight": lambda: spent(4),
         "stopped": warm,
@@ -131,4 +146,5 @@ def test_reports_of_sessions_follow_their_schema(kind: str) -> None:
 def test_sessions_of_the_schema_have_the_expected_fields() -> None:
     made = {kind: make().report(bounds=True) for kind, make in _sessions().items()}
     assert made["stopped"].verdict is not None and made["capped"].feature_error is not None
+    assert made["open"].is_bandwidth_open and made["chosen"].bandwidth is not None
     assert made["kept"].note is not None and made["on values"].objective is None

@@ -8,13 +8,25 @@ for theirs, so that dark styles stay readable.
 from ._curated import curated
 from ._front import front
 from ._mixture import mixture
+from ._plan import plan
 from ._scores import scores
 from ._sensitivity import sensitivity
 from ._session import session
 from ._simulation import simulation
 from ._worth import cheapest, subsets
 
-__all__ = ["cheapest", "curated", "front", "mixture", "scores", "sensitivity", "session", "simulation", "subsets"]
+__all__ = [
+    "cheapest",
+    "curated",
+    "front",
+    "mixture",
+    "plan",
+    "scores",
+    "sensitivity",
+    "session",
+    "simulation",
+    "subsets",
+]
 
 
 def __dir__() -> list[str]:

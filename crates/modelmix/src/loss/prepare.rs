@@ -305,7 +305,7 @@ impl<'a> TermBuilder<'a> {
             if sets.is_empty() {
                 return Err(Error::missing(
                     "an automatic bandwidth",
-                    "samples to measure: recorded arms or a reference; or give the bandwidth as a number",
+                    "samples to measure: recorded arms or a reference; or give the bandwidth as a number; for a session, use prepare_for_session, which leaves it open",
                 ));
             }
             median_distance(&sets, self.seed)
