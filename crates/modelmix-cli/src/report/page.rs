@@ -55,6 +55,7 @@ struct ComparisonView {
     name: String,
     answer: String,
     notes: Vec<String>,
+    commands: Vec<Copy>,
     blocks: Vec<Block>,
 }
 
@@ -85,13 +86,13 @@ pub(super) enum Block {
 /// A text to copy.
 #[derive(Serialize)]
 pub(super) struct Copy {
-    name: &'static str,
+    name: String,
     text: String,
 }
 
 impl Copy {
-    pub(super) fn new(name: &'static str, text: String) -> Self {
-        Self { name, text }
+    pub(super) fn new(name: impl Into<String>, text: String) -> Self {
+        Self { name: name.into(), text }
     }
 }
 
@@ -379,10 +380,12 @@ fn number<'a>(parts: impl Iterator<Item = (&'a str, &'a mut Vec<Block>)>) {
 
 fn comparison(comparison: &Comparison) -> ComparisonView {
     let [first, second] = &comparison.runs;
+    let command = |(run, command): (&String, &Option<String>)| Some(Copy::new(plain(run), plain(command.as_ref()?)));
     ComparisonView {
         name: plain(&format!("{first} and {second}")),
         answer: plain(&comparison.sentence),
-        notes: comparison.notes.iter().map(|note| plain(note)).collect(),
+        notes: comparison.notes.iter().chain([&comparison.noise]).map(|note| plain(note)).collect(),
+        commands: comparison.runs.iter().zip(&comparison.commands).filter_map(command).collect(),
         blocks: super::comparison::blocks(comparison),
     }
 }
