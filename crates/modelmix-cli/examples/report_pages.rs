@@ -10,9 +10,10 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use modelmix::document::Document;
 use modelmix::metrics::{Metric, ScoreSettings};
 use modelmix::{Inputs, Objective, Simulation, load, score, simulate, solve};
-use modelmix_cli::report::{Gallery, GalleryRow, Image, Report, Section};
+use modelmix_cli::report::{Gallery, GalleryRow, Image, Report, Section, compare};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -53,6 +54,18 @@ fn main() -> Outcome<()> {
     let kept = Section { name: "Kept samples".into(), simulate: Some(kept), ..Section::default() };
     write(&folder, "kept", "Samples that were kept", vec![kept])?;
 
+    let (old, mut new) = (synthetic::solve(&three), synthetic::solve(&three));
+    new.provenance = serde_json::from_value(synthetic::provenance("solve", 'b'))?;
+    new.arms.swap(0, 1);
+    let comparison = compare(["old", "new"], &Document::Solve(old.clone()), &Document::Solve(new.clone()))?;
+    let runs = [("old", old), ("new", new)];
+    let sections = runs.map(|(name, run)| Section { name: name.into(), solve: Some(run), ..Section::default() }).into();
+    write_report(
+        &folder,
+        "compared",
+        &Report { title: "Two runs".into(), comparison: Some(comparison), sections, ..Report::default() },
+    )?;
+
     let one = Section { name: "One arm".into(), solve: Some(synthetic::solve(&three[..1])), ..Section::default() };
     write(&folder, "one", "One model", vec![one])?;
 
@@ -84,9 +97,12 @@ fn main() -> Outcome<()> {
 }
 
 fn write(folder: &Path, name: &str, title: &str, sections: Vec<Section>) -> Outcome<()> {
-    let report = Report { title: title.into(), sections, ..Report::default() };
+    write_report(folder, name, &Report { title: title.into(), sections, ..Report::default() })
+}
+
+fn write_report(folder: &Path, name: &str, report: &Report) -> Outcome<()> {
     fs::write(folder.join(format!("{name}.html")), report.html()?)?;
-    fs::write(folder.join(format!("{name}.json")), serde_json::to_string(&report)?)?;
+    fs::write(folder.join(format!("{name}.json")), serde_json::to_string(report)?)?;
     for figure in report.figures()? {
         fs::write(folder.join(format!("{name}.{}.svg", figure.name)), &figure.svg)?;
         fs::write(folder.join(format!("{name}.{}.png", figure.name)), figure.png(2.0)?)?;

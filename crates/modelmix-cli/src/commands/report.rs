@@ -101,6 +101,9 @@ fn compare_two(documents: &[(&PathBuf, Document)]) -> Result<Comparison> {
 fn print(terminal: &Terminal, comparison: &Comparison) {
     terminal.say(bold(&comparison.sentence));
     comparison.notes.iter().for_each(|note| terminal.say(note));
+    for (run, command) in comparison.runs.iter().zip(&comparison.commands) {
+        command.iter().for_each(|command| terminal.say(dim(&format!("{run}: {command}"))));
+    }
     for table in comparison.tables() {
         terminal.say("");
         terminal.say(dim(&table.title));

@@ -37,7 +37,7 @@ pub(super) fn blocks(comparison: &Comparison) -> Vec<Block> {
         .into_iter()
         .map(|(field, title, list, is_share)| {
             let table = differences(comparison, list, is_share, &format!("/comparison/{field}"));
-            Block::Table(TableBlock::new(format!("{title} of both runs. {}", plain(&comparison.noise)), table))
+            Block::Table(TableBlock::new(format!("{title} of both runs."), table))
         })
         .collect();
     let columns = || comparison.runs.iter().map(|run| Column::new(run)).collect::<Vec<_>>();

@@ -57,6 +57,7 @@ struct ComparisonView {
     name: String,
     answer: String,
     notes: Vec<String>,
+    commands: Vec<Copy>,
     blocks: Vec<Block>,
 }
 
@@ -87,13 +88,13 @@ pub(super) enum Block {
 /// A text to copy.
 #[derive(Serialize)]
 pub(super) struct Copy {
-    name: &'static str,
+    name: String,
     text: String,
 }
 
 impl Copy {
-    pub(super) fn new(name: &'static str, text: String) -> Self {
-        Self { name, text }
+    pub(super) fn new(name: impl Into<String>, text: String) -> Self {
+        Self { name: name.into(), text }
     }
 }
 
@@ -375,28 +376,32 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
 fn number<'a>(parts: impl Iterator<Item = (&'a str, &'a mut Vec<Block>)>) {
     let (mut figures, mut tables) = (0, 0);
     for (slug, block) in parts.flat_map(|(slug, blocks)| blocks.iter_mut().map(move |block| (slug, block))) {
-        let (count, number, table, kind) = match block {
-            Block::Figure(block) => (&mut figures, &mut block.number, block.table.as_mut(), "figure"),
-            Block::Gallery(block) => (&mut figures, &mut block.number, None, "figure"),
-            Block::Table(block) => (&mut tables, &mut block.number, Some(&mut block.table), "table"),
+        let (count, number, table, folded, kind) = match block {
+            Block::Figure(block) => (&mut figures, &mut block.number, block.table.as_mut(), None, "figure"),
+            Block::Gallery(block) => (&mut figures, &mut block.number, None, None, "figure"),
+            Block::Table(block) => {
+                (&mut tables, &mut block.number, Some(&mut block.table), block.folded.as_ref(), "table")
+            }
             Block::Provenance(block) => {
-                block.table.iter_mut().for_each(|table| table.offer(format!("{slug}-inputs.csv")));
+                block.table.iter_mut().for_each(|table| table.offer(format!("{slug}-inputs.csv"), None));
                 continue;
             }
             Block::Copies(_) => continue,
         };
         *count += 1;
         *number = *count;
-        table.into_iter().for_each(|table| table.offer(format!("{slug}-{kind}-{count}.csv")));
+        table.into_iter().for_each(|table| table.offer(format!("{slug}-{kind}-{count}.csv"), folded));
     }
 }
 
 fn comparison(comparison: &Comparison) -> ComparisonView {
     let [first, second] = &comparison.runs;
+    let command = |(run, command): (&String, &Option<String>)| Some(Copy::new(plain(run), plain(command.as_ref()?)));
     ComparisonView {
         name: plain(&format!("{first} and {second}")),
         answer: plain(&comparison.sentence),
-        notes: comparison.notes.iter().map(|note| plain(note)).collect(),
+        notes: comparison.notes.iter().chain([&comparison.noise]).map(|note| plain(note)).collect(),
+        commands: comparison.runs.iter().zip(&comparison.commands).filter_map(command).collect(),
         blocks: super::comparison::blocks(comparison),
     }
 }

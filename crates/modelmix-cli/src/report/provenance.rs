@@ -55,5 +55,5 @@ fn inputs(inputs: &[InputFile], at: &str) -> Option<Table> {
     };
     let columns = vec![Column::meaning("Role", "what it was used for"), Column::new("Bytes"), Column::new("SHA-256")];
     let rows: Vec<Row> = inputs.iter().enumerate().map(row).collect();
-    (!rows.is_empty()).then(|| Table::new("Input", columns, rows))
+    (!rows.is_empty()).then(|| Table::new("Input", columns, rows).with_text())
 }

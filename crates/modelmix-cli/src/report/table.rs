@@ -51,19 +51,21 @@ impl Table {
         self
     }
 
-    /// Makes the table a CSV file of this name, with all digits.
-    pub(super) fn offer(&mut self, name: String) {
-        let address = format!("data:text/csv;charset=utf-8;base64,{}", STANDARD.encode(self.csv()));
+    /// Makes the table a CSV file of this name, with all digits and with the rows of its folded part.
+    pub(super) fn offer(&mut self, name: String, folded: Option<&Table>) {
+        let csv = self.csv(folded.map_or(&[], |folded| &folded.rows));
+        let address = format!("data:text/csv;charset=utf-8;base64,{}", STANDARD.encode(csv));
         self.download = Some(Download { name, address });
     }
 
-    /// Comma-separated values: a column for every number of a cell.
-    fn csv(&self) -> String {
+    /// Comma-separated values: a column for every number of a cell. Folded rows come before those that stand apart.
+    fn csv(&self, folded: &[Row]) -> String {
         let mut table = tables::Table::new(
             "",
             std::iter::once(self.corner).chain(self.columns.iter().map(|column| column.name.as_str())),
         );
-        for row in &self.rows {
+        let (apart, rows): (Vec<&Row>, Vec<&Row>) = self.rows.iter().partition(|row| row.apart && !folded.is_empty());
+        for row in rows.into_iter().chain(folded).chain(apart) {
             let cells = row.cells.iter().map(|cell| {
                 let text: String = cell.parts.iter().map(|part| part.text.as_str()).collect();
                 tables::Cell::new(text, cell.parts.iter().filter_map(|part| part.exact.clone()).collect())

@@ -46,7 +46,9 @@ async function look(file, theme, width) {
     failures += 1;
     console.error(`${name}: ${problem}`);
   };
-  const context = await browser.newContext({ colorScheme: theme, viewport: { width, height: 900 } });
+  const context = await browser.newContext({
+    colorScheme: theme, viewport: { width, height: 900 }, permissions: ["clipboard-read", "clipboard-write"], acceptDownloads: true,
+  });
   const page = await context.newPage();
   page.on("pageerror", (error) => fail(`script error: ${error.message}`));
   page.on("console", (message) => {
@@ -79,6 +81,7 @@ async function look(file, theme, width) {
     const inside = JSON.parse(await page.locator("#documents").textContent());
     if (!isDeepStrictEqual(inside, JSON.parse(readFileSync(beside, "utf8")))) fail(`the JSON inside differs from ${beside}`);
   }
+  for (const problem of await takeAway(page)) fail(problem);
   if (theme === "dark" && width === WIDTHS.at(-1)) {
     await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = false)));
     await page.emulateMedia({ media: "print" });
@@ -88,6 +91,33 @@ async function look(file, theme, width) {
     await page.pdf({ path, format: "A4" });
   }
   await context.close();
+}
+
+// Copies every text and downloads every table, as a reader would.
+async function takeAway(page) {
+  const problems = [];
+  for (const copy of await page.locator(".copy").all()) {
+    const shown = await copy.locator("code").textContent();
+    await page.evaluate(() => navigator.clipboard.writeText("nothing"));
+    await copy.locator("button").click();
+    const found = await page.waitForFunction(
+      (expected) => navigator.clipboard.readText().then((text) => text === expected), shown, { timeout: 3000 },
+    ).then(() => true, () => false);
+    if (!found) problems.push(`"${shown.slice(0, 40)}" was not copied`);
+    if ((await copy.locator("button").textContent()) !== "Copied") problems.push("a button does not say that it copied");
+  }
+  const links = await page.locator(".download a").all();
+  const tables = await page.locator("table").count();
+  if (links.length !== tables) problems.push(`${links.length} of ${tables} tables can be downloaded`);
+  for (const link of links) {
+    const [download] = await Promise.all([page.waitForEvent("download", { timeout: 5000 }), link.click()]);
+    if (download.suggestedFilename() !== (await link.getAttribute("download"))) problems.push(`a file is called ${download.suggestedFilename()}`);
+    const lines = readFileSync(await download.path(), "utf8").trimEnd().split("\n");
+    const rows = await link.evaluate((link) => link.parentElement.previousElementSibling.querySelectorAll("tr").length);
+    // A name in quotes may have lines of its own, but no name here has.
+    if (lines.length !== rows) problems.push(`${download.suggestedFilename()} has ${lines.length} lines for ${rows} rows`);
+  }
+  return problems;
 }
 
 // Runs in the page: what a reader would see to be wrong.
@@ -156,7 +186,8 @@ function inspect() {
   problems.push(...faint);
 
   if (document.querySelectorAll("h1").length !== 1) problems.push("there is not one h1");
-  for (const script of document.querySelectorAll("script")) if (script.id !== "documents") problems.push("a script came in");
+  const scripts = [...document.querySelectorAll("script")].map((script) => script.id);
+  if (scripts.join() !== "documents,copy") problems.push(`a script came in: ${scripts}`);
   for (const image of document.querySelectorAll("img")) {
     if (!image.closest(".images") || !image.complete || image.naturalWidth === 0) problems.push("an image is out of place or broken");
   }

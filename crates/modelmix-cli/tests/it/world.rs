@@ -81,6 +81,13 @@ impl World {
         serde_json::from_str(&self.answer(line)).unwrap()
     }
 
+    /// The document of a command that must succeed, without where it comes from.
+    pub(super) fn result(&self, line: &str) -> serde_json::Value {
+        let mut document = self.json(line);
+        assert!(document.as_object_mut().unwrap().remove("provenance").is_some(), "modelmix {line}");
+        document
+    }
+
     /// Files and folders that are there beside those that were put there, temporary ones too.
     pub(super) fn left_behind(&self) -> Vec<String> {
         let names = |folder: PathBuf| -> Vec<String> {

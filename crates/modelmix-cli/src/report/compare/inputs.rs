@@ -141,7 +141,6 @@ fn listed(document: &Document) -> Vec<(String, String)> {
         for used in &provenance.bandwidths {
             add(&format!("rule for the bandwidth of {}", used.of), used.how());
         }
-        add("command", some(&provenance.command));
     }
     settings
 }

@@ -21,6 +21,8 @@ pub struct Comparison {
     pub of: String,
     /// What the first run and the second run are called.
     pub runs: [String; 2],
+    /// The command lines of both; null if they are not known.
+    pub commands: [Option<String>; 2],
     /// What is most important, in one sentence.
     pub sentence: String,
     /// Whether the runs have samples in common.
@@ -103,6 +105,7 @@ pub fn compare(runs: [&str; 2], first: &Document, second: &Document) -> Result<C
         version: modelmix::VERSION.into(),
         of: commands[0].into(),
         runs: runs.map(String::from),
+        commands: [first, second].map(|document| document.provenance()?.command.clone()),
         sentence: String::new(),
         overlap: inputs::overlap(first, second),
         noise: String::new(),
