@@ -37,8 +37,6 @@ mod _modelmix {
     #[pymodule_export]
     use super::plan::plan;
     #[pymodule_export]
-    use super::plan::plan;
-    #[pymodule_export]
     use super::policy::policy;
     #[pymodule_export]
     use super::score::{median_bandwidth, metrics, score};
