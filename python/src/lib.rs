@@ -30,7 +30,7 @@ mod _modelmix {
     #[pymodule_export]
     use super::journal::Journal;
     #[pymodule_export]
-    use super::load::{load, load_array};
+    use super::load::{load, load_array, source_path};
     #[pymodule_export]
     use super::objective::{objective, objective_text};
     #[pymodule_export]

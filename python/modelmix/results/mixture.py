@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._table import Table, bar, count, interval, number, percent, tiny
 from ._base import Keyed, Result, TermValue, by_name, floating, frame, matrix, pair, plain, terms
 from .front import Front
+from .provenance import Provenance, documented
 from .sensitivity import Sensitivity
 from .worth import Cheapest, Subsets
 
@@ -132,6 +133,8 @@ class Mixture(Keyed[str, MixtureArm]):
         The Pareto front with a second objective, if asked for.
     sensitivity
         The best mixture for several bandwidths, if asked for.
+    provenance
+        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
 
     Examples
     --------
@@ -167,6 +170,7 @@ class Mixture(Keyed[str, MixtureArm]):
     cheapest: Cheapest | None = None
     front: Front | None = None
     sensitivity: Sensitivity | None = None
+    provenance: Provenance | None = field(default=None, compare=False)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -214,6 +218,7 @@ class Mixture(Keyed[str, MixtureArm]):
             cheapest=Cheapest._read(asked["cheapest"], score) if "cheapest" in asked else None,
             front=Front._read(asked["front"], document) if "front" in asked else None,
             sensitivity=Sensitivity._read(asked["sensitivity"], names, score) if "sensitivity" in asked else None,
+            provenance=Provenance._read(document.get("provenance")),
         )
 
     def _answers(self) -> dict[str, Result]:
@@ -226,7 +231,8 @@ class Mixture(Keyed[str, MixtureArm]):
         return "\n\n".join([super().__str__(), *(str(answer) for answer in self._answers().values())])
 
     def _repr_html_(self) -> str:
-        return "".join([super()._repr_html_(), *(answer._repr_html_() for answer in self._answers().values())])
+        answers = [answer._repr_html_() for answer in self._answers().values()]
+        return "".join([self._table().html(), *answers, self._provenance_html()])
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data: the document of ``modelmix solve --json``.
@@ -255,6 +261,7 @@ class Mixture(Keyed[str, MixtureArm]):
             "linear": plain(self.linear),
             "constant": self.constant,
             **{name: answer.to_dict() for name, answer in self._answers().items()},
+            **documented(self.provenance),
         }
 
     def to_pandas(self) -> pd.DataFrame:
