@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::Use;
-use crate::documents::dictionary;
+use crate::documents::{dictionary, provenance};
 use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
@@ -62,7 +62,9 @@ pub(crate) fn curate<'py>(
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        curate_within(&arms, &loss, &bounds, &curation, &done)
+        let mut document = curate_within(&arms, &loss, &bounds, &curation, &done)?;
+        document.provenance = provenance(&engine, prepared.seed, loss.bandwidths(&arms, prepared.seed));
+        Ok(document)
     })?;
     let (sentence, how) = (document.sentence(), document.how());
     Ok((dictionary(py, &Document::Curate(document))?, sentence, how))

@@ -1,5 +1,7 @@
 //! Documents as Python dictionaries, and the library's functions for number formatting and name suggestions.
 
+use modelmix::compute::Engine;
+use modelmix::document::{Provenance, UsedBandwidth};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -8,6 +10,15 @@ pub(crate) fn dictionary<'py>(py: Python<'py>, document: &impl serde::Serialize)
     let text = serde_json::to_string(document)
         .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))?;
     Ok(py.import("json")?.call_method1("loads", (text,))?.cast_into()?)
+}
+
+/// Where a result comes from, as far as the extension knows; the package adds the inputs.
+pub(crate) fn provenance(engine: &Engine, seed: u64, bandwidths: Vec<UsedBandwidth>) -> Option<Provenance> {
+    let mut provenance = Provenance::new();
+    provenance.engine = Some(engine.describe());
+    provenance.seed = Some(seed);
+    provenance.bandwidths = bandwidths;
+    Some(provenance)
 }
 
 /// Formats a number for tables, with three significant digits.

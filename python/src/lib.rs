@@ -31,7 +31,7 @@ mod _modelmix {
     #[pymodule_export]
     use super::journal::Journal;
     #[pymodule_export]
-    use super::load::{load, load_array};
+    use super::load::{load, load_array, source_path};
     #[pymodule_export]
     use super::objective::{objective, objective_text, objective_warnings};
     #[pymodule_export]

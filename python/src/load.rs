@@ -21,6 +21,16 @@ pub(crate) fn load<'py>(py: Python<'py>, sources: Vec<String>) -> PyResult<Vec<(
     arms.iter().map(|arm| Ok((arm.name.clone(), array(py, arm.features.clone())?))).collect()
 }
 
+/// The path of a source `[name=]path[:key]`.
+///
+/// # Errors
+/// A source without a path.
+#[pyfunction]
+pub(crate) fn source_path(source: &str) -> PyResult<String> {
+    let source: ArmSource = source.parse().map_err(to_exception)?;
+    Ok(source.path.to_string_lossy().into_owned())
+}
+
 /// Reads one array, written `path[:key]`.
 ///
 /// # Errors

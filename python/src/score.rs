@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::{Use, features};
-use crate::documents::dictionary;
+use crate::documents::{dictionary, provenance};
 use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
@@ -104,7 +104,11 @@ pub(crate) fn score<'py>(
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        score_watched(&arms, prepared.reference.as_deref(), &settings, weights.as_deref(), &engine, &done)
+        let reference = prepared.reference.as_deref();
+        let mut document = score_watched(&arms, reference, &settings, weights.as_deref(), &engine, &done)?;
+        let bandwidths = document.bandwidths(&settings, &arms, reference);
+        document.provenance = provenance(&engine, prepared.seed, bandwidths);
+        Ok(document)
     })?;
     dictionary(py, &Document::Score(document))
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::Use;
-use crate::documents::dictionary;
+use crate::documents::{dictionary, provenance};
 use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::session::{Stop, retention};
@@ -76,7 +76,9 @@ pub(crate) fn simulate<'py>(
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        simulate_watched(&arms, &loss, &simulation, &done)
+        let mut document = simulate_watched(&arms, &loss, &simulation, &done)?;
+        document.provenance = provenance(&engine, prepared.seed, loss.bandwidths(&arms, prepared.seed));
+        Ok(document)
     })?;
     dictionary(py, &Document::Simulate(document))
 }

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::Use;
-use crate::documents::dictionary;
+use crate::documents::{dictionary, provenance};
 use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
@@ -81,6 +81,7 @@ pub(crate) fn solve<'py>(
     let engine = progress.engine(prepared.threads).observed_by(move |pairs| {
         counted.fetch_add(pairs, Ordering::Relaxed);
     });
+    let seed = prepared.seed;
     // The sums within the reference also take long, but they are not part of the count.
     let (arms, loss, second) = run(py, &quiet.stopping(&progress), move || {
         let loss = prepared.loss(Some(&arms), &engine)?;
@@ -92,7 +93,11 @@ pub(crate) fn solve<'py>(
         started.call1((analyses.pairs(&arms, &loss),))?;
     }
     counter.store(0, Ordering::Relaxed);
-    let document = run(py, &progress, move || mixture::solve_with_analyses(&arms, &loss, &bounds, &analyses))?;
+    let document = run(py, &progress, move || {
+        let mut document = mixture::solve_with_analyses(&arms, &loss, &bounds, &analyses)?;
+        document.provenance = provenance(loss.engine(), seed, loss.bandwidths(&arms, seed));
+        Ok(document)
+    })?;
     let headline = document.headline();
     Ok((dictionary(py, &Document::Solve(document))?, headline.answer, headline.certainty))
 }

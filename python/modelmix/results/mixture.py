@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
@@ -12,6 +12,7 @@ from .._modelmix import listed_arms
 from .._table import Table, bar, count, interval, number, percents, tiny
 from ._base import Keyed, Result, TermValue, by_name, floating, frame, matrix, pair, plain, terms
 from .front import Front
+from .provenance import Provenance, documented
 from .sensitivity import Sensitivity
 from .worth import Cheapest, Subsets
 
@@ -137,6 +138,8 @@ class Mixture(Keyed[str, MixtureArm]):
         Sentences about the objective, such as a score that is minimised although higher is better.
     bounded
         Whether floors or caps rule out any mixture.
+    provenance
+        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
 
     Examples
     --------
@@ -174,6 +177,7 @@ class Mixture(Keyed[str, MixtureArm]):
     sensitivity: Sensitivity | None = None
     warnings: tuple[str, ...] = ()
     bounded: bool = False
+    provenance: Provenance | None = field(default=None, compare=False)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -235,6 +239,7 @@ class Mixture(Keyed[str, MixtureArm]):
             sensitivity=Sensitivity._read(asked["sensitivity"], names, score) if "sensitivity" in asked else None,
             warnings=tuple(document.get("warnings", ())),
             bounded=document.get("bounded", False),
+            provenance=Provenance._read(document.get("provenance")),
         )
 
     def _answers(self) -> dict[str, Result]:
@@ -247,7 +252,8 @@ class Mixture(Keyed[str, MixtureArm]):
         return "\n\n".join([super().__str__(), *(str(answer) for answer in self._answers().values())])
 
     def _repr_html_(self) -> str:
-        return "".join([super()._repr_html_(), *(answer._repr_html_() for answer in self._answers().values())])
+        answers = [answer._repr_html_() for answer in self._answers().values()]
+        return "".join([self._table().html(), *answers, self._provenance_html()])
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data: the document of ``modelmix solve --json``.
@@ -278,6 +284,7 @@ class Mixture(Keyed[str, MixtureArm]):
             "linear": plain(self.linear),
             "constant": self.constant,
             **{name: answer.to_dict() for name, answer in self._answers().items()},
+            **documented(self.provenance),
         }
 
     def to_pandas(self) -> pd.DataFrame:

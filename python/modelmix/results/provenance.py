@@ -1,0 +1,154 @@
+"""Where a result comes from: version, engine, seed, inputs and bandwidths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from .._names import plain as shown
+
+__all__ = ["InputFile", "Provenance", "UsedBandwidth"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file, or a set in memory, that a result was computed from.
+
+    Attributes
+    ----------
+    role
+        What it was used for: ``"arms"``, ``"reference"`` or ``"scores"``.
+    arguments
+        The sources that name it, such as ``flow=specialists.npz:flow``; the arm's name if the data was in memory.
+    path
+        The path as it was written; ``None`` if the data was in memory.
+    bytes
+        The file's size; ``None`` if the data was in memory.
+    sha256
+        The file's SHA-256 checksum; ``None`` if the data was in memory.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve("data/fashion/specialists.npz", mm.Rke(bandwidth=20))
+    >>> best.provenance.inputs[0].path, best.provenance.inputs[0].bytes
+    ('data/fashion/specialists.npz', 961156)
+    """
+
+    role: str
+    arguments: tuple[str, ...]
+    path: str | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class UsedBandwidth:
+    """A bandwidth, and how it was found.
+
+    Attributes
+    ----------
+    of
+        The term or the metric whose kernel has it.
+    bandwidth
+        σ.
+    rule
+        How it was found: ``"given"`` or ``"median"``.
+    samples
+        How many samples the median rule looked at; ``None`` if the bandwidth was given.
+    seed
+        The seed that drew these samples; ``None`` if the bandwidth was given.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> mm.solve("data/fashion/specialists.npz", mm.Rke(bandwidth=20)).provenance.bandwidths
+    (UsedBandwidth(of='rke', bandwidth=20.0, rule='given', samples=None, seed=None),)
+    """
+
+    of: str
+    bandwidth: float
+    rule: str
+    samples: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a result comes from.
+
+    Attributes
+    ----------
+    version
+        The version of modelmix.
+    inputs
+        What the numbers were computed from: one entry per file, and one per set in memory.
+    bandwidths
+        The bandwidth of each kernel that has one, and how it was found.
+    command
+        The command line; ``None`` in Python.
+    engine
+        The engine that computed: its name, precision, instruction set and threads.
+    seed
+        The random seed.
+    date
+        When a command computed it, in UTC; ``None`` in Python.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1), seed=7)
+    >>> best.provenance.version == mm.__version__, best.provenance.seed
+    (True, 7)
+    >>> [(given.role, given.arguments) for given in best.provenance.inputs]
+    [('arms', ('a',)), ('arms', ('b',))]
+    """
+
+    version: str
+    inputs: tuple[InputFile, ...] = ()
+    bandwidths: tuple[UsedBandwidth, ...] = ()
+    command: str | None = None
+    engine: str | None = None
+    seed: int | None = None
+    date: str | None = None
+
+    @classmethod
+    def _read(cls, document: dict[str, Any] | None) -> Provenance | None:
+        if document is None:
+            return None
+        inputs = tuple(InputFile(**{**one, "arguments": tuple(one["arguments"])}) for one in document["inputs"])
+        bandwidths = tuple(UsedBandwidth(**one) for one in document["bandwidths"])
+        return cls(**{**document, "inputs": inputs, "bandwidths": bandwidths})
+
+    def _document(self) -> dict[str, Any]:
+        """As documents have it: what is not known is absent."""
+
+        def known(one: Any) -> dict[str, Any]:
+            fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
+            return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v is not None}
+
+        lists = {"inputs": [known(one) for one in self.inputs], "bandwidths": [known(one) for one in self.bandwidths]}
+        return {**known(self), **lists}
+
+    def _html(self) -> str:
+        """For notebooks: folded, below the table."""
+        facts = [f"modelmix {self.version}", self.engine, None if self.seed is None else f"seed {self.seed}"]
+        for used in self.bandwidths:
+            rule = "given" if used.rule == "given" else f"median distance between {used.samples} samples, seed {used.seed}"
+            facts.append(f"bandwidth of {used.of}: {used.bandwidth:.6g} ({rule})")
+        for one in self.inputs:
+            name = f"{', '.join(one.arguments)} (in memory)" if one.path is None else one.path
+            sizes = "" if one.sha256 is None else f", {one.bytes:,} bytes, SHA-256 {one.sha256}"
+            facts.append(f"{one.role}: {name}{sizes}")
+        lines = "<br>".join(escape(shown(fact)) for fact in facts if fact)
+        return f"<details><summary>Provenance</summary><small>{lines}</small></details>"
+
+
+def documented(provenance: Provenance | None) -> dict[str, Any]:
+    """The field of a document; none if nothing is known."""
+    return {} if provenance is None else {"provenance": provenance._document()}
