@@ -1,7 +1,7 @@
 //! `modelmix simulate`: policies on recorded arms.
 
 use modelmix::document::Document;
-use modelmix::internals::numbers::{brief, shares};
+use modelmix::internals::numbers::brief;
 use modelmix::session::{Cap, Retention};
 use modelmix::simulate::Spread;
 use modelmix::{Gap, Loss, Simulation, SimulationReport, Until, simulate_watched};
@@ -109,7 +109,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
             round(policy.reached.percent_90),
             round(policy.reached.percent_95),
             round(policy.reached.percent_99),
-            format!("{} {}", document.arms[most], shares(&policy.weights)[most]),
+            format!("{} {:.0}%", document.arms[most], 100.0 * policy.weights[most]),
         ];
         if let Some(stopped) = policy.stopped {
             row.extend([round(stopped.round), percent(stopped.share), percent(stopped.wrong)]);
