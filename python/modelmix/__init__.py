@@ -4,7 +4,7 @@
 >>> reference = "data/fashion/reference.npy"                     # a file or an array
 >>> best = mm.solve("data/fashion/specialists.npz", mm.Mmd(reference, bandwidth=20))     # or {"flux": array, "sdxl": tensor, …}
 >>> best.sentence
-'Mix tops_gan 37%, shoes_gan 31%, legs_bags_gan 31%: MMD² ×100 0.147 instead of 1.97 with the best single model, flow.'
+'Mix tops_gan 37%, shoes_gan 32%, legs_bags_gan 31%: MMD² ×100 0.147 instead of 1.97 with the best single model, flow.'
 
 Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`plan`, :func:`load`, :func:`median_bandwidth`,
 :mod:`modelmix.metrics`. Online: :class:`Session` chooses which model to sample next, and :func:`run` calls it; :class:`Until` and

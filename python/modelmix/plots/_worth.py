@@ -120,7 +120,7 @@ def cheapest(bargain: Cheapest, ax: axes.Axes | None = None) -> axes.Axes:
     >>> import matplotlib, modelmix as mm, modelmix.plots
     >>> matplotlib.use("Agg")
     >>> arms = {"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}
-    >>> result = mm.solve(arms, mm.Rke(bandwidth=1), fees={"b": 9}, within="100%").cheapest
+    >>> result = mm.solve(arms, mm.Rke(bandwidth=1), fees={"a": 0, "b": 9}, within="100%").cheapest
     >>> type(mm.plots.cheapest(result)).__name__
     'Axes'
     """

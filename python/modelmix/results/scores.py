@@ -163,7 +163,7 @@ class ScoredMixture(_ByMetric):
     Examples
     --------
     >>> import modelmix as mm
-    >>> table = mm.score({"a": [[0.0], [9.0]], "b": [[90.0], [99.0]]}, metrics=["rke"], bandwidth=1, weights={"a": 1, "b": 1})
+    >>> table = mm.score({"a": [[0.0], [9.0]], "b": [[90.0], [99.0]]}, metrics=["rke"], bandwidth=1, weights={"a": 0.5, "b": 0.5})
     >>> table.mixture["rke"], table.mixture.effective_samples
     (4.0, 4.0)
     """

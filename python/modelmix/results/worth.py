@@ -229,7 +229,7 @@ class Cheapest(Keyed[str, float]):
     Examples
     --------
     >>> import modelmix as mm
-    >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1), fees={"b": 9}, within="100%")
+    >>> best = mm.solve({"a": [[0.0], [1.0]], "b": [[5.0], [6.0]]}, mm.Rke(bandwidth=1), fees={"a": 0, "b": 9}, within="100%")
     >>> dict(best.cheapest), best.cheapest.total
     ({'a': 1.0}, 0.0)
     """

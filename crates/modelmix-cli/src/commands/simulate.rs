@@ -1,7 +1,7 @@
 //! `modelmix simulate`: policies on recorded arms.
 
 use modelmix::document::Document;
-use modelmix::internals::numbers::{self, brief};
+use modelmix::internals::numbers::brief;
 use modelmix::session::{Cap, Retention};
 use modelmix::simulate::Spread;
 use modelmix::{Gap, Loss, Simulation, SimulationReport, Until, simulate_watched};
@@ -109,7 +109,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
             rounds(policy.reached.percent_90),
             rounds(policy.reached.percent_95),
             rounds(policy.reached.percent_99),
-            best_of(&document.arms[most], numbers::shares(&policy.weights)[most].clone(), share, "share"),
+            best_of(&document.arms[most], format!("{:.0}%", 100.0 * share), share, "share"),
         ];
         if let Some(stopped) = policy.stopped {
             row.extend([rounds(stopped.round), percent(stopped.share), percent(stopped.wrong)]);

@@ -6,7 +6,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, HtmlEscape};
 use modelmix::curate::CuratedArm;
-use modelmix::{Curated, Error, Result};
+use modelmix::{Curated, Error, Objective, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -326,6 +326,11 @@ fn gallery_rows<T: Clone>(
     views
 }
 
+/// What a reader must know about an objective.
+fn warnings_of(objective: &str) -> Vec<String> {
+    Objective::parse(objective).map(|objective| objective.warnings()).unwrap_or_default()
+}
+
 fn section(section: &Section, index: usize, slug: &str) -> SectionView {
     let place = |document: &str| Place { slug: slug.into(), at: format!("/sections/{index}/{document}") };
     let (mut answer, mut warnings, mut facts, mut blocks) = (None, Vec::new(), Vec::new(), Vec::new());
@@ -341,6 +346,7 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
     if let Some(document) = &section.simulate {
         if section.solve.is_none() {
             answer = simulated::sentence(document);
+            warnings = warnings_of(&document.objective);
             facts = simulated::facts(document);
         }
         blocks.extend(simulated::blocks(document, &place("simulate")));
@@ -353,6 +359,7 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
     if let Some(document) = &section.curate {
         if section.solve.is_none() && section.simulate.is_none() {
             answer = Some(document.sentence());
+            warnings = warnings_of(&document.objective);
             facts = curated::facts(document);
         }
         note = Some(note.map_or(document.note.clone(), |note| format!("{note} {}", document.note)));
