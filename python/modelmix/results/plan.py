@@ -133,7 +133,8 @@ class SamplePlan(Keyed[str, PlannedArm]):
     equal
         The same number of samples of every arm; ``None`` if the wanted widths cannot be reached.
     optimal
-        More samples of the arms that the gain depends on, fewer of expensive ones; ``None`` if that is not cheaper.
+        The cheapest addition to the pilot: more samples of the arms that the gain depends on, fewer of expensive ones; ``None``
+        if it is not cheaper, or if no ``gain_error`` was wanted.
     notes
         What to know before relying on the plan.
     sentence

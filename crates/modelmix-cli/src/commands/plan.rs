@@ -59,7 +59,7 @@ fn print(terminal: &Terminal, document: &SamplePlan) {
         line("± gain", brief(document.pilot.gain), &|one| Some(brief(one.expected.gain)));
         line("± widest weight", brief(document.pilot.weight), &|one| Some(brief(one.expected.weight)));
         if first.cost.is_some() {
-            line("cost of what is missing", String::new(), &|one| one.cost.map(brief));
+            line("cost of new samples", String::new(), &|one| one.cost.map(brief));
         }
         terminal.say(columns.text());
     }
