@@ -250,7 +250,7 @@ COPIED: list[Any] = [
         None,
         ("A note.",),
         "Record 300 samples per arm.",
-    ),  # fmt: skip
+    ),
     *[make() for make in HANDS.values()],
     hand_asked(),
     hand_asked().subsets[2],  # type: ignore[index]

@@ -34,6 +34,13 @@ class HalfWidths:
         Of the gain.
     weight
         Of the weight that is least certain.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> planned = mm.plan("data/fashion/categories.npz", mm.Rke(bandwidth=20), weight_error=0.1)
+    >>> planned.pilot.weight < 0.1
+    True
     """
 
     gain: float
@@ -54,6 +61,13 @@ class PlannedArm:
         Samples planned, those of the pilot included.
     more
         Samples that are still to be recorded.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> planned = mm.plan("data/fashion/categories.npz", mm.Rke(bandwidth=20), weight_error=0.1)
+    >>> planned["bag"].pilot, planned["bag"].more
+    (1000, 0)
     """
 
     name: str
@@ -82,6 +96,13 @@ class Allocation:
         What these cost; ``None`` if no costs were given.
     expected
         The half-widths expected.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> planned = mm.plan("data/fashion/categories.npz", mm.Rke(bandwidth=20), weight_error=0.1)
+    >>> planned.equal.expected.weight <= 0.1
+    True
     """
 
     arms: tuple[PlannedArm, ...]
