@@ -211,6 +211,10 @@ def test_frames_of_sessions_and_runs(real: Real) -> None:
 
 ESTIMATE = mm.Estimate(1.5, 0.25, "jackknife")
 
+HALF_WIDTHS = results.HalfWidths(0.01, 0.02)
+PLANNED = results.PlannedArm("flux", 100, 300, 200)
+ALLOCATION = results.Allocation((PLANNED,), 300, 200, None, HALF_WIDTHS)
+
 COPIED: list[Any] = [
     ESTIMATE,
     mm.Prdc(ESTIMATE, ESTIMATE, ESTIMATE, mm.Estimate(0.5, 0.125, "terms")),
@@ -225,6 +229,28 @@ COPIED: list[Any] = [
     results.Verdict(640, {"flux": 0.75, "sdxl": 0.25}, 0.001),
     results.FeatureError(2500, 0.02, 1000, 0.9, -0.002, 0.001, 0.0003, 0.0002, None, None),
     results.SimulatedFeatures(2500, 0.9, 0.002, 0.0003),
+    results.ChosenBandwidth(12.5, 40, 10, 30),
+    HALF_WIDTHS,
+    PLANNED,
+    ALLOCATION,
+    mm.SamplePlan(
+        "0.2.0",
+        "rke",
+        ({"name": "gaussian", "bandwidth": 2.0},),
+        0.1,
+        (0.05, 0.15),
+        0.001,
+        0.005,
+        0.05,
+        None,
+        HALF_WIDTHS,
+        False,
+        HALF_WIDTHS,
+        ALLOCATION,
+        None,
+        ("A note.",),
+        "Record 300 samples per arm.",
+    ),
     *[make() for make in HANDS.values()],
     hand_asked(),
     hand_asked().subsets[2],  # type: ignore[index]

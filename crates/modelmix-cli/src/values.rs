@@ -47,7 +47,7 @@ impl std::error::Error for BadValue {}
 pub(crate) fn gain_error(text: &str) -> modelmix::Result<Gap> {
     text.parse().map_err(|error| match error {
         modelmix::Error::Setting { value, must, .. } => {
-            modelmix::Error::Setting { what: "the gain error".into(), value, must }
+            modelmix::Error::Setting { what: "gain-error".into(), value, must }
         }
         error => error,
     })

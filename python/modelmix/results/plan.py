@@ -34,6 +34,13 @@ class HalfWidths:
         Of the gain.
     weight
         Of the weight that is least certain.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> planned = mm.plan("data/fashion/categories.npz", mm.Rke(bandwidth=20), weight_error=0.1)
+    >>> planned.pilot.weight < 0.1
+    True
     """
 
     gain: float
@@ -54,6 +61,13 @@ class PlannedArm:
         Samples planned, those of the pilot included.
     more
         Samples that are still to be recorded.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> planned = mm.plan("data/fashion/categories.npz", mm.Rke(bandwidth=20), weight_error=0.1)
+    >>> planned["bag"].pilot, planned["bag"].more
+    (1000, 0)
     """
 
     name: str
@@ -82,6 +96,13 @@ class Allocation:
         What these cost; ``None`` if no costs were given.
     expected
         The half-widths expected.
+
+    Examples
+    --------
+    >>> import modelmix as mm
+    >>> planned = mm.plan("data/fashion/categories.npz", mm.Rke(bandwidth=20), weight_error=0.1)
+    >>> planned.equal.expected.weight <= 0.1
+    True
     """
 
     arms: tuple[PlannedArm, ...]
@@ -133,7 +154,8 @@ class SamplePlan(Keyed[str, PlannedArm]):
     equal
         The same number of samples of every arm; ``None`` if the wanted widths cannot be reached.
     optimal
-        More samples of the arms that the gain depends on, fewer of expensive ones; ``None`` if that is not cheaper.
+        The cheapest addition to the pilot: more samples of the arms that the gain depends on, fewer of expensive ones; ``None``
+        if it is not cheaper, or if no ``gain_error`` was wanted.
     notes
         What to know before relying on the plan.
     sentence

@@ -63,7 +63,7 @@ fn print(terminal: &Terminal, document: &SamplePlan) {
         line("± gain", brief_cell(document.pilot.gain), &|one| Some(one.expected.gain));
         line("± widest weight", brief_cell(document.pilot.weight), &|one| Some(one.expected.weight));
         if first.cost.is_some() {
-            line("cost of more samples", Cell::default(), &|one| one.cost);
+            line("cost of new samples", Cell::default(), &|one| one.cost);
         }
         terminal.table(table);
     }

@@ -105,6 +105,16 @@ fn help() {
 }
 
 #[test]
+fn plan() {
+    let world = World::new();
+    let plan = "plan fashion/categories.npz --objective rke --bandwidth 20";
+    check("plan", &world.answer(&format!("{plan} --gain-error 5% --costs sneaker=1,bag=4,coat=1")), DIGITS_TOLERANCE);
+    check("plan-enough", &world.answer(&format!("{plan} --weight-error 0.1")), DIGITS_TOLERANCE);
+    let limited = "plan fashion/specialists.npz --reference fashion/reference.npy --objective mmd --bandwidth 20";
+    check("plan-limited", &world.answer(&format!("{limited} --gain-error 5%")), DIGITS_TOLERANCE);
+}
+
+#[test]
 fn solve() {
     let world = World::new();
     let mmd = "solve fashion/specialists.npz --reference fashion/reference.npy --objective mmd --bandwidth 20";

@@ -82,8 +82,8 @@ pub struct SamplePlan {
     pub limit: HalfWidths,
     /// The same number of samples of every arm; `None` if the wanted widths cannot be reached.
     pub equal: Option<Allocation>,
-    /// More samples of the arms that the gain depends on (Neyman allocation), fewer of expensive ones; `None` if that is not
-    /// cheaper, or if no error of the gain was asked for.
+    /// The cheapest addition to the pilot: more samples of the arms that the gain depends on (Neyman allocation), fewer of expensive
+    /// ones; `None` if it is not cheaper, or if no error of the gain was asked for.
     pub optimal: Option<Allocation>,
     /// What to know before relying on the plan.
     pub notes: Vec<String>,
@@ -195,21 +195,22 @@ pub fn plan(arms: &RecordedArms, loss: &Loss, settings: &PlanSettings) -> Result
     let (pilot, limit) = (half_widths(&now), forecast.half_widths(&vec![UNLIMITED_SAMPLES; arms.len()])?);
     let even = vec![1.0 / arms.len() as f64; arms.len()];
     let names: Vec<String> = arms.names().iter().map(ToString::to_string).collect();
-    let allocate = |shares: &[f64]| -> Result<Option<Allocation>> {
+    let allocate = |shares: &[f64], least: &[usize]| -> Result<Option<Allocation>> {
         let total: usize = counts.iter().sum();
         let found = search(total as f64 * wanted.ratio(&pilot).powi(2), |total| {
-            let sizes = sizes(shares, total);
+            let sizes = sizes(shares, total, least);
             forecast.half_widths(&sizes).map(|expected| (wanted.ratio(&expected), (sizes, expected)))
         })?;
         Ok(found.map(|(sizes, expected)| Allocation::new(&names, &counts, &sizes, expected, settings.costs.as_deref())))
     };
-    let equal = if wanted.ratio(&limit) < 1.0 { allocate(&even)? } else { None };
+    let equal = if wanted.ratio(&limit) < 1.0 { allocate(&even, &vec![MIN_SAMPLES; arms.len()])? } else { None };
     let mut optimal = match (&equal, wanted.gain) {
-        (Some(_), Some(_)) => allocate(&forecast.neyman_shares(&now, settings.costs.as_deref()))?,
+        // The pilot's samples are there already, so the cheapest way is to add to the others (the conditions of Karush, Kuhn, Tucker).
+        (Some(_), Some(_)) => allocate(&forecast.neyman_shares(&now, settings.costs.as_deref()), &counts)?,
         _ => None,
     };
     if let (Some(even), Some(neyman)) = (&equal, &optimal) {
-        let price = |allocation: &Allocation| allocation.cost.unwrap_or(allocation.samples as f64);
+        let price = |allocation: &Allocation| allocation.cost.unwrap_or(allocation.more as f64);
         if price(neyman) >= price(even) {
             optimal = None;
         }
@@ -326,8 +327,9 @@ fn half_widths(certainty: &Certainty) -> HalfWidths {
 }
 
 /// Samples of each arm, with a least number each.
-fn sizes(shares: &[f64], total: f64) -> Vec<usize> {
-    shares.iter().map(|share| ((share * total).ceil() as usize).max(MIN_SAMPLES)).collect()
+fn sizes(shares: &[f64], total: f64, least: &[usize]) -> Vec<usize> {
+    let size = |(share, &least): (&f64, &usize)| ((share * total).ceil() as usize).max(least.max(MIN_SAMPLES));
+    shares.iter().zip(least).map(size).collect()
 }
 
 /// The smallest total whose `ratio` is at most 1, and what comes with it; `None` if there is none that anyone can record.

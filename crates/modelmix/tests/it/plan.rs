@@ -183,7 +183,7 @@ fn widths_of_the_pilot_are_those_of_solve_and_a_wide_enough_goal_needs_no_more()
 fn an_expensive_arm_gets_fewer_samples_by_the_root_of_its_cost() {
     let arms = blobs(&[(0.0, 300), (3.0, 300)], 1.0, 2);
     let loss = rke(&arms);
-    let settings = |costs: [f64; 2]| PlanSettings::default().gain_error(Gap::Share(0.02)).costs(costs.to_vec());
+    let settings = |costs: [f64; 2]| PlanSettings::default().gain_error(Gap::Share(0.005)).costs(costs.to_vec());
     let shares = |costs| {
         let planned = plan(&arms, &loss, &settings(costs)).unwrap();
         let equal = planned.equal.unwrap();
