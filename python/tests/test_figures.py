@@ -189,7 +189,7 @@ def test_scores_are_drawn() -> None:
     # from the worst to the best value of a metric, in either direction
     assert np.allclose(ax.images[0].get_array(), [[0, 1, 0], [0.5, 0, 1], [1, 0.75, 1]])
     assert _names(ax) == ["flux", "sdxl", "mixture"]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["RKE ↑", "KID ↓", "FID ↓"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["RKE ↑", "KID, subsets ↓", "FID ↓"]
     places = {tuple(map(round, text.get_position())): text for text in ax.texts if "±" not in text.get_text()}
     shown = {place: text.get_text() for place, text in places.items()}
     assert shown == {

@@ -145,8 +145,8 @@ def _heading(metric: str) -> str:
     """A metric as people write it, and which way is better."""
     known = {
         "rke": "RKE",
-        "kid": "KID",
-        "kid_full": "KID, all",
+        "kid": "KID, subsets",
+        "kid_full": "KID, all pairs",
         "mmd": "MMD²",
         "cmmd": "CMMD",
         "fid": "FID",

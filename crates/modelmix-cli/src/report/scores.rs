@@ -18,7 +18,7 @@ type Errors = BTreeMap<String, Option<f64>>;
 fn title(metric: &str) -> String {
     match metric {
         "rke" => "RKE".into(),
-        "kid" => "KID".into(),
+        "kid" => "KID, subsets".into(),
         "kid_full" => "KID, all pairs".into(),
         "mmd" => "MMD²".into(),
         "cmmd" => "CMMD".into(),

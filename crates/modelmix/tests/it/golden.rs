@@ -136,7 +136,7 @@ fn quadratic_value(matrix: &[Vec<f64>], linear: &[f64], weights: &[f64]) -> f64 
 
 #[test]
 fn every_case_is_there() {
-    assert_eq!(CASES.len(), 17);
+    assert_eq!(CASES.len(), 22);
     assert_eq!(REFERENCE.len() as u64, GOLDEN["reference_rows"].as_u64().unwrap());
     for case in CASES.iter() {
         let names: Vec<&str> = case.mixture.arms.iter().map(|arm| arm.name.as_str()).collect();
