@@ -32,6 +32,8 @@ class Problem:
     width: int | None
     seed: int
     threads: int | None
+    #: The reference as it was given: a path or rows.
+    reference_given: Any = None
 
 
 def of(objective: Objective | str | None, name: str = "objective") -> Objective | None:
@@ -80,6 +82,7 @@ def problem(
         width=_check.whole_or_none("width", width, 1),
         seed=_check.seed(seed),
         threads=_check.threads(threads),
+        reference_given=reference,
     )
 
 

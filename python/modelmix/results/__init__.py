@@ -10,6 +10,7 @@ from ._base import TermValue
 from .curated import Curated, CuratedArm, RandomDraws, Tried
 from .front import Front, FrontPoint
 from .mixture import Mixture, MixtureArm
+from .provenance import InputFile, Provenance, UsedBandwidth
 from .scores import Estimate, Prdc, ScoredMixture, ScoredSet, Scores
 from .sensitivity import Sensitivity, SensitivityPoint
 from .session import FeatureError, SessionArm, SessionReport, Verdict
@@ -17,9 +18,9 @@ from .simulation import SimulatedFeatures, SimulatedPolicy, Simulation, Spread, 
 from .worth import Cheapest, Subset, Subsets
 
 __all__ = [
-    "Cheapest", "Curated", "CuratedArm", "Estimate", "FeatureError", "Front", "FrontPoint", "Mixture", "MixtureArm", "Prdc",
-    "RandomDraws", "ScoredMixture", "ScoredSet", "Scores", "Sensitivity", "SensitivityPoint", "SessionArm", "SessionReport",
-    "SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped", "Subset", "Subsets", "TermValue", "Tried", "Verdict",
+    "Cheapest", "Curated", "CuratedArm", "Estimate", "FeatureError", "Front", "FrontPoint", "InputFile", "Mixture", "MixtureArm", "Prdc",
+    "Provenance", "RandomDraws", "ScoredMixture", "ScoredSet", "Scores", "Sensitivity", "SensitivityPoint", "SessionArm", "SessionReport",
+    "SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped", "Subset", "Subsets", "TermValue", "Tried", "UsedBandwidth", "Verdict",
 ]  # fmt: skip
 
 
