@@ -33,6 +33,8 @@ class Problem:
     width: int | None
     seed: int
     threads: int | None
+    #: The reference as it was given: a path or rows.
+    reference_given: Any = None
 
 
 def of(objective: Objective | str | None, name: str = "objective") -> Objective | None:
@@ -85,6 +87,7 @@ def problem(
         width=_check.whole_or_none("width", width, 1),
         seed=_check.seed(seed),
         threads=_check.threads(threads),
+        reference_given=reference,
     )
 
 

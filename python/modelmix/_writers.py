@@ -104,7 +104,9 @@ def _body(table: Table, shown: Sequence[int], escape: Callable[[str], str], stro
 
 
 def _in_latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in plain(text))
+    # two hyphens would be a dash
+    parts = re.sub(r"-(?=-)", "-\0", plain(text)).split("\0")
+    return "{}".join("".join(_LATEX.get(letter, letter) for letter in part) for part in parts)
 
 
 def _in_markdown(text: str) -> str:

@@ -11,6 +11,7 @@ from ._arms import Arms, Scores, arms_and_scores
 from ._files import Rows
 from ._problem import problem
 from ._progress import Bar
+from ._provenance import add_inputs
 from ._settings import CurateSettings
 from .objectives import Objective
 from .results import Curated
@@ -112,5 +113,7 @@ def curate(
         _check.by_arm("cap", "cap", cap),
     )
     with Bar(progress, "selecting", "row") as shown:
-        found = _modelmix.curate(recorded, given, settings, shown.started, shown.done if progress else None)
-    return Curated._read(*found)
+        document, sentence, how = _modelmix.curate(
+            recorded, given, settings, shown.started, shown.done if progress else None
+        )
+    return Curated._read(add_inputs(document, arms, given.reference_given, scores), sentence, how)

@@ -12,6 +12,7 @@ from ._arms import Scores as ScoresGiven
 from ._files import Rows
 from ._problem import of, problem
 from ._progress import Bar
+from ._provenance import add_inputs
 from ._settings import Analyses, ScoreSettings, SimulationArguments
 from .objectives import Objective
 from .policies import Policy
@@ -171,7 +172,7 @@ def solve(
             bar.started,
             bar.done if progress else None,
         )
-    return Mixture._read(document, sentence, certainty)
+    return Mixture._read(add_inputs(document, arms, given.reference_given, scores), sentence, certainty)
 
 
 def _list(bandwidths: Any) -> list[float]:
@@ -288,7 +289,7 @@ def score(
             bar.started,
             bar.done if progress else None,
         )
-    return Scores._read(document)
+    return Scores._read(add_inputs(document, arms, given.reference_given, scores))
 
 
 @checked
@@ -405,4 +406,4 @@ def simulate(
     )
     with Bar(progress, "simulating", "run") as bar:
         document = _modelmix.simulate(recorded, given, arguments, bar.started, bar.done if progress else None)
-    return Simulation._read(document)
+    return Simulation._read(add_inputs(document, arms, given.reference_given, scores))

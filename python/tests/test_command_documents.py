@@ -18,7 +18,7 @@ import referencing
 from conftest import ROOT
 from test_same_everywhere import PROGRAMS
 
-COMMANDS = ("solve", "score", "simulate", "curate", "reproduce")
+COMMANDS = ("solve", "score", "simulate", "curate", "reproduce", "compare")
 PAIR = "a.npy b.npy --json"
 REFERENCE = "--reference reference.npy"
 LINES = [
@@ -96,6 +96,23 @@ def test_experiments_contain_documents_of_other_commands(folder: Path) -> None:
     document["experiments"][0]["simulate"]["policies"]["adaptive"]["rounds"] = "many"
     with pytest.raises(jsonschema.ValidationError):
         _validate(document)
+
+
+def test_a_comparison_follows_its_schema(folder: Path) -> None:
+    for name in ("one", "two"):
+        document = _printed(f"solve a={name}a.npy b={name}b.npy --json", _halves(folder))
+        (folder / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+    document = _printed("report one.json two.json --compare --json", folder)
+    _validate(document)
+    assert document["overlap"] == "none" and document["weights"][0]["interval"] is not None
+
+
+def _halves(folder: Path) -> Path:
+    for arm in ("a", "b"):
+        whole = np.load(folder / f"{arm}.npy")
+        np.save(folder / f"one{arm}.npy", whole[:10])
+        np.save(folder / f"two{arm}.npy", whole[10:])
+    return folder
 
 
 SPOILS: dict[str, Callable[[Any], Any]] = {

@@ -11,6 +11,7 @@ from .curated import Curated, CuratedArm, RandomDraws, Tried
 from .front import Front, FrontPoint
 from .mixture import Mixture, MixtureArm
 from .plan import Allocation, HalfWidths, PlannedArm, SamplePlan
+from .provenance import InputFile, Provenance, UsedBandwidth
 from .scores import Estimate, Prdc, ScoredMixture, ScoredSet, Scores
 from .sensitivity import Sensitivity, SensitivityPoint
 from .session import ChosenBandwidth, FeatureError, SessionArm, SessionReport, Verdict
@@ -18,9 +19,10 @@ from .simulation import SimulatedFeatures, SimulatedPolicy, Simulation, Spread, 
 from .worth import Cheapest, Subset, Subsets
 
 __all__ = [
-    "Allocation", "Cheapest", "ChosenBandwidth", "Curated", "CuratedArm", "Estimate", "FeatureError", "Front", "FrontPoint", "HalfWidths", "Mixture", "MixtureArm", "PlannedArm", "Prdc",
-    "RandomDraws", "SamplePlan", "ScoredMixture", "ScoredSet", "Scores", "Sensitivity", "SensitivityPoint", "SessionArm", "SessionReport",
-    "SimulatedFeatures", "SimulatedPolicy", "Simulation", "Spread", "Stopped", "Subset", "Subsets", "TermValue", "Tried", "Verdict",
+    "Allocation", "Cheapest", "ChosenBandwidth", "Curated", "CuratedArm", "Estimate", "FeatureError", "Front", "FrontPoint", "HalfWidths",
+    "InputFile", "Mixture", "MixtureArm", "PlannedArm", "Prdc", "Provenance", "RandomDraws", "SamplePlan", "ScoredMixture", "ScoredSet",
+    "Scores", "Sensitivity", "SensitivityPoint", "SessionArm", "SessionReport", "SimulatedFeatures", "SimulatedPolicy", "Simulation",
+    "Spread", "Stopped", "Subset", "Subsets", "TermValue", "Tried", "UsedBandwidth", "Verdict",
 ]  # fmt: skip
 
 

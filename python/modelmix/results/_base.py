@@ -15,6 +15,7 @@ from .._arguments import checked
 from .._lazy import Lazy
 from .._table import Table
 from .._writers import csv_text, latex, markdown
+from .provenance import Provenance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -200,7 +201,12 @@ class Result(ABC):
         return str(self)
 
     def _repr_html_(self) -> str:
-        return self._table().html()
+        return self._table().html() + self._provenance_html()
+
+    def _provenance_html(self) -> str:
+        """Where it comes from, folded; nothing if it does not know."""
+        provenance: Provenance | None = getattr(self, "provenance", None)
+        return "" if provenance is None else provenance._html()
 
 
 class Keyed(Result, Mapping[_K, _V]):

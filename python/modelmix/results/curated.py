@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._table import Table, bar, count, number, percents, spread
 from ._base import Keyed, TermValue, by_name, frame, plain, terms
+from .provenance import Provenance, documented
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,6 +168,8 @@ class Curated(Keyed[str, CuratedArm]):
         The result in a sentence.
     how
         How the set was found, in a sentence.
+    provenance
+        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
 
     Examples
     --------
@@ -198,6 +201,7 @@ class Curated(Keyed[str, CuratedArm]):
     seed: int
     sentence: str
     how: str
+    provenance: Provenance | None = field(default=None, compare=False)
 
     def _entries(self) -> dict[str, CuratedArm]:
         return by_name(self.arms)
@@ -245,6 +249,7 @@ class Curated(Keyed[str, CuratedArm]):
             seed=document["seed"],
             sentence=sentence,
             how=how,
+            provenance=Provenance._read(document.get("provenance")),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -277,6 +282,7 @@ class Curated(Keyed[str, CuratedArm]):
             "random": plain(self.random),
             "tried": plain(self.tried),
             "rows": [{"arm": arm, "row": row} for arm, row in self.ids],
+            **documented(self.provenance),
         }
 
     def to_pandas(self) -> pd.DataFrame:

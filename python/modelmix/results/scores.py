@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._modelmix import brief
 from .._table import Table, shares, spread
 from ._base import Keyed, by_name, entry, floating, frame, plain
+from .provenance import Provenance, documented
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,6 +193,8 @@ class Scores(Keyed[str, ScoredSet]):
         The mixture; ``None`` if there is none.
     settings
         How the metrics are defined.
+    provenance
+        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
 
     Examples
     --------
@@ -206,6 +209,7 @@ class Scores(Keyed[str, ScoredSet]):
     arms: tuple[ScoredSet, ...]
     mixture: ScoredMixture | None
     settings: dict[str, Any]
+    provenance: Provenance | None = field(default=None, compare=False)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -223,6 +227,7 @@ class Scores(Keyed[str, ScoredSet]):
             arms=tuple(ScoredSet(**arm) for arm in document["arms"]),
             mixture=None if mixture is None else ScoredMixture(**mixture),
             settings=document["settings"],
+            provenance=Provenance._read(document.get("provenance")),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,7 +238,8 @@ class Scores(Keyed[str, ScoredSet]):
         dict
             Fields by name.
         """
-        return {"command": "score", **plain(self)}
+        fields = {name: plain(getattr(self, name)) for name in ("version", "arms", "mixture", "settings")}
+        return {"command": "score", **fields, **documented(self.provenance)}
 
     def _sets(self) -> Iterator[tuple[str, ScoredSet | ScoredMixture]]:
         for arm in self.arms:

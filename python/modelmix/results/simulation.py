@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._table import NOTHING, Table, best_of, count, number, percent, spread
 from ._base import Keyed, entry, frame, matrix, plain, present
+from .provenance import Provenance, documented
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,6 +191,8 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         What everyone who is handed them must know.
     known
         Samples per arm known before the first round; ``None`` if there were none.
+    provenance
+        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
 
     Examples
     --------
@@ -217,6 +220,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
     select: str | None = None
     note: str | None = None
     known: int | None = None
+    provenance: Provenance | None = field(default=None, compare=False)
 
     def __getitem__(self, policy: object) -> SimulatedPolicy:
         """How a policy did: by its text or its object."""
@@ -264,6 +268,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
             select=document.get("select"),
             note=document.get("note"),
             known=document.get("known"),
+            provenance=Provenance._read(document.get("provenance")),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -294,6 +299,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
             "note": self.note,
             "order": list(self.policies),
             "policies": policies,
+            **documented(self.provenance),
         }
         return present(document, "until", "select", "note", "known")
 

@@ -22,11 +22,11 @@ pub(super) fn block(checks: &[Check], at: &str) -> Block {
         };
         let mut result = Cell::text(if check.passed { "✓ as expected" } else { "✗ not as expected" });
         result.best = !check.passed;
-        let cells = vec![Cell::text(plain(&check.requirement())), measured, result];
+        let cells = vec![result, measured, Cell::text(plain(&check.requirement()))];
         Row::new(check.what.to_string(), cells)
     };
-    let columns = vec![Column::new("Expected"), Column::new("Measured"), Column::new("Result")];
-    let table = Table::new("Quantity", columns, checks.iter().enumerate().map(row).collect());
+    let columns = vec![Column::new("Result"), Column::new("Measured"), Column::new("Expected")];
+    let table = Table::new("Quantity", columns, checks.iter().enumerate().map(row).collect()).with_text();
     let failed = checks.iter().filter(|check| !check.passed).count();
     let caption = match failed {
         0 => "What was expected and what was measured: everything is as expected.".to_string(),

@@ -99,7 +99,8 @@ async function takeAway(page) {
   for (const copy of await page.locator(".copy").all()) {
     const shown = await copy.locator("code").textContent();
     await page.evaluate(() => navigator.clipboard.writeText("nothing"));
-    await copy.locator("button").click();
+    const clicked = await copy.locator("button").click({ timeout: 3000 }).then(() => true, () => false);
+    if (!clicked) return [`the button beside "${shown.slice(0, 40)}" cannot be clicked`];
     const found = await page.waitForFunction(
       (expected) => navigator.clipboard.readText().then((text) => text === expected), shown, { timeout: 3000 },
     ).then(() => true, () => false);

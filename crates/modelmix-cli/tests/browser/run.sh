@@ -34,7 +34,8 @@ fi
 node check.mjs "$folder"/pages/*.html
 
 # The same check must see what is wrong with a spoiled page.
-for spoil in 's|</main>|<p style="width: 2000px">wide</p></main>|' 's|<data value="0|<data value="7|' 's|</main>|<script>nothing()</script></main>|'; do
+for spoil in 's|</main>|<p style="width: 2000px">wide</p></main>|' 's|<data value="0|<data value="7|' 's|</main>|<script>nothing()</script></main>|' \
+    's|<p class="download">|<p>|' 's|button.hidden = false|button.hidden = true|'; do
     sed "$spoil" "$folder/pages/three.html" > "$folder/driver/spoiled.html"
     if node check.mjs spoiled.html > "$folder/spoiled.log" 2>&1; then
         echo "the check did not see a page spoiled by $spoil"

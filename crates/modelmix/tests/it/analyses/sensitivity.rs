@@ -93,11 +93,11 @@ fn what_has_no_bandwidth_is_refused() {
     };
     says(
         "rke(kernel=cosine)",
-        "a range of bandwidths needs a kernel with a bandwidth, but rke(kernel=cosine) has none; use a gaussian or a laplacian kernel",
+        "a range of bandwidths needs a kernel with a bandwidth, but rke(kernel=cosine) has none; use rke or mmd with a gaussian or a laplacian kernel",
     );
     says(
         "fid",
-        "a range of bandwidths needs a kernel with a bandwidth, but fid has none; use a gaussian or a laplacian kernel",
+        "a range of bandwidths needs a kernel with a bandwidth, but fid has none; use rke or mmd with a gaussian or a laplacian kernel",
     );
     for bad in ["", "wide", "5,", "0", "-1,2", "nan"] {
         let error = bad.parse::<Bandwidths>().unwrap_err().to_string();
