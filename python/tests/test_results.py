@@ -40,10 +40,10 @@ def test_text_of_a_mixture() -> None:
         SENTENCE,
         "",
         "  arm      weight                 95% interval  MMD² ×100     adds  samples",
-        "  flux      62.5%  ████████████▌   55.0%–70.0%      2.50   0.0125    1,500",
-        "  sdxl      37.5%  ███████▌        30.0%–45.0%     11.25  2.50e-4    1,500",
-        "  pixart    <0.1%                    0.0%–0.0%     120.0        –    1,500",
-        "  mixture                                          0.500             4,500",
+        "  flux      62.5%  ████████████▌   55.0%–70.0%       2.50   0.0125    1,500",
+        "  sdxl      37.5%  ███████▌        30.0%–45.0%      11.25  2.50e-4    1,500",
+        "  pixart    <0.1%                    0.0%–0.0%      120.0        –    1,500",
+        "  mixture                                           0.500             4,500",
         "",
         "objective mmd(bandwidth=20); gaussian, bandwidth 20; "
         'loss 0.00500 is within 2e-5 of the optimum; "adds" is how much it grows without the arm',
@@ -54,7 +54,7 @@ def test_a_mixture_without_intervals_has_no_column_for_them() -> None:
     arms = tuple(replace(arm, interval=None) for arm in hand_mixture().arms)
     assert str(hand_mixture(arms=arms)).split("\n")[2:4] == [
         "  arm      weight                 MMD² ×100     adds  samples",
-        "  flux      62.5%  ████████████▌      2.50   0.0125    1,500",
+        "  flux      62.5%  ████████████▌       2.50   0.0125    1,500",
     ]
 
 
@@ -262,9 +262,9 @@ def test_text_of_analyses() -> None:
         "The best few arms",
         "",
         "  at most  MMD² ×100  gain kept              mixture",
-        "  1 arm        2.50       0.0%              flux 100.0%",
-        "  2 arms      0.600      95.0%  █████████▌  flux 62.5%, sdxl 37.5%",
-        "  3 arms      0.500     100.0%  ██████████  flux 62.5%, sdxl 37.5%, pixart <0.1%",
+        "  1 arm         2.50       0.0%              flux 100.0%",
+        "  2 arms       0.600      95.0%  █████████▌  flux 62.5%, sdxl 37.5%",
+        "  3 arms       0.500     100.0%  ██████████  flux 62.5%, sdxl 37.5%, pixart <0.1%",
         "",
         "for 2 it is not proved that no other arms do better",
     ]
@@ -282,16 +282,16 @@ def test_text_of_analyses() -> None:
         "MMD² ×100 against precision",
         "",
         "  λ      MMD² ×100  precision  mixture",
-        "  0.0       0.500      0.750  flux 62.5%, sdxl 37.5%, pixart <0.1%",
-        "  0.250      1.50      0.875  flux 80.0%, sdxl 20.0%",
-        "  ∞          2.50      0.900  flux 100.0%",
+        "  0.0        0.500      0.750  flux 62.5%, sdxl 37.5%, pixart <0.1%",
+        "  0.250       1.50      0.875  flux 80.0%, sdxl 20.0%",
+        "  ∞           2.50      0.900  flux 100.0%",
         "",
         "objective mmd(bandwidth=20) + λ·(-precision); 3 of 3 points; between points weights move in straight lines",
     ]
     assert str(best.sensitivity).split("\n")[2:5] == [
         "  bandwidth  MMD² ×100    gain  best single arm  mixture",
-        "  10.00         0.250  0.0200  flux 2.25        flux 75.0%, sdxl 25.0%",
-        "  20.00 *       0.500  0.0200  flux 2.50        flux 62.5%, sdxl 37.5%, pixart <0.1%",
+        "  10.00          0.250  0.0200  flux 2.25        flux 75.0%, sdxl 25.0%",
+        "  20.00 *        0.500  0.0200  flux 2.50        flux 62.5%, sdxl 37.5%, pixart <0.1%",
     ]
 
 
@@ -300,9 +300,9 @@ def test_lists_wrap_in_narrow_terminals() -> None:
     assert few is not None
     assert few._table().text(56).split("\n")[2:] == [
         "  at most  MMD² ×100  gain kept",
-        "  1 arm        2.50       0.0%",
-        "  2 arms      0.600      95.0%  █████████▌",
-        "  3 arms      0.500     100.0%  ██████████",
+        "  1 arm         2.50       0.0%",
+        "  2 arms       0.600      95.0%  █████████▌",
+        "  3 arms       0.500     100.0%  ██████████",
         "",
         "  at most  mixture",
         "  1 arm    flux 100.0%",

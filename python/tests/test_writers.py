@@ -32,7 +32,7 @@ def test_latex_of_a_mixture() -> None:
     assert hand_mixture().to_latex().split("\n") == [
         r"\begin{tabular}{lrrrrr}",
         r"\toprule",
-        r"arm & weight & 95\% interval & MMD² $\times$100 & adds & samples \\",
+        r"arm & weight & 95\% interval & MMD$^2$ $\times$100 & adds & samples \\",
         r"\midrule",
         r"flux & 62.5\% & 55.0\%--70.0\% & 2.50 & 0.0125 & 1,500 \\",
         r"sdxl & 37.5\% & 30.0\%--45.0\% & 11.25 & 2.50e-4 & 1,500 \\",
