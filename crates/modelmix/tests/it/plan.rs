@@ -138,9 +138,9 @@ fn planned_samples_give_the_wanted_width_on_shipped_data() {
 #[ignore = "takes minutes; run with --ignored --nocapture for the table of docs/plan.md"]
 fn table_of_planned_widths() {
     for pilot in [100, 200, 400] {
-        cases(pilot, 20, 5).iter().for_each(|case| {
-            ratios(case);
-        });
+        for case in cases(pilot, 20, 5) {
+            ratios(&case);
+        }
     }
 }
 
