@@ -118,7 +118,9 @@ def test_csv_has_all_digits() -> None:
         "adds": "0.0125",
         "samples": "1500",
     }
-    assert last["arm"] == "mixture" and last["weight"] == "" and last["MMD² ×100"] == "0.5" and last["samples"] == "4500"
+    assert (
+        last["arm"] == "mixture" and last["weight"] == "" and last["MMD² ×100"] == "0.5" and last["samples"] == "4500"
+    )
     # 0.0002 prints as <0.1%, and an unknown value as a dash
     assert (
         rows_of(hand_mixture().to_csv())[2]["weight"] == "0.0002" and rows_of(hand_mixture().to_csv())[2]["adds"] == ""
