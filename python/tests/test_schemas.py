@@ -85,7 +85,9 @@ def test_documents_have_every_field_of_the_schema(command: str, made: list[Any])
     written = {name for make in made for name in make().to_dict()}
     properties = set(_schema(command)["properties"])
     assert written <= properties
-    assert properties - written <= {"select", "note", "known", "feature_error", "provenance"}, "only what such results do not have"
+    assert properties - written <= {"select", "note", "known", "feature_error", "provenance"}, (
+        "only what such results do not have"
+    )
 
 
 def _sessions() -> dict[str, Callable[[], mm.Session]]:
