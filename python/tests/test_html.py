@@ -28,7 +28,9 @@ from modelmix._names import plain
 class Checker(HTMLParser):
     """Fails on tags that are not closed in order, and collects the text."""
 
-    KNOWN = frozenset(["div", "p", "strong", "small", "table", "thead", "tbody", "tr", "th", "td", "span", "br"])
+    KNOWN = frozenset(
+        ["div", "p", "strong", "small", "table", "thead", "tbody", "tr", "th", "td", "span", "br", "details", "summary"]
+    )
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

@@ -96,7 +96,9 @@ def test_all_interfaces_return_the_same_document(number: int, from_rust: list[di
         typed = from_command_line(case)
         same = ("version", "engine", "seed", "bandwidths")
         told = typed.pop("provenance")
-        assert provenance is not None and {name: told[name] for name in same} == {name: provenance[name] for name in same}
+        assert provenance is not None and {name: told[name] for name in same} == {
+            name: provenance[name] for name in same
+        }
         assert in_python == typed
 
 

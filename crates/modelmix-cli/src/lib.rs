@@ -2,3 +2,4 @@
 
 pub mod report;
 pub mod tables;
+pub mod words;

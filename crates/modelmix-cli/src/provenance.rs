@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use modelmix::document::{InputFile, InputRole, Provenance, UsedBandwidth};
-use modelmix_cli::report::shell_word;
+use modelmix_cli::words::shell_word;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Failure, Result};

@@ -139,7 +139,9 @@ class Provenance:
         """For notebooks: folded, below the table."""
         facts = [f"modelmix {self.version}", self.engine, None if self.seed is None else f"seed {self.seed}"]
         for used in self.bandwidths:
-            rule = "given" if used.rule == "given" else f"median distance between {used.samples} samples, seed {used.seed}"
+            rule = (
+                "given" if used.rule == "given" else f"median distance between {used.samples} samples, seed {used.seed}"
+            )
             facts.append(f"bandwidth of {used.of}: {used.bandwidth:.6g} ({rule})")
         for one in self.inputs:
             name = f"{', '.join(one.arguments)} (in memory)" if one.path is None else one.path

@@ -40,7 +40,7 @@ pub(super) fn blocks(comparison: &Comparison) -> Vec<Block> {
             Block::Table(TableBlock::new(format!("{title} of both runs."), table))
         })
         .collect();
-    let columns = || comparison.runs.iter().map(|run| Column::new(run)).collect::<Vec<_>>();
+    let columns = || comparison.runs.iter().map(Column::new).collect::<Vec<_>>();
     if !comparison.settings.is_empty() {
         let row = |one: &ChangedSetting| {
             Row::new(&one.what, vec![Cell::text(plain(&one.first)), Cell::text(plain(&one.second))])
@@ -66,7 +66,7 @@ fn differences(comparison: &Comparison, list: &[Difference], is_share: bool, at:
     let has_interval = list.iter().any(|one| one.interval.is_some());
     let has_p = list.iter().any(|one| one.p_value.is_some());
     let is_tested = list.iter().any(|one| one.beyond_noise.is_some());
-    let mut columns: Vec<Column> = comparison.runs.iter().map(|run| Column::new(run)).collect();
+    let mut columns: Vec<Column> = comparison.runs.iter().map(Column::new).collect();
     columns.push(Column::meaning("Difference", "the second less the first"));
     if has_interval {
         columns.push(Column::meaning("95% interval", "of the difference"));

@@ -19,7 +19,6 @@ mod numbers;
 mod page;
 mod provenance;
 mod scores;
-mod shell;
 mod simulated;
 mod solved;
 mod table;
@@ -33,8 +32,6 @@ use serde::Serialize;
 pub use compare::{ChangedSetting, ComparedInput, Comparison, Difference, Overlap, compare};
 pub use figure::Figure;
 pub use gallery::{Gallery, GalleryRow, Image};
-pub(crate) use names::plain;
-pub use shell::shell_word;
 
 /// What a report tells, a section a scenario, in their order.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -3,16 +3,7 @@
 
 use std::collections::BTreeSet;
 
-/// A name without what would upset its surroundings: control characters, and marks that change the direction of the text.
-pub(crate) fn plain(name: &str) -> String {
-    name.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
-}
-
-/// Whether a character is not seen itself, but changes what is around it.
-pub(super) fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
-}
+pub(super) use crate::words::{is_unseen, plain};
 
 /// As [`plain`], for a label of a chart, where dollars would start a formula.
 pub(super) fn label(name: &str) -> String {

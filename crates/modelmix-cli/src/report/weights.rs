@@ -5,7 +5,7 @@ use modelmix::document::{InputRole, Provenance};
 
 use super::names::is_unseen;
 use super::page::{Block, CopiesBlock, Copy};
-use super::shell::shell_word;
+use crate::words::shell_word;
 
 pub(super) fn block(document: &Mixture) -> Block {
     let weights: Vec<(&str, f64)> = document.arms.iter().map(|arm| (arm.name.as_str(), arm.weight)).collect();

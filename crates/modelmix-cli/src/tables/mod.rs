@@ -146,5 +146,5 @@ impl From<&String> for Cell {
 
 /// Text without control characters and marks that change the direction of the text.
 fn plain(text: &str) -> String {
-    crate::report::plain(text).trim().into()
+    crate::words::plain(text).trim().into()
 }

@@ -101,7 +101,8 @@ fn runs_on_the_same_samples_are_not_tested() {
 
 #[test]
 fn other_objectives_leave_weights_to_compare() {
-    let changes: [(&str, fn(&mut Mixture)); 3] = [
+    type Change = (&'static str, fn(&mut Mixture));
+    let changes: [Change; 3] = [
         ("objectives", |run| run.objective = "rke".into()),
         ("kernels", |run| run.kernels = vec![modelmix::Kernel::Gaussian { bandwidth: 21.0 }]),
         ("references", |run| {

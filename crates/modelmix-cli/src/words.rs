@@ -1,4 +1,15 @@
-//! Words as a shell reads them.
+//! Texts from strangers, made fit to be shown, and words as a shell reads them.
+
+/// A name without what would upset its surroundings: control characters, and marks that change the direction of the text.
+pub(crate) fn plain(name: &str) -> String {
+    name.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
+}
+
+/// Whether a character is not seen itself, but changes what is around it.
+pub(crate) fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
+}
 
 /// A word that a POSIX shell reads as this text; with characters that cannot be seen, in the form of bash and zsh.
 pub fn shell_word(text: &str) -> String {
@@ -6,14 +17,14 @@ pub fn shell_word(text: &str) -> String {
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.into();
     }
-    if !text.chars().any(super::names::is_unseen) {
+    if !text.chars().any(is_unseen) {
         return format!("'{}'", text.replace('\'', r"'\''"));
     }
     let mut word = String::from("$'");
     for letter in text.chars() {
         match letter {
             '\'' | '\\' => word.extend(['\\', letter]),
-            letter if super::names::is_unseen(letter) => word += &format!("\\U{:08x}", u32::from(letter)),
+            letter if is_unseen(letter) => word += &format!("\\U{:08x}", u32::from(letter)),
             letter => word.push(letter),
         }
     }
