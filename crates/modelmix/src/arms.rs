@@ -186,7 +186,7 @@ pub fn by_arm(
     names.iter().zip(values).map(found).collect()
 }
 
-/// Weights by arm, 0 for those not named, that sum to 1: up to [`WEIGHTS_TOLERANCE`], by which they are scaled.
+/// Weights by arm, 0 for those not named, that sum to 1. They may be rounded to percents: a sum between 0.99 and 1.01 will do.
 ///
 /// # Errors
 /// As [`by_arm`], and weights that sum to something else.

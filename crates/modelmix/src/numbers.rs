@@ -160,7 +160,7 @@ mod tests {
             let given: Vec<f64> = draws.iter().map(|draw| draw / total).collect();
             let tenths = |text: &String| match text.as_str() {
                 "<0.1%" => 0,
-                text => (10.0 * text.trim_end_matches('%').parse::<f64>().unwrap()).round() as i64,
+                text => (10.0 * text.trim_end_matches('%').parse::<f64>().expect("a number")).round() as i64,
             };
             let written = percents(&given);
             assert_eq!(written.iter().map(tenths).sum::<i64>(), 1000, "{written:?}");

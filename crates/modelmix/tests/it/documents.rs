@@ -37,7 +37,8 @@ fn there_and_back(document: Document, command: &str) -> Value {
 #[test]
 fn documents_come_back_as_they_were() {
     let arms = arms();
-    let budget = Budget::by_arm(&arms.names(), [("left".to_string(), 2.0)], None, None, "5%".parse().unwrap()).unwrap();
+    let fees = arms.names().into_iter().map(|name| (name, 2.0));
+    let budget = Budget::by_arm(&arms.names(), fees, None, None, "5%".parse().unwrap()).unwrap();
     let analyses = Analyses::default()
         .subsets(true)
         .budget(budget)

@@ -45,7 +45,10 @@ fn numbers_by_arm() {
     says(given(&[("up", 1.0)], Some(0.0)), "there is no arm up; the arms are left, middle, right");
     says(given(&[("left", 1.0), ("left", 1.0)], Some(0.0)), "the cost of left is given twice; give it once");
     says(given(&[("left", f64::NAN)], Some(0.0)), "the cost of left is NaN, but it must be a finite number");
-    says(given(&[("left", 1.0)], None), "arm middle has no cost; give one for every arm: left, middle, right");
+    says(
+        given(&[("left", 1.0)], None),
+        "arm middle has no cost; give one for every arm, 0 if it has none: left, middle, right",
+    );
     assert!(matches!(
         given(&[("up", 1.0)], None).unwrap_err(),
         Error::ByArm { what, arm, .. } if (what.as_str(), arm.as_str()) == ("cost", "up")

@@ -70,7 +70,7 @@ fn the_best_few_are_separate_solves() {
 fn the_cheapest_is_within_and_cheaper() {
     let arms = arms(5, 60, 32);
     let names = arms.names();
-    let fees = [("arm0".to_string(), 30.0), ("arm1".to_string(), 30.0)];
+    let fees = [30.0, 30.0, 0.0, 0.0, 0.0].into_iter().enumerate().map(|(arm, fee)| (format!("arm{arm}"), fee));
     let costs = Some(vec![0.1, 0.02, 0.05, 0.3, 0.01]);
     let budget = |within| Budget::by_arm(&names, fees.clone(), costs.clone(), Some(1000.0), within).unwrap();
     let mut last = f64::INFINITY;
@@ -101,7 +101,7 @@ fn analyses_that_do_not_fit_are_refused() {
     let says = |result: Result<Budget>, sentence: &str| assert_eq!(result.unwrap_err().to_string(), sentence);
     let within = Allowance::default();
     says(
-        Budget::by_arm(&names, [("arm0".into(), -1.0)], None, None, within),
+        Budget::by_arm(&names, [("arm0".into(), -1.0), ("arm1".into(), 0.0), ("arm2".into(), 0.0)], None, None, within),
         "the fee of arm0 is -1, but it must be 0 or more",
     );
     says(
@@ -113,15 +113,24 @@ fn analyses_that_do_not_fit_are_refused() {
         Budget::by_arm(&names, [("up".into(), 1.0)], None, None, within),
         "there is no arm up; the arms are arm0, arm1, arm2",
     );
-    let budget = Budget::by_arm(&names, [("arm0".into(), 1.0)], None, None, within).unwrap();
+    says(
+        Budget::by_arm(&names, [("arm0".into(), 1.0)], None, None, within),
+        "arm arm1 has no fee; give one for every arm, 0 if it has none: arm0, arm1, arm2",
+    );
+    let budget = Budget::by_arm(&names, names.iter().map(|name| (name.clone(), 1.0)), None, None, within).unwrap();
     let analyses = Analyses::default().budget(budget);
     assert_eq!(
         analysed(&arms, "fid", &analyses).unwrap_err().to_string(),
         "the cheapest mixture needs an objective of means over samples and pairs of samples, but fid is not one; use mmd, kid or rke"
     );
-    for bad in ["", "five", "-5%", "nan", "inf%", "-0.1"] {
+    for bad in ["", "five", "-5%", "nan", "inf%", "-0.1", "0.001", "5", "loss=-1", "gain=x", "loss=5%"] {
         assert!(bad.parse::<Allowance>().is_err(), "{bad}");
     }
     assert_eq!("5%".parse::<Allowance>().unwrap(), Allowance::Share(0.05));
-    assert_eq!(" 0.001 ".parse::<Allowance>().unwrap(), Allowance::Loss(0.001));
+    assert_eq!(" gain=0.05 ".parse::<Allowance>().unwrap(), Allowance::Share(0.05));
+    assert_eq!(" loss=0.001 ".parse::<Allowance>().unwrap(), Allowance::Loss(0.001));
+    assert_eq!(
+        "0.001".parse::<Allowance>().unwrap_err().to_string(),
+        "within is \"0.001\", but it must be a number with its meaning: 0.1% for that share of the gain, or loss=0.001 for a difference of the loss"
+    );
 }
