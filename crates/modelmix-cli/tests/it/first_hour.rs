@@ -130,15 +130,15 @@ fn numbers_are_short_and_none_is_null() {
 fn shares_may_be_percents() {
     let world = World::new();
     let solve = "solve made/a.npy made/b.npy -b 2 --json";
-    let typed = world.json(&format!("{solve} --floor a=0.6 --cap b=0.3"));
-    assert_eq!(world.json(&format!("{solve} --floor a=60% --cap b=30%")), typed);
+    let typed = world.result(&format!("{solve} --floor a=0.6 --cap b=0.3"));
+    assert_eq!(world.result(&format!("{solve} --floor a=60% --cap b=30%")), typed);
     assert!(typed["arms"][0]["weight"].as_f64().unwrap() >= 0.7 - 1e-9);
     world.write("floor.toml", "floor = { a = '60%' }\ncap = { b = 0.3 }\n");
-    assert_eq!(world.json(&format!("{solve} --config floor.toml")), typed);
+    assert_eq!(world.result(&format!("{solve} --config floor.toml")), typed);
     let score = "score made/a.npy made/b.npy -b 2 --metrics rke --json";
     assert_eq!(
-        world.json(&format!("{score} --weights a=25%,b=75%")),
-        world.json(&format!("{score} --weights a=0.25,b=0.75"))
+        world.result(&format!("{score} --weights a=25%,b=75%")),
+        world.result(&format!("{score} --weights a=0.25,b=0.75"))
     );
     // Rounded to percents they may sum to 0.99.
     world.answer(&format!("{score} --weights a=0.33,b=0.66"));
@@ -149,11 +149,11 @@ fn shares_may_be_percents() {
 fn tolerances_have_units() {
     let world = World::new();
     let solve = "solve made/a.npy made/b.npy -b 2 --fees a=1,b=3 --json";
-    let share = world.json(&format!("{solve} --within 5%"));
-    assert_eq!(world.json(&format!("{solve} --within gain=0.05")), share);
-    assert_eq!(world.json(solve), share);
+    let share = world.result(&format!("{solve} --within 5%"));
+    assert_eq!(world.result(&format!("{solve} --within gain=0.05")), share);
+    assert_eq!(world.result(solve), share);
     let gain = share["gain"].as_f64().unwrap();
-    let within = world.json(&format!("{solve} --within loss={}", 0.05 * gain))["cheapest"]["within"].as_f64().unwrap();
+    let within = world.result(&format!("{solve} --within loss={}", 0.05 * gain))["cheapest"]["within"].as_f64().unwrap();
     assert!((within / share["cheapest"]["within"].as_f64().unwrap() - 1.0).abs() < 1e-12);
 }
 
@@ -169,8 +169,8 @@ fn paths_of_options_are_relative_to_their_file() {
         "deep/er/options.toml",
         "arms = ['../a.npy', 'other=../b.npy']\nreference = '../reference.npy'\nobjective = 'mmd'\nhtml = 'r.html'\n",
     );
-    let typed = world.json("solve deep/a.npy other=deep/b.npy --reference deep/reference.npy -o mmd --json");
-    assert_eq!(world.json("solve --config deep/er/options.toml --json"), typed);
+    let typed = world.result("solve deep/a.npy other=deep/b.npy --reference deep/reference.npy -o mmd --json");
+    assert_eq!(world.result("solve --config deep/er/options.toml --json"), typed);
     assert!(world.path("deep/er/r.html").exists());
     // What is typed is relative to where it is typed.
     world.write("deep/er/score.toml", "scores = '../scores.json'\n");
@@ -181,7 +181,7 @@ fn paths_of_options_are_relative_to_their_file() {
 #[test]
 fn a_better_score_of_fewer_arms_is_explained() {
     let world = World::new();
-    let note = "weights minimise the loss, a V-statistic; MMD² is shown as a U-statistic";
+    let note = "weights minimise the loss, a V-statistic; MMD² ×100 is shown as a U-statistic";
     let (mut explained, mut plain) = (0, 0);
     for seed in 0..40u64 {
         for (arm, centre) in [("p", 0.0), ("q", 0.1), ("s", -0.1)] {

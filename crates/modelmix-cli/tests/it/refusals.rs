@@ -23,7 +23,7 @@ const FILES: &[Case] = &[
     ("solve load/object.npy", &["load/object.npy"]),
     ("solve load/one_dimension.npy", &["load/one_dimension.npy", "dimension"]),
     ("solve load/no_rows.npy", &["load/no_rows.npy"]),
-    ("solve load/bool.npy", &["load/bool.npy", "truth values"]),
+    ("solve load/bool.npy", &["load/bool.npy", "booleans"]),
     ("solve made/model.pt made/b.npy", &["made/model.pt", "PyTorch", "numpy.save", "torch.load", ".safetensors"]),
     ("solve load/empty.npz", &["load/empty.npz", "no array"]),
     ("solve load/bzip2.npz", &["load/bzip2.npz"]),

@@ -230,7 +230,7 @@ fn curated_sets_are_compared_row_by_row() {
     assert_eq!(comparison.notes, [format!("{} rows are in both sets.", first.count - 1)]);
     assert_eq!(
         comparison.results.iter().map(|one| one.what.as_str()).collect::<Vec<_>>(),
-        ["rows", "loss", "KID ×100"]
+        ["rows", "loss", "MMD² ×100"]
     );
 }
 

@@ -67,7 +67,7 @@ fn every_table_can_be_downloaded() {
     assert_eq!(distinct.len(), files.len(), "no two files have the same name");
     let (_, arms) = files.iter().find(|(name, _)| name == "four-table-1.csv").expect("the arms");
     let lines: Vec<&str> = arms.lines().collect();
-    assert_eq!(lines[0], "Arm,Weight,95% interval low,95% interval high,KID ×100,Loss,Adds,Samples");
+    assert_eq!(lines[0], "Arm,Weight,95% interval low,95% interval high,MMD² ×100,Loss,Adds,Samples");
     for (line, arm) in lines[1..].iter().zip(&document.arms) {
         let fields: Vec<&str> = line.split(',').collect();
         let numbers: Vec<f64> = fields[1..].iter().map(|field| field.parse().expect("a number")).collect();
