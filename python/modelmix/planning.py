@@ -9,6 +9,7 @@ from ._arguments import checked
 from ._arms import Arms, Scores, arms_and_scores
 from ._files import Rows
 from ._problem import problem
+from ._provenance import add_inputs
 from .objectives import Objective
 from .results import SamplePlan
 
@@ -87,5 +88,6 @@ def plan(
     )
     if gain_error is not None and not isinstance(gain_error, str):
         raise _check.wrong_type("gain_error", gain_error, 'text with its unit, such as "5%" or "loss=0.001"')
-    found = _modelmix.plan(recorded, given, gain_error, _check.real_or_none("weight_error", weight_error))
-    return SamplePlan._read(*found)
+    widest = _check.real_or_none("weight_error", weight_error)
+    document, sentence = _modelmix.plan(recorded, given, gain_error, widest)
+    return SamplePlan._read(add_inputs(document, arms, given.reference_given, scores), sentence)

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::Use;
-use crate::documents::dictionary;
+use crate::documents::{dictionary, provenance};
 use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
@@ -38,7 +38,9 @@ pub(crate) fn plan<'py>(
     let engine = progress.engine(prepared.threads);
     let document = run(py, &progress, move || {
         let loss = prepared.loss(Some(&arms), &engine)?;
-        planned(&arms, &loss, &settings)
+        let mut document = planned(&arms, &loss, &settings)?;
+        document.provenance = provenance(loss.engine(), prepared.seed, loss.bandwidths(&arms, prepared.seed));
+        Ok(document)
     })?;
     let sentence = document.sentence();
     Ok((dictionary(py, &Document::Plan(document))?, sentence))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._modelmix import brief
 from .._table import Table, count
 from ._base import Keyed, by_name, frame, plain
+from .provenance import Provenance, documented
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,6 +161,8 @@ class SamplePlan(Keyed[str, PlannedArm]):
         What to know before relying on the plan.
     sentence
         The plan in a sentence.
+    provenance
+        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
 
     Examples
     --------
@@ -185,6 +188,7 @@ class SamplePlan(Keyed[str, PlannedArm]):
     optimal: Allocation | None
     notes: tuple[str, ...]
     sentence: str
+    provenance: Provenance | None = field(default=None, compare=False)
 
     @property
     def best(self) -> Allocation | None:
@@ -206,6 +210,7 @@ class SamplePlan(Keyed[str, PlannedArm]):
             "equal": Allocation._read(document["equal"]),
             "optimal": Allocation._read(document["optimal"]),
             "notes": tuple(document["notes"]),
+            "provenance": Provenance._read(document.get("provenance")),
         }
         return cls(**fields, sentence=sentence)
 
@@ -218,8 +223,8 @@ class SamplePlan(Keyed[str, PlannedArm]):
             Fields by name.
         """
         whole: dict[str, Any] = plain(self)
-        del whole["sentence"]
-        return {"command": "plan", **whole}
+        del whole["sentence"], whole["provenance"]
+        return {"command": "plan", **whole, **documented(self.provenance)}
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with one row per arm: samples in the pilot, and planned by each allocation.
