@@ -118,7 +118,7 @@ fn pictures_of_a_folder() {
     assert_eq!(pictures(&[typed(&folder, "flow.v2")], 1).unwrap()[0].0, "flow.v2");
 
     std::fs::write(images.join("f.png"), b"<svg onload=...>").unwrap();
-    refused(read(9), &["f.png", "does not begin"]);
+    refused(read(9), &["f.png", "is not a PNG"]);
     std::fs::File::create(images.join("f.png")).unwrap().set_len(20 << 20).unwrap();
     refused(read(9), &["f.png", "20971520 bytes", "scale the picture down"]);
     std::fs::create_dir_all(folder.join("none")).unwrap();

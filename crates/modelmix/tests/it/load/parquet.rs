@@ -78,7 +78,7 @@ mod with {
     #[test]
     fn columns_that_are_no_features_come_with_a_remedy() {
         for (name, words) in [
-            ("mixed", ["2 float columns", "name (text or bytes), label (integers); keep the float columns"]),
+            ("mixed", ["2 float columns", "name (text or bytes), label (integers); keep only the float columns"]),
             ("no_floats", ["name (text or bytes), flag (truth values)", "write a column of lists of floats"]),
             ("nested", ["features (nested)", "write a column of lists of floats"]),
             ("structure", ["features (nested)", "write a column of lists of floats"]),

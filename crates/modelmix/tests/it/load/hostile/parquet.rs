@@ -204,7 +204,7 @@ fn forged_pages_are_refused() {
         ([levels(3, 1), levels(3, 1), three.clone()].concat(), "begins within a row"),
         ([levels(2, 0), levels(3, 1), three.clone()].concat(), "fewer levels or indices"),
         ([levels(3, 0), vec![255; 4], three.clone()].concat(), "extend beyond"),
-        ([levels(3, 0), levels(3, 0), three].concat(), "row 0 is an empty list"),
+        ([levels(3, 0), levels(3, 0), three].concat(), "row 0 (counted from 0) is an empty list"),
     ] {
         refused(read(&folder, "parquet", &column(2, (3, 3), &data_page(3, 0, &content))), &[words]);
     }
