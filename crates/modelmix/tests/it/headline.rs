@@ -277,7 +277,7 @@ fn a_reversed_term_is_warned_of() {
     }
     for (objective, term, written) in [
         ("rke + precision", "minimises precision, but higher", "rke - precision"),
-        ("mmd(bandwidth=20) + 0.2*density", "minimises density, but higher", "kid(bandwidth=20) - 0.2*density"),
+        ("mmd(bandwidth=20) + 0.2*density", "minimises density, but higher", "mmd(bandwidth=20) - 0.2*density"),
         ("rke + coverage", "minimises coverage, but higher", "rke - coverage"),
         ("rke - 0.5*cost", "maximises cost, but lower", "rke + 0.5*cost"),
     ] {
