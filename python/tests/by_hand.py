@@ -264,7 +264,8 @@ def hand_session(**changes: Any) -> mm.SessionReport:
 
 def hand_asked() -> mm.Mixture:
     """A mixture with all analyses."""
-    return mm.Mixture._read({**solve_document(), **worth_document()}, SENTENCE, CERTAINTY)
+    objective = {"warnings": ["the objective minimises precision, but higher is better"], "bounded": True}
+    return mm.Mixture._read({**solve_document(), **worth_document(), **objective}, SENTENCE, CERTAINTY)
 
 
 def hand_curated() -> mm.Curated:

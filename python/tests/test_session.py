@@ -113,8 +113,6 @@ def test_a_policy_with_constants_needs_ranges(blobs: dict[str, Array]) -> None:
     with pytest.raises(ValueError, match="halving needs the number of samples"):
         mm.Session(blobs, mm.Rke(bandwidth=2), policy="halving")
     mm.Session(blobs, mm.Rke(bandwidth=2), policy="halving", rounds=100)
-    with pytest.raises(ValueError, match="bandwidth"):
-        mm.Session(blobs, mm.Rke())
 
 
 def test_a_session_on_values(blobs: dict[str, Array]) -> None:

@@ -89,7 +89,7 @@ def _title(best: Mixture) -> str:
     if best.gain <= 0:
         name = "loss" if best.score_name == "loss" else best.score_name
         return f"{single} alone: no mixture has a better {name} than its {number(best.best_arm.score)}"
-    mixed, alone = number(best.score), number(best.best_arm.score)
+    mixed, alone = str(number(best.score)), str(number(best.best_arm.score))
     if mixed == alone:
         mixed, alone = _apart(best.score, best.best_arm.score)
     title = f"{best.score_name} {mixed} instead of {alone} with {single} alone"

@@ -45,7 +45,7 @@ asked: mm.Mixture = mm.solve(
     arms,
     mm.Rke(bandwidth=20),
     subsets=True,
-    fees={"bag": 2},
+    fees={"bag": 2, "coat": 0, "sneaker": 0},
     within="10%",
     front=mm.Precision(reference),
     bandwidths=[10, 20.0],
