@@ -133,7 +133,7 @@ pub(crate) fn print(terminal: &Terminal, document: &Scores) {
             mixture.effective_samples
         )));
     }
-    terminal.say(dim("* best; ± is a standard error, and for kid the spread between subsets"));
+    terminal.say(dim("* best; ±: standard error; for kid the standard deviation between subsets"));
 }
 
 /// A metric's name and which way is better.

@@ -115,7 +115,7 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture, all: bool) {
     let kernels: Vec<String> = document.kernels.iter().map(ToString::to_string).collect();
     let kernels = if kernels.is_empty() { String::new() } else { format!("; {}", kernels.join("; ")) };
     terminal.say(dim(&format!(
-        "objective {}{kernels}; loss {} is within {} of the optimum; \"adds\" is how much it grows without the arm",
+        "objective {}{kernels}; loss {}; duality gap {}; \"adds\": loss increase without the arm",
         document.objective,
         brief(document.mixture.loss),
         if document.mixture.gap > 0.0 { format!("{:.0e}", document.mixture.gap) } else { "0".into() },

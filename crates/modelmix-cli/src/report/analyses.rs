@@ -63,7 +63,7 @@ fn subsets_block(document: &Mixture, subsets: &[SubsetDocument], place: &Place) 
                 .map(|subset| format!("{}: {}", subset.size, subset.gain_kept.map_or("–".into(), percent)))
                 .collect();
             let alternative = format!("Bar chart of the gain kept by number of arms. {}.", kept.join(", "));
-            Block::Figure(FigureBlock::new(place, &chart, caption, alternative).with_table("The best few arms", table))
+            Block::Figure(FigureBlock::new(place, &chart, caption, alternative).with_table("Best mixtures of few arms", table))
         }
     }
 }
@@ -114,7 +114,7 @@ fn front_block(document: &Mixture, front: &FrontDocument, place: &Place) -> Bloc
         plain(&front.score.name),
         plain(&document.objective),
         plain(&front.objective),
-        if front.exact { " Between points weights move in straight lines." } else { "" }
+        if front.exact { " Weights are linear between points." } else { "" }
     );
     match charts::front(document) {
         None => Block::Table(TableBlock::new(caption, table)),

@@ -117,7 +117,7 @@ fn known_samples_that_come_again_are_remarked_on() {
         assert_eq!(run.code, 0, "{}", run.stderr);
         run.stderr
     };
-    assert!(simulate(21).contains("Of arm a 21 samples are known and 20 recorded"));
+    assert!(simulate(21).contains("Arm a: the warm start needs 21 samples, and 20 are recorded"));
     assert_eq!(simulate(20), "");
 }
 
