@@ -295,7 +295,7 @@ fn report_mixes_the_gallery_by_the_weights() {
     };
     let gallery = Gallery::Texts(vec![row("left", 0.7), row("right", 0.3), row("never", 0.0)]);
     let html = page(Section { name: "Texts".into(), gallery: Some(gallery), ..Section::default() });
-    let mixture = html.split("the mixture").nth(1).expect("a row of the mixture");
+    let mixture = html.split("<p class=\"name\">mixture").nth(1).expect("a row of the mixture");
     let mixture = mixture.split("</ul>").next().expect("its texts");
     let count = |name: &str| mixture.matches(&format!("<li>{name}")).count();
     assert_eq!((count("left"), count("right"), count("never")), (7, 3, 0));

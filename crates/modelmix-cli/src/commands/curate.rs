@@ -95,13 +95,13 @@ fn print(terminal: &Terminal, document: &Curated) {
     let header = ["", "loss", &document.score.name];
     // The score of a sum of terms is its loss.
     let shown = if document.score.is_loss() { 2 } else { 3 };
-    let mut table = Table::new("The set beside others", header.into_iter().take(shown));
+    let mut table = Table::new("Comparison of the set", header.into_iter().take(shown));
     let row = |cells: [Cell; 3]| cells.into_iter().take(shown).collect();
     let random = |[mean, std]: [f64; 2]| spread(mean, Some(std), "std");
     table.strong_row(row(["this set".into(), brief_cell(document.set.loss), brief_cell(document.set.score)]));
-    table.row(row(["drawn at random".into(), random(document.random.loss), random(document.random.score)]));
+    table.row(row(["random sets".into(), random(document.random.loss), random(document.random.score)]));
     let mixture = &document.mixture;
-    table.row(row(["the mixture of all rows".into(), brief_cell(mixture.loss), brief_cell(mixture.score)]));
+    table.row(row(["mixture of all rows".into(), brief_cell(mixture.loss), brief_cell(mixture.score)]));
     terminal.table(table);
     terminal.say("");
     terminal.say(dim(&format!("objective {}; {}", document.objective, document.how())));

@@ -155,8 +155,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
         }
     }
     let Some(note) = &document.note else { return };
-    terminal
-        .say(dim("\"at optimum\": median round from which the loss of the kept samples is at most the optimum"));
+    terminal.say(dim("\"at optimum\": median round from which the loss of the kept samples is at most the optimum"));
     terminal.say(note);
 }
 

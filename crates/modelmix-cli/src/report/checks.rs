@@ -29,8 +29,8 @@ pub(super) fn block(checks: &[Check], at: &str) -> Block {
     let table = Table::new("Quantity", columns, checks.iter().enumerate().map(row).collect()).with_text();
     let failed = checks.iter().filter(|check| !check.passed).count();
     let caption = match failed {
-        0 => "What was expected and what was measured: everything is as expected.".to_string(),
-        failed => format!("What was expected and what was measured: {failed} of {} not as expected.", checks.len()),
+        0 => "Expected and measured values: all as expected.".to_string(),
+        failed => format!("Expected and measured values: {failed} of {} not as expected.", checks.len()),
     };
     Block::Table(TableBlock::new(caption, table))
 }

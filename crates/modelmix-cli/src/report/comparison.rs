@@ -57,7 +57,10 @@ pub(super) fn blocks(comparison: &Comparison) -> Vec<Block> {
         let mut columns = columns();
         columns.push(Column::new("SHA-256"));
         let table = Table::new("Input", columns, comparison.inputs.iter().map(row).collect());
-        blocks.push(Block::Table(TableBlock::new("Input files; one that both runs used has two paths.".into(), table)));
+        blocks.push(Block::Table(TableBlock::new(
+            "Input files; a file that both runs used has two paths.".into(),
+            table,
+        )));
     }
     blocks
 }
@@ -67,12 +70,12 @@ fn differences(comparison: &Comparison, list: &[Difference], is_share: bool, at:
     let has_p = list.iter().any(|one| one.p_value.is_some());
     let is_tested = list.iter().any(|one| one.beyond_noise.is_some());
     let mut columns: Vec<Column> = comparison.runs.iter().map(Column::new).collect();
-    columns.push(Column::meaning("Difference", "the second less the first"));
+    columns.push(Column::meaning("Difference", "second minus first"));
     if has_interval {
         columns.push(Column::meaning("95% interval", "of the difference"));
     }
     if has_p {
-        columns.push(Column::meaning("p-value", "of no difference, adjusted for the number of tests"));
+        columns.push(Column::meaning("p-value", "H₀: no difference; adjusted for the number of tests"));
     }
     if is_tested {
         columns.push(Column::new("Noise"));

@@ -267,12 +267,9 @@ fn gallery(gallery: &Gallery, curated: Option<&Curated>) -> Block {
     let images = |items: Vec<Image>| (items.iter().map(Image::uri).collect(), Vec::new());
     let texts = |items: Vec<String>| (Vec::new(), items.iter().map(|text| lines(text)).collect());
     let (whole, mut caption) = if curated.is_some() {
-        (
-            "the set",
-            "The first samples chosen of every arm, and of the set: as many of each arm as its share says.".to_string(),
-        )
+        ("set", "The first chosen samples of each arm, and of the set in its proportions.".to_string())
     } else {
-        ("the mixture", "Samples of every arm, and of the mixture: as many of each arm as its share says.".into())
+        ("mixture", "Samples of each arm, and of the mixture in its proportions.".into())
     };
     caption += &curated.map(|set| left_out(gallery, set)).unwrap_or_default();
     let rows = match gallery {
@@ -300,7 +297,7 @@ fn left_out(gallery: &Gallery, set: &Curated) -> String {
     let is_missing = |arm: &&CuratedArm| arm.chosen > 0 && !rows.iter().any(|(name, _)| **name == arm.name);
     let missing: Vec<String> = set.arms.iter().filter(is_missing).map(|arm| plain(&arm.name)).collect();
     if !missing.is_empty() {
-        text += &format!(" There are no samples to show of {}.", missing.join(", "));
+        text += &format!(" No samples to show for {}.", missing.join(", "));
     }
     text
 }

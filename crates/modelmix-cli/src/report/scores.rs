@@ -85,7 +85,7 @@ pub(super) fn blocks(document: &Scores, place: &Place) -> Vec<Block> {
         .map(|(index, arm)| (arm.name.as_str(), &arm.scores, &arm.errors, format!("{at}/arms/{index}")))
         .collect();
     if let Some(mixture) = &document.mixture {
-        rows.push(("the mixture", &mixture.scores, &mixture.errors, format!("{at}/mixture")));
+        rows.push(("mixture", &mixture.scores, &mixture.errors, format!("{at}/mixture")));
     }
     let mut table = Table::new("Arm", Vec::new(), rows.iter().map(|(name, ..)| Row::new(name, Vec::new())).collect());
     if document.mixture.is_some() {
@@ -95,8 +95,8 @@ pub(super) fn blocks(document: &Scores, place: &Place) -> Vec<Block> {
     for metric in metrics(document) {
         let better = more_is_better(&metric);
         table.columns.push(match better {
-            Some(true) => Column::meaning(format!("{}\u{a0}↑", title(&metric)), "more is better"),
-            Some(false) => Column::meaning(format!("{}\u{a0}↓", title(&metric)), "less is better"),
+            Some(true) => Column::meaning(format!("{}\u{a0}↑", title(&metric)), "higher is better"),
+            Some(false) => Column::meaning(format!("{}\u{a0}↓", title(&metric)), "lower is better"),
             None => Column::new(title(&metric)),
         });
         let values = rows.iter().filter_map(|(_, scores, ..)| scores.get(&metric).copied());
@@ -126,11 +126,11 @@ pub(super) fn blocks(document: &Scores, place: &Place) -> Vec<Block> {
     }
     let spread = match &subsets[..] {
         [] => String::new(),
-        names => format!(" For {} it is the standard deviation between subsets.", names.join(" and ")),
+        names => format!(" For {}, ± is the standard deviation between subsets.", names.join(" and ")),
     };
     let caption = format!(
-        "Scores of the arms and of the mixture; the best of each is bold. An arrow says which way is better; ± is a standard \
-         error.{spread}"
+        "Scores of the arms and of the mixture; the best value per metric is bold. ↑: higher is better; ↓: lower is better; \
+         ±: standard error.{spread}"
     );
     let settings = serde_json::to_value(&document.settings).unwrap_or_default();
     let fact = |(key, value): (&String, &Value)| Fact::new(key.replace('_', " "), setting(value));

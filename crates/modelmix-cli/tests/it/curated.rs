@@ -86,7 +86,7 @@ fn images_have_names_and_are_shown() {
     let found: Vec<&str> = text.lines().skip(1).collect();
     assert_eq!(found, expected);
     let page = fs::read_to_string(world.path("report.html")).unwrap();
-    assert!(page.contains("no longer an i.i.d. mixture") && page.contains("The first samples chosen"));
+    assert!(page.contains("no longer an i.i.d. mixture") && page.contains("The first chosen samples"));
     let shown = |row: u64| {
         let bytes: Vec<u8> = pixel.iter().copied().chain(format!("picture {row}").into_bytes()).collect();
         page.contains(&base64(&bytes))

@@ -101,8 +101,8 @@ fn over_rounds(canvas: &Canvas, plots: &[Plot], scale: &Scale, last: f64, what: 
 pub(in crate::report) fn loss(document: &SimulationReport) -> Option<Chart<'_>> {
     let scale = loss_scale(document)?;
     let mut keys = policy_keys(document);
-    let optimum = Key { name: "the optimum".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
-    let single = format!("the best single arm, {}", document.best_single.name);
+    let optimum = Key { name: "optimum".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
+    let single = format!("best single arm, {}", document.best_single.name);
     let single = Key { name: single, paint: Paint::Ink, stroke: Stroke::Dotted };
     keys.extend([optimum.clone(), single.clone()]);
     let lines = keys.clone();
@@ -141,7 +141,7 @@ pub(in crate::report) fn kept_loss(document: &SimulationReport) -> Option<Chart<
     let values = policies(document).flat_map(|(_, policy)| means(policy).iter().copied());
     let scale = Scale::of(values.chain([document.optimum.loss]))?;
     let mut keys = policy_keys(document);
-    let optimum = Key { name: "the optimal mixture".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
+    let optimum = Key { name: "optimum".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
     keys.push(optimum.clone());
     let lines = keys.clone();
     Some(Chart::single("kept", keys, move |canvas| {
@@ -180,7 +180,7 @@ pub(in crate::report) fn regret(document: &SimulationReport) -> Option<Chart<'_>
     }
     let scale = Scale { low: 0.8 * low, high: 1.2 * high, logarithmic: high > 5.0 * low };
     let mut keys = policy_keys(document);
-    let single = format!("the best single arm, {}", document.best_single.name);
+    let single = format!("best single arm, {}", document.best_single.name);
     let single = Key { name: single, paint: Paint::Ink, stroke: Stroke::Dotted };
     keys.push(single.clone());
     let lines = keys.clone();
@@ -191,7 +191,7 @@ pub(in crate::report) fn regret(document: &SimulationReport) -> Option<Chart<'_>
             plots.push(level(canvas, &single, last, document.gain));
         }
         plots.extend(curves(canvas, document, &lines, |policy| &policy.regret.mean, 0.5 * scale.low));
-        let layout = over_rounds(canvas, &plots, &scale, last, "loss above the optimum");
+        let layout = over_rounds(canvas, &plots, &scale, last, "regret");
         (plots, layout)
     }))
 }
