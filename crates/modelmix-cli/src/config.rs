@@ -84,7 +84,7 @@ pub(crate) fn configure(words: Vec<OsString>) -> Result<Configured> {
     for (index, one) in given.iter().enumerate() {
         if let Some(other) = given[..index].iter().find(|other| excludes(&one.argument, &other.argument)) {
             let (file, one, other) = (file.display(), &one.name, &other.name);
-            return Err(Failure::input(format!("{file}: {one} cannot be used with {other}; leave one of them out")));
+            return Err(Failure::input(format!("{file}: {one} cannot be used with {other}; remove one of them")));
         }
     }
     let words = together(&subcommand, &words, given.iter());
@@ -193,7 +193,7 @@ impl Configured {
         };
         let needed: Vec<String> = missing.iter().map(name).collect();
         let (file, key, needed) = (self.file.as_ref()?.display(), &one.name, needed.join(" and "));
-        Some(Failure::input(format!("{file}: {key} needs {needed}; add {needed}, or leave {key} out")))
+        Some(Failure::input(format!("{file}: {key} needs {needed}; add {needed}, or remove {key}")))
     }
 
     /// Names a setting that the library refused as the user wrote it: with dashes if it was typed, with the file if it stands
@@ -238,12 +238,12 @@ fn read(path: &Path, command: &clap::Command) -> Result<Vec<Given>> {
         let name = key.replace('_', "-");
         let Some((_, argument)) = known.iter().find(|(known, _)| *known == name) else {
             if matches!(value.get_ref(), DeValue::Table(_)) {
-                let problem = "options need no table; write them as key = value at the top of the file";
-                return Err(Failure::input(format!("{file}: [{key}] is a table, and {problem}")));
+                let remedy = "write options as key = value at the top of the file";
+                return Err(Failure::input(format!("{file}: [{key}] is a table; {remedy}")));
             }
             let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
             let hint = modelmix::internals::nearest_word(&name, &known)
-                .map_or(format!("; there are {}", known.join(", ")), |near| format!(" (did you mean {near}?)"));
+                .map_or(format!("; the keys are {}", known.join(", ")), |near| format!(" (did you mean {near}?)"));
             return Err(Failure::input(format!("{file}: unknown key \"{key}\" for {}{hint}", command.get_name())));
         };
         let values = texts(argument, value.get_ref()).map_err(|must| {
@@ -294,7 +294,7 @@ fn texts(argument: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, &'static st
     match value {
         DeValue::Boolean(value) if matches!(argument.get_action(), ArgAction::SetTrue) => Ok(vec![value.to_string()]),
         _ if matches!(argument.get_action(), ArgAction::SetTrue) => Err("true or false"),
-        DeValue::Array(values) if values.is_empty() => Err("a list of at least one value; leave it out for none"),
+        DeValue::Array(values) if values.is_empty() => Err("a list of at least one value; remove the key for none"),
         DeValue::Array(values) if matches!(argument.get_action(), ArgAction::Append) => all(values),
         DeValue::Array(values) if kind == TypeId::of::<Bandwidths>() => Ok(vec![all(values)?.join(",")]),
         // Tables read well for what is given by arm: [costs] flux = 3
@@ -319,10 +319,10 @@ fn scalar(argument: &Arg, value: &DeValue<'_>) -> Result<String, &'static str> {
     let is = |kinds: &[TypeId]| kinds.iter().any(|id| kind == *id);
     match value {
         DeValue::String(text) if text.is_empty() && is(&[TypeId::of::<PathBuf>()]) => {
-            Err("a path that is not empty; leave it out for none")
+            Err("a path that is not empty; remove the key for none")
         }
         DeValue::String(text) => Ok(text.to_string()),
-        _ if is(&[TypeId::of::<PathBuf>(), TypeId::of::<String>()]) => Err("a text in quotes"),
+        _ if is(&[TypeId::of::<PathBuf>(), TypeId::of::<String>()]) => Err("a string in quotes"),
         DeValue::Integer(number) => {
             let whole = i128::from_str_radix(number.as_str(), number.radix());
             Ok(whole.map_or(number.to_string(), |whole| whole.to_string()))
@@ -331,6 +331,6 @@ fn scalar(argument: &Arg, value: &DeValue<'_>) -> Result<String, &'static str> {
         _ if is(&[TypeId::of::<usize>(), TypeId::of::<u64>(), TypeId::of::<u32>()]) => Err("a whole number"),
         _ if is(&[TypeId::of::<f64>()]) => Err("a number"),
         DeValue::Array(_) => Err("one value, not a list"),
-        _ => Err("a number, a text or a list of them"),
+        _ => Err("a number, a string or a list of them"),
     }
 }

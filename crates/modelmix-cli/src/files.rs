@@ -54,7 +54,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     let folder = folder(path);
     if !folder.is_dir() {
         let (path, folder) = (path.display(), folder.display());
-        return Err(Failure::input(format!("cannot write {path}: there is no folder {folder}; make it first")));
+        return Err(Failure::input(format!("cannot write {path}: there is no folder {folder}; create it first")));
     }
     if !is_special(path) {
         tempfile::tempfile_in(folder).map_err(|error| Failure::Write(path.into(), without_path(error)))?;

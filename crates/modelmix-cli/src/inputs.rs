@@ -111,7 +111,7 @@ pub(crate) fn with_scores(arms: RecordedArms, file: &Path) -> Result<RecordedArm
         .map_err(|error| Failure::input(format!("cannot read {}: {error}", file.display())))?;
     let scores: BTreeMap<String, BTreeMap<String, Vec<f64>>> = serde_json::from_str(&text).map_err(|error| {
         Failure::input(format!(
-            "{}: {error}; scores are a JSON object {{\"score\": {{\"arm\": [one number a sample]}}}}",
+            "{}: {error}; scores are a JSON object {{\"score\": {{\"arm\": [one value per sample]}}}}",
             file.display()
         ))
     })?;

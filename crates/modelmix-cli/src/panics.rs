@@ -32,7 +32,7 @@ impl fmt::Display for Panic {
         let message = self.message.replace(|letter: char| letter.is_control(), " ");
         write!(
             f,
-            "this is a bug in modelmix ({message}{place}); please report it with the command that you typed and what it prints with RUST_BACKTRACE=1"
+            "this is a bug in modelmix ({message}{place}); please report it, with the command and its output with RUST_BACKTRACE=1"
         )?;
         match self.trace.status() {
             BacktraceStatus::Captured => write!(f, "\n{}", self.trace),

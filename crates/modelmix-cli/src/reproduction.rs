@@ -241,7 +241,7 @@ pub(crate) fn block(one: &Reproduced) -> String {
         Reproduced::Skipped { name, missing } => {
             let missing = missing.display();
             return format!(
-                "- {name}\n  skipped: features not found at {missing}; point at your own with --features DIR\n"
+                "- {name}\n  skipped: features not found at {missing}; give their folder with --features FOLDER\n"
             );
         }
         Reproduced::Ran(outcome) => outcome,
@@ -288,7 +288,7 @@ pub(crate) fn summary(all: &[Reproduced]) -> String {
         if ran == 1 { "experiment" } else { "experiments" }
     );
     if skipped > 0 {
-        text += &format!("; {skipped} skipped for want of features");
+        text += &format!("; {skipped} skipped because features are missing");
     }
     let failed: Vec<&str> =
         outcomes().filter(|outcome| !outcome.passed()).map(|outcome| outcome.name.as_str()).collect();
@@ -433,9 +433,9 @@ mod tests {
         assert!(passed(&all));
         assert_eq!(
             block(&all[0]),
-            "- right\n  skipped: features not found at /nowhere/categories.npz; point at your own with --features DIR\n"
+            "- right\n  skipped: features not found at /nowhere/categories.npz; give their folder with --features FOLDER\n"
         );
-        assert_eq!(summary(&all), "0 of 0 expectations met in 0 experiments; 1 skipped for want of features.");
+        assert_eq!(summary(&all), "0 of 0 expectations met in 0 experiments; 1 skipped because features are missing.");
     }
 
     #[test]

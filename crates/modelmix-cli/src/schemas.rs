@@ -109,7 +109,7 @@ impl Transform for Closed {
             schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
         {
             if let Some(tag) = property.as_object_mut().filter(|property| property.contains_key("const")) {
-                tag.entry("description").or_insert_with(|| json!("Which one it is."));
+                tag.entry("description").or_insert_with(|| json!("Name of the variant."));
             }
         }
     }

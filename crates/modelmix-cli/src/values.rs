@@ -210,7 +210,7 @@ fn by_arm(
     let bad = |problem: String| BadValue { option: None, problem };
     let (arm, value) = text
         .rsplit_once('=')
-        .ok_or_else(|| bad(format!("\"{text}\" is no {what}; write ARM=NUMBER, such as {example}")))?;
+        .ok_or_else(|| bad(format!("\"{text}\" is not a valid {what}; write ARM=NUMBER, such as {example}")))?;
     let number = read(value)
         .filter(|number| number.is_finite())
         .ok_or_else(|| bad(format!("the {what} of {arm} is \"{value}\", but it must be {must}")))?;

@@ -263,13 +263,13 @@ fn report_refuses_documents_that_do_not_fit() {
     });
     assert_eq!(
         short,
-        "section Odd: policy adaptive has 99 losses for 100 rounds; make the document again with `modelmix simulate --json`"
+        "section Odd: policy adaptive has 99 losses for 100 rounds; create the document again with `modelmix simulate --json`"
     );
     let small = refused(|section| {
         section.solve.as_mut().expect("it was given").form =
             Quadratic::new(vec![1.0; 4], vec![0.0; 2]).expect("2 arms");
     });
-    assert!(small.contains("there are 3 arms, and K and f are of 2"), "{small}");
+    assert!(small.contains("there are 3 arms, but K and f have 2"), "{small}");
     let unweighed = refused(|section| {
         let worth = &mut section.solve.as_mut().expect("it was given").worth;
         worth.front.as_mut().expect("it was asked").points[2].weights.pop();

@@ -83,7 +83,7 @@ fn write(
 fn print(terminal: &Terminal, document: &Curated) {
     terminal.say(bold(&document.sentence()));
     terminal.say("");
-    let mut table = Table::new("The set", ["arm", "chosen", "share", "", "in the mixture", "samples"]).bars(3);
+    let mut table = Table::new("Arms of the set", ["arm", "chosen", "share", "", "in the mixture", "samples"]).bars(3);
     let shares = percents(document.arms.iter().map(|arm| arm.share));
     let weights = percents(document.arms.iter().map(|arm| arm.weight));
     for ((arm, share), weight) in document.arms.iter().zip(shares).zip(weights) {

@@ -44,16 +44,16 @@ struct Scenario {
 const SCENARIOS: [Scenario; 2] = [
     Scenario {
         name: "specialists",
-        note: "Five small generators of clothing images: three know a part of the data each, two know all of it, less well. \
-               The aim is likeness to real images: MMD², the squared maximum mean discrepancy.",
+        note: "Five small generators of clothing images: three cover one part of the data each, two cover all of it at lower quality. \
+               Objective: similarity to real images (MMD², the squared maximum mean discrepancy).",
         objective: "mmd",
         bandwidth: 20.0,
         rounds: 1000,
     },
     Scenario {
         name: "truncated",
-        note: "Eight copies of one generator, each held near another point of its latent space, so that each repeats itself. \
-               The aim is diversity (RKE).",
+        note: "Eight copies of one generator, each restricted to samples near a different point of its latent space, so that each has low diversity. \
+               Objective: diversity (RKE).",
         objective: "rke",
         bandwidth: 20.0,
         rounds: 600,

@@ -130,8 +130,8 @@ pub(crate) fn check_unknown_arms<'a>(
 ) -> Result<()> {
     match shown.find(|name| !arms.contains(name)) {
         None => Ok(()),
-        Some(stranger) => Err(Failure::input(format!(
-            "there are {what} of {stranger}, which is no arm; the arms are {}",
+        Some(unknown) => Err(Failure::input(format!(
+            "{what} are given for {unknown}, which is not an arm; the arms are {}",
             arms.join(", ")
         ))),
     }

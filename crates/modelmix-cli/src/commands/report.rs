@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         ));
     }
     if comparison.is_none() && !args.output.is_wanted() {
-        return Err(Failure::input("nothing is to be written; give --html FILE, --svg FOLDER or --png FOLDER"));
+        return Err(Failure::input("no output is requested; give --html FILE, --svg FOLDER or --png FOLDER"));
     }
     output::check(&args.output)?;
     let mut sections: Vec<Section> = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
                 Document::Simulate(document) => section.simulate = Some(document),
                 Document::Curate(document) => section.curate = Some(document),
                 _ => {
-                    let sentence = format!("{}: reports show no documents of this kind", path.display());
+                    let sentence = format!("{}: a report cannot show a document of this kind", path.display());
                     return Err(Failure::input(sentence));
                 }
             }
@@ -85,9 +85,7 @@ fn name(path: &Path) -> String {
 fn compare_two(documents: &[(&PathBuf, Document)]) -> Result<Comparison> {
     let [(first_path, first), (second_path, second)] = documents else {
         let found = documents.len();
-        return Err(Failure::input(format!(
-            "--compare sets two documents side by side, and {found} are given; give two"
-        )));
+        return Err(Failure::input(format!("--compare needs two documents, but the number given is {found}")));
     };
     let (one, other) = (name(first_path), name(second_path));
     let (one, other) = match one == other {
@@ -130,16 +128,16 @@ fn read(path: &Path) -> Result<Document> {
 
 /// A document, or what is wrong with it and where.
 fn parse(text: &str) -> Result<Document, String> {
-    const IS: &str = "a document is what solve, score, simulate or curate print with --json";
+    const IS: &str = "a document is the output of solve, score, simulate or curate with --json";
     let value: Value = serde_json::from_str(text).map_err(|error| format!("{error}; {IS}"))?;
     let field = |name: &str| value.get(name).and_then(Value::as_str).map(String::from);
-    let Some(command) = field("command") else { return Err(format!("there is no field command; {IS}")) };
+    let Some(command) = field("command") else { return Err(format!("the field `command` is missing; {IS}")) };
     if let Some(version) = field("version").as_deref()
         && release(version).is_none_or(|found| Some(found) > release(env!("CARGO_PKG_VERSION")))
     {
         let own = env!("CARGO_PKG_VERSION");
         return Err(format!(
-            "version is {version}, and this is modelmix {own}; update modelmix, or make the document again with `modelmix {command} --json`"
+            "version is {version}, but this is modelmix {own}; update modelmix, or create the document again with `modelmix {command} --json`"
         ));
     }
     match command.as_str() {
@@ -160,7 +158,7 @@ fn release(version: &str) -> Option<(u64, u64)> {
 /// A document by its type; what does not fit is named by its place.
 fn of<T: DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_path_to_error::deserialize(value).map_err(|error| match error.path().to_string().as_str() {
-        "." => format!("{}; make the document again", error.inner()),
-        place => format!("{place}: {}; make the document again", error.inner()),
+        "." => format!("{}; create the document again", error.inner()),
+        place => format!("{place}: {}; create the document again", error.inner()),
     })
 }

@@ -44,7 +44,9 @@ impl Figure {
             .filter(|(width, height)| (1.0..=20_000.0).contains(width) && (1.0..=20_000.0).contains(height))
             .and_then(|(width, height)| Pixmap::new(width as u32, height as u32))
             .ok_or_else(|| {
-                refuse(format!("{width} × {height} points are no picture; choose a scale between 0.5 and 8"))
+                refuse(format!(
+                    "an image of {width} × {height} pixels cannot be drawn; choose a scale between 0.5 and 8"
+                ))
             })?;
         resvg::render(&tree, Transform::from_scale(scale, scale), &mut picture.as_mut());
         picture.encode_png().map_err(|error| refuse(error.to_string()))

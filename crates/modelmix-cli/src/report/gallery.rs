@@ -57,13 +57,17 @@ impl Image {
         let colour = match channels {
             1 => png::ColorType::Grayscale,
             3 => png::ColorType::Rgb,
-            _ => return Err(refuse(format!("{channels} channels were given, but images have 1 (grey) or 3 (colour)"))),
+            _ => {
+                return Err(refuse(format!(
+                    "there are {channels} channels, but an image must have 1 (grey) or 3 (colour)"
+                )));
+            }
         };
         let size = u64::from(width).checked_mul(u64::from(height)).and_then(|area| area.checked_mul(channels.into()));
         if width == 0 || height == 0 || size != Some(pixels.len() as u64) {
             let found = pixels.len();
             return Err(refuse(format!(
-                "{found} bytes were given for {width} × {height} pixels of {channels} channels; give width × height × channels bytes, at least one"
+                "there are {found} bytes for {width} × {height} pixels of {channels} channels; give width × height × channels bytes, at least 1"
             )));
         }
         let mut bytes = Vec::new();
@@ -88,8 +92,7 @@ impl Image {
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
             [b'G', b'I', b'F', b'8', ..] => "image/gif",
             _ => {
-                let problem =
-                    "its first bytes are those of no PNG, JPEG, WebP or GIF file; convert it to one of these".into();
+                let problem = "it is not a PNG, JPEG, WebP or GIF file; convert it to one of these formats".into();
                 return Err(Error::Array { origin: "image".into(), problem });
             }
         };

@@ -157,7 +157,7 @@ fn files_are_refused_in_a_sentence_that_names_them() {
     let deep = "[".repeat(200);
     let cases: &[(&str, &str, &[&str])] = &[
         ("score", "no-mixture = true\nweights = { a = 1 }", &["c.toml: ", "weights cannot be used with no-mixture"]),
-        ("simulate", "confidence = '90%'", &["c.toml: confidence needs until; add until, or leave confidence out"]),
+        ("simulate", "confidence = '90%'", &["c.toml: confidence needs until; add until, or remove confidence"]),
         ("simulate", "certify = 'shares'", &["c.toml: certify needs until"]),
         ("solve", "seed = -1", &["c.toml: seed is -1, but it must be a whole number, 0 or more"]),
         ("solve", &format!("seed = {huge}"), &["c.toml: seed is 999", "a whole number, at most 18446744073709551615"]),
@@ -168,8 +168,8 @@ fn files_are_refused_in_a_sentence_that_names_them() {
         ("solve", &format!("seed = {deep}"), &["c.toml: line 1: ", "each once"]),
         ("solve", "html = ''", &["c.toml: html is '', but it must be a path that is not empty"]),
         ("curate -n 4", "out = ''", &["c.toml: out is ''"]),
-        ("solve", "html = 1", &["c.toml: html is 1, but it must be a text in quotes"]),
-        ("solve", "title = 2026", &["c.toml: title is 2026, but it must be a text in quotes"]),
+        ("solve", "html = 1", &["c.toml: html is 1, but it must be a string in quotes"]),
+        ("solve", "title = 2026", &["c.toml: title is 2026, but it must be a string in quotes"]),
         ("score", "subset-seed = 4294967296", &["c.toml: subset-seed is 4294967296", "at most 4294967295"]),
         ("solve", "threads = 0", &["c.toml: threads is 0, but it must be a whole number, at least 1"]),
         ("simulate", "in-flight = 0", &["c.toml: in-flight is 0", "at least 1"]),

@@ -156,7 +156,7 @@ fn what_does_not_fit_is_refused() {
         ("curate made/a.npy made/b.npy -n 5 -o fid -r made/reference.npy", vec!["fid", "offline only"]),
         (
             "curate made/a.npy made/b.npy -n 5 --texts made/texts-stranger.json --html r.html",
-            vec!["texts of c, which is no arm"],
+            vec!["texts are given for c, which is not an arm"],
         ),
         ("curate made/a.npy made/b.npy -n 5 --texts made/texts.json --out ids.csv", vec!["--html"]),
         ("curate made/a.npy made/b.npy", vec!["--count"]),

@@ -111,7 +111,7 @@ const OBJECTIVES: &[Case] = &[
     ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=1,a=2,b=1", &["cost of a is given twice"]),
     ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=dear,b=1", &["cost of a is \"dear\"", "finite number"]),
     ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=nan,b=1", &["cost of a is \"nan\"", "finite number"]),
-    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs 3", &["\"3\" is no cost", "ARM=NUMBER"]),
+    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs 3", &["\"3\" is not a valid cost", "ARM=NUMBER"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/missing.json", &["cannot read made/missing.json"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-not.json", &["made/scores-not.json", "JSON object"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-list.json", &["made/scores-list.json", "JSON object"]),
@@ -217,7 +217,7 @@ const SIMULATIONS: &[Case] = &[
 ];
 
 const OUTPUTS: &[Case] = &[
-    ("solve made/a.npy made/b.npy --html nowhere/report.html", &["no folder nowhere", "make it"]),
+    ("solve made/a.npy made/b.npy --html nowhere/report.html", &["no folder nowhere", "create it"]),
     ("solve made/a.npy made/b.npy --html made/folder", &["made/folder", "folder", "name a file"]),
     ("solve made/a.npy made/b.npy --html /proc/report.html", &["cannot write /proc/report.html"]),
     ("solve made/a.npy made/b.npy --svg made/notes.txt", &["made/notes.txt is a file", "name a folder"]),
@@ -226,15 +226,18 @@ const OUTPUTS: &[Case] = &[
     ("solve made/a.npy made/b.npy --images made/a.npy", &["--html FILE"]),
     (
         "solve made/a.npy made/b.npy --html r.html --images fashion/images/specialists.npz",
-        &["tops_gan", "no arm", "a, b"],
+        &["tops_gan", "not an arm", "a, b"],
     ),
     ("solve made/a.npy made/b.npy --html r.html --images made/a.npy", &["made/a.npy", "8-bit pixels", "uint8"]),
     ("solve made/a.npy made/b.npy --html r.html --images load/uint8.npy", &["load/uint8.npy"]),
     ("solve made/a.npy made/b.npy --html r.html --images a=made/a.npy --texts made/texts.json", &["not both"]),
     ("solve made/a.npy made/b.npy --html r.html --texts made/texts-not.json", &["made/texts-not.json"]),
-    ("solve made/a.npy made/b.npy --html r.html --texts made/texts-stranger.json", &["texts of c", "no arm"]),
+    (
+        "solve made/a.npy made/b.npy --html r.html --texts made/texts-stranger.json",
+        &["texts are given for c", "not an arm"],
+    ),
     ("solve made/a.npy made/b.npy --html r.html --texts made/missing.json", &["cannot read made/missing.json"]),
-    ("demo --html nowhere/report.html", &["no folder nowhere", "make it"]),
+    ("demo --html nowhere/report.html", &["no folder nowhere", "create it"]),
     ("man --folder made/notes.txt", &["made/notes.txt is a file", "name a folder"]),
 ];
 
@@ -252,7 +255,7 @@ const OTHERS: &[Case] = &[
     ),
     (
         "solve made/a.npy made/b.npy --config made/stranger.toml",
-        &["unknown key \"zzzzzz\"", "there are arms, reference"],
+        &["unknown key \"zzzzzz\"", "the keys are arms, reference"],
     ),
     ("solve made/a.npy made/b.npy --config made/type.toml", &["bandwidth is true", "number"]),
     ("solve made/a.npy made/b.npy --config made/flag.toml", &["quiet is 'very'", "true or false"]),

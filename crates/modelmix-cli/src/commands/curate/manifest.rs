@@ -25,7 +25,7 @@ pub(super) fn kind(path: &Path) -> Result<Kind> {
     match extension.as_ref().and_then(|extension| extension.to_str()) {
         Some("json") => Ok(Kind::Json),
         Some("csv") => Ok(Kind::Csv),
-        _ => Err(Failure::input(format!("{}: a manifest is a .json or a .csv file; name it so", path.display()))),
+        _ => Err(Failure::input(format!("{}: a manifest must be a .json or .csv file; rename it", path.display()))),
     }
 }
 

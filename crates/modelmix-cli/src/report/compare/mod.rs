@@ -154,7 +154,7 @@ fn sentence(comparison: &Comparison) -> String {
         (0, _) if changed == 0 => "No number differs.".into(),
         (0, _) => {
             let compared = all().filter(|one| one.difference.is_some()).count();
-            format!("{changed} of {compared} numbers differ; whether beyond noise was not tested.")
+            format!("{changed} of {compared} numbers differ; differences were not tested.")
         }
         (tested, []) => format!("No difference is beyond noise ({tested} tested)."),
         (tested, beyond) if beyond.len() <= 4 => {

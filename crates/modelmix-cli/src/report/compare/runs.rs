@@ -21,8 +21,7 @@ fn untested(overlap: Overlap) -> Option<&'static str> {
             "Some samples are the same in both runs (by SHA-256), so the runs are not independent. No test is made.",
         ),
         Overlap::Unknown => Some(
-            "At least one document does not say which files it was computed from, so it is not known whether the runs are \
-             independent. No test is made.",
+            "At least one document does not state its input files, so it is not known whether the runs are independent. No test is made.",
         ),
     }
 }
@@ -78,9 +77,9 @@ pub(super) fn solves(comparison: &mut Comparison, first: &Mixture, second: &Mixt
         Some(reason) => reason.into(),
         None if !has_intervals => "A run has no confidence intervals, so no test is made.".into(),
         None => format!(
-            "No samples are the same (by SHA-256), so the runs are taken as independent{}. A difference of weights or gains is \
-             beyond noise if 0 is outside of its 95% interval, which is made of the 95% intervals of both runs (MOVER, Zou and \
-             Donner 2008). Each interval holds for one number at a time. Losses and scores have no standard error in these \
+            "No samples are the same (by SHA-256), so the runs are treated as independent{}. A difference of weights or gains is \
+             beyond noise if 0 is outside of its 95% interval, which is computed from the 95% intervals of both runs (MOVER, Zou and \
+             Donner 2008). Each interval holds for one number, not for all simultaneously. Losses and scores have no standard error in these \
              documents and are not tested.",
             shared_reference(references)
         ),
@@ -94,7 +93,7 @@ fn dependence(references: Option<bool>) -> Dependence {
 
 fn shared_reference(references: Option<bool>) -> &'static str {
     if references == Some(true) {
-        ", except for the shared reference: widths add up, which is valid for any dependence on it"
+        ", except for the shared reference: widths are added, which is valid for any dependence on it"
     } else {
         ""
     }
@@ -173,9 +172,9 @@ pub(super) fn scores(comparison: &mut Comparison, first: &Scores, second: &Score
     comparison.noise = reason.map_or_else(
         || {
             format!(
-                "No samples are the same (by SHA-256), so the runs are taken as independent{}. A difference is divided by its standard \
-                 error (z-test), and p-values are adjusted for the number of tests (Holm), so that with 95% confidence nothing is \
-                 called beyond noise by mistake. kid, recall, coverage and fid_infinity have no standard error over the samples and \
+                "No samples are the same (by SHA-256), so the runs are treated as independent{}. A difference is divided by its standard \
+                 error (z-test), and p-values are adjusted for the number of tests (Holm), so that with 95% confidence no \
+                 difference is falsely called beyond noise. kid, recall, coverage and fid_infinity have no standard error over the samples and \
                  are not tested. Weights are not tested.",
                 shared_reference(references).replace("widths", "standard errors")
             )
@@ -220,11 +219,11 @@ pub(super) fn simulations(comparison: &mut Comparison, first: &SimulationReport,
     }
     adjust(&mut comparison.scores.iter_mut().collect::<Vec<_>>());
     comparison.noise = if !is_same_arms {
-        "The runs are not known to draw from the same recorded samples, whose noise their standard deviations do not contain. No test is made."
+        "The runs are not known to draw from the same recorded samples, and their standard deviations do not include the noise of those samples. No test is made."
             .into()
     } else if !is_disjoint {
-        "Both runs draw from the same recorded samples with common seeds, so they are not independent. No test is made; choose other \
-         seeds with --seed."
+        "Both runs draw from the same recorded samples with common seeds, so they are not independent. No test is made; choose \
+         disjoint seeds with --seed."
             .into()
     } else {
         "Both runs draw from the same recorded samples with different seeds. Means over seeds are compared by Welch's t-test, and p-values are \
