@@ -40,7 +40,7 @@ pub(crate) struct Progress<'a> {
 pub(crate) enum Reproduced {
     /// It ran.
     Ran(Box<Outcome>),
-    /// Its features are not there.
+    /// Its features are missing.
     Skipped {
         /// The experiment's name.
         name: String,
@@ -60,7 +60,7 @@ pub(crate) struct Reproduction {
     provenance: Option<Provenance>,
     /// Whether everything that ran is as expected.
     passed: bool,
-    /// In the order that they were run.
+    /// In the order of execution.
     experiments: Vec<ReproducedDocument>,
 }
 
@@ -84,7 +84,7 @@ enum ReproducedDocument {
         /// How the policies did, as `simulate` prints it; null if none was asked for.
         simulate: Option<Simulated>,
     },
-    /// Its features are not there.
+    /// Its features are missing.
     Skipped {
         /// The experiment's name.
         name: String,

@@ -95,7 +95,7 @@ fn runs_on_the_same_samples_are_not_tested() {
     for comparison in [same, some, unknown, older] {
         let all = comparison.weights.iter().chain(&comparison.results).chain(&comparison.scores);
         assert!(all.into_iter().all(|one| one.beyond_noise.is_none() && one.interval.is_none()));
-        assert!(comparison.sentence.ends_with("was not tested."), "{}", comparison.sentence);
+        assert!(comparison.sentence.ends_with("were not tested."), "{}", comparison.sentence);
     }
 }
 

@@ -19,7 +19,7 @@ pub enum Overlap {
     Some,
     /// No file is the same.
     None,
-    /// A document does not say which files it was computed from.
+    /// A document does not state its input files.
     Unknown,
 }
 

@@ -19,17 +19,17 @@ pub struct Comparison {
     pub version: String,
     /// The command whose documents they are.
     pub of: String,
-    /// What the first run and the second run are called.
+    /// Names of the first and the second run.
     pub runs: [String; 2],
     /// The command lines of both; null if they are not known.
     pub commands: [Option<String>; 2],
-    /// What is most important, in one sentence.
+    /// The main result in one sentence.
     pub sentence: String,
     /// Whether the runs have samples in common.
     pub overlap: Overlap,
     /// How differences were tested, or why they were not.
     pub noise: String,
-    /// What else a reader must know, such as losses that cannot be compared.
+    /// Further remarks, such as losses that cannot be compared.
     pub notes: Vec<String>,
     /// Losses, scores and counts of the whole results.
     pub results: Vec<Difference>,
@@ -50,11 +50,11 @@ pub struct Difference {
     pub of: String,
     /// What the number is.
     pub what: String,
-    /// In the first run; null if it is not there.
+    /// In the first run; null if it is missing.
     pub first: Option<f64>,
-    /// In the second run; null if it is not there.
+    /// In the second run; null if it is missing.
     pub second: Option<f64>,
-    /// The second less the first; null if one is not there.
+    /// Second minus first; null if one is missing.
     pub difference: Option<f64>,
     /// A 95% confidence interval for the difference; null if there is none.
     pub interval: Option<[f64; 2]>,
