@@ -1,4 +1,4 @@
-//! Which analyses `solve` is asked for, and how their results are printed.
+//! The analyses that `solve` is asked for, and how their results are printed.
 
 use modelmix::Mixture;
 use modelmix::internals::numbers::brief;
@@ -14,7 +14,7 @@ use crate::terminal::{
 };
 use modelmix_cli::tables::MISSING;
 
-/// How many points of a front the terminal shows.
+/// Maximum number of points of a front in the terminal.
 const MAX_SHOWN_POINTS: usize = 12;
 
 pub(crate) fn read(args: &SolveArgs, recorded: &Recorded, terminal: &Terminal) -> Result<Analyses> {
@@ -49,7 +49,7 @@ fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
     Ok(Some(Budget::by_arm(&names, fees, costs, prices.samples, within)?))
 }
 
-/// The results, below the table of the arms.
+/// Prints the results below the table of the arms.
 pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
     if let Some(subsets) = &document.worth.subsets {
         print_subsets(terminal, document, subsets);
@@ -108,7 +108,7 @@ fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) {
     )));
 }
 
-/// The cheapest mixture as a table, which terminals have as a sentence.
+/// The cheapest mixture as a table; the text format prints it as a sentence.
 fn cheapest_table(cheapest: &CheapestDocument) -> Table {
     let is_bought = cheapest.samples > 0.0;
     let header = ["arm", "weight", "samples per period"];

@@ -1,4 +1,4 @@
-//! `modelmix curate`: the rows that make the best set.
+//! `modelmix curate`: selects a coreset.
 
 pub(crate) mod gallery;
 mod manifest;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     terminal.print_after(written)
 }
 
-/// Writes the manifest, the report and the figures that are wanted.
+/// Writes the requested manifest, report and figures.
 fn write(
     terminal: &Terminal,
     args: &CurateArgs,
@@ -79,7 +79,7 @@ fn write(
     outputs.commit(terminal).map(drop)
 }
 
-/// The answer in a sentence, then the arms, what the set is compared with, and what it is not.
+/// Prints the result in a sentence, then the arms, a comparison of the set, and the note on its bias.
 fn print(terminal: &Terminal, document: &Curated) {
     terminal.say(bold(&document.sentence()));
     terminal.say("");

@@ -1,4 +1,4 @@
-//! `modelmix demo`: solve, score and simulate on real generators' samples that ship inside the program.
+//! `modelmix demo`: solves, scores and simulates on built-in samples of real generators.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ const SCENARIOS: [Scenario; 2] = [
     },
 ];
 
-/// The constants of `cab`, `ogd` and `vanilla` were tuned on this data, as the paper's were on its own.
+/// The constants of `cab`, `ogd` and `vanilla` were tuned on this data, as those of the paper were on its data.
 const POLICIES: [&str; 8] = [
     "adaptive",
     "ogd(sensitivity=0.03)",
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     terminal.print_after(written).map(drop)
 }
 
-/// The data as files, which the library reads as it reads a user's.
+/// Writes the data to files, which the library reads like a user's files.
 fn unpack() -> Result<Scratch> {
     let folder = Scratch::new()?;
     files::make_folder(&folder.path().join("images"))?;

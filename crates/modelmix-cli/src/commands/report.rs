@@ -1,4 +1,4 @@
-//! `modelmix report`: a report from documents that were printed before.
+//! `modelmix report`: builds a report from `--json` documents.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     output::check(&args.output)?;
     let mut sections: Vec<Section> = Vec::new();
     for (path, document) in documents {
-        // Documents of the same data stand together: one of each kind makes a section. Runs that are compared stand apart.
+        // Documents of the same data form a section, with at most one per kind. Compared runs have separate sections.
         let own = sections.iter().position(|section| comparison.is_none() && section.takes(&document));
         let own = own.unwrap_or_else(|| {
             sections.push(Section { name: name(path), ..Section::default() });
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     terminal.print_after(Ok(()))
 }
 
-/// A document's name: that of its file.
+/// The name of a document: the stem of its file.
 fn name(path: &Path) -> String {
     match path.file_stem() {
         Some(stem) if stem != "-" => stem.to_string_lossy().into_owned(),
@@ -81,7 +81,7 @@ fn name(path: &Path) -> String {
     }
 }
 
-/// The two documents side by side.
+/// The comparison of two documents.
 fn compare_two(documents: &[(&PathBuf, Document)]) -> Result<Comparison> {
     let [(first_path, first), (second_path, second)] = documents else {
         let found = documents.len();
@@ -95,7 +95,7 @@ fn compare_two(documents: &[(&PathBuf, Document)]) -> Result<Comparison> {
     Ok(compare([&one, &other], first, second)?)
 }
 
-/// What changed in a sentence, then in tables.
+/// Prints the changes in a sentence, then in tables.
 fn print(terminal: &Terminal, comparison: &Comparison) {
     terminal.say(bold(&comparison.sentence));
     comparison.notes.iter().for_each(|note| terminal.say(note));
@@ -126,7 +126,7 @@ fn read(path: &Path) -> Result<Document> {
     parse(&text).map_err(|problem| Failure::input(format!("{name}: {problem}")))
 }
 
-/// A document, or what is wrong with it and where.
+/// Parses a document, or returns the problem and its location.
 fn parse(text: &str) -> Result<Document, String> {
     const IS: &str = "a document is the output of solve, score, simulate or curate with --json";
     let value: Value = serde_json::from_str(text).map_err(|error| format!("{error}; {IS}"))?;
@@ -149,13 +149,13 @@ fn parse(text: &str) -> Result<Document, String> {
     }
 }
 
-/// What documents are compatible by: the major and the minor version.
+/// Major and minor version, which determine whether a document is compatible.
 fn release(version: &str) -> Option<(u64, u64)> {
     let mut parts = version.split('.').map(|part| part.parse().ok());
     Some((parts.next()??, parts.next()??))
 }
 
-/// A document by its type; what does not fit is named by its place.
+/// Parses a document of a type; errors name the location of the problem.
 fn of<T: DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_path_to_error::deserialize(value).map_err(|error| match error.path().to_string().as_str() {
         "." => format!("{}; create the document again", error.inner()),

@@ -1,4 +1,4 @@
-//! `modelmix simulate`: policies on recorded arms.
+//! `modelmix simulate`: runs policies on recorded arms.
 
 use modelmix::document::Document;
 use modelmix::internals::numbers::brief;
@@ -56,12 +56,12 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     terminal.print_after(written).map(drop)
 }
 
-/// When sessions may stop.
+/// The stopping rule of sessions.
 fn until(args: &SimulateArgs) -> Option<Until> {
     args.until.map(|gap| Until::new(gap).confidence(args.confidence.0).of(args.certify))
 }
 
-/// Which samples count in a session, and how many it holds.
+/// The retention of sessions: which samples count and how many are held.
 fn retention(args: &SimulateArgs) -> Result<Retention> {
     let usual = Cap::default();
     let cap = (args.hold.is_some() || args.feature_error.is_some())
@@ -69,7 +69,7 @@ fn retention(args: &SimulateArgs) -> Result<Retention> {
     Ok(args.forget.unwrap_or_default().with_cap(cap)?)
 }
 
-/// The simulation, with progress.
+/// Runs the simulation, with progress.
 pub(crate) fn run_policies(
     recorded: &Recorded,
     loss: &Loss,
@@ -83,7 +83,7 @@ pub(crate) fn run_policies(
     Ok(report?)
 }
 
-/// Who got where, and when.
+/// Prints the result of each policy, and its rounds to shares of the gain.
 pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     terminal.say(bold(&sentence(document)));
     terminal.say("");
@@ -96,7 +96,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     }
     let mut table = Table::new("Policies", header).left(6);
     let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
-    // One run has no spread.
+    // A single run has no standard deviation.
     let end = |of: &Spread| spread(last(&of.mean), (document.seeds > 1).then(|| last(&of.std)), "std");
     for (name, policy) in document.in_order() {
         let most =
