@@ -59,7 +59,7 @@ impl Sources {
         self.files.iter().map(complete).collect()
     }
 
-    /// Starts to compute checksums if `wanted`.
+    /// Starts to compute checksums if `is_wanted`.
     pub(crate) fn hash(self, is_wanted: bool) -> Hashing {
         let hash = || std::thread::spawn(move || self.files.into_iter().map(hashed).collect());
         Hashing(is_wanted.then(hash))

@@ -1,5 +1,5 @@
-//! Analyses beside the best mixture, as parts of the page: the best few arms, the cheapest mixture, the
-//! objective against another, and other bandwidths.
+//! Parts of the page for further analyses: best mixtures of few arms, the cheapest mixture, the Pareto front, and the
+//! sensitivity to the bandwidth.
 
 use modelmix::Mixture;
 use modelmix::mixture::{CheapestDocument, FrontDocument, SensitivityDocument, SubsetDocument};
@@ -70,7 +70,7 @@ fn subsets_block(document: &Mixture, subsets: &[SubsetDocument], place: &Place) 
     }
 }
 
-/// Arms and shares, each with its place.
+/// Arms and shares, each with its JSON pointer.
 fn shares(arms: &[String], weights: &[f64], at: &str) -> Cell {
     let mut order: Vec<usize> = (0..arms.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
@@ -83,12 +83,12 @@ fn shares(arms: &[String], weights: &[f64], at: &str) -> Cell {
     cells.fold(first, |all, cell| all.and(", ", cell))
 }
 
-/// A name with the arrow that says which way is good.
+/// A name with an arrow towards better values.
 fn arrowed(score: &ScoreMeaning) -> String {
     format!("{}\u{a0}{}", score.name, if score.more_is_better { "↑" } else { "↓" })
 }
 
-/// A column an arm.
+/// One column per arm.
 fn arm_columns(document: &Mixture) -> impl Iterator<Item = Column> + '_ {
     document.arms.iter().map(|arm| Column::new(&arm.name))
 }

@@ -1,4 +1,4 @@
-//! Documents may come from files that anyone wrote: what does not fit together is refused before anything is drawn.
+//! Validation: documents may come from untrusted files, so inconsistent ones are rejected before anything is drawn.
 
 use modelmix::mixture::AnalysisResults;
 use modelmix::simulate::PolicyReport;
@@ -11,9 +11,9 @@ pub(super) fn report(report: &Report) -> Result<()> {
     report.sections.iter().try_for_each(section)
 }
 
-/// Numbers are drawn and added up; larger ones would overflow on the way.
+/// Limit of numbers; sums and scales of larger ones could overflow.
 const MAX_NUMBER: f64 = 1e100;
-/// How far outside of 0 to 1 a share may be by rounding.
+/// Rounding tolerance of shares outside of 0 to 1.
 const SHARE_TOLERANCE: f64 = 1e-6;
 
 fn section(section: &Section) -> Result<()> {
@@ -40,11 +40,11 @@ fn section(section: &Section) -> Result<()> {
     Ok(())
 }
 
-/// The first number that nothing computes: beyond all size, or a share that is none.
+/// The first number that is out of range: too large, or a share outside of 0 to 1.
 fn out_of_range(value: &Value, place: String, is_share: bool) -> Option<String> {
     match value {
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {
-            // The weight of a term may be any number; in a list of weights fields are the names of arms.
+            // The weight of a term may be any number; in an object of weights, fields are names of arms.
             let is_term = fields.contains_key("term");
             let is_share = is_share || !is_term && ["weight", "weights", "share", "shares"].contains(&name.as_str());
             out_of_range(value, format!("{place}/{name}"), is_share)
@@ -87,7 +87,7 @@ fn solve(section: &str, document: &Mixture) -> Result<()> {
     }
 }
 
-/// What does not fit in the results of analyses.
+/// The first inconsistency in the results of analyses.
 fn analyses(results: &AnalysisResults, arms: usize) -> Option<String> {
     let subsets = results.subsets.iter().flatten().map(|subset| (&subset.arms, &subset.weights));
     let cheapest = results.cheapest.iter().map(|cheapest| (&cheapest.arms, &cheapest.weights));
@@ -135,7 +135,7 @@ fn curate(section: &str, document: &Curated) -> Result<()> {
     Ok(())
 }
 
-/// What does not fit in a policy's results.
+/// The first inconsistency in a policy's results.
 fn misfit(policy: &PolicyReport, arms: usize) -> Option<String> {
     let rounds = policy.rounds.len();
     if rounds == 0 {

@@ -1,4 +1,4 @@
-//! A curated set, as parts of the page: how many rows of each arm, what the set is worth, and which rows they are.
+//! Parts of the page for a curated set: rows per arm, the loss of the set, and the list of rows.
 
 use modelmix::Curated;
 
@@ -8,7 +8,7 @@ use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::solved::kernel;
 use super::table::{Cell, Column, Row, Table};
 
-/// At most so many rows stand in the table; the others are in the JSON and in the manifest.
+/// Maximum number of rows in the table; the JSON and the manifest contain all.
 const MAX_SHOWN_ROWS: usize = 24;
 
 pub(super) fn facts(document: &Curated) -> Vec<Fact> {

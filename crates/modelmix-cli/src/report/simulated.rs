@@ -1,4 +1,4 @@
-//! What `simulate` found, as parts of the page: how quickly each policy finds the mixture, and what it asked for.
+//! Parts of the page for `simulate`: how fast each policy finds the mixture, and which arms it samples.
 
 use modelmix::simulate::{PolicyReport, SimulatedFeatures, Spread};
 use modelmix::{Gap, SimulationReport};
@@ -10,10 +10,10 @@ use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::solved::kernel;
 use super::table::{Cell, Column, Row, Table};
 
-/// At most so many rounds stand in a table; the others are in the JSON.
+/// Maximum number of rounds in a table; the JSON contains all.
 const MAX_SHOWN_ROUNDS: usize = 12;
 
-/// Who did best, in one sentence.
+/// The best policy, in one sentence.
 pub(super) fn sentence(document: &SimulationReport) -> Option<String> {
     let end = |policy: &PolicyReport| policy.loss.mean.last().copied().filter(|loss| loss.is_finite());
     let ends = policies(document).filter_map(|(name, policy)| Some((name, policy, end(policy)?)));
@@ -53,7 +53,7 @@ pub(super) fn blocks(document: &SimulationReport, place: &Place) -> Vec<Block> {
     blocks
 }
 
-/// What random features did, where sessions held only so many samples.
+/// The error of random features, if sessions held a limited number of samples.
 fn features(document: &SimulationReport, place: &Place) -> Option<Block> {
     let found = || policies(document).filter_map(|(name, policy)| policy.features.map(|features| (name, features)));
     let digits =
@@ -85,7 +85,7 @@ fn features(document: &SimulationReport, place: &Place) -> Option<Block> {
     (!rows.is_empty()).then(|| Block::Table(TableBlock::new(caption, Table::new("Policy", columns, rows))))
 }
 
-/// "mean of 10 seeds", with what a band or a ± is.
+/// "mean of 10 seeds", with the meaning of a band or of ±.
 fn seeds(document: &SimulationReport, deviation: &str) -> String {
     match document.seeds {
         1 => "one seed".into(),
@@ -93,7 +93,7 @@ fn seeds(document: &SimulationReport, deviation: &str) -> String {
     }
 }
 
-/// A mean with its deviation.
+/// A mean with its standard deviation.
 fn spread(spread: &Spread, index: usize, digits: Digits, at: &str) -> Cell {
     let mean = Cell::number(spread.mean[index], digits, format!("{at}/mean/{index}"));
     if spread.std.iter().all(|&std| std == 0.0) {
@@ -173,13 +173,13 @@ fn results_at_end(document: &SimulationReport, place: &Place) -> Block {
     ))
 }
 
-/// Rounds that stand in tables: evenly spaced, the last one among them.
+/// Indices of the rounds in tables: evenly spaced, including the last.
 fn chosen(count: usize) -> Vec<usize> {
     let rows = count.min(MAX_SHOWN_ROUNDS);
     (1..=rows).map(|row| row * count / rows - 1).collect()
 }
 
-/// A quantity over rounds, a column a policy.
+/// A quantity over rounds, one column per policy.
 fn over_rounds(document: &SimulationReport, at: &str, field: &str, of: fn(&PolicyReport) -> &Spread) -> Table {
     let means = policies(document).flat_map(|(_, policy)| of(policy).mean.iter().copied());
     let errors = policies(document).flat_map(|(_, policy)| of(policy).std.iter().copied());
@@ -228,7 +228,7 @@ fn loss(document: &SimulationReport, place: &Place) -> Option<Block> {
     ))
 }
 
-/// What was kept, where some samples were discarded.
+/// The kept samples, if some were discarded.
 fn kept(document: &SimulationReport, place: &Place) -> Option<Block> {
     let chart = charts::kept_loss(document)?;
     let at = &place.at;

@@ -1,4 +1,4 @@
-//! What `solve` found, as parts of the page: the answer's facts, the weights, what each arm is worth, and K.
+//! Parts of the page for `solve`: facts, weights, values of each arm, and K.
 
 use modelmix::mixture::TermValue;
 use modelmix::{Kernel, Mixture};
@@ -9,7 +9,7 @@ use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
 use super::{analyses, weights as copies};
 
-/// A kernel in words.
+/// A kernel as text.
 pub(super) fn kernel(kernel: &Kernel) -> String {
     match *kernel {
         Kernel::Gaussian { bandwidth } => format!("Gaussian, bandwidth {}", numbers::tick(bandwidth)),
@@ -45,7 +45,7 @@ fn gain(document: &Mixture) -> String {
     brief(document.gain) + &interval.unwrap_or_default()
 }
 
-/// How likely such samples are where it is so.
+/// A p-value as text.
 fn p_value(p: f64) -> String {
     if p < 0.001 { "p < 0.001".into() } else { format!("p = {}", brief(p)) }
 }
@@ -90,7 +90,7 @@ fn unused(count: usize) -> String {
     format!("{} arms with weight 0", numbers::count(count))
 }
 
-/// What a caption says of arms that are not drawn.
+/// The note of a caption about arms that are not drawn.
 fn left_out_note(count: usize) -> String {
     if count > 0 { format!(" {} are not drawn.", unused(count)) } else { String::new() }
 }

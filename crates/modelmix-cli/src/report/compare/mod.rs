@@ -1,4 +1,4 @@
-//! Two runs of the same command side by side: what changed, and whether by more than noise. A function of their documents alone.
+//! Comparison of two runs of the same command: what changed, and whether beyond noise. It is a function of their documents.
 
 mod inputs;
 mod noise;
@@ -82,7 +82,7 @@ impl Difference {
     }
 }
 
-/// Sets two documents side by side; `runs` are their names.
+/// Compares two documents; `runs` are their names.
 ///
 /// # Errors
 /// Documents of different commands, or without an arm in common.
@@ -143,7 +143,7 @@ fn command(document: &Document) -> &'static str {
     }
 }
 
-/// What is beyond noise, or that nothing is, or that nothing was tested.
+/// The differences beyond noise, or that there are none, or that none was tested.
 fn sentence(comparison: &Comparison) -> String {
     let all = || comparison.weights.iter().chain(&comparison.scores).chain(&comparison.results);
     let named = |one: &Difference| format!("{} of {}", one.what, one.of);

@@ -1,4 +1,4 @@
-//! What two runs of each command have in common to compare, and which of it can be tested.
+//! The quantities that are compared for each command, and which of them are tested.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::inputs::same_reference;
 use super::noise::{Dependence, adjust, by_errors, by_intervals, by_means};
 use super::{Comparison, Difference, Overlap};
 
-/// Why there is no test, if the samples do not allow one.
+/// The reason why nothing is tested, if the samples do not allow a test.
 fn untested(overlap: Overlap) -> Option<&'static str> {
     match overlap {
         Overlap::None => None,
@@ -26,7 +26,7 @@ fn untested(overlap: Overlap) -> Option<&'static str> {
     }
 }
 
-/// Names that are in both, in the order of the first.
+/// Pairs of items with the same name, in the order of the first list.
 fn shared<'a, T>(first: &'a [T], second: &'a [T], name: impl Fn(&T) -> &str) -> Vec<(&'a T, &'a T)> {
     let pair = |one: &'a T| Some((one, second.iter().find(|other| name(other) == name(one))?));
     first.iter().filter_map(pair).collect()
@@ -86,7 +86,7 @@ pub(super) fn solves(comparison: &mut Comparison, first: &Mixture, second: &Mixt
     };
 }
 
-/// Noise of a shared reference is in both runs.
+/// The noise of a shared reference affects both runs.
 fn dependence(references: Option<bool>) -> Dependence {
     if references == Some(true) { Dependence::Any } else { Dependence::Independent }
 }
@@ -99,12 +99,12 @@ fn shared_reference(references: Option<bool>) -> &'static str {
     }
 }
 
-/// Whether a metric means the same in both runs, and how its standard errors combine; `None` if they are of something else than
-/// the samples: the error of `recall` and `coverage` is that of the reference, that of `fid_infinity` is that of a fitted line.
+/// How the standard errors of a metric combine; `None` if they are not over the samples:
+/// the error of `recall` and `coverage` is over the reference, that of `fid_infinity` is of a fitted line.
 fn combination(metric: Metric, references: Option<bool>) -> Option<Dependence> {
     match metric {
         Metric::Rke | Metric::Vendi => Some(Dependence::Independent),
-        // The reference is taken as given.
+        // The reference is treated as fixed.
         Metric::Precision | Metric::Density => Some(Dependence::Independent),
         Metric::Fid | Metric::Mmd | Metric::Cmmd | Metric::KidFull => Some(dependence(references)),
         _ => None,
