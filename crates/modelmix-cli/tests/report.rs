@@ -1,4 +1,4 @@
-//! The report, by what a reader finds in it: the documents' numbers, names as they were given, and nothing that runs.
+//! Tests of the report page: the numbers of the documents, names as given, and no active content.
 
 #[path = "report/comparing.rs"]
 mod comparing;
@@ -21,7 +21,7 @@ fn page(section: Section) -> String {
         .expect("the documents fit together")
 }
 
-/// What stands between tags, entities resolved.
+/// The text between tags, with entities resolved.
 fn text(html: &str) -> String {
     let body = html.split("<script").next().unwrap_or_default().split("<body>").nth(1).unwrap_or_default();
     let mut text = String::new();
@@ -46,7 +46,7 @@ fn text(html: &str) -> String {
     entities.iter().fold(text, |text, (entity, sign)| text.replace(entity, sign))
 }
 
-/// The numbers in full: value and place in the documents.
+/// The exact numbers: value and JSON pointer.
 fn numbers(html: &str) -> Vec<(f64, String)> {
     let number = |part: &str| {
         let (value, rest) = part.split_once("\" data-at=\"")?;

@@ -1,4 +1,4 @@
-//! `report --compare`: two runs side by side, in the terminal, as a document and as a page.
+//! `report --compare`: the comparison of two runs in the terminal, as a document and as a page.
 
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ fn two_runs_stand_side_by_side() {
     assert!(csv.starts_with("of,old,new,difference,95% interval low,95% interval high,noise\nleft,"), "{csv}");
 }
 
-/// The same samples with another objective: weights are compared, nothing is tested.
+/// The same samples with another objective: weights are compared, and no test is made.
 #[test]
 fn runs_on_the_same_samples_say_so() {
     let world = World::new();

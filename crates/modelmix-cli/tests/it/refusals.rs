@@ -1,8 +1,8 @@
-//! Bad inputs: each is refused in one sentence with the exit code 2, and leaves nothing behind.
+//! Bad inputs: each is rejected with one sentence and exit code 2, and leaves no files.
 
 use super::world::{Run, World};
 
-/// What is typed, and words that the sentence must have.
+/// A command line, and parts of its error message.
 type Case = (&'static str, &'static [&'static str]);
 
 const FILES: &[Case] = &[
@@ -116,7 +116,7 @@ const OBJECTIVES: &[Case] = &[
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-not.json", &["made/scores-not.json", "JSON object"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-list.json", &["made/scores-list.json", "JSON object"]),
     (
-        "solve made/a.npy made/b.npy -o wit --scores made/scores-stranger.json",
+        "solve made/a.npy made/b.npy -o wit --scores made/scores-unknown.json",
         &["wit", "c, which is not an arm", "a, b"],
     ),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-short.json", &["wit", "2", "20"]),
@@ -233,7 +233,7 @@ const OUTPUTS: &[Case] = &[
     ("solve made/a.npy made/b.npy --html r.html --images a=made/a.npy --texts made/texts.json", &["not both"]),
     ("solve made/a.npy made/b.npy --html r.html --texts made/texts-not.json", &["made/texts-not.json"]),
     (
-        "solve made/a.npy made/b.npy --html r.html --texts made/texts-stranger.json",
+        "solve made/a.npy made/b.npy --html r.html --texts made/texts-unknown.json",
         &["texts are given for c", "not an arm"],
     ),
     ("solve made/a.npy made/b.npy --html r.html --texts made/missing.json", &["cannot read made/missing.json"]),
@@ -254,7 +254,7 @@ const OTHERS: &[Case] = &[
         &["unknown key \"bandwith\"", "did you mean bandwidth?"],
     ),
     (
-        "solve made/a.npy made/b.npy --config made/stranger.toml",
+        "solve made/a.npy made/b.npy --config made/unknown-key.toml",
         &["unknown key \"zzzzzz\"", "the keys are arms, reference"],
     ),
     ("solve made/a.npy made/b.npy --config made/type.toml", &["bandwidth is true", "number"]),
@@ -274,7 +274,7 @@ const OTHERS: &[Case] = &[
     ("report - --html r.html", &["standard input", "--json"]),
 ];
 
-/// What the parser refuses has its own form: `error:`, what is wrong, and how the command is used.
+/// Errors of the parser have its format: `error:`, the problem, and the usage.
 const USAGE: &[Case] = &[
     ("sovle made/a.npy", &["unrecognized subcommand 'sovle'", "solve"]),
     ("solve", &["<ARM>"]),
@@ -287,7 +287,7 @@ const USAGE: &[Case] = &[
     ("completions tcsh", &["'tcsh'", "bash"]),
 ];
 
-/// Everything that is wrong with how a case was refused.
+/// All problems with the rejection of a case.
 fn complaints(line: &str, words: &[&str], run: &Run, left: &[String], start: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut check = |fine: bool, what: String| {
@@ -361,8 +361,8 @@ fn others() {
     refused(OTHERS);
 }
 
-/// Documents are read before they are drawn: of a later release, with numbers that nothing computes, or of another form, they
-/// are refused by the place.
+/// Documents are validated before they are drawn: a later version, impossible numbers or another structure are
+/// rejected with the location.
 #[test]
 fn documents_that_were_changed() {
     let world = World::new();
@@ -397,7 +397,7 @@ fn documents_that_were_changed() {
     }
 }
 
-/// A score whose range is missing has its values: what is missing is said by a type, not found in the words of the sentence.
+/// A score whose range is missing has values: the type of the error states which input is missing, not its text.
 #[test]
 fn only_what_is_missing_is_asked_for() {
     let world = World::new();
