@@ -100,7 +100,7 @@ fn report_of_a_curated_set_has_its_numbers_and_its_warning() {
         assert_eq!(documents.pointer(place).and_then(serde_json::Value::as_f64), Some(*value), "{place}");
     }
     let text = text(&html);
-    for shown in ["no longer an i.i.d. mixture", "a pool of 1,000", "The first samples chosen", "the set"] {
+    for shown in ["no longer an i.i.d. mixture", "1,000 random rows", "The first chosen samples", "the set"] {
         assert!(text.contains(shown), "{shown} is not in the page");
     }
     section.curate.as_mut().expect("it was given").rows.pop();

@@ -146,7 +146,7 @@ fn what_does_not_fit_is_refused() {
     for (line, words) in [
         ("curate made/a.npy made/b.npy -n 41", vec!["count is 41", "at most 40"]),
         ("curate made/a.npy made/b.npy -n 1", vec!["count is 1", "at least 2"]),
-        ("curate made/a.npy made/b.npy -n 5 --out ids.txt", vec!["ids.txt", ".json or a .csv"]),
+        ("curate made/a.npy made/b.npy -n 5 --out ids.txt", vec!["ids.txt", ".json or .csv"]),
         ("curate made/a.npy made/b.npy -n 5 --out nowhere/ids.csv", vec!["there is no folder nowhere"]),
         ("curate made/a.npy made/b.npy -n 5 --out ./m.csv --html m.csv.json", vec!["two files", "m.csv.json"]),
         ("curate made/a.npy made/b.npy -n 5 --out m.json --html ./m.json", vec!["two files", "m.json"]),

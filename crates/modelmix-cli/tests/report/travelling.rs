@@ -154,7 +154,7 @@ fn a_gallery_of_a_set_says_what_it_leaves_out() {
     section.gallery = Some(synthetic::texts(&arms[..3], 2));
     let text = text(&page(section));
     let expected = format!(
-        "6 of the {} chosen samples are shown; {} are left out. There are no samples to show of arm3.",
+        "6 of the {} chosen samples are shown; {} are left out. No samples to show for arm3.",
         set.count,
         set.count - 6
     );
