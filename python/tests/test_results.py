@@ -343,7 +343,7 @@ def test_text_of_coresets_and_kept_samples() -> None:
     assert lines[3].endswith("sdxl 50%             –    25.0%   0.0%   970  0.125 ± 0.00500           –")
     assert lines[4].endswith("flux 60%           550    75.0%   0.0%   970  0.125 ± 0.00500         751")
     assert lines[7].startswith(
-        '"stopped at": median round from which the weights are within 5% of the gain'
+        '"stopped at": median round at which the weights are certified to be within 5% of the gain'
     )
     assert lines[-1] == NOTE
 

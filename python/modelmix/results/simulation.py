@@ -403,7 +403,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
             yield f"warm start: {count(self.known)} recorded samples per arm were known before the first round"
         if self.until:
             yield (
-                f'"stopped at": median round from which the {self.until["of"]} are {self._near} '
+                f'"stopped at": median round at which the {self.until["of"]} are certified to be {self._near} '
                 f'at {100 * self.until["confidence"]:g}% confidence; "stopped": share of seeds that reach it; '
                 '"wrong": share of seeds that stop outside the tolerance'
             )

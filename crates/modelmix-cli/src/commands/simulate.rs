@@ -138,7 +138,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     }
     if let Some(Until { gap, confidence, of, .. }) = document.until {
         terminal.say(dim(&format!(
-            "\"stopped at\": median round from which the {of} are within {gap}{} of the optimum at {}% confidence; \"stopped\": share of seeds that reach it; \"wrong\": share of seeds that stop outside the tolerance",
+            "\"stopped at\": median round at which the {of} are certified to be within {gap}{} of the optimum at {}% confidence; \"stopped\": share of seeds that reach it; \"wrong\": share of seeds that stop outside the tolerance",
             if matches!(gap, Gap::Share(_)) { " of the gain" } else { "" },
             100.0 * confidence
         )));
