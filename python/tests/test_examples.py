@@ -69,7 +69,7 @@ def test_questions(tmp_path: Path) -> None:
     assert p_value < 0.001 and low < gain < high
     assert 80 < samples < 1000 and bound < 0.2 * gain
     assert "center0, center4, center5, center7 keep 86% of the gain" in done.stdout
-    for words in ("Nearly as good for the least money", "RKE against precision", "choose it with care"):
+    for words in ("Cheapest mixture within the tolerance", "RKE against precision", "choose it with care"):
         assert words in done.stdout
     # on the held-out half, the coreset is better than random rows
     chosen, drawn = said(r"held-out images: coreset ([\d.]+), random rows ([\d.]+)")

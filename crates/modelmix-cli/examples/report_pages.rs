@@ -1,7 +1,7 @@
-//! Writes reports to look at: made-up ones with 1, 3 and 20 arms and with hostile names, and one of the real generators in
-//! `data/fashion`. `make browser` looks at them in Chromium.
+//! Writes example reports: synthetic ones with 1, 3 and 20 arms and with hostile names, and one of the real generators in
+//! `data/fashion`. `make browser` checks them in Chromium.
 //!
-//! `cargo run --example report_pages -- FOLDER [IMAGES]`; IMAGES has a folder an arm with PNG files in it.
+//! `cargo run --example report_pages -- FOLDER [IMAGES]`; IMAGES has one folder of PNG files per arm.
 
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;

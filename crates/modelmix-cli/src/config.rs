@@ -1,5 +1,5 @@
-//! Options from a TOML file. Each key is an option of the command, and its value is put on the command line as if it were
-//! typed: so it means what it means there, and conflicts with and requires what the option does. What is typed overrides it.
+//! Options from a TOML file. Each key is an option of the command, and its value is inserted into the command line, so it has the
+//! same meaning, conflicts and requirements as the option. Command-line flags override the file.
 //! Paths are relative to the file.
 
 use std::any::TypeId;
@@ -17,16 +17,16 @@ use crate::args::Cli;
 use crate::error::{Failure, Result};
 use crate::values::{ArmNumber, BadValue};
 
-/// The command line, with the options of a file among its words.
+/// The command line, including the options of a file.
 pub(crate) struct Configured {
     pub(crate) command: clap::Command,
     pub(crate) words: Vec<OsString>,
     file: Option<PathBuf>,
-    /// What the file gives, but for what is typed.
+    /// Options of the file that the command line does not override.
     given: Vec<Given>,
 }
 
-/// An option that the file gives.
+/// An option in the file.
 struct Given {
     argument: Arg,
     /// The option's name without dashes.
@@ -35,7 +35,7 @@ struct Given {
 }
 
 impl Given {
-    /// The words that stand for it on the command line; of a flag that is off there are none.
+    /// The option as words of the command line; none for a flag that is off.
     fn words(&self) -> Vec<OsString> {
         let option = |value: &String| format!("--{}={value}", self.name).into();
         match self.argument.get_action() {
@@ -45,10 +45,10 @@ impl Given {
     }
 }
 
-/// The command line, with the file that `--config` names put in; an unknown command or option is left to the parser.
+/// The command line with the options of the `--config` file inserted; the parser reports unknown commands and options.
 ///
 /// # Errors
-/// A file that cannot be read, keys and values that its options do not take, options of the file that exclude each other.
+/// A file that cannot be read, unknown keys, invalid values, options of the file that exclude each other.
 pub(crate) fn configure(words: Vec<OsString>) -> Result<Configured> {
     let mut command = Cli::command();
     command.build();
@@ -84,15 +84,15 @@ pub(crate) fn configure(words: Vec<OsString>) -> Result<Configured> {
     for (index, one) in given.iter().enumerate() {
         if let Some(other) = given[..index].iter().find(|other| excludes(&one.argument, &other.argument)) {
             let (file, one, other) = (file.display(), &one.name, &other.name);
-            return Err(Failure::input(format!("{file}: {one} cannot be used with {other}; leave one of them out")));
+            return Err(Failure::input(format!("{file}: {one} cannot be used with {other}; remove one of them")));
         }
     }
     let words = together(&subcommand, &words, given.iter());
     Ok(Configured { command, words, file: Some(file), given })
 }
 
-/// The words without values of flags, and the flags that are off: `--json=false` overrules a file, and the parser knows no
-/// values of flags.
+/// The words without values of flags, and the flags that are off: `--json=false` overrides a file, and the parser does not
+/// accept values of flags.
 fn switched(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>)> {
     let (mut kept, mut off) = (Vec::new(), Vec::new());
     let mut words = words.into_iter();
@@ -120,7 +120,7 @@ fn switched(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsStri
     Ok((kept, off))
 }
 
-/// What is typed with what is given: options stand behind the command, arguments without a name at the end.
+/// Merges command-line words and options of the file: options follow the command, positional arguments are last.
 fn together<'a>(command: &clap::Command, typed: &[OsString], given: impl Iterator<Item = &'a Given>) -> Vec<OsString> {
     let start = typed.iter().position(|word| word == command.get_name()).map_or(typed.len(), |at| at + 1);
     let (mut words, mut last) = (typed[..start].to_vec(), Vec::new());
@@ -139,8 +139,8 @@ fn together<'a>(command: &clap::Command, typed: &[OsString], given: impl Iterato
 }
 
 impl Configured {
-    /// The sentence for what the parser refuses: a value with a sentence of its own, and all that comes from the file. What
-    /// else is wrong is worded by the parser.
+    /// The message for an error of the parser: for a value with its own message, and for anything from the file. Other errors
+    /// have the message of the parser.
     pub(crate) fn refusal(
         &self,
         error: &clap::Error,
@@ -177,7 +177,7 @@ impl Configured {
         file.map(|file| Failure::input(format!("{}: {first}", file.display())))
     }
 
-    /// The sentence for an option of the file that needs another one: the option without which nothing is missing.
+    /// The message for an option of the file that requires another one: the option without which no argument is missing.
     fn missing(&self, missing: &[String]) -> Option<Failure> {
         let subcommand = self.words.get(1).and_then(|word| self.command.find_subcommand(word))?;
         let is_needed_by = |one: &&Given| {
@@ -193,11 +193,11 @@ impl Configured {
         };
         let needed: Vec<String> = missing.iter().map(name).collect();
         let (file, key, needed) = (self.file.as_ref()?.display(), &one.name, needed.join(" and "));
-        Some(Failure::input(format!("{file}: {key} needs {needed}; add {needed}, or leave {key} out")))
+        Some(Failure::input(format!("{file}: {key} needs {needed}; add {needed}, or remove {key}")))
     }
 
-    /// Names a setting that the library refused as the user wrote it: with dashes if it was typed, with the file if it stands
-    /// there.
+    /// Names a setting that the library rejected as the user wrote it: with dashes on the command line, with the file name if it
+    /// is in the file.
     pub(crate) fn named(&self, failure: Failure, matches: &ArgMatches) -> Failure {
         let Failure::Library(modelmix::Error::Setting { what, value, must }) = &failure else { return failure };
         let option = what.replace('_', "-");
@@ -216,7 +216,7 @@ impl Configured {
     }
 }
 
-/// What the file gives, in the order of the file; flags that are off are as if they were not there.
+/// The options of the file, in its order; flags that are off are skipped.
 fn read(path: &Path, command: &clap::Command) -> Result<Vec<Given>> {
     let file = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| Failure::input(format!("cannot read {file}: {error}")))?;
@@ -238,12 +238,12 @@ fn read(path: &Path, command: &clap::Command) -> Result<Vec<Given>> {
         let name = key.replace('_', "-");
         let Some((_, argument)) = known.iter().find(|(known, _)| *known == name) else {
             if matches!(value.get_ref(), DeValue::Table(_)) {
-                let problem = "options need no table; write them as key = value at the top of the file";
-                return Err(Failure::input(format!("{file}: [{key}] is a table, and {problem}")));
+                let remedy = "write options as key = value at the top of the file";
+                return Err(Failure::input(format!("{file}: [{key}] is a table; {remedy}")));
             }
             let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
             let hint = modelmix::internals::nearest_word(&name, &known)
-                .map_or(format!("; there are {}", known.join(", ")), |near| format!(" (did you mean {near}?)"));
+                .map_or(format!("; the keys are {}", known.join(", ")), |near| format!(" (did you mean {near}?)"));
             return Err(Failure::input(format!("{file}: unknown key \"{key}\" for {}{hint}", command.get_name())));
         };
         let values = texts(argument, value.get_ref()).map_err(|must| {
@@ -259,10 +259,10 @@ fn read(path: &Path, command: &clap::Command) -> Result<Vec<Given>> {
     Ok(given)
 }
 
-/// Arguments of paths with a name before or a key behind, which are read as texts.
+/// Arguments that are paths with an optional name or key, and are parsed as text.
 const NAMED_PATHS: [&str; 4] = ["arms", "reference", "images", "texts"];
 
-/// A path that the file gives is relative to the file, as in experiments; every other value is as it is.
+/// Makes a path of the file relative to the file, as in experiments; other values are unchanged.
 fn beside(file: &Path, argument: &Arg, value: String) -> String {
     let folder = file.parent().unwrap_or(Path::new(""));
     let is_named = NAMED_PATHS.contains(&argument.get_id().as_str());
@@ -276,16 +276,16 @@ fn beside(file: &Path, argument: &Arg, value: String) -> String {
     }
 }
 
-/// A value as it is written, but for what is too long to be read.
+/// A value as written in the file, truncated if it is long.
 fn written(text: &str, span: Range<usize>) -> String {
-    /// Characters that are shown.
+    /// Maximum number of characters.
     const SHOWN: usize = 60;
     let value = text.get(span).unwrap_or_default();
     let short: String = value.chars().take(SHOWN).collect();
     if short.len() < value.len() { format!("{short}…") } else { short }
 }
 
-/// The values that an option is given, as its parser reads them; or what they must be.
+/// The values of an option as text for its parser, or a description of valid values.
 fn texts(argument: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, &'static str> {
     let kind = argument.get_value_parser().type_id();
     let all = |values: &toml::de::DeArray<'_>| -> Result<Vec<String>, &'static str> {
@@ -294,10 +294,10 @@ fn texts(argument: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, &'static st
     match value {
         DeValue::Boolean(value) if matches!(argument.get_action(), ArgAction::SetTrue) => Ok(vec![value.to_string()]),
         _ if matches!(argument.get_action(), ArgAction::SetTrue) => Err("true or false"),
-        DeValue::Array(values) if values.is_empty() => Err("a list of at least one value; leave it out for none"),
+        DeValue::Array(values) if values.is_empty() => Err("a list of at least one value; remove the key for none"),
         DeValue::Array(values) if matches!(argument.get_action(), ArgAction::Append) => all(values),
         DeValue::Array(values) if kind == TypeId::of::<Bandwidths>() => Ok(vec![all(values)?.join(",")]),
-        // Tables read well for what is given by arm: [costs] flux = 3
+        // Numbers by arm may be a table: [costs] flux = 3
         DeValue::Table(table) if kind == TypeId::of::<ArmNumber>() && !table.is_empty() => table
             .iter()
             .map(|(arm, value)| match value.get_ref() {
@@ -313,16 +313,16 @@ fn texts(argument: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, &'static st
     }
 }
 
-/// One value, as it would be typed.
+/// One value, as on the command line.
 fn scalar(argument: &Arg, value: &DeValue<'_>) -> Result<String, &'static str> {
     let kind = argument.get_value_parser().type_id();
     let is = |kinds: &[TypeId]| kinds.iter().any(|id| kind == *id);
     match value {
         DeValue::String(text) if text.is_empty() && is(&[TypeId::of::<PathBuf>()]) => {
-            Err("a path that is not empty; leave it out for none")
+            Err("a path that is not empty; remove the key for none")
         }
         DeValue::String(text) => Ok(text.to_string()),
-        _ if is(&[TypeId::of::<PathBuf>(), TypeId::of::<String>()]) => Err("a text in quotes"),
+        _ if is(&[TypeId::of::<PathBuf>(), TypeId::of::<String>()]) => Err("a string in quotes"),
         DeValue::Integer(number) => {
             let whole = i128::from_str_radix(number.as_str(), number.radix());
             Ok(whole.map_or(number.to_string(), |whole| whole.to_string()))
@@ -331,6 +331,6 @@ fn scalar(argument: &Arg, value: &DeValue<'_>) -> Result<String, &'static str> {
         _ if is(&[TypeId::of::<usize>(), TypeId::of::<u64>(), TypeId::of::<u32>()]) => Err("a whole number"),
         _ if is(&[TypeId::of::<f64>()]) => Err("a number"),
         DeValue::Array(_) => Err("one value, not a list"),
-        _ => Err("a number, a text or a list of them"),
+        _ => Err("a number, a string or a list of them"),
     }
 }

@@ -1,15 +1,15 @@
-//! What can end a command, and the exit code that says so.
+//! Reasons for a command to fail, and their exit codes.
 
 use std::path::{Path, PathBuf};
 
 use modelmix::Input;
 
-/// Why a command ended.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The library refused the input, with its sentence.
+    /// The library rejected the input.
     Library(modelmix::Error),
-    /// The command line refused it.
+    /// The command line rejected the input.
     Input(String),
     /// A file could not be written.
     Write(PathBuf, std::io::Error),
@@ -20,7 +20,7 @@ pub(crate) enum Failure {
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// A sentence of the command line's own.
+    /// An error message of the command line.
     pub(crate) fn input(sentence: impl Into<String>) -> Self {
         Failure::Input(sentence.into())
     }
@@ -30,7 +30,7 @@ impl Failure {
         Failure::Write(Path::new("standard output").into(), error)
     }
 
-    /// 1 a check failed, 2 bad input or output that cannot be written; 0 is for commands that did everything asked for.
+    /// 1 if a check failed, 2 for bad input or output that cannot be written. Success is 0.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Check => 1,
@@ -38,7 +38,7 @@ impl Failure {
         }
     }
 
-    /// The sentence for a person, on one line whatever files are called; nothing where all has been said.
+    /// The error message, on one line even if file names contain line breaks; `None` if it was already printed.
     pub(crate) fn sentence(&self) -> Option<String> {
         let sentence = match self {
             Failure::Library(error) => format!("{error}{}", option(error)),
@@ -52,7 +52,7 @@ impl Failure {
     }
 }
 
-/// The option that gives what the library misses, which knows no options.
+/// The option that provides an input that the library misses.
 fn option(error: &modelmix::Error) -> &'static str {
     let modelmix::Error::Missing { input: Some(input), .. } = error else { return "" };
     match input {

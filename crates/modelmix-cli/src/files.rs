@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all, and all those of a command together.
+//! Atomic writes: each file is written completely or not at all, and all files of a command together.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,24 +6,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Failure, Result};
 
-/// Temporary files and folders, to be taken away when the user interrupts.
+/// Temporary files and folders, removed if the user interrupts.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes away what is unfinished. The process must end behind it: nobody can begin a file any more.
+/// Removes unfinished files. The process must exit afterwards: no file can be started any more.
 pub(crate) fn clean_up() {
     let mut paths = unfinished();
     for path in paths.drain(..) {
-        // Nothing is left to do where it is gone already.
+        // It may be removed already.
         let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     }
     std::mem::forget(paths);
 }
 
-/// A temporary folder, which goes when this does.
+/// A temporary folder, removed on drop.
 pub(crate) struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -46,7 +46,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Whether a file can be written here, before the work that fills it: its folder is there and takes files.
+/// Checks before the work that a file can be written: its folder exists and is writable.
 pub(crate) fn check(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Failure::input(format!("cannot write {}: it is a folder; name a file", path.display())));
@@ -54,7 +54,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     let folder = folder(path);
     if !folder.is_dir() {
         let (path, folder) = (path.display(), folder.display());
-        return Err(Failure::input(format!("cannot write {path}: there is no folder {folder}; make it first")));
+        return Err(Failure::input(format!("cannot write {path}: there is no folder {folder}; create it first")));
     }
     if !is_special(path) {
         tempfile::tempfile_in(folder).map_err(|error| Failure::Write(path.into(), without_path(error)))?;
@@ -62,7 +62,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether files have different places, so that none is written over another.
+/// Checks that all paths differ, so that no file overwrites another.
 pub(crate) fn check_distinct<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
     let mut places = Vec::new();
     for path in paths.filter(|path| !is_special(path)) {
@@ -76,7 +76,7 @@ pub(crate) fn check_distinct<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Re
     Ok(())
 }
 
-/// Whether files can be written into a folder, which need not be there yet.
+/// Checks that files can be written into a folder, which need not exist yet.
 pub(crate) fn check_folder(path: &Path) -> Result<()> {
     let here = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
     if !here.is_dir() {
@@ -86,23 +86,23 @@ pub(crate) fn check_folder(path: &Path) -> Result<()> {
     tempfile::tempfile_in(here).map(drop).map_err(|error| Failure::Write(path.into(), without_path(error)))
 }
 
-/// Files that come into their places together: each is complete beside its place before the first one moves there. What is
-/// not moved goes when this does, and so do folders that were made for it.
+/// Files that are moved to their places together: each is written completely to a temporary file in the same folder before
+/// the first one is moved. Files that were not moved, and folders that were created for them, are removed on drop.
 #[derive(Default)]
 pub(crate) struct Batch {
     files: Vec<(PathBuf, Contents)>,
-    /// Folders that were not there before, outer ones first.
+    /// Folders that did not exist before, outer ones first.
     folders: Vec<PathBuf>,
 }
 
 enum Contents {
     Beside(tempfile::NamedTempFile),
-    /// Of a device or a pipe, which cannot be moved to.
+    /// Contents for a device or a pipe, which cannot be replaced by a file.
     Held(Vec<u8>),
 }
 
 impl Batch {
-    /// Writes a file beside its place.
+    /// Writes a temporary file in the same folder.
     pub(crate) fn add(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
         let failed = |error| Failure::Write(path.into(), error);
         if is_special(path) {
@@ -121,7 +121,7 @@ impl Batch {
         written.map_err(failed)
     }
 
-    /// Makes a folder for files, unless it is there.
+    /// Creates a folder for files unless it exists.
     pub(crate) fn add_folder(&mut self, path: &Path) -> Result<()> {
         let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
         let missing: Vec<PathBuf> = missing.map(PathBuf::from).collect();
@@ -129,8 +129,8 @@ impl Batch {
         make_folder(path)
     }
 
-    /// Moves every file to its place and returns the places, in the order that the files were added. Devices and pipes come
-    /// last: what they do, no file depends on.
+    /// Moves every file to its place and returns the places, in the order in which the files were added. Devices and pipes are
+    /// written last, so that a failure there affects no file.
     pub(crate) fn commit(mut self) -> Result<Vec<PathBuf>> {
         let places = self.files.iter().map(|(path, _)| path.clone()).collect();
         let mut held = Vec::new();
@@ -164,25 +164,25 @@ impl Drop for Batch {
             }
         }
         for folder in self.folders.iter().rev() {
-            // Fails if there is something in it, which is to stay.
+            // Fails if the folder is not empty; it must stay then.
             let _ = std::fs::remove_dir(folder);
         }
     }
 }
 
-/// Writes one file, whole or not at all.
+/// Writes one file atomically.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut batch = Batch::default();
     batch.add(path, bytes)?;
     batch.commit().map(drop)
 }
 
-/// Makes a folder, unless it is there.
+/// Creates a folder unless it exists.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Failure::Write(path.into(), error))
 }
 
-/// A reader that closes its end of a pipe has all that it wants: that is no failure.
+/// A reader that closes its end of a pipe early is not an error.
 pub(crate) fn accept_closed(written: std::io::Result<()>) -> std::io::Result<()> {
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -190,7 +190,7 @@ pub(crate) fn accept_closed(written: std::io::Result<()>) -> std::io::Result<()>
     }
 }
 
-/// The error without the path of a temporary file, whose name nobody knows.
+/// The error without the path of the temporary file, which the user does not know.
 fn without_path(error: std::io::Error) -> std::io::Error {
     let text = error.to_string();
     match text.split_once(" at path ") {
@@ -199,7 +199,7 @@ fn without_path(error: std::io::Error) -> std::io::Error {
     }
 }
 
-/// A device or a pipe cannot be moved to.
+/// Whether the path is a device or a pipe, which cannot be replaced by a file.
 fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
@@ -208,7 +208,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Temporary files are private; a report is not.
+/// Temporary files are private; reports have the usual permissions.
 fn readable_by_others(file: &std::fs::File) {
     #[cfg(unix)]
     {

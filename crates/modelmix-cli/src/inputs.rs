@@ -1,4 +1,4 @@
-//! From words to what the library takes: arms, a reference, an objective with all it needs, galleries.
+//! Converts arguments to inputs of the library: arms, a reference, an objective with its inputs, galleries.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ impl Recorded {
         Ok(Self { arms, reference })
     }
 
-    /// All samples of the arms.
+    /// Number of samples of all arms.
     pub(crate) fn samples(&self) -> usize {
         self.arms.iter().map(|arm| arm.features.len()).sum()
     }
@@ -49,7 +49,7 @@ fn reference(text: &str) -> Result<Features> {
     Ok(load::features(&source.path, source.key.as_deref())?)
 }
 
-/// The files that a command reads, as they were written.
+/// The files that a command reads, as given on the command line.
 pub(crate) fn sources(arms: &ArmsArgs, objective: &ObjectiveArgs, common: &Common) -> Result<Sources> {
     let mut sources = Sources::default();
     for argument in &arms.arms {
@@ -65,7 +65,7 @@ pub(crate) fn sources(arms: &ArmsArgs, objective: &ObjectiveArgs, common: &Commo
     Ok(sources)
 }
 
-/// The objective as it was typed, or the default, with the bandwidth.
+/// The objective as given, or the default, with the bandwidth.
 pub(crate) fn objective(args: &ObjectiveArgs, has_reference: bool) -> Objective {
     let objective = written(args, has_reference);
     match args.bandwidth {
@@ -74,12 +74,12 @@ pub(crate) fn objective(args: &ObjectiveArgs, has_reference: bool) -> Objective 
     }
 }
 
-/// The objective as it was typed, or the default.
+/// The objective as given, or the default.
 pub(crate) fn written(args: &ObjectiveArgs, has_reference: bool) -> Objective {
     args.objective.clone().unwrap_or_else(|| Objective::usual(has_reference))
 }
 
-/// An objective with a bandwidth that something else uses as well, so that it is no mistake if no term takes it.
+/// An objective with a bandwidth that is also used elsewhere, so that it is not an error if no term accepts it.
 pub(crate) fn with_shared_bandwidth(objective: Objective, args: &ObjectiveArgs) -> Objective {
     match args.bandwidth {
         Some(bandwidth) if objective.has_kernel_choice() => objective.with_bandwidth(bandwidth),
@@ -87,7 +87,7 @@ pub(crate) fn with_shared_bandwidth(objective: Objective, args: &ObjectiveArgs) 
     }
 }
 
-/// The objective with all it needs.
+/// The objective with its inputs.
 pub(crate) fn loss(objective: &Objective, args: &ObjectiveArgs, recorded: &Recorded, engine: &Engine) -> Result<Loss> {
     let mut inputs = Inputs::new().arms(&recorded.arms).seed(args.seed).engine(engine.clone());
     if let Some(reference) = &recorded.reference {
@@ -99,19 +99,19 @@ pub(crate) fn loss(objective: &Objective, args: &ObjectiveArgs, recorded: &Recor
     Ok(objective.prepare(inputs)?)
 }
 
-/// Numbers given by arm, in the order of the arms; arms that are not named have `default`, or must be named.
+/// Numbers by arm, in the order of the arms; the default for arms that are not named is `default`, or an error.
 pub(crate) fn by_arm(what: &str, given: &[ArmNumber], arms: &RecordedArms, default: Option<f64>) -> Result<Vec<f64>> {
     let given = given.iter().map(|given| (given.arm.clone(), given.number));
     Ok(modelmix::internals::arms::by_arm(what, &arms.names(), given, default)?)
 }
 
-/// The arms with a user's scores per sample.
+/// Adds a user's scores per sample to the arms.
 pub(crate) fn with_scores(arms: RecordedArms, file: &Path) -> Result<RecordedArms> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::input(format!("cannot read {}: {error}", file.display())))?;
     let scores: BTreeMap<String, BTreeMap<String, Vec<f64>>> = serde_json::from_str(&text).map_err(|error| {
         Failure::input(format!(
-            "{}: {error}; scores are a JSON object {{\"score\": {{\"arm\": [one number a sample]}}}}",
+            "{}: {error}; scores are a JSON object {{\"score\": {{\"arm\": [one value per sample]}}}}",
             file.display()
         ))
     })?;

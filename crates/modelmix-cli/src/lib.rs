@@ -1,4 +1,4 @@
-//! What the command line of modelmix is made of: everything but the commands themselves.
+//! Parts of the command line of modelmix other than the commands.
 
 pub mod report;
 pub mod tables;

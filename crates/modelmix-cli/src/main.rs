@@ -1,5 +1,5 @@
-//! The command line of modelmix: arguments → validated plan → library → tables, JSON, figures and reports. No logic of its
-//! own beyond that.
+//! The command line of modelmix: arguments → validated plan → library → tables, JSON, figures and reports. It contains no other
+//! logic.
 
 mod args;
 mod commands;
@@ -28,7 +28,7 @@ use panics::Panic;
 fn main() -> ExitCode {
     let interrupted = ctrlc::set_handler(|| {
         files::clean_up();
-        // Behind the ^C that terminals show.
+        // After the ^C that terminals echo.
         let start = if std::io::stderr().is_terminal() { "\n" } else { "" };
         let _ = writeln!(std::io::stderr(), "{start}modelmix: interrupted; no unfinished file is left");
         std::process::exit(130);
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     conclude(panics::catch_panic(run))
 }
 
-/// Says on standard error why a command ended, if it did not do everything asked for, and gives the exit code.
+/// Prints the error message of a failed command, if there is one, and returns the exit code.
 fn conclude(ended: Result<Result<(), Failure>, Panic>) -> ExitCode {
     match ended {
         Ok(Ok(())) => ExitCode::SUCCESS,
@@ -62,7 +62,7 @@ fn run() -> Result<(), Failure> {
     commands::run(cli.command).map_err(|failure| configured.named(failure, &matches))
 }
 
-/// The arguments, checked. Help and version end the program here, and so does what the parser words itself.
+/// The parsed arguments. Help, version and usage errors of the parser exit here.
 fn parse(configured: &mut Configured) -> Result<(Cli, ArgMatches), Failure> {
     let command = &mut configured.command;
     let parsed = command
@@ -72,16 +72,16 @@ fn parse(configured: &mut Configured) -> Result<(Cli, ArgMatches), Failure> {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error,
     };
-    // Values that the library or `values` refuse have a sentence of their own, and so has what a file gives.
+    // Values that the library or `values` rejects, and options of a file, have their own error messages.
     if let Some(failure) = configured.refusal(&error, error.source()) {
         return Err(failure);
     }
     let printed = error.print();
     if error.use_stderr() {
-        // Bad input, also if nobody reads what is wrong with it.
+        // Bad input, even if standard error is closed.
         std::process::exit(2);
     }
     files::accept_closed(printed).map_err(Failure::output)?;
-    // Help and version are what was asked for.
+    // Help and version are successes.
     std::process::exit(0);
 }

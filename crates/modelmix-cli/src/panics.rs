@@ -1,15 +1,15 @@
-//! A panic is a bug of modelmix. It ends the program with one sentence that says where it happened, and with a backtrace if
-//! `RUST_BACKTRACE` asks for one.
+//! A panic is a bug in modelmix. The program exits with one sentence that states the location, and with a backtrace if
+//! `RUST_BACKTRACE` is set.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::panic::{self, PanicHookInfo, UnwindSafe};
 use std::sync::{Mutex, PoisonError};
 
-/// What is known of the last panic of any thread.
+/// The last panic of any thread.
 static LAST: Mutex<Option<Panic>> = Mutex::new(None);
 
-/// A panic that was caught.
+/// A caught panic.
 pub(crate) struct Panic {
     message: String,
     place: Option<String>,
@@ -32,7 +32,7 @@ impl fmt::Display for Panic {
         let message = self.message.replace(|letter: char| letter.is_control(), " ");
         write!(
             f,
-            "this is a bug in modelmix ({message}{place}); please report it with the command that you typed and what it prints with RUST_BACKTRACE=1"
+            "this is a bug in modelmix ({message}{place}); please report it, with the command and its output with RUST_BACKTRACE=1"
         )?;
         match self.trace.status() {
             BacktraceStatus::Captured => write!(f, "\n{}", self.trace),
@@ -41,9 +41,9 @@ impl fmt::Display for Panic {
     }
 }
 
-/// Runs `work`; a panic in it, in whichever thread, comes back as data.
+/// Runs `work` and returns a panic of any of its threads as an error.
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T + UnwindSafe) -> Result<T, Panic> {
-    // The unwinding reaches this thread without its place, which the hook alone is told.
+    // The unwinding does not carry the location, which only the hook receives.
     panic::set_hook(Box::new(|info| {
         *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Panic::new(info));
     }));
@@ -82,7 +82,7 @@ mod tests {
         assert!(fine.is_ok_and(|three| three == 3));
     }
 
-    /// What the test below runs in a process of its own: the way of a bug through the program, from a thread to the exit code.
+    /// Run by the test below in a child process: a bug in a thread, up to the exit code.
     #[test]
     #[ignore = "panics"]
     fn end_by_a_panic() {
@@ -91,7 +91,7 @@ mod tests {
             thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
         }
         let code = crate::conclude(catch_panic(work_with_a_bug));
-        // Behind the harness, whose own words and exit code are not of interest here.
+        // After the output of the test harness, which is ignored here.
         std::process::exit(if code == std::process::ExitCode::from(3) { 3 } else { 0 });
     }
 
@@ -113,7 +113,7 @@ mod tests {
         for on in ["1", "full"] {
             let told = child(Some(on));
             assert!(told.starts_with(&sentence), "{on}: {told}");
-            // The frames are those of the thread that panicked, down to the line with the bug.
+            // The frames are those of the thread that panicked, including the line with the bug.
             let frames = told.lines().skip(1);
             assert!(frames.clone().count() > 5, "{on}: {told}");
             assert!(frames.clone().any(|frame| frame.contains("end_by_a_panic::work_with_a_bug")), "{on}: {told}");

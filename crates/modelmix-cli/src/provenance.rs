@@ -1,4 +1,4 @@
-//! What the shell knows about a run: the command line, the date, and the files with their checksums, which are computed while the
+//! Provenance of a run: the command line, the date, and the input files with their checksums, which are computed while the
 //! command works.
 
 use std::ffi::OsString;
@@ -14,21 +14,21 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Failure, Result};
 
-/// The variable that fixes the date, for builds that can be repeated (reproducible-builds.org).
+/// The environment variable that fixes the date, for reproducible builds (reproducible-builds.org).
 const FIXED_DATE: &str = "SOURCE_DATE_EPOCH";
-/// 9999-12-31T23:59:59Z: later years have more digits than ISO 8601 has.
+/// 9999-12-31T23:59:59Z: ISO 8601 has four digits for the year.
 const LATEST_SECOND: u64 = 253_402_300_799;
-/// How much of a file is read at a time.
+/// Buffer size for reading files, in bytes.
 const BLOCK: usize = 1 << 20;
 
-/// Files that a command reads, each once.
+/// Files that a command reads, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     files: Vec<(PathBuf, InputFile)>,
 }
 
 impl Sources {
-    /// Adds a file, as it was written, with the argument that names it; a file with the same path and role is not added again.
+    /// Adds a file with its path as written and the argument that names it, unless the same path and role are present.
     pub(crate) fn add(&mut self, role: InputRole, path: &Path, argument: &str) {
         let same = |(known, input): &&mut (PathBuf, InputFile)| known == path && input.role == role;
         if let Some((_, input)) = self.files.iter_mut().find(same) {
@@ -40,7 +40,7 @@ impl Sources {
         self.files.push((path.into(), input));
     }
 
-    /// Adds the files of others.
+    /// Adds the files of another list.
     pub(crate) fn add_all(&mut self, others: &Sources) {
         for (path, input) in &others.files {
             input.arguments.iter().for_each(|argument| self.add(input.role, path, argument));
@@ -59,18 +59,18 @@ impl Sources {
         self.files.iter().map(complete).collect()
     }
 
-    /// Starts to compute checksums, if they are wanted.
+    /// Starts to compute checksums if `is_wanted`.
     pub(crate) fn hash(self, is_wanted: bool) -> Hashing {
         let hash = || std::thread::spawn(move || self.files.into_iter().map(hashed).collect());
         Hashing(is_wanted.then(hash))
     }
 }
 
-/// Checksums in the making.
+/// Checksums that are being computed.
 pub(crate) struct Hashing(Option<JoinHandle<Result<Vec<InputFile>>>>);
 
 impl Hashing {
-    /// The provenance, once all checksums are there; `None` if nobody wants it.
+    /// Waits for the checksums and returns the provenance; `None` if it was not requested.
     pub(crate) fn provenance(
         self,
         engine: String,
@@ -90,7 +90,7 @@ impl Hashing {
     }
 }
 
-/// The size and the checksum of a file; of a pipe or a device, which has been read already, neither is known.
+/// Size and checksum of a file; unknown for a pipe or a device, which has been read already.
 fn hashed((path, mut input): (PathBuf, InputFile)) -> Result<InputFile> {
     let failed = |error: std::io::Error| Failure::input(format!("cannot read {}: {error}", path.display()));
     if !std::fs::metadata(&path).map_err(failed)?.is_file() {
@@ -111,13 +111,13 @@ fn hashed((path, mut input): (PathBuf, InputFile)) -> Result<InputFile> {
     Ok(input)
 }
 
-/// The command line as it was typed, quoted for a shell. The program has its usual name, wherever it lies.
+/// The command line, quoted for a shell, with the usual name of the program.
 fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| shell_word(&word.to_string_lossy()));
     std::iter::once("modelmix".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Now, or the date that `SOURCE_DATE_EPOCH` gives.
+/// The current date, or the date of `SOURCE_DATE_EPOCH`.
 pub(crate) fn date() -> Result<String> {
     let seconds = match std::env::var_os(FIXED_DATE) {
         Some(text) => fixed(&text)?,
@@ -134,7 +134,7 @@ fn fixed(text: &OsString) -> Result<u64> {
     })
 }
 
-/// Seconds since 1970 as a date and a time of the Gregorian calendar, in UTC.
+/// Seconds since 1970 as a date and time of the Gregorian calendar, in UTC.
 fn iso_8601(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // The year starts in March, so that the leap day is its last; eras have 400 years (Howard Hinnant, "chrono-compatible

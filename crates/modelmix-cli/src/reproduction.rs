@@ -1,5 +1,5 @@
-//! `reproduce`: finds experiments, runs each, and sets what was expected against what was measured.
-//! Arguments, colours, figures and exit codes are left to the rest of the command line.
+//! `reproduce`: finds experiments, runs each, and compares expected with measured values.
+//! The rest of the command line handles arguments, colours, figures and exit codes.
 
 use std::path::{Path, PathBuf};
 
@@ -13,34 +13,34 @@ use serde::Serialize;
 
 use crate::provenance::Sources;
 
-/// How to run.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// A folder to look for features in, instead of the ones that the experiments name.
+    /// A folder with the features, instead of the folders that the experiments name.
     pub(crate) features: Option<PathBuf>,
-    /// Threads; results do not depend on it.
+    /// Number of threads; results do not depend on it.
     pub(crate) threads: usize,
 }
 
-/// Where a run is: at a stage of one of the experiments.
+/// Progress: the stage of one of the experiments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress<'a> {
     /// The experiment's name.
     pub(crate) name: &'a str,
-    /// Which one, counted from 0.
+    /// Its index, counted from 0.
     pub(crate) index: usize,
-    /// How many there are.
+    /// Number of experiments.
     pub(crate) of: usize,
-    /// What it is at.
+    /// The stage.
     pub(crate) stage: Stage,
 }
 
-/// One experiment.
+/// The result of one experiment.
 #[derive(Clone, Debug)]
 pub(crate) enum Reproduced {
     /// It ran.
     Ran(Box<Outcome>),
-    /// Its features are not there.
+    /// Its features are missing.
     Skipped {
         /// The experiment's name.
         name: String,
@@ -60,7 +60,7 @@ pub(crate) struct Reproduction {
     provenance: Option<Provenance>,
     /// Whether everything that ran is as expected.
     passed: bool,
-    /// In the order that they were run.
+    /// In the order of execution.
     experiments: Vec<ReproducedDocument>,
 }
 
@@ -84,7 +84,7 @@ enum ReproducedDocument {
         /// How the policies did, as `simulate` prints it; null if none was asked for.
         simulate: Option<Simulated>,
     },
-    /// Its features are not there.
+    /// Its features are missing.
     Skipped {
         /// The experiment's name.
         name: String,
@@ -137,7 +137,7 @@ impl Reproduction {
 /// Runs all experiments of these files and folders, in order. Everything is read and checked before anything runs.
 ///
 /// # Errors
-/// Paths without experiments, experiments that are wrong, features that are there and cannot be used.
+/// Paths without experiments, invalid experiments, features that exist but cannot be used.
 pub(crate) fn run(
     paths: &[PathBuf],
     options: &Options,
@@ -158,7 +158,7 @@ pub(crate) fn run(
     Ok(all)
 }
 
-/// The files that an experiment reads: its own, the arms' and the reference's.
+/// The files that an experiment reads: its own, those of the arms and the reference.
 pub(crate) fn sources(plan: &Plan) -> Sources {
     let mut sources = Sources::default();
     let mut add = |role, path: &Path, key: Option<&String>| {
@@ -172,14 +172,14 @@ pub(crate) fn sources(plan: &Plan) -> Sources {
     sources
 }
 
-/// All experiments of these files and folders, checked.
+/// All experiments of these files and folders, validated.
 pub(crate) fn plans(paths: &[PathBuf], features: Option<&Path>) -> Result<Vec<Plan>> {
     let experiments = find(paths)?.iter().map(Experiment::read).collect::<Result<Vec<_>>>()?;
     check_names(&experiments)?;
     experiments.iter().map(|experiment| experiment.check(features)).collect()
 }
 
-/// The files given, and every `.toml` file in the folders given and in the folders within; each once, sorted by folder.
+/// The given files, and every `.toml` file in the given folders and their subfolders; without duplicates, sorted by folder.
 pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = Vec::new();
     for path in paths {
@@ -211,7 +211,7 @@ fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
-        // Folders behind links are left alone, so that no circle is walked.
+        // Links to folders are not followed, to avoid cycles.
         if entry.file_type().map_err(io)?.is_dir() {
             search(&path, found)?;
         } else if path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
@@ -221,7 +221,7 @@ fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Whether everything that ran is as expected.
+/// Whether all experiments that ran are as expected.
 pub(crate) fn passed(all: &[Reproduced]) -> bool {
     all.iter().all(|one| match one {
         Reproduced::Ran(outcome) => outcome.passed(),
@@ -229,19 +229,19 @@ pub(crate) fn passed(all: &[Reproduced]) -> bool {
     })
 }
 
-/// All experiments as text, expected against measured, and one sentence at the end.
+/// All experiments as text, with expected and measured values, and a summary.
 pub(crate) fn table(all: &[Reproduced]) -> String {
     let blocks: Vec<String> = all.iter().map(block).collect();
     format!("{}\n{}\n", blocks.join("\n"), summary(all))
 }
 
-/// One experiment as text: a line for each expectation, columns aligned.
+/// One experiment as text: one line per expectation, with aligned columns.
 pub(crate) fn block(one: &Reproduced) -> String {
     let outcome = match one {
         Reproduced::Skipped { name, missing } => {
             let missing = missing.display();
             return format!(
-                "- {name}\n  skipped: features not found at {missing}; point at your own with --features DIR\n"
+                "- {name}\n  skipped: features not found at {missing}; give their folder with --features FOLDER\n"
             );
         }
         Reproduced::Ran(outcome) => outcome,
@@ -270,7 +270,7 @@ pub(crate) fn block(one: &Reproduced) -> String {
     text
 }
 
-/// How it went in one sentence.
+/// The summary in one sentence.
 pub(crate) fn summary(all: &[Reproduced]) -> String {
     let outcomes = || {
         all.iter().filter_map(|one| match one {
@@ -288,7 +288,7 @@ pub(crate) fn summary(all: &[Reproduced]) -> String {
         if ran == 1 { "experiment" } else { "experiments" }
     );
     if skipped > 0 {
-        text += &format!("; {skipped} skipped for want of features");
+        text += &format!("; {skipped} skipped because features are missing");
     }
     let failed: Vec<&str> =
         outcomes().filter(|outcome| !outcome.passed()).map(|outcome| outcome.name.as_str()).collect();
@@ -298,7 +298,7 @@ pub(crate) fn summary(all: &[Reproduced]) -> String {
     text + "."
 }
 
-/// What was expected and what was measured, one table per experiment that ran.
+/// Expected and measured values, one table per experiment that ran.
 pub(crate) fn tables(all: &[Reproduced]) -> Vec<Table> {
     let table = |one: &Reproduced| {
         let Reproduced::Ran(outcome) = one else { return None };
@@ -322,7 +322,7 @@ fn mark(passed: bool) -> char {
     if passed { '✓' } else { '✗' }
 }
 
-/// The mark in a word, for those who cannot see it.
+/// The mark as text, for readers who cannot see it.
 fn word(check: &Check) -> &'static str {
     if check.passed { "as expected" } else { "NOT as expected" }
 }
@@ -335,7 +335,7 @@ fn row(cells: &[String; 3], widths: [usize; 3]) -> String {
     [padded(0), padded(1), padded(2)].join("  ")
 }
 
-/// Text that cannot move the cursor.
+/// Text without control characters.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
@@ -347,7 +347,7 @@ mod tests {
 
     use super::{Options, Reproduced, block, find, passed, plans, run, summary, table};
 
-    /// Three real generators, a few samples, one thing expected.
+    /// Three real generators, a few samples, one expectation.
     fn experiment(name: &str, expected: &str) -> String {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/fashion").canonicalize().unwrap();
         format!(
@@ -433,9 +433,9 @@ mod tests {
         assert!(passed(&all));
         assert_eq!(
             block(&all[0]),
-            "- right\n  skipped: features not found at /nowhere/categories.npz; point at your own with --features DIR\n"
+            "- right\n  skipped: features not found at /nowhere/categories.npz; give their folder with --features FOLDER\n"
         );
-        assert_eq!(summary(&all), "0 of 0 expectations met in 0 experiments; 1 skipped for want of features.");
+        assert_eq!(summary(&all), "0 of 0 expectations met in 0 experiments; 1 skipped because features are missing.");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! JSON Schemas of documents, generated from the types that they are the JSON form of.
+//! JSON Schemas of documents, generated from the Rust types.
 
 use modelmix::session::SessionReport;
 use modelmix::{Curated, Mixture, SamplePlan, Scores, SimulationReport};
@@ -21,7 +21,7 @@ pub(crate) struct Compared {
     pub(crate) result: Comparison,
 }
 
-/// The schema of what a command prints with `--json`, or of a session's report, as text.
+/// The JSON Schema of a command's `--json` output or of a session's report, as text.
 pub(crate) fn schema(document: Documented) -> Result<String> {
     let schema = match document {
         Documented::Solve => printed::<Mixture>("solve"),
@@ -33,19 +33,19 @@ pub(crate) fn schema(document: Documented) -> Result<String> {
         Documented::Compare => {
             described::<Comparison>("compare", "modelmix report A B --compare --json", Some("compare"))
         }
-        // Sessions live in Rust and Python, and no command prints their reports.
+        // Sessions exist in Rust and Python only; no command prints their reports.
         Documented::Session => described::<SessionReport>("session", "The report of a session", None),
     };
     serde_json::to_string_pretty(&schema)
         .map_err(|error| Failure::input(format!("the schema cannot be written as JSON: {error}")))
 }
 
-/// The schema of what a command prints.
+/// The schema of a command's output.
 fn printed<T: JsonSchema>(command: &str) -> Value {
     described::<T>(command, &format!("modelmix {command} --json"), Some(command))
 }
 
-/// The schema of a result, with the field `command` that a command's document begins with.
+/// The schema of a result, with the leading field `command` of a command's document.
 fn described<T: JsonSchema>(name: &str, title: &str, command: Option<&str>) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
@@ -61,7 +61,7 @@ fn described<T: JsonSchema>(name: &str, title: &str, command: Option<&str>) -> V
         tag(rest, command);
     }
     let mut definitions = rest.remove("$defs");
-    // Documents inside a document have their field `command` too.
+    // Nested documents have the field `command` too.
     for inner in ["solve", "score", "simulate"] {
         let schema = definitions.as_mut().and_then(|definitions| definitions.get_mut(inner));
         if let Some(schema) = schema.and_then(Value::as_object_mut) {
@@ -87,7 +87,7 @@ fn tag(schema: &mut Map<String, Value>, command: &str) {
     }
 }
 
-/// Objects have the properties that are described and no others; a property that tells variants apart says so.
+/// Forbids properties without a description, and describes properties that identify variants.
 struct Closed;
 
 impl Transform for Closed {
@@ -96,7 +96,7 @@ impl Transform for Closed {
         if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
             schema.insert("additionalProperties".into(), Value::Bool(false));
         }
-        // The one property of a variant is what the variant is.
+        // If a variant has one property, its description is that of the variant.
         let about = schema.get("description").cloned();
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
             && properties.len() == 1
@@ -109,7 +109,7 @@ impl Transform for Closed {
             schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
         {
             if let Some(tag) = property.as_object_mut().filter(|property| property.contains_key("const")) {
-                tag.entry("description").or_insert_with(|| json!("Which one it is."));
+                tag.entry("description").or_insert_with(|| json!("Name of the variant."));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Standard output and progress. Standard output is written in the end, behind all files: text with tables, one document, or tables
-//! alone. Progress is drawn only if standard error is a terminal.
+//! Standard output and progress. Standard output is written at the end, after all files: text with tables, one document, or only
+//! tables. Progress is drawn only if standard error is a terminal.
 
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
@@ -20,18 +20,18 @@ use crate::error::{Failure, Result};
 use crate::files;
 use modelmix_cli::tables;
 
-/// What standard output has.
+/// Format of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Sentences and tables for people.
+    /// Sentences and tables.
     Text,
     /// One document.
     Json,
-    /// Tables alone.
+    /// Only tables.
     Latex,
-    /// Tables alone.
+    /// Only tables.
     Markdown,
-    /// Tables alone.
+    /// Only tables.
     Csv,
 }
 
@@ -47,17 +47,17 @@ impl Format {
     }
 }
 
-/// Where output goes, and the engine whose progress it shows.
+/// Destination of output, and the engine whose progress is shown.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     pub(crate) format: Format,
     quiet: bool,
-    /// What standard output will have.
+    /// Buffer of standard output.
     text: RefCell<String>,
-    /// Tables for standard output, if it has tables alone.
+    /// Tables for standard output, if only tables are printed.
     tables: RefCell<Vec<Table>>,
     engine: Engine,
-    /// The bar that kernel pairs are counted on, while there is one.
+    /// The progress bar of kernel pairs, if one is shown.
     pairs: Arc<Mutex<Option<ProgressBar>>>,
 }
 
@@ -81,17 +81,17 @@ impl Terminal {
         }
     }
 
-    /// The engine that a command computes on.
+    /// The compute engine of a command.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Whether results are kept: printed as a document or written into a report, which have their provenance.
+    /// Whether results are stored in a document or a report, which contain their provenance.
     pub(crate) fn keeps(&self, output: &OutputArgs) -> bool {
         self.format == Format::Json || output.html.is_some()
     }
 
-    /// `work` with a bar that its kernel pairs are counted on.
+    /// Runs `work` with a progress bar that counts its kernel pairs.
     pub(crate) fn with_pairs<R>(&self, what: &'static str, total: u64, work: impl FnOnce() -> R) -> R {
         let bar = |bar| *self.pairs.lock().unwrap_or_else(PoisonError::into_inner) = bar;
         let progress = self.progress(what, total);
@@ -102,14 +102,14 @@ impl Terminal {
         result
     }
 
-    /// A line, or several, for standard output, unless a document or tables alone are wanted.
+    /// Adds lines to standard output, unless the format is a document or only tables.
     pub(crate) fn say(&self, text: impl AsRef<str>) {
         if self.format == Format::Text {
             self.add(text.as_ref());
         }
     }
 
-    /// A table for standard output, unless a document is wanted.
+    /// Adds a table to standard output, unless the format is a document.
     pub(crate) fn table(&self, table: Table) {
         match self.format {
             Format::Text => self.add(&tables::text(&table)),
@@ -118,7 +118,7 @@ impl Terminal {
         }
     }
 
-    /// Tables as documents have them: one is alone, several are named and separated by empty lines.
+    /// The tables in the chosen format; several tables have titles and are separated by empty lines.
     fn written_tables(&self) -> String {
         let tables = self.tables.take();
         let several = tables.len() > 1;
@@ -140,8 +140,8 @@ impl Terminal {
         all.push('\n');
     }
 
-    /// Prints everything, now that files are in place or could not be written: the result is not lost with them. Returns
-    /// what became of the files, then what became of standard output.
+    /// Prints the buffer after the files were written or could not be written, so that the result is not lost with them. Returns
+    /// the error of the files, if any, otherwise that of standard output.
     pub(crate) fn print_after<T>(&self, written: Result<T>) -> Result<T> {
         let text = self.text.take() + &self.written_tables();
         let printed = write_out(&text);
@@ -149,7 +149,7 @@ impl Terminal {
         printed.map(|()| written)
     }
 
-    /// The document for standard output, if one is wanted.
+    /// Adds the document to standard output, if the format is JSON.
     pub(crate) fn document(&self, document: &impl serde::Serialize) -> Result<()> {
         if self.format != Format::Json {
             return Ok(());
@@ -160,15 +160,15 @@ impl Terminal {
         Ok(())
     }
 
-    /// What is being done, on standard error; not where there is to be quiet.
+    /// Prints a progress note on standard error, unless quiet.
     pub(crate) fn remark(&self, text: impl AsRef<str>) {
         if !self.quiet && self.format == Format::Text {
-            // Whoever closed standard error does not want to know.
+            // A closed standard error is not an error.
             let _ = writeln!(std::io::stderr(), "{}", text.as_ref());
         }
     }
 
-    /// What may be wrong with the input, on standard error: with a document as well, but not if quiet.
+    /// Prints warnings about the input on standard error, also with a document, unless quiet.
     pub(crate) fn warn(&self, warnings: &[String]) {
         if !self.quiet {
             for warning in warnings {
@@ -177,7 +177,7 @@ impl Terminal {
         }
     }
 
-    /// Progress over so many steps, with rate and time left; drawn only on a terminal, and only when it takes a while.
+    /// A progress bar over `total` steps, with rate and remaining time; drawn only on a terminal.
     pub(crate) fn progress(&self, what: &'static str, total: u64) -> ProgressBar {
         if self.quiet || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
@@ -192,12 +192,12 @@ impl Terminal {
     }
 }
 
-/// Text on standard output. A reader that has read enough is no failure; anything else that loses text is.
+/// Writes text to standard output. A pipe that the reader closed is not an error; any other loss of text is.
 pub(crate) fn write_out(text: &str) -> Result<()> {
     let write = || {
         let mut out = std::io::stdout().lock();
         out.flush()?;
-        // The standard library takes a standard output that is not open for writing for one that nobody reads.
+        // The standard library ignores errors of a standard output that is not open for writing.
         #[cfg(unix)]
         let mut out = std::fs::File::from(std::os::fd::AsFd::as_fd(&out).try_clone_to_owned()?);
         out.write_all(text.as_bytes()).and_then(|()| out.flush())

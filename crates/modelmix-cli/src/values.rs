@@ -1,5 +1,5 @@
-//! Values of options, typed: what is on the command line or in a file becomes the library's own types while it is parsed.
-//! Parsers of closed sets know all their values, so that completions list them; refusals are the library's sentences.
+//! Parsers of option values: text of the command line or of a file becomes types of the library.
+//! Parsers of closed sets list their values for completions; error messages are those of the library.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,21 +12,21 @@ use modelmix::internals::certainty;
 use modelmix::metrics::{Metric, Preset};
 use modelmix::{Certified, Gap, PolicySpec, Selection};
 
-/// A value that the command line itself refuses, in a sentence.
+/// A value that the command line rejects, with its error message.
 #[derive(Debug)]
 pub(crate) struct BadValue {
-    /// The option, without dashes, where the sentence begins with it.
+    /// The option without dashes, if the message starts with it.
     option: Option<String>,
     problem: String,
 }
 
 impl BadValue {
-    /// Of an option: "is 0, but it must be …".
+    /// For an option: "is 0, but it must be …".
     pub(crate) fn of(option: &str, problem: String) -> Self {
         Self { option: Some(option.into()), problem }
     }
 
-    /// The sentence, for a value that was typed or that a file gives.
+    /// The message, for a value of the command line or of a file.
     pub(crate) fn sentence(&self, file: Option<&Path>) -> String {
         let dashes = if file.is_some() { "" } else { "--" };
         let option = self.option.as_ref().map_or(String::new(), |option| format!("{dashes}{option} "));
@@ -53,7 +53,7 @@ pub(crate) fn gain_error(text: &str) -> modelmix::Result<Gap> {
     })
 }
 
-/// A parser that knows the names that it takes, or the names that what it takes may begin with.
+/// A parser that lists the names that it accepts, or the prefixes of accepted values.
 #[derive(Clone)]
 pub(crate) struct Named<T> {
     names: Vec<&'static str>,
@@ -101,10 +101,10 @@ pub(crate) fn certified() -> Named<Certified> {
     named(["weights", "shares"])
 }
 
-/// A parser of numbers that refuses others in a sentence with the option's name.
+/// A parser of numbers whose error message contains the option's name.
 #[derive(Clone)]
 pub(crate) struct Number<T> {
-    /// The number, or what it must be.
+    /// Returns the number, or a description of valid numbers.
     parse: fn(&str, u64) -> Result<T, String>,
     least: u64,
 }
@@ -128,12 +128,12 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Number<T> {
     }
 }
 
-/// A whole number, at least so many and at most as many as its type holds.
+/// A whole number, at least `least` and at most the maximum of its type.
 pub(crate) fn count<T: TryFrom<u64>>(least: u64) -> Number<T> {
     let parse = |text: &str, least: u64| {
         let most = if size_of::<T>() < size_of::<u64>() { u64::from(u32::MAX) } else { u64::MAX };
         let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // Digits that are no number of 64 bits are one that is too large.
+        // Digits that exceed 64 bits are a number that is too large.
         let found = is_whole.then(|| text.parse::<u64>().unwrap_or(u64::MAX));
         let read =
             text.parse::<u64>().ok().filter(|number| *number >= least).and_then(|number| T::try_from(number).ok());
@@ -146,12 +146,12 @@ pub(crate) fn count<T: TryFrom<u64>>(least: u64) -> Number<T> {
     Number { parse, least }
 }
 
-/// Any number; what it may be is left to the library.
+/// Any number; the library checks its range.
 pub(crate) fn number() -> Number<f64> {
     Number { parse: |text, _| text.parse().map_err(|_| "a number".into()), least: 0 }
 }
 
-/// Policies with commas between them.
+/// Policies, separated by commas.
 #[derive(Clone, Debug)]
 pub(crate) struct Policies(pub(crate) Vec<PolicySpec>);
 
@@ -186,12 +186,12 @@ pub(crate) struct ArmNumber {
     pub(crate) number: f64,
 }
 
-/// A parser of numbers by arm; `what` they are is for the refusals.
+/// A parser of numbers by arm; `what` names them in error messages.
 pub(crate) fn arm_number(what: &'static str) -> impl TypedValueParser<Value = ArmNumber> {
     move |text: &str| by_arm(what, text, |value| value.parse().ok(), "flux=1", "a finite number")
 }
 
-/// The same of shares, which may be percents.
+/// A parser of shares by arm, which may be percentages.
 pub(crate) fn arm_share(what: &'static str) -> impl TypedValueParser<Value = ArmNumber> {
     let share = |value: &str| match value.trim().strip_suffix('%') {
         Some(percent) => percent.trim().parse().ok().map(|percent: f64| percent / 100.0),
@@ -210,14 +210,14 @@ fn by_arm(
     let bad = |problem: String| BadValue { option: None, problem };
     let (arm, value) = text
         .rsplit_once('=')
-        .ok_or_else(|| bad(format!("\"{text}\" is no {what}; write ARM=NUMBER, such as {example}")))?;
+        .ok_or_else(|| bad(format!("\"{text}\" is not a valid {what}; write ARM=NUMBER, such as {example}")))?;
     let number = read(value)
         .filter(|number| number.is_finite())
         .ok_or_else(|| bad(format!("the {what} of {arm} is \"{value}\", but it must be {must}")))?;
     Ok(ArmNumber { arm: arm.into(), number })
 }
 
-/// Texts with commas between them, but not those in parentheses.
+/// Splits text at commas outside of parentheses.
 fn split_list(text: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0usize);
     for letter in text.chars() {
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(split_list(" ogd ,,"), ["ogd"]);
     }
 
-    /// What completions offer must be taken.
+    /// The parsers accept every value that completions offer.
     #[test]
     fn every_name_that_is_listed_is_read() {
         fn check<T>(parser: &Named<T>) {
@@ -261,7 +261,7 @@ mod tests {
         check(&selection());
         check(&proportions());
         check(&certified());
-        // Some policies have settings without a default; their names are known all the same.
+        // Some policies have settings without a default; their names are still known.
         let refused = |name: &&str| (policies().parse)(name).err().map(|error| error.to_string());
         for sentence in policies().names.iter().filter_map(refused) {
             assert!(!sentence.contains("there is no policy"), "{sentence}");

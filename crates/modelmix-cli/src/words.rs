@@ -1,17 +1,17 @@
-//! Texts from strangers, made fit to be shown, and words as a shell reads them.
+//! Sanitises untrusted text for display, and quotes words for a shell.
 
-/// A name without what would upset its surroundings: control characters, and marks that change the direction of the text.
+/// A name without control characters and bidirectional marks.
 pub(crate) fn plain(name: &str) -> String {
     name.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
-/// Whether a character is not seen itself, but changes what is around it.
+/// Whether a character is invisible and affects the text around it.
 pub(crate) fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// A word that a POSIX shell reads as this text; with characters that cannot be seen, in the form of bash and zsh.
+/// Quotes a text as one word for a POSIX shell; invisible characters use the syntax of bash and zsh.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_@%+=:,./-".contains(letter);
     if !text.is_empty() && text.chars().all(is_plain) {

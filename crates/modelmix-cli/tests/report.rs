@@ -1,4 +1,4 @@
-//! The report, by what a reader finds in it: the documents' numbers, names as they were given, and nothing that runs.
+//! Tests of the report page: the numbers of the documents, names as given, and no active content.
 
 #[path = "report/comparing.rs"]
 mod comparing;
@@ -21,7 +21,7 @@ fn page(section: Section) -> String {
         .expect("the documents fit together")
 }
 
-/// What stands between tags, entities resolved.
+/// The text between tags, with entities resolved.
 fn text(html: &str) -> String {
     let body = html.split("<script").next().unwrap_or_default().split("<body>").nth(1).unwrap_or_default();
     let mut text = String::new();
@@ -46,7 +46,7 @@ fn text(html: &str) -> String {
     entities.iter().fold(text, |text, (entity, sign)| text.replace(entity, sign))
 }
 
-/// The numbers in full: value and place in the documents.
+/// The exact numbers: value and JSON pointer.
 fn numbers(html: &str) -> Vec<(f64, String)> {
     let number = |part: &str| {
         let (value, rest) = part.split_once("\" data-at=\"")?;
@@ -100,7 +100,7 @@ fn report_of_a_curated_set_has_its_numbers_and_its_warning() {
         assert_eq!(documents.pointer(place).and_then(serde_json::Value::as_f64), Some(*value), "{place}");
     }
     let text = text(&html);
-    for shown in ["no longer an i.i.d. mixture", "a pool of 1,000", "The first samples chosen", "the set"] {
+    for shown in ["no longer an i.i.d. mixture", "1,000 random rows", "The first chosen samples", "the set"] {
         assert!(text.contains(shown), "{shown} is not in the page");
     }
     section.curate.as_mut().expect("it was given").rows.pop();
@@ -263,13 +263,13 @@ fn report_refuses_documents_that_do_not_fit() {
     });
     assert_eq!(
         short,
-        "section Odd: policy adaptive has 99 losses for 100 rounds; make the document again with `modelmix simulate --json`"
+        "section Odd: policy adaptive has 99 losses for 100 rounds; create the document again with `modelmix simulate --json`"
     );
     let small = refused(|section| {
         section.solve.as_mut().expect("it was given").form =
             Quadratic::new(vec![1.0; 4], vec![0.0; 2]).expect("2 arms");
     });
-    assert!(small.contains("there are 3 arms, and K and f are of 2"), "{small}");
+    assert!(small.contains("there are 3 arms, but K and f have 2"), "{small}");
     let unweighed = refused(|section| {
         let worth = &mut section.solve.as_mut().expect("it was given").worth;
         worth.front.as_mut().expect("it was asked").points[2].weights.pop();
@@ -295,7 +295,7 @@ fn report_mixes_the_gallery_by_the_weights() {
     };
     let gallery = Gallery::Texts(vec![row("left", 0.7), row("right", 0.3), row("never", 0.0)]);
     let html = page(Section { name: "Texts".into(), gallery: Some(gallery), ..Section::default() });
-    let mixture = html.split("the mixture").nth(1).expect("a row of the mixture");
+    let mixture = html.split("<p class=\"name\">mixture").nth(1).expect("a row of the mixture");
     let mixture = mixture.split("</ul>").next().expect("its texts");
     let count = |name: &str| mixture.matches(&format!("<li>{name}")).count();
     assert_eq!((count("left"), count("right"), count("never")), (7, 3, 0));

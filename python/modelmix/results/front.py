@@ -189,7 +189,7 @@ class Front(Points[FrontPoint]):
             for point in shown
         ]
         note = f"objective {self.first_objective} + λ·({self.objective}); {len(shown)} of {len(self.points)} points"
-        note += "; between points weights move in straight lines" if self.exact else ""
+        note += "; weights are linear between points" if self.exact else ""
         title = f"{self.score_name} against {self.second_score_name}"
         header = ["λ", self.score_name, self.second_score_name, "mixture"]
         return Table(title, header, rows, note, lists=frozenset({3}))

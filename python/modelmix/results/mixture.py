@@ -352,8 +352,8 @@ class Mixture(Keyed[str, MixtureArm]):
         rows.append(["mixture", "", "", *("" for _ in intervals), *terms, number(self.score), "", total])
         kernels = "".join(f"; {_kernel(kernel)}" for kernel in self.kernels)
         note = (
-            f"objective {self.objective}{kernels}; loss {number(self.loss)} is within {tiny(self.gap)} "
-            'of the optimum; "adds" is how much it grows without the arm'
+            f"objective {self.objective}{kernels}; loss {number(self.loss)}; duality gap {tiny(self.gap)}; "
+            '"adds": loss increase without the arm'
         )
         strong = frozenset({len(rows) - 1})
         return Table(self.sentence, header, rows, note, self.certainty or "", strong=strong, bars=frozenset({2}))

@@ -296,12 +296,12 @@ class Scores(Keyed[str, ScoredSet]):
                 cell = spread(scored[metric], scored._error(metric), "std" if metric == "kid" else "error")
                 cells.append(cell.marked(" *" if (at, column) in best else "  "))
             rows.append(cells)
-        note = "* best; ± is a standard error"
+        note = "* best; ±: standard error"
         if "kid" in self.metrics:
-            note += ", and for kid the spread between subsets"
+            note += "; for kid the standard deviation between subsets"
         if self.mixture is not None:
             named = shares(self.mixture.weights)
-            held = f"it says as much as {self.mixture.effective_samples:.0f} samples"
+            held = f"effective sample size {self.mixture.effective_samples:.0f}"
             note = f"mixture: {named}; {held}\n{note}"
             best |= {(len(rows) - 1, 0)}
         models = f"{len(self.arms)} model{'s' if len(self.arms) > 1 else ''}"

@@ -163,5 +163,5 @@ class Sensitivity(Points[SensitivityPoint]):
             for point in self.points
         ]
         header = ["bandwidth", self.score_name, "gain", "best single arm", "mixture"]
-        note = "* in use; losses and scores of other bandwidths are measured with other kernels"
+        note = "* in use; losses and scores are not comparable between bandwidths, because the kernel differs"
         return Table(self.verdict, header, rows, note, left=frozenset({3}), lists=frozenset({4}))

@@ -346,8 +346,8 @@ class Simulation(Keyed[str, SimulatedPolicy]):
 
     def _table(self) -> Table:
         header = ["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"]
-        header += ["sure at", "sure", "wrong"] if self.until else []
-        header += [] if self.select is None else ["kept", "their loss", "at optimum"]
+        header += ["stopped at", "stopped", "wrong"] if self.until else []
+        header += [] if self.select is None else ["kept", "kept loss", "at optimum"]
         rows: list[Sequence[str]] = [self._row(name, done) for name, done in self.policies.items()]
         first, done = next(iter(self.policies.items()))
         reached, rounds = done.reached["95"], done.rounds[-1]
@@ -365,7 +365,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
             return f"{self.arms[0]} is the only arm, so there is no mixture to find."
         if self.gain <= 0:
             loss = number(self.best_single_loss)
-            return f"No mixture has a smaller loss than {self.best_single} alone, {loss}, so there is no gain to keep."
+            return f"No mixture has a lower loss than {self.best_single} alone, {loss}, so there is no gain."
         return None
 
     def _std(self, over_rounds: Spread) -> float | None:
@@ -397,25 +397,26 @@ class Simulation(Keyed[str, SimulatedPolicy]):
             f"objective {self.objective}, {self.seeds} seed{'' if self.seeds == 1 else 's'}; "
             f"optimum {number(self.optimal_loss)}, "
             f"best single arm {self.best_single} {number(self.best_single_loss)}; "
-            '"to 95%" is the median round from which on 95% of the gain between them is kept'
+            '"to 95%": median round from which 95% of the gain is kept'
         )
         if self.known:
-            yield f"{count(self.known)} samples of every arm were known before the first round"
+            yield f"warm start: {count(self.known)} recorded samples per arm were known before the first round"
         if self.until:
             yield (
-                f'"sure at" is the median round after which the {self.until["of"]} were known to be {self._near} '
-                f'with {100 * self.until["confidence"]:g}% confidence, "sure" the share of seeds that got there, '
-                '"wrong" the share that were sure and should not have been'
+                f'"stopped at": median round at which the {self.until["of"]} are certified to be {self._near} '
+                f'at {100 * self.until["confidence"]:g}% confidence; "stopped": share of seeds that reach it; '
+                '"wrong": share of seeds that stop outside the tolerance'
             )
         for name, done in self.policies.items():
             if done.features is not None:
                 yield (
-                    f"{name}: κ of {100 * done.features.estimated:.0f}% of the pairs was estimated by "
-                    f"{count(done.features.features)} features; K off by {number(done.features.entry)} at most, "
-                    f"the mixture's loss by {number(done.features.loss_bias)}"
+                    f"{name}: κ of {100 * done.features.estimated:.0f}% of the pairs was estimated with "
+                    f"{count(done.features.features)} random features; estimated error: "
+                    f"{number(done.features.entry)} in the worst entry of K, "
+                    f"{number(done.features.loss_bias)} in the loss of the mixture"
                 )
         if self.note is not None:
-            yield "\"at optimum\" is the median round from which on the kept samples' loss is at most the optimum's"
+            yield "\"at optimum\": median round from which the loss of the kept samples is at most the optimum"
             yield self.note
 
     @property

@@ -120,7 +120,7 @@ class Subsets(Keyed[int, Subset]):
         doubtful = ", ".join(str(subset.size) for subset in self.sizes if not subset.proved)
         best = min(self.sizes, key=lambda subset: subset.loss)
         sign = 1 if self.more_is_better else -1
-        lines = [f"for {doubtful} it is not proved that no other arms do better"] if doubtful else []
+        lines = [f"at most {doubtful} arms: optimality not proved"] if doubtful else []
         if any(sign * subset.score > sign * best.score and subset.loss > best.loss for subset in self.sizes):
             lines.append(
                 f"weights minimise the loss, a V-statistic; {self.score_name} is shown as a U-statistic, which is "
@@ -192,7 +192,7 @@ class Subsets(Keyed[int, Subset]):
             )
         note = "\n".join(self._doubts)
         header = ["at most", self.score_name, "gain kept", "", "mixture"]
-        return Table("The best few arms", header, rows, note, bars=frozenset({3}), lists=frozenset({4}))
+        return Table("Best mixtures of few arms", header, rows, note, bars=frozenset({3}), lists=frozenset({4}))
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,7 +259,7 @@ class Cheapest(Keyed[str, float]):
     def sentence(self) -> str:
         """The result in a sentence."""
         return (
-            f"Nearly as good for the least money: {shares(self.weights)}, for {money(self.total)} a period "
+            f"Cheapest mixture within the tolerance: {shares(self.weights)}; {money(self.total)} per period "
             f"instead of {money(self.total_of_best)} for the best mixture."
         )
 
@@ -319,11 +319,11 @@ class Cheapest(Keyed[str, float]):
             [arm, weight, bar(share), *([count(share * self.samples)] if bought else [])]
             for (arm, share), weight in zip(order, weights, strict=True)
         ]
-        header = ["arm", "weight", "", *(["samples a period"] if bought else [])]
+        header = ["arm", "weight", "", *(["samples per period"] if bought else [])]
         note = (
-            f"{self.score_name} {number(self.score)}; loss {number(self.loss)} is {number(self.above_best)} above the "
-            f"best, of {number(self.within)} allowed; fees {money(self.fee)} and samples {money(self.cost)}; nothing "
-            f"within that costs less than {money(self.total - self.gap)}"
+            f"{self.score_name} {number(self.score)}; loss {number(self.loss)}, {number(self.above_best)} above the "
+            f"best (tolerance {number(self.within)}); fees {money(self.fee)}, samples {money(self.cost)}; no mixture "
+            f"within the tolerance costs less than {money(self.total - self.gap)}"
         )
         return Table(self.sentence, header, rows, note, bars=frozenset({2}))
 

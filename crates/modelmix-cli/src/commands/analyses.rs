@@ -1,4 +1,4 @@
-//! Which analyses `solve` is asked for, and how their results are printed.
+//! The analyses that `solve` is asked for, and how their results are printed.
 
 use modelmix::Mixture;
 use modelmix::internals::numbers::brief;
@@ -14,7 +14,7 @@ use crate::terminal::{
 };
 use modelmix_cli::tables::MISSING;
 
-/// How many points of a front the terminal shows.
+/// Maximum number of points of a front in the terminal.
 const MAX_SHOWN_POINTS: usize = 12;
 
 pub(crate) fn read(args: &SolveArgs, recorded: &Recorded, terminal: &Terminal) -> Result<Analyses> {
@@ -49,7 +49,7 @@ fn budget(args: &SolveArgs, recorded: &Recorded) -> Result<Option<Budget>> {
     Ok(Some(Budget::by_arm(&names, fees, costs, prices.samples, within)?))
 }
 
-/// The results, below the table of the arms.
+/// Prints the results below the table of the arms.
 pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
     if let Some(subsets) = &document.worth.subsets {
         print_subsets(terminal, document, subsets);
@@ -67,10 +67,10 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture) {
 
 fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocument]) {
     terminal.say("");
-    terminal.say(bold("The best few arms"));
+    terminal.say(bold("Best mixtures of few arms"));
     terminal.say("");
     let header = ["at most", document.score.name.as_str(), "gain kept", "", "mixture"];
-    let mut table = Table::new("The best few arms", header).bars(3).left(4);
+    let mut table = Table::new("Best mixtures of few arms", header).bars(3).left(4);
     for subset in subsets {
         let kept = subset.gain_kept.map_or(MISSING.into(), percent);
         let size = format!("{} {}", subset.size, if subset.size == 1 { "arm" } else { "arms" });
@@ -87,7 +87,7 @@ fn print_subsets(terminal: &Terminal, document: &Mixture, subsets: &[SubsetDocum
         terminal.say("");
         let sizes: Vec<String> =
             subsets.iter().filter(|subset| !subset.proved).map(|subset| subset.size.to_string()).collect();
-        terminal.say(dim(&format!("for {} it is not proved that no other arms do better", sizes.join(", "))));
+        terminal.say(dim(&format!("at most {} arms: optimality not proved", sizes.join(", "))));
     }
 }
 
@@ -98,7 +98,7 @@ fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) {
         terminal.table(cheapest_table(cheapest));
     }
     terminal.say(dim(&format!(
-        "loss {} is {} above the best, of {} allowed; fees {} and samples {}; nothing within that costs less than {}",
+        "loss {}, {} above the best (tolerance {}); fees {}, samples {}; no mixture within the tolerance costs less than {}",
         brief(cheapest.loss),
         brief(cheapest.above_best),
         brief(cheapest.within),
@@ -108,7 +108,7 @@ fn print_cheapest(terminal: &Terminal, cheapest: &CheapestDocument) {
     )));
 }
 
-/// The cheapest mixture as a table, which terminals have as a sentence.
+/// The cheapest mixture as a table; the text format prints it as a sentence.
 fn cheapest_table(cheapest: &CheapestDocument) -> Table {
     let is_bought = cheapest.samples > 0.0;
     let header = ["arm", "weight", "samples per period"];
@@ -144,7 +144,7 @@ fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) {
     }
     terminal.table(table);
     terminal.say("");
-    let between = if front.exact { "; between points weights move in straight lines" } else { "" };
+    let between = if front.exact { "; weights are linear between points" } else { "" };
     terminal.say(dim(&format!(
         "objective {} + λ·({}); {} of {} points{between}",
         document.objective,
@@ -173,5 +173,5 @@ fn print_sensitivity(terminal: &Terminal, document: &Mixture, tried: &Sensitivit
     }
     terminal.table(table);
     terminal.say("");
-    terminal.say(dim("* in use; losses and scores of other bandwidths are measured with other kernels"));
+    terminal.say(dim("* in use; losses and scores are not comparable between bandwidths, because the kernel differs"));
 }

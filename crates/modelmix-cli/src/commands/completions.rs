@@ -1,4 +1,4 @@
-//! `modelmix completions`: the script that completes commands, options and their values in a shell.
+//! `modelmix completions`: prints a script that completes commands, options and their values in a shell.
 
 use clap::CommandFactory;
 use clap_complete::generate;

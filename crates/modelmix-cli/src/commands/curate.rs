@@ -1,4 +1,4 @@
-//! `modelmix curate`: the rows that make the best set.
+//! `modelmix curate`: selects a coreset.
 
 pub(crate) mod gallery;
 mod manifest;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     terminal.print_after(written)
 }
 
-/// Writes the manifest, the report and the figures that are wanted.
+/// Writes the requested manifest, report and figures.
 fn write(
     terminal: &Terminal,
     args: &CurateArgs,
@@ -79,11 +79,11 @@ fn write(
     outputs.commit(terminal).map(drop)
 }
 
-/// The answer in a sentence, then the arms, what the set is compared with, and what it is not.
+/// Prints the result in a sentence, then the arms, a comparison of the set, and the note on its bias.
 fn print(terminal: &Terminal, document: &Curated) {
     terminal.say(bold(&document.sentence()));
     terminal.say("");
-    let mut table = Table::new("The set", ["arm", "chosen", "share", "", "in the mixture", "samples"]).bars(3);
+    let mut table = Table::new("Arms of the set", ["arm", "chosen", "share", "", "in the mixture", "samples"]).bars(3);
     let shares = percents(document.arms.iter().map(|arm| arm.share));
     let weights = percents(document.arms.iter().map(|arm| arm.weight));
     for ((arm, share), weight) in document.arms.iter().zip(shares).zip(weights) {
@@ -95,13 +95,13 @@ fn print(terminal: &Terminal, document: &Curated) {
     let header = ["", "loss", &document.score.name];
     // The score of a sum of terms is its loss.
     let shown = if document.score.is_loss() { 2 } else { 3 };
-    let mut table = Table::new("The set beside others", header.into_iter().take(shown));
+    let mut table = Table::new("Comparison of the set", header.into_iter().take(shown));
     let row = |cells: [Cell; 3]| cells.into_iter().take(shown).collect();
     let random = |[mean, std]: [f64; 2]| spread(mean, Some(std), "std");
     table.strong_row(row(["this set".into(), brief_cell(document.set.loss), brief_cell(document.set.score)]));
-    table.row(row(["drawn at random".into(), random(document.random.loss), random(document.random.score)]));
+    table.row(row(["random sets".into(), random(document.random.loss), random(document.random.score)]));
     let mixture = &document.mixture;
-    table.row(row(["the mixture of all rows".into(), brief_cell(mixture.loss), brief_cell(mixture.score)]));
+    table.row(row(["mixture of all rows".into(), brief_cell(mixture.loss), brief_cell(mixture.score)]));
     terminal.table(table);
     terminal.say("");
     terminal.say(dim(&format!("objective {}; {}", document.objective, document.how())));

@@ -1,4 +1,4 @@
-//! `modelmix demo`: solve, score and simulate on real generators' samples that ship inside the program.
+//! `modelmix demo`: solves, scores and simulates on built-in samples of real generators.
 
 use std::sync::Arc;
 
@@ -44,23 +44,23 @@ struct Scenario {
 const SCENARIOS: [Scenario; 2] = [
     Scenario {
         name: "specialists",
-        note: "Five small generators of clothing images: three know a part of the data each, two know all of it, less well. \
-               The aim is likeness to real images: MMD², the squared maximum mean discrepancy.",
+        note: "Five small generators of clothing images: three cover one part of the data each, two cover all of it at lower quality. \
+               Objective: similarity to real images (MMD², the squared maximum mean discrepancy).",
         objective: "mmd",
         bandwidth: 20.0,
         rounds: 1000,
     },
     Scenario {
         name: "truncated",
-        note: "Eight copies of one generator, each held near another point of its latent space, so that each repeats itself. \
-               The aim is diversity (RKE).",
+        note: "Eight copies of one generator, each restricted to samples near a different point of its latent space, so that each has low diversity. \
+               Objective: diversity (RKE).",
         objective: "rke",
         bandwidth: 20.0,
         rounds: 600,
     },
 ];
 
-/// The constants of `cab`, `ogd` and `vanilla` were tuned on this data, as the paper's were on its own.
+/// The constants of `cab`, `ogd` and `vanilla` were tuned on this data, as those of the paper were on its data.
 const POLICIES: [&str; 8] = [
     "adaptive",
     "ogd(sensitivity=0.03)",
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     terminal.print_after(written).map(drop)
 }
 
-/// The data as files, which the library reads as it reads a user's.
+/// Writes the data to files, which the library reads like a user's files.
 fn unpack() -> Result<Scratch> {
     let folder = Scratch::new()?;
     files::make_folder(&folder.path().join("images"))?;

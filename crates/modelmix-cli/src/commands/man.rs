@@ -1,4 +1,4 @@
-//! `modelmix man`: one page per command, and one for all; prints the files that it wrote.
+//! `modelmix man`: writes one page per command and one for the program; prints the paths of the files.
 
 use clap::CommandFactory;
 

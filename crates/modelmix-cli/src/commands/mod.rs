@@ -1,4 +1,4 @@
-//! One file a command: words → checked inputs → the library → output. No arithmetic of their own.
+//! One file per command: arguments → validated inputs → library → output. Commands contain no arithmetic.
 
 mod analyses;
 mod completions;

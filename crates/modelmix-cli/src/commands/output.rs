@@ -1,4 +1,4 @@
-//! What commands write beside the terminal: reports, figures, galleries.
+//! Output of commands other than the terminal: reports, figures, galleries.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ use modelmix_cli::report::{Gallery, GalleryRow, Image, Report};
 
 pub(crate) use modelmix_cli::report::Section;
 
-/// How many samples of each arm a gallery shows.
+/// Maximum number of samples per arm in a gallery.
 pub(crate) const SHOWN_SAMPLES: usize = 24;
-/// How many pixels of a PNG file a point of the figure has.
+/// Pixels of a PNG file per unit of the figure.
 const PNG_SCALE: f32 = 2.0;
 
-/// Whether all that is to be written can be, before any work is done.
+/// Checks before the work that all output can be written.
 pub(crate) fn check(args: &OutputArgs) -> Result<()> {
     if let Some(html) = &args.html {
         files::check(html)?;
@@ -35,7 +35,7 @@ pub(crate) fn check(args: &OutputArgs) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to write figures of results that have none.
+/// Rejects a request for figures if the results have none.
 pub(crate) fn check_figures(args: &OutputArgs, has_figures: bool) -> Result<()> {
     match args.svg.as_ref().or(args.png.as_ref()).filter(|_| !has_figures) {
         None => Ok(()),
@@ -46,14 +46,14 @@ pub(crate) fn check_figures(args: &OutputArgs, has_figures: bool) -> Result<()> 
     }
 }
 
-/// A section with its name and its gallery, read before the work so that what is wrong with it is told before; the weights
-/// are put in by [`weighed`].
+/// A section with its name and its gallery, read before the work so that errors are reported early;
+/// [`with_weights`] adds the weights.
 pub(crate) fn section(name: &str, args: &OutputArgs, recorded: &Recorded) -> Result<Section> {
     let arms: Vec<(String, f64)> = recorded.arms.names().into_iter().map(|name| (name, 0.0)).collect();
     Ok(Section { name: name.into(), gallery: gallery(args, &arms)?, ..Section::default() })
 }
 
-/// The section with the weights of its documents in its gallery.
+/// Adds the weights of the section's documents to its gallery.
 pub(crate) fn with_weights(mut section: Section) -> Section {
     fn set_weights<T>(rows: &mut [GalleryRow<T>], weights: &[(String, f64)]) {
         for row in rows {
@@ -69,7 +69,7 @@ pub(crate) fn with_weights(mut section: Section) -> Section {
     section
 }
 
-/// The weights that a section's documents know.
+/// The weights in a section's documents.
 pub(crate) fn weights_of(section: &Section) -> Vec<(String, f64)> {
     if let Some(solve) = &section.solve {
         return solve.arms.iter().map(|arm| (arm.name.clone(), arm.weight)).collect();
@@ -84,7 +84,7 @@ pub(crate) fn weights_of(section: &Section) -> Vec<(String, f64)> {
     simulate.arms.iter().cloned().zip(simulate.optimum.weights.iter().copied()).collect()
 }
 
-/// Samples of each arm, with the weights that the mixture's row is composed by.
+/// Samples of each arm, with its weight in the mixture.
 pub(crate) fn gallery(args: &OutputArgs, arms: &[(String, f64)]) -> Result<Option<Gallery>> {
     if !args.images.is_empty() {
         let mut named = Vec::new();
@@ -100,12 +100,12 @@ pub(crate) fn gallery(args: &OutputArgs, arms: &[(String, f64)]) -> Result<Optio
     Ok(None)
 }
 
-/// What stands behind --images or --texts.
+/// Parses the values of --images or --texts.
 pub(crate) fn sources(texts: &[String]) -> Result<Vec<ArmSource>> {
     Ok(texts.iter().map(|text| text.parse()).collect::<modelmix::Result<_>>()?)
 }
 
-/// The first pictures, ready to be shown.
+/// The first images, encoded.
 pub(crate) fn images(pictures: &Pictures) -> Result<Vec<Image>> {
     let shown = match pictures {
         Pictures::Raw { height, width, channels, pixels, .. } => pixels
@@ -122,7 +122,7 @@ pub(crate) fn images(pictures: &Pictures) -> Result<Vec<Image>> {
     Ok(shown)
 }
 
-/// Whether all that is shown is of an arm.
+/// Checks that all samples of a gallery belong to an arm.
 pub(crate) fn check_unknown_arms<'a>(
     what: &str,
     arms: &[String],
@@ -130,14 +130,14 @@ pub(crate) fn check_unknown_arms<'a>(
 ) -> Result<()> {
     match shown.find(|name| !arms.contains(name)) {
         None => Ok(()),
-        Some(stranger) => Err(Failure::input(format!(
-            "there are {what} of {stranger}, which is no arm; the arms are {}",
+        Some(unknown) => Err(Failure::input(format!(
+            "{what} are given for {unknown}, which is not an arm; the arms are {}",
             arms.join(", ")
         ))),
     }
 }
 
-/// A row an arm that has samples; the report composes the mixture's.
+/// One row per arm that has samples; the report adds the row of the mixture.
 fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>)>) -> Result<Vec<GalleryRow<T>>> {
     let known: Vec<String> = arms.iter().map(|(name, _)| name.clone()).collect();
     check_unknown_arms(what, &known, named.iter().map(|(name, _)| name))?;
@@ -151,11 +151,11 @@ fn rows<T: Clone>(what: &str, arms: &[(String, f64)], named: Vec<(String, Vec<T>
     Ok(rows)
 }
 
-/// The files of a command, which come into their places together before anything is printed.
+/// The files of a command, which are moved to their places together before anything is printed.
 #[derive(Default)]
 pub(crate) struct Outputs {
     batch: Batch,
-    /// What each file is.
+    /// Description of each file.
     kinds: Vec<&'static str>,
 }
 
@@ -166,7 +166,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Adds the report and the figures that are wanted.
+    /// Adds the requested report and figures.
     pub(crate) fn add_report(&mut self, report: &Report, args: &OutputArgs) -> Result<()> {
         if let Some(html) = &args.html {
             self.add(html, "The report", report.html()?.as_bytes())?;
@@ -188,7 +188,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Moves all files to their places, says where, and returns the places.
+    /// Moves all files to their places, prints and returns the places.
     pub(crate) fn commit(self, terminal: &Terminal) -> Result<Vec<PathBuf>> {
         let places = self.batch.commit()?;
         for (path, kind) in places.iter().zip(self.kinds) {
@@ -198,7 +198,7 @@ impl Outputs {
     }
 }
 
-/// Writes the report and the figures that are wanted, and returns the files.
+/// Writes the requested report and figures, and returns the paths.
 pub(crate) fn write(
     terminal: &Terminal,
     title: String,

@@ -1,4 +1,4 @@
-//! `modelmix plan`: how many samples confidence intervals of a wanted width take.
+//! `modelmix plan`: computes how many samples give confidence intervals of a wanted width.
 
 use modelmix::SamplePlan;
 use modelmix::document::Document;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     terminal.print_after(Ok(()))
 }
 
-/// The plan in a sentence, then the arms, the widths that are expected, and what to know.
+/// Prints the plan in a sentence, then the arms, the expected widths, and notes.
 fn print(terminal: &Terminal, document: &SamplePlan) {
     terminal.say(bold(&document.sentence()));
     let kinds = [("equal", &document.equal), ("optimal", &document.optimal)];

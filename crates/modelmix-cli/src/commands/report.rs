@@ -1,4 +1,4 @@
-//! `modelmix report`: a report from documents that were printed before.
+//! `modelmix report`: builds a report from `--json` documents.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,12 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         ));
     }
     if comparison.is_none() && !args.output.is_wanted() {
-        return Err(Failure::input("nothing is to be written; give --html FILE, --svg FOLDER or --png FOLDER"));
+        return Err(Failure::input("no output is requested; give --html FILE, --svg FOLDER or --png FOLDER"));
     }
     output::check(&args.output)?;
     let mut sections: Vec<Section> = Vec::new();
     for (path, document) in documents {
-        // Documents of the same data stand together: one of each kind makes a section. Runs that are compared stand apart.
+        // Documents of the same data form a section, with at most one per kind. Compared runs have separate sections.
         let own = sections.iter().position(|section| comparison.is_none() && section.takes(&document));
         let own = own.unwrap_or_else(|| {
             sections.push(Section { name: name(path), ..Section::default() });
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
                 Document::Simulate(document) => section.simulate = Some(document),
                 Document::Curate(document) => section.curate = Some(document),
                 _ => {
-                    let sentence = format!("{}: reports show no documents of this kind", path.display());
+                    let sentence = format!("{}: a report cannot show a document of this kind", path.display());
                     return Err(Failure::input(sentence));
                 }
             }
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     terminal.print_after(Ok(()))
 }
 
-/// A document's name: that of its file.
+/// The name of a document: the stem of its file.
 fn name(path: &Path) -> String {
     match path.file_stem() {
         Some(stem) if stem != "-" => stem.to_string_lossy().into_owned(),
@@ -81,13 +81,11 @@ fn name(path: &Path) -> String {
     }
 }
 
-/// The two documents side by side.
+/// The comparison of two documents.
 fn compare_two(documents: &[(&PathBuf, Document)]) -> Result<Comparison> {
     let [(first_path, first), (second_path, second)] = documents else {
         let found = documents.len();
-        return Err(Failure::input(format!(
-            "--compare sets two documents side by side, and {found} are given; give two"
-        )));
+        return Err(Failure::input(format!("--compare needs two documents, but the number given is {found}")));
     };
     let (one, other) = (name(first_path), name(second_path));
     let (one, other) = match one == other {
@@ -97,7 +95,7 @@ fn compare_two(documents: &[(&PathBuf, Document)]) -> Result<Comparison> {
     Ok(compare([&one, &other], first, second)?)
 }
 
-/// What changed in a sentence, then in tables.
+/// Prints the changes in a sentence, then in tables.
 fn print(terminal: &Terminal, comparison: &Comparison) {
     terminal.say(bold(&comparison.sentence));
     comparison.notes.iter().for_each(|note| terminal.say(note));
@@ -128,18 +126,18 @@ fn read(path: &Path) -> Result<Document> {
     parse(&text).map_err(|problem| Failure::input(format!("{name}: {problem}")))
 }
 
-/// A document, or what is wrong with it and where.
+/// Parses a document, or returns the problem and its location.
 fn parse(text: &str) -> Result<Document, String> {
-    const IS: &str = "a document is what solve, score, simulate or curate print with --json";
+    const IS: &str = "a document is the output of solve, score, simulate or curate with --json";
     let value: Value = serde_json::from_str(text).map_err(|error| format!("{error}; {IS}"))?;
     let field = |name: &str| value.get(name).and_then(Value::as_str).map(String::from);
-    let Some(command) = field("command") else { return Err(format!("there is no field command; {IS}")) };
+    let Some(command) = field("command") else { return Err(format!("the field `command` is missing; {IS}")) };
     if let Some(version) = field("version").as_deref()
         && release(version).is_none_or(|found| Some(found) > release(env!("CARGO_PKG_VERSION")))
     {
         let own = env!("CARGO_PKG_VERSION");
         return Err(format!(
-            "version is {version}, and this is modelmix {own}; update modelmix, or make the document again with `modelmix {command} --json`"
+            "version is {version}, but this is modelmix {own}; update modelmix, or create the document again with `modelmix {command} --json`"
         ));
     }
     match command.as_str() {
@@ -151,16 +149,16 @@ fn parse(text: &str) -> Result<Document, String> {
     }
 }
 
-/// What documents are compatible by: the major and the minor version.
+/// Major and minor version, which determine whether a document is compatible.
 fn release(version: &str) -> Option<(u64, u64)> {
     let mut parts = version.split('.').map(|part| part.parse().ok());
     Some((parts.next()??, parts.next()??))
 }
 
-/// A document by its type; what does not fit is named by its place.
+/// Parses a document of a type; errors name the location of the problem.
 fn of<T: DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_path_to_error::deserialize(value).map_err(|error| match error.path().to_string().as_str() {
-        "." => format!("{}; make the document again", error.inner()),
-        place => format!("{place}: {}; make the document again", error.inner()),
+        "." => format!("{}; create the document again", error.inner()),
+        place => format!("{place}: {}; create the document again", error.inner()),
     })
 }

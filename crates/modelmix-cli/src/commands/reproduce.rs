@@ -1,4 +1,4 @@
-//! `modelmix reproduce`: experiments, what is expected of them and what is measured.
+//! `modelmix reproduce`: runs experiments and compares measured with expected values.
 
 use std::collections::BTreeMap;
 
@@ -71,14 +71,14 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     if passed { Ok(()) } else { Err(Failure::Check) }
 }
 
-/// The files of each experiment that has all of them, by its name.
+/// The files of each experiment whose files all exist, by name.
 fn sources(args: &ReproduceArgs) -> Result<BTreeMap<String, Sources>> {
     let plans = reproduction::plans(&args.experiments, args.features.as_deref())?;
     let there = plans.iter().filter(|plan| plan.missing().is_none());
     Ok(there.map(|plan| (plan.name().to_string(), reproduction::sources(plan))).collect())
 }
 
-/// Completes the provenance of an experiment and gives it to its documents.
+/// Completes the provenance of an experiment and adds it to its documents.
 fn set_provenance(outcome: &mut Outcome, whole: &Provenance, inputs: Vec<InputFile>) {
     let own = &mut outcome.provenance;
     (own.command, own.date, own.inputs) = (whole.command.clone(), whole.date.clone(), inputs);

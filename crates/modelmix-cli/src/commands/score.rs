@@ -1,4 +1,4 @@
-//! `modelmix score`: many metrics of each arm and of a mixture.
+//! `modelmix score`: computes metrics of each arm and of a mixture.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let weights = if args.no_mixture || recorded.arms.len() == 1 && args.weights.is_empty() {
         None
     } else if args.weights.is_empty() {
-        // The bandwidth is that of the metrics rke and mmd as well.
+        // The metrics rke and mmd use the bandwidth too.
         let objective = inputs::written(&args.objective, recorded.reference.is_some());
         let objective = inputs::with_shared_bandwidth(objective, &args.objective);
         let loss = inputs::loss(&objective, &args.objective, &recorded, terminal.engine())?;
@@ -73,7 +73,7 @@ fn settings(args: &ScoreArgs) -> ScoreSettings {
     settings
 }
 
-/// All scores, with progress.
+/// Computes all scores, with progress.
 pub(crate) fn score(
     recorded: &Recorded,
     settings: &ScoreSettings,
@@ -89,7 +89,7 @@ pub(crate) fn score(
     Ok(scores?)
 }
 
-/// One row per arm, with the best value of every column marked.
+/// Prints one row per arm, with the best value of every column marked.
 pub(crate) fn print(terminal: &Terminal, document: &Scores) {
     let metrics: Vec<&str> = document.settings.metrics.iter().map(|metric| metric.name()).collect();
     type Row<'a> = (&'a str, &'a BTreeMap<String, f64>, &'a BTreeMap<String, Option<f64>>);
@@ -133,10 +133,10 @@ pub(crate) fn print(terminal: &Terminal, document: &Scores) {
             mixture.effective_samples
         )));
     }
-    terminal.say(dim("* best; ± is a standard error, and for kid the spread between subsets"));
+    terminal.say(dim("* best; ±: standard error; for kid the standard deviation between subsets"));
 }
 
-/// A metric's name and which way is better.
+/// The name of a metric with an arrow towards better values.
 fn arrow(metric: &str) -> String {
     match more_is_better(metric) {
         Some(true) => format!("{metric} ↑"),

@@ -1,4 +1,4 @@
-//! `modelmix simulate`: policies on recorded arms.
+//! `modelmix simulate`: runs policies on recorded arms.
 
 use modelmix::document::Document;
 use modelmix::internals::numbers::brief;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     if let Some(arm) = few.filter(|_| simulation.replacement) {
         let (name, known, samples) = (&arm.name, count(args.known), count(arm.features.len()));
         terminal.remark(format!(
-            "Of arm {name} {known} samples are known and {samples} recorded: some are known twice, drawn with replacement"
+            "Arm {name}: the warm start needs {known} samples, and {samples} are recorded; they are drawn with replacement"
         ));
     }
     terminal.document(&Document::Simulate(document.clone()))?;
@@ -56,12 +56,12 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     terminal.print_after(written).map(drop)
 }
 
-/// When sessions may stop.
+/// The stopping rule of sessions.
 fn until(args: &SimulateArgs) -> Option<Until> {
     args.until.map(|gap| Until::new(gap).confidence(args.confidence.0).of(args.certify))
 }
 
-/// Which samples count in a session, and how many it holds.
+/// The retention of sessions: which samples count and how many are held.
 fn retention(args: &SimulateArgs) -> Result<Retention> {
     let usual = Cap::default();
     let cap = (args.hold.is_some() || args.feature_error.is_some())
@@ -69,7 +69,7 @@ fn retention(args: &SimulateArgs) -> Result<Retention> {
     Ok(args.forget.unwrap_or_default().with_cap(cap)?)
 }
 
-/// The simulation, with progress.
+/// Runs the simulation, with progress.
 pub(crate) fn run_policies(
     recorded: &Recorded,
     loss: &Loss,
@@ -83,20 +83,20 @@ pub(crate) fn run_policies(
     Ok(report?)
 }
 
-/// Who got where, and when.
+/// Prints the result of each policy, and its rounds to shares of the gain.
 pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     terminal.say(bold(&sentence(document)));
     terminal.say("");
     let mut header = vec!["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"];
     if document.until.is_some() {
-        header.extend(["sure at", "sure", "wrong"]);
+        header.extend(["stopped at", "stopped", "wrong"]);
     }
     if document.select.is_some() {
-        header.extend(["kept", "their loss", "at optimum"]);
+        header.extend(["kept", "kept loss", "at optimum"]);
     }
     let mut table = Table::new("Policies", header).left(6);
     let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
-    // One run has no spread.
+    // A single run has no standard deviation.
     let end = |of: &Spread| spread(last(&of.mean), (document.seeds > 1).then(|| last(&of.std)), "std");
     for (name, policy) in document.in_order() {
         let most =
@@ -122,7 +122,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     terminal.table(table);
     terminal.say("");
     terminal.say(dim(&format!(
-        "objective {}, {} seed{}; optimum {}, best single arm {} {}; \"to 95%\" is the median round from which on 95% of the gain between them is kept",
+        "objective {}, {} seed{}; optimum {}, best single arm {} {}; \"to 95%\": median round from which 95% of the gain is kept",
         document.objective,
         document.seeds,
         if document.seeds == 1 { "" } else { "s" },
@@ -132,13 +132,13 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     )));
     if let Some(known) = document.known {
         terminal.say(dim(&format!(
-            "warm start: {} recorded samples per arm were known before the first round; they count in no figure above",
+            "warm start: {} recorded samples per arm were known before the first round; the numbers above do not count them",
             count(known)
         )));
     }
     if let Some(Until { gap, confidence, of, .. }) = document.until {
         terminal.say(dim(&format!(
-            "\"sure at\" is the median round after which the {of} were known to be within {gap}{} of the optimum with {}% confidence, \"sure\" the share of seeds that got there, \"wrong\" the share that were sure and should not have been",
+            "\"stopped at\": median round at which the {of} are certified to be within {gap}{} of the optimum at {}% confidence; \"stopped\": share of seeds that reach it; \"wrong\": share of seeds that stop outside the tolerance",
             if matches!(gap, Gap::Share(_)) { " of the gain" } else { "" },
             100.0 * confidence
         )));
@@ -146,7 +146,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     for (name, policy) in document.in_order() {
         if let Some(features) = &policy.features {
             terminal.say(dim(&format!(
-                "{name}: κ of {:.0}% of the pairs was estimated by {} features; K off by {} at most, the mixture's loss by {}",
+                "{name}: κ of {:.0}% of the pairs was estimated with {} random features; estimated error: {} in the worst entry of K, {} in the loss of the mixture",
                 100.0 * features.estimated,
                 count(features.features),
                 brief(features.entry),
@@ -155,8 +155,7 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
         }
     }
     let Some(note) = &document.note else { return };
-    terminal
-        .say(dim("\"at optimum\" is the median round from which on the kept samples' loss is at most the optimum's"));
+    terminal.say(dim("\"at optimum\": median round from which the loss of the kept samples is at most the optimum"));
     terminal.say(note);
 }
 
@@ -166,7 +165,7 @@ fn sentence(document: &SimulationReport) -> String {
     }
     if document.gain <= 0.0 {
         let (single, loss) = (&document.best_single.name, brief(document.best_single.loss));
-        return format!("No mixture has a smaller loss than {single} alone, {loss}, so there is no gain to keep.");
+        return format!("No mixture has a lower loss than {single} alone, {loss}, so there is no gain.");
     }
     let first = &document.order[0];
     let rounds = document.policies[first].rounds.last().copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `modelmix solve`: the best mixture of recorded arms.
+//! `modelmix solve`: finds the best mixture of recorded arms.
 
 use modelmix::document::Document;
 use modelmix::internals::numbers::brief;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     terminal.print_after(written).map(drop)
 }
 
-/// The objective with all it needs, and what to know about it on standard error.
+/// The objective with its inputs; prints its warnings on standard error.
 pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, terminal: &Terminal) -> Result<Loss> {
     let objective = inputs::objective(args, recorded.reference.is_some());
     let loss = inputs::loss(&objective, args, recorded, terminal.engine())?;
@@ -49,7 +49,7 @@ pub(crate) fn prepare(args: &ObjectiveArgs, recorded: &Recorded, terminal: &Term
     Ok(loss)
 }
 
-/// The best mixture, with progress.
+/// Finds the best mixture, with progress.
 pub(crate) fn solve(
     recorded: &Recorded,
     loss: &Loss,
@@ -62,7 +62,7 @@ pub(crate) fn solve(
     Ok(terminal.with_pairs("summing kernels", pairs, solve)?)
 }
 
-/// The answer in a sentence, then the arms, by weight; of those without weight only a few unless all are asked for.
+/// Prints the result in a sentence, then the arms by weight; most arms without weight are summarised unless `all` is set.
 pub(crate) fn print(terminal: &Terminal, document: &Mixture, all: bool) {
     let headline = document.headline();
     terminal.say(bold(&headline.answer));
@@ -115,7 +115,7 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture, all: bool) {
     let kernels: Vec<String> = document.kernels.iter().map(ToString::to_string).collect();
     let kernels = if kernels.is_empty() { String::new() } else { format!("; {}", kernels.join("; ")) };
     terminal.say(dim(&format!(
-        "objective {}{kernels}; loss {} is within {} of the optimum; \"adds\" is how much it grows without the arm",
+        "objective {}{kernels}; loss {}; duality gap {}; \"adds\": loss increase without the arm",
         document.objective,
         brief(document.mixture.loss),
         if document.mixture.gap > 0.0 { format!("{:.0e}", document.mixture.gap) } else { "0".into() },

@@ -1,5 +1,5 @@
-//! Analyses beside the best mixture, as parts of the page: the best few arms, the cheapest mixture, the
-//! objective against another, and other bandwidths.
+//! Parts of the page for further analyses: best mixtures of few arms, the cheapest mixture, the Pareto front, and the
+//! sensitivity to the bandwidth.
 
 use modelmix::Mixture;
 use modelmix::mixture::{CheapestDocument, FrontDocument, SensitivityDocument, SubsetDocument};
@@ -38,7 +38,7 @@ fn subsets_block(document: &Mixture, subsets: &[SubsetDocument], place: &Place) 
     let columns = vec![
         Column::new(format!("{}\u{a0}{arrow}", document.score.name)),
         Column::new("Loss\u{a0}↓"),
-        Column::meaning("Gain kept", "the share of the best mixture's gain over the best single arm"),
+        Column::meaning("Gain kept", "share of the best mixture's gain over the best single arm"),
         Column::new("Mixture"),
     ];
     let rows = subsets.iter().enumerate().map(|(index, subset)| {
@@ -49,12 +49,12 @@ fn subsets_block(document: &Mixture, subsets: &[SubsetDocument], place: &Place) 
             subset.gain_kept.map_or_else(Cell::missing, |kept| Cell::percent(kept, at("gain_kept"))),
             shares(&subset.arms, &subset.weights, &at("weights")),
         ];
-        let name = format!("{}{}", subset.size, if subset.proved { "" } else { " (not proved)" });
+        let name = format!("{}{}", subset.size, if subset.proved { "" } else { " (optimality not proved)" });
         Row::new(name, cells)
     });
     let table = Table::new("Arms", columns, rows.collect());
     let note = document.subsets_note().map_or(String::new(), |note| format!(" Note: {}.", plain(&note)));
-    let caption = format!("The best mixture of at most 1, 2, … arms, and how much of the gain it keeps.{note}");
+    let caption = format!("Best mixture of at most 1, 2, … arms, and the share of the gain that it keeps.{note}");
     match charts::gain_kept(document) {
         None => Block::Table(TableBlock::new(caption, table)),
         Some(chart) => {
@@ -63,12 +63,14 @@ fn subsets_block(document: &Mixture, subsets: &[SubsetDocument], place: &Place) 
                 .map(|subset| format!("{}: {}", subset.size, subset.gain_kept.map_or("–".into(), percent)))
                 .collect();
             let alternative = format!("Bar chart of the gain kept by number of arms. {}.", kept.join(", "));
-            Block::Figure(FigureBlock::new(place, &chart, caption, alternative).with_table("The best few arms", table))
+            Block::Figure(
+                FigureBlock::new(place, &chart, caption, alternative).with_table("Best mixtures of few arms", table),
+            )
         }
     }
 }
 
-/// Arms and shares, each with its place.
+/// Arms and shares, each with its JSON pointer.
 fn shares(arms: &[String], weights: &[f64], at: &str) -> Cell {
     let mut order: Vec<usize> = (0..arms.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
@@ -81,12 +83,12 @@ fn shares(arms: &[String], weights: &[f64], at: &str) -> Cell {
     cells.fold(first, |all, cell| all.and(", ", cell))
 }
 
-/// A name with the arrow that says which way is good.
+/// A name with an arrow towards better values.
 fn arrowed(score: &ScoreMeaning) -> String {
     format!("{}\u{a0}{}", score.name, if score.more_is_better { "↑" } else { "↓" })
 }
 
-/// A column an arm.
+/// One column per arm.
 fn arm_columns(document: &Mixture) -> impl Iterator<Item = Column> + '_ {
     document.arms.iter().map(|arm| Column::new(&arm.name))
 }
@@ -109,12 +111,12 @@ fn front_block(document: &Mixture, front: &FrontDocument, place: &Place) -> Bloc
     });
     let table = Table::new("λ", columns, rows.collect());
     let caption = format!(
-        "{} against {}: the mixtures that are best for {} + λ·({}), from λ = 0 on.{}",
+        "Pareto front of {} and {}: the mixtures that minimise {} + λ·({}) for λ ≥ 0.{}",
         plain(&document.score.name),
         plain(&front.score.name),
         plain(&document.objective),
         plain(&front.objective),
-        if front.exact { " Between points weights move in straight lines." } else { "" }
+        if front.exact { " Weights are linear between points." } else { "" }
     );
     match charts::front(document) {
         None => Block::Table(TableBlock::new(caption, table)),
@@ -125,7 +127,9 @@ fn front_block(document: &Mixture, front: &FrontDocument, place: &Place) -> Bloc
                 .map(|point| format!("{} and {}", brief(point.score), brief(point.second_score)))
                 .collect();
             let alternative = format!("Line from {}.", ends.join(" to "));
-            Block::Figure(FigureBlock::new(place, &chart, caption, alternative).with_table("The mixtures", table))
+            Block::Figure(
+                FigureBlock::new(place, &chart, caption, alternative).with_table("Mixtures on the front", table),
+            )
         }
     }
 }
@@ -149,21 +153,23 @@ fn bandwidths_block(document: &Mixture, tried: &SensitivityDocument, place: &Pla
         cells.extend(Cell::percents(&point.weights, |arm| at(&format!("weights/{arm}"))));
         let name = brief(point.bandwidth);
         if point.bandwidth == tried.in_use {
-            Row::apart(format!("{name} in use"), cells)
+            Row::apart(format!("{name} (in use)"), cells)
         } else {
             Row::new(name, cells)
         }
     });
     let table = Table::new("Bandwidth", columns, rows.collect());
     let caption = format!(
-        "The best mixture with other bandwidths, and its gain as a share of the best single arm’s loss. {}",
+        "Sensitivity to the bandwidth: the best mixture per bandwidth, and its gain relative to the loss of the best single arm. {}",
         plain(&tried.verdict)
     );
     match charts::sensitivity(document) {
         None => Block::Table(TableBlock::new(caption, table)),
         Some(chart) => {
-            let alternative = "Areas of the weights, and a line of the gain, over bandwidths.".into();
-            Block::Figure(FigureBlock::new(place, &chart, caption, alternative).with_table("The bandwidths", table))
+            let alternative = "Stacked areas of the weights and a line of the gain, by bandwidth.".into();
+            Block::Figure(
+                FigureBlock::new(place, &chart, caption, alternative).with_table("Values per bandwidth", table),
+            )
         }
     }
 }
@@ -172,7 +178,7 @@ fn cheapest_block(cheapest: &CheapestDocument, place: &Place) -> Block {
     let at = |field: &str| format!("{}/cheapest/{field}", place.at);
     let digits = Digits::Decimals(2);
     let number = |value: f64, field: &str| Cell::number(value, digits, at(field));
-    let columns = vec![Column::new("Fees"), Column::new("Samples"), Column::new("In all"), Column::new("Mixture")];
+    let columns = vec![Column::new("Fees"), Column::new("Samples"), Column::new("Total"), Column::new("Mixture")];
     let rows = vec![
         Row::new(
             "cheapest",
@@ -194,7 +200,7 @@ fn cheapest_block(cheapest: &CheapestDocument, place: &Place) -> Block {
         ),
     ];
     let caption = format!(
-        "The cheapest mixture that is nearly as good: its loss is {} above the best, where {} was allowed. Prices are those of a period.",
+        "Cheapest mixture within the tolerance: its loss is {} above the minimum (tolerance {}). Prices are per period.",
         brief(cheapest.above_best),
         brief(cheapest.within)
     );

@@ -1,4 +1,4 @@
-//! Documents may come from files that anyone wrote: what does not fit together is refused before anything is drawn.
+//! Validation: documents may come from untrusted files, so inconsistent ones are rejected before anything is drawn.
 
 use modelmix::mixture::AnalysisResults;
 use modelmix::simulate::PolicyReport;
@@ -11,9 +11,9 @@ pub(super) fn report(report: &Report) -> Result<()> {
     report.sections.iter().try_for_each(section)
 }
 
-/// Numbers are drawn and added up; larger ones would overflow on the way.
+/// Limit of numbers; sums and scales of larger ones could overflow.
 const MAX_NUMBER: f64 = 1e100;
-/// How far outside of 0 to 1 a share may be by rounding.
+/// Rounding tolerance of shares outside of 0 to 1.
 const SHARE_TOLERANCE: f64 = 1e-6;
 
 fn section(section: &Section) -> Result<()> {
@@ -40,11 +40,11 @@ fn section(section: &Section) -> Result<()> {
     Ok(())
 }
 
-/// The first number that nothing computes: beyond all size, or a share that is none.
+/// The first number that is out of range: too large, or a share outside of 0 to 1.
 fn out_of_range(value: &Value, place: String, is_share: bool) -> Option<String> {
     match value {
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {
-            // The weight of a term may be any number; in a list of weights fields are the names of arms.
+            // The weight of a term may be any number; in an object of weights, fields are names of arms.
             let is_term = fields.contains_key("term");
             let is_share = is_share || !is_term && ["weight", "weights", "share", "shares"].contains(&name.as_str());
             out_of_range(value, format!("{place}/{name}"), is_share)
@@ -56,9 +56,9 @@ fn out_of_range(value: &Value, place: String, is_share: bool) -> Option<String> 
         Value::Number(number) => {
             let found = number.as_f64().unwrap_or(f64::INFINITY);
             if is_share && !(-SHARE_TOLERANCE..=1.0 + SHARE_TOLERANCE).contains(&found) {
-                Some(format!("{place} is {found}, but a share lies between 0 and 1"))
+                Some(format!("{place} is {found}, but a share must be between 0 and 1"))
             } else if found.abs() > MAX_NUMBER {
-                Some(format!("{place} is {found:e}, but numbers of a report are at most {MAX_NUMBER:e}"))
+                Some(format!("{place} is {found:e}, but numbers of a report must be at most {MAX_NUMBER:e}"))
             } else {
                 None
             }
@@ -69,7 +69,7 @@ fn out_of_range(value: &Value, place: String, is_share: bool) -> Option<String> 
 
 fn refuse(section: &str, problem: String, command: &str) -> Error {
     let origin = format!("section {section}");
-    Error::Array { origin, problem: format!("{problem}; make the document again with `modelmix {command} --json`") }
+    Error::Array { origin, problem: format!("{problem}; create the document again with `modelmix {command} --json`") }
 }
 
 fn solve(section: &str, document: &Mixture) -> Result<()> {
@@ -79,7 +79,7 @@ fn solve(section: &str, document: &Mixture) -> Result<()> {
         return wrong("the solution has no arms".into());
     }
     if document.form.arms() != arms {
-        return wrong(format!("there are {arms} arms, and K and f are of {}", document.form.arms()));
+        return wrong(format!("there are {arms} arms, but K and f have {}", document.form.arms()));
     }
     match analyses(&document.worth, arms) {
         Some(problem) => wrong(problem),
@@ -87,7 +87,7 @@ fn solve(section: &str, document: &Mixture) -> Result<()> {
     }
 }
 
-/// What does not fit in the results of analyses.
+/// The first inconsistency in the results of analyses.
 fn analyses(results: &AnalysisResults, arms: usize) -> Option<String> {
     let subsets = results.subsets.iter().flatten().map(|subset| (&subset.arms, &subset.weights));
     let cheapest = results.cheapest.iter().map(|cheapest| (&cheapest.arms, &cheapest.weights));
@@ -129,13 +129,13 @@ fn curate(section: &str, document: &Curated) -> Result<()> {
     let chosen: usize = document.arms.iter().map(|arm| arm.chosen).sum();
     if document.arms.is_empty() || document.rows.len() != document.count || chosen != document.count {
         let (rows, count) = (document.rows.len(), document.count);
-        let problem = format!("a set of {count} rows lists {rows}, and {chosen} of its arms");
+        let problem = format!("the set has {count} rows, but it lists {rows}, and its arms have {chosen}");
         return Err(refuse(section, problem, "curate"));
     }
     Ok(())
 }
 
-/// What does not fit in a policy's results.
+/// The first inconsistency in a policy's results.
 fn misfit(policy: &PolicyReport, arms: usize) -> Option<String> {
     let rounds = policy.rounds.len();
     if rounds == 0 {
@@ -155,7 +155,7 @@ fn misfit(policy: &PolicyReport, arms: usize) -> Option<String> {
     for spread in policy.kept.iter().flat_map(|kept| [&kept.loss, &kept.samples]) {
         if spread.mean.len() != rounds || spread.std.len() != rounds {
             let (means, stds) = (spread.mean.len(), spread.std.len());
-            return Some(format!("has {means} means and {stds} deviations of what it kept for {rounds} rounds"));
+            return Some(format!("has {means} means and {stds} deviations of the kept samples for {rounds} rounds"));
         }
     }
     let shares = policy.shares.iter().chain([&policy.weights]).find(|shares| shares.len() != arms)?;

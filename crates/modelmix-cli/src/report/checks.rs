@@ -1,4 +1,4 @@
-//! What was expected of an experiment beside what was measured, as a part of the page.
+//! Part of the page that compares expected with measured values of an experiment.
 
 use modelmix::experiment::{Check, Measured};
 
@@ -7,13 +7,13 @@ use super::numbers::brief;
 use super::page::{Block, Fact, TableBlock};
 use super::table::{Cell, Column, Row, Table};
 
-/// How many expectations were met.
+/// The number of expectations that were met.
 pub(super) fn fact(checks: &[Check]) -> Fact {
     let met = checks.iter().filter(|check| check.passed).count();
     Fact::new("Expectations", format!("{met} of {} met", checks.len()))
 }
 
-/// A row per expectation; those that were not met are bold. `at` is the section, as a JSON pointer.
+/// One row per expectation; those that were not met are bold. `at` is the section, as a JSON pointer.
 pub(super) fn block(checks: &[Check], at: &str) -> Block {
     let row = |(index, check): (usize, &Check)| {
         let measured = match &check.measured {
@@ -29,8 +29,8 @@ pub(super) fn block(checks: &[Check], at: &str) -> Block {
     let table = Table::new("Quantity", columns, checks.iter().enumerate().map(row).collect()).with_text();
     let failed = checks.iter().filter(|check| !check.passed).count();
     let caption = match failed {
-        0 => "What was expected and what was measured: everything is as expected.".to_string(),
-        failed => format!("What was expected and what was measured: {failed} of {} not as expected.", checks.len()),
+        0 => "Expected and measured values: all as expected.".to_string(),
+        failed => format!("Expected and measured values: {failed} of {} not as expected.", checks.len()),
     };
     Block::Table(TableBlock::new(caption, table))
 }

@@ -1,7 +1,7 @@
-//! The colours of the page and of its charts: one set for each theme, told apart by people with any colour vision, each with a
-//! contrast of at least 3 to the paper.
+//! Colours of the page and its charts: one set per theme, distinguishable with any colour vision, each with a contrast of at least
+//! 3 to the background.
 
-/// How many series have a colour of their own; more are drawn in other strokes, or pooled.
+/// Number of series with their own colour; further series have other strokes or are pooled.
 pub(super) const SERIES_COLOURS: usize = 8;
 
 /// The colours of one theme.
@@ -17,7 +17,7 @@ pub(super) struct Colours {
     series: [&'static str; SERIES_COLOURS],
 }
 
-/// For paper, files and readers who like it light.
+/// The light theme, also for print and files.
 pub(super) const LIGHT: Colours = Colours {
     paper: "#fdfdfb",
     panel: "#f4f4ef",
@@ -30,7 +30,7 @@ pub(super) const LIGHT: Colours = Colours {
     series: ["#1659a1", "#be3a11", "#38937a", "#8e415d", "#af8d0b", "#2f9ccf", "#260e51", "#6b2000"],
 };
 
-/// For readers who like it dark. The hues are those of the light theme, in the same order.
+/// The dark theme, with the hues of the light theme in the same order.
 pub(super) const DARK: Colours = Colours {
     paper: "#15171a",
     panel: "#1e2125",
@@ -57,7 +57,7 @@ impl Colours {
     }
 }
 
-/// Where a chart is drawn: into the page, whose theme is the reader's, or into a file.
+/// Where a chart is drawn: in the page, which follows the reader's theme, or in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     Page,
@@ -91,7 +91,7 @@ impl Medium {
         }
     }
 
-    /// What has no colour of its own.
+    /// The colour of everything without its own.
     pub(super) fn rest(self) -> String {
         self.colour("rest", LIGHT.rest)
     }
@@ -101,7 +101,7 @@ impl Medium {
         self.colour(&format!("series-{index}"), LIGHT.series[index])
     }
 
-    /// Between the panel's colour (0) and the strongest of a heat map (1), on which ink is still read well.
+    /// Interpolates between the panel's colour (0) and the strongest colour of a heat map (1), on which text stays legible.
     pub(super) fn heat(self, share: f64) -> String {
         let percent = (100.0 * share.clamp(0.0, 1.0)).round();
         match self {

@@ -1,4 +1,4 @@
-//! Two runs side by side, as parts of the page and as tables for the terminal.
+//! The comparison of two runs, as parts of the page and as tables for the terminal.
 
 use super::compare::{ChangedSetting, ComparedInput, Comparison, Difference};
 use super::names::plain;
@@ -7,7 +7,7 @@ use super::page::{Block, TableBlock};
 use super::table::{Cell, Column, Row, Table};
 use crate::tables;
 
-/// The lists of differences of a comparison that are not empty: their field, their title, and whether they are shares.
+/// The non-empty lists of differences of a comparison: field, title, and whether they are shares.
 fn lists(comparison: &Comparison) -> Vec<(&'static str, &'static str, &[Difference], bool)> {
     let all: [(&'static str, &'static str, &[Difference], bool); 3] = [
         ("weights", "Weights", &comparison.weights, true),
@@ -17,7 +17,7 @@ fn lists(comparison: &Comparison) -> Vec<(&'static str, &'static str, &[Differen
     all.into_iter().filter(|(_, _, list, _)| !list.is_empty()).collect()
 }
 
-/// What a test says; empty if there was none.
+/// The result of a test.
 fn verdict(one: &Difference) -> &'static str {
     match one.beyond_noise {
         Some(true) => "beyond noise",
@@ -26,7 +26,7 @@ fn verdict(one: &Difference) -> &'static str {
     }
 }
 
-/// Whose number it is, and what it is unless the whole list is of the same.
+/// The owner of a number, and its kind unless the whole list has the same.
 fn name(one: &Difference, list: &[Difference]) -> String {
     let is_plain = list.iter().all(|other| other.what == list[0].what);
     if is_plain { plain(&one.of) } else { plain(&format!("{}, {}", one.of, one.what)) }
@@ -57,7 +57,10 @@ pub(super) fn blocks(comparison: &Comparison) -> Vec<Block> {
         let mut columns = columns();
         columns.push(Column::new("SHA-256"));
         let table = Table::new("Input", columns, comparison.inputs.iter().map(row).collect());
-        blocks.push(Block::Table(TableBlock::new("Input files; one that both runs used has two paths.".into(), table)));
+        blocks.push(Block::Table(TableBlock::new(
+            "Input files; a file that both runs used has two paths.".into(),
+            table,
+        )));
     }
     blocks
 }
@@ -67,12 +70,12 @@ fn differences(comparison: &Comparison, list: &[Difference], is_share: bool, at:
     let has_p = list.iter().any(|one| one.p_value.is_some());
     let is_tested = list.iter().any(|one| one.beyond_noise.is_some());
     let mut columns: Vec<Column> = comparison.runs.iter().map(Column::new).collect();
-    columns.push(Column::meaning("Difference", "the second less the first"));
+    columns.push(Column::meaning("Difference", "second minus first"));
     if has_interval {
         columns.push(Column::meaning("95% interval", "of the difference"));
     }
     if has_p {
-        columns.push(Column::meaning("p-value", "of no difference, adjusted for the number of tests"));
+        columns.push(Column::meaning("p-value", "H₀: no difference; adjusted for the number of tests"));
     }
     if is_tested {
         columns.push(Column::new("Noise"));

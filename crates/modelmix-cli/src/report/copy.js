@@ -1,4 +1,4 @@
-// Copies the text beside a button. Without scripts the buttons stay hidden and the texts can be selected by hand.
+// Copies the text next to a button. Without scripts the buttons stay hidden and the text can be selected by hand.
 for (const button of document.querySelectorAll(".copy button")) {
   const code = button.parentElement.querySelector("code");
   const say = (text) => {

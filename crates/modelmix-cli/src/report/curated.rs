@@ -1,4 +1,4 @@
-//! A curated set, as parts of the page: how many rows of each arm, what the set is worth, and which rows they are.
+//! Parts of the page for a curated set: rows per arm, the loss of the set, and the list of rows.
 
 use modelmix::Curated;
 
@@ -8,7 +8,7 @@ use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::solved::kernel;
 use super::table::{Cell, Column, Row, Table};
 
-/// At most so many rows stand in the table; the others are in the JSON and in the manifest.
+/// Maximum number of rows in the table; the JSON and the manifest contain all.
 const MAX_SHOWN_ROWS: usize = 24;
 
 pub(super) fn facts(document: &Curated) -> Vec<Fact> {
@@ -18,9 +18,9 @@ pub(super) fn facts(document: &Curated) -> Vec<Fact> {
         facts.push(Fact::new("Kernel", kernels.join("; ")));
     }
     let samples: usize = document.arms.iter().map(|arm| arm.samples).sum();
-    facts.push(Fact::new("Chosen", format!("{} of {}", numbers::count(document.count), numbers::count(samples))));
+    facts.push(Fact::new("Chosen", format!("{} of {} rows", numbers::count(document.count), numbers::count(samples))));
     if document.candidates < samples {
-        facts.push(Fact::new("Looked at", format!("a pool of {}", numbers::count(document.candidates))));
+        facts.push(Fact::new("Candidates", format!("{} random rows", numbers::count(document.candidates))));
     }
     facts
 }
@@ -46,7 +46,7 @@ fn shares(document: &Curated, place: &Place) -> Block {
     };
     let columns = vec![
         Column::new("Chosen"),
-        Column::meaning("Share", "of the set"),
+        Column::meaning("Share", "share of the set"),
         Column::meaning("In the mixture", "weight in the best mixture of all samples"),
         Column::new("Samples"),
     ];
@@ -56,10 +56,10 @@ fn shares(document: &Curated, place: &Place) -> Block {
     let block = FigureBlock::new(
         place,
         &charts::chosen(document),
-        format!("The arms’ shares in the set, {}.", document.how()),
+        format!("Share of each arm in the set, {}.", document.how()),
         format!("Bar chart of the shares. {}.", named.join(", ")),
     );
-    Block::Figure(block.with_table("Shares in numbers", table))
+    Block::Figure(block.with_table("Values of the shares", table))
 }
 
 fn comparison(document: &Curated, place: &Place) -> Block {
@@ -84,16 +84,13 @@ fn comparison(document: &Curated, place: &Place) -> Block {
     };
     let mut rows = vec![
         Row::new("this set", pair(document.set.loss, document.set.score, "set")),
-        Row::new(
-            "sets drawn at random",
-            vec![spread(random.loss, losses, "loss"), spread(random.score, scores, "score")],
-        ),
-        Row::apart("the mixture of all rows", pair(document.mixture.loss, document.mixture.score, "mixture")),
+        Row::new("random sets", vec![spread(random.loss, losses, "loss"), spread(random.score, scores, "score")]),
+        Row::apart("mixture of all rows", pair(document.mixture.loss, document.mixture.score, "mixture")),
     ];
     let arrow = if document.score.more_is_better { "↑" } else { "↓" };
     let mut columns = vec![
-        Column::meaning("Loss\u{a0}↓", "of the rows themselves, each counting the same; less is better"),
-        Column::meaning(format!("{}\u{a0}{arrow}", document.score.name), "of the rows themselves"),
+        Column::meaning("Loss\u{a0}↓", "loss of the chosen rows with equal weights; lower is better"),
+        Column::meaning(format!("{}\u{a0}{arrow}", document.score.name), "score of the chosen rows"),
     ];
     // The score of a sum of terms is its loss.
     if document.score.is_loss() {
@@ -102,9 +99,9 @@ fn comparison(document: &Curated, place: &Place) -> Block {
     }
     Block::Table(TableBlock::new(
         format!(
-            "What the set is worth: its loss beside that of sets of the same size drawn at random in the mixture’s proportions \
-             (mean of {} ± standard deviation), and beside the best mixture of all rows. A chosen set may be below the mixture: \
-             its rows were chosen to be.",
+            "Loss of the set, compared with random sets of the same size in the mixture’s proportions (mean of {} ± standard \
+             deviation) and with the best mixture of all rows. A chosen set can have a lower loss than the mixture, because \
+             its rows were chosen for that.",
             random.draws
         ),
         Table::new("Set", columns, rows),
@@ -121,12 +118,12 @@ fn rows(document: &Curated, place: &Place) -> Block {
     let shown = document.rows.iter().enumerate().take(MAX_SHOWN_ROWS).map(row).collect();
     let caption = if document.rows.len() > MAX_SHOWN_ROWS {
         format!(
-            "The first {MAX_SHOWN_ROWS} chosen rows, in the order chosen; all {} are in this page’s JSON.",
+            "The first {MAX_SHOWN_ROWS} chosen rows, in the order chosen; the JSON in this page contains all {}.",
             numbers::count(document.count)
         )
     } else {
         "The chosen rows, in the order chosen.".into()
     };
-    let table = Table::new("Place", vec![Column::new("Arm"), Column::meaning("Row", "counted from 0")], shown);
+    let table = Table::new("Rank", vec![Column::new("Arm"), Column::meaning("Row", "counted from 0")], shown);
     Block::Table(TableBlock::new(caption, table))
 }

@@ -1,5 +1,5 @@
-//! A chart as SVG, for the page or for a file, and as PNG. The font of files' text is part of the program, so that pictures do not
-//! depend on the machine.
+//! Charts as SVG, for the page or for a file, and as PNG. The font is part of the program, so that images do not depend on the
+//! machine.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use modelmix::{Error, Result};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{self, fontdb};
 
-/// The family whose widths kuva measures labels with.
+/// The font family with which kuva measures labels.
 pub(super) const FONT_FAMILY: &str = "DejaVu Sans";
 
 static FONT_FILE: &[u8] = include_bytes!("fonts/DejaVuSans-subset.ttf");
@@ -17,17 +17,17 @@ static FONT_FILE: &[u8] = include_bytes!("fonts/DejaVuSans-subset.ttf");
 /// A chart as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// A name for the file, without its ending.
+    /// File name without extension.
     pub name: String,
-    /// The chart.
+    /// The chart as SVG.
     pub svg: String,
 }
 
 impl Figure {
-    /// The chart as a picture of points, so many of them to a unit of the SVG; 2 is good for screens, 4 for print.
+    /// The chart as PNG, with `scale` pixels per unit of the SVG; 2 is good for screens, 4 for print.
     ///
     /// # Errors
-    /// A scale so large that the picture does not fit the memory, or not above zero.
+    /// A scale that is not positive or gives an image that is too large.
     pub fn png(&self, scale: f32) -> Result<Vec<u8>> {
         let refuse = |problem: String| Error::Array { origin: format!("figure {}", self.name), problem };
         let mut fonts = fontdb::Database::new();
@@ -44,19 +44,21 @@ impl Figure {
             .filter(|(width, height)| (1.0..=20_000.0).contains(width) && (1.0..=20_000.0).contains(height))
             .and_then(|(width, height)| Pixmap::new(width as u32, height as u32))
             .ok_or_else(|| {
-                refuse(format!("{width} × {height} points are no picture; choose a scale between 0.5 and 8"))
+                refuse(format!(
+                    "an image of {width} × {height} pixels cannot be drawn; choose a scale between 0.5 and 8"
+                ))
             })?;
         resvg::render(&tree, Transform::from_scale(scale, scale), &mut picture.as_mut());
         picture.encode_png().map_err(|error| refuse(error.to_string()))
     }
 }
 
-/// Whether the font that is part of the program has this character.
+/// Whether the built-in font has this character.
 fn in_font(c: char) -> bool {
     matches!(c, '\0'..='\u{24f}' | '\u{370}'..='\u{52f}' | '\u{2010}'..='\u{2026}' | '\u{2070}'..='\u{209c}' | '\u{2190}'..='\u{21ff}' | '\u{2200}'..='\u{22ff}')
 }
 
-/// A drawn chart: what is between `<svg …>` and `</svg>`, and how large it is.
+/// A drawn chart: the contents of the `<svg>` element, and its size.
 pub(super) struct Drawing {
     pub(super) width: f64,
     pub(super) height: f64,
@@ -64,7 +66,7 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    /// Of a scene; `id` tells the parts of this drawing from those of others in the page.
+    /// Renders a scene; `id` makes the element ids unique in the page.
     pub(super) fn new(scene: &Scene, id: &str) -> Self {
         let svg = SvgBackend::new().render_scene(scene);
         let start = svg.find('>').map_or(0, |end| end + 1);
@@ -73,7 +75,7 @@ impl Drawing {
         Self { width: scene.width, height: scene.height, inner: tidy(&inner) }
     }
 
-    /// As a file of its own.
+    /// The drawing as a standalone file.
     pub(super) fn file(&self, ink: &str) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" \
@@ -85,8 +87,8 @@ impl Drawing {
     }
 }
 
-/// kuva numbers its clip paths by a counter of the process; here they are named after the chart, so that the same documents
-/// give the same bytes.
+/// kuva numbers its clip paths with a global counter; here they are named after the chart, so that the same documents give the
+/// same bytes.
 fn with_id(svg: &str, id: &str) -> String {
     let mut text = svg.to_string();
     for (number, found) in clip_ids(svg).into_iter().enumerate() {
@@ -101,7 +103,7 @@ fn clip_ids(svg: &str) -> Vec<String> {
     svg.split("<clipPath id=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(String::from).collect()
 }
 
-/// Coordinates with two decimals at most, and no comments.
+/// Rounds coordinates to two decimals and removes comments.
 fn tidy(svg: &str) -> String {
     let mut text = String::with_capacity(svg.len());
     let mut rest = svg;

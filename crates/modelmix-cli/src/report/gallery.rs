@@ -1,13 +1,13 @@
-//! Samples to look at: a row an arm, and one of what the mixture would give.
+//! Galleries of samples: one row per arm, and one for the mixture.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use modelmix::{Error, Result};
 
-/// Samples of every arm.
+/// Samples of all arms.
 #[derive(Clone, Debug)]
 pub enum Gallery {
-    /// Pictures.
+    /// Images.
     Images(Vec<GalleryRow<Image>>),
     /// Texts.
     Texts(Vec<GalleryRow<String>>),
@@ -18,21 +18,21 @@ pub enum Gallery {
 pub struct GalleryRow<T> {
     /// The arm.
     pub name: String,
-    /// Its share in the mixture.
+    /// Its weight in the mixture.
     pub weight: f64,
     /// Some of its samples.
     pub items: Vec<T>,
-    /// How many there are to show; `None` if that is not known.
+    /// The number of samples that exist; `None` if unknown.
     pub of: Option<usize>,
 }
 
 impl<T> GalleryRow<T> {
-    /// Samples of an arm with this share in the mixture.
+    /// Samples of an arm with this weight in the mixture.
     pub fn new(name: impl Into<String>, weight: f64, items: Vec<T>) -> Self {
         Self { name: name.into(), weight, items, of: None }
     }
 
-    /// With the number of samples that there are to show.
+    /// Sets the number of samples that exist.
     #[must_use]
     pub fn of(mut self, total: usize) -> Self {
         self.of = Some(total);
@@ -40,7 +40,7 @@ impl<T> GalleryRow<T> {
     }
 }
 
-/// A picture, ready to be shown.
+/// An encoded image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     kind: &'static str,
@@ -48,22 +48,26 @@ pub struct Image {
 }
 
 impl Image {
-    /// Of pixels, row by row, of one channel (grey) or three (red, green, blue).
+    /// From pixels in row-major order, with one channel (grey) or three (red, green, blue).
     ///
     /// # Errors
-    /// Sizes that do not fit the number of bytes.
+    /// A size that does not match the number of bytes.
     pub fn new(width: u32, height: u32, channels: u8, pixels: &[u8]) -> Result<Self> {
         let refuse = |problem: String| Error::Array { origin: "image".into(), problem };
         let colour = match channels {
             1 => png::ColorType::Grayscale,
             3 => png::ColorType::Rgb,
-            _ => return Err(refuse(format!("{channels} channels were given, but images have 1 (grey) or 3 (colour)"))),
+            _ => {
+                return Err(refuse(format!(
+                    "there are {channels} channels, but an image must have 1 (grey) or 3 (colour)"
+                )));
+            }
         };
         let size = u64::from(width).checked_mul(u64::from(height)).and_then(|area| area.checked_mul(channels.into()));
         if width == 0 || height == 0 || size != Some(pixels.len() as u64) {
             let found = pixels.len();
             return Err(refuse(format!(
-                "{found} bytes were given for {width} × {height} pixels of {channels} channels; give width × height × channels bytes, at least one"
+                "there are {found} bytes for {width} × {height} pixels of {channels} channels; give width × height × channels bytes, at least 1"
             )));
         }
         let mut bytes = Vec::new();
@@ -77,10 +81,10 @@ impl Image {
         Ok(Self { kind: "image/png", bytes })
     }
 
-    /// Of a file's bytes: PNG, JPEG, WebP or GIF, by their first bytes.
+    /// From the bytes of a PNG, JPEG, WebP or GIF file, detected by their first bytes.
     ///
     /// # Errors
-    /// Bytes of another kind.
+    /// Bytes of another format.
     pub fn encoded(bytes: Vec<u8>) -> Result<Self> {
         let kind = match &bytes[..] {
             [0x89, b'P', b'N', b'G', ..] => "image/png",
@@ -88,8 +92,7 @@ impl Image {
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
             [b'G', b'I', b'F', b'8', ..] => "image/gif",
             _ => {
-                let problem =
-                    "its first bytes are those of no PNG, JPEG, WebP or GIF file; convert it to one of these".into();
+                let problem = "it is not a PNG, JPEG, WebP or GIF file; convert it to one of these formats".into();
                 return Err(Error::Array { origin: "image".into(), problem });
             }
         };
@@ -101,8 +104,8 @@ impl Image {
     }
 }
 
-/// What the mixture would give, as many samples as the longest row has: at every place the arm that is furthest behind its
-/// share, and of each arm its samples in their order.
+/// Samples of the mixture, as many as the longest row has: each position takes the next sample of the arm that is furthest behind
+/// its weight.
 pub(super) fn mixture<T: Clone>(rows: &[GalleryRow<T>]) -> Vec<T> {
     let count = rows.iter().map(|row| row.items.len()).max().unwrap_or(0);
     let open = |row: &GalleryRow<T>| row.weight.is_finite() && row.weight > 0.0 && !row.items.is_empty();

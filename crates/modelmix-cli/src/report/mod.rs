@@ -1,8 +1,8 @@
-//! The report: one HTML page, or a file a figure, made from documents and samples. A pure function of them; files, clocks and
-//! terminals are left to the commands.
+//! The report: one HTML page, or one file per figure, made from documents and samples. It is a pure function of them; commands
+//! handle files, clocks and terminals.
 //!
-//! Charts are drawn by [kuva](https://docs.rs/kuva). In the page their colours are variables, so that they follow the
-//! reader's theme; in files they are those of the light theme.
+//! [kuva](https://docs.rs/kuva) draws the charts. In the page their colours are CSS variables, so that they follow the
+//! reader's theme; files have the colours of the light theme.
 
 mod analyses;
 mod charts;
@@ -33,7 +33,7 @@ pub use compare::{ChangedSetting, ComparedInput, Comparison, Difference, Overlap
 pub use figure::Figure;
 pub use gallery::{Gallery, GalleryRow, Image};
 
-/// What a report tells, a section a scenario, in their order.
+/// Contents of a report, with one section per scenario.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The heading of the page.
@@ -41,56 +41,56 @@ pub struct Report {
     /// A sentence below the heading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Two runs side by side, before the sections.
+    /// The comparison of two runs, before the sections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
     /// The sections.
     pub sections: Vec<Section>,
 }
 
-/// One scenario or experiment; whatever is not given is left out.
+/// One scenario or experiment; parts that are `None` or empty are omitted.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Section {
     /// Its heading.
     pub name: String,
-    /// A sentence or two on what is being compared.
+    /// A short description of the data.
     pub note: Option<String>,
     /// The best mixture.
     pub solve: Option<Mixture>,
     /// Scores of the arms and of the mixture.
     pub score: Option<Scores>,
-    /// How the policies did.
+    /// Results of the policies.
     pub simulate: Option<SimulationReport>,
     /// A curated set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curate: Option<Curated>,
-    /// What was expected of an experiment, and what was measured.
+    /// Expected and measured values of an experiment.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
-    /// Samples to look at.
+    /// Samples to show.
     #[serde(skip)]
     pub gallery: Option<Gallery>,
 }
 
 impl Report {
-    /// With a sentence below the heading.
+    /// Adds a sentence below the heading.
     #[must_use]
     pub fn with_summary(mut self, summary: String) -> Self {
         self.summary = Some(summary);
         self
     }
 
-    /// The page: one file that needs no network. Its only script copies texts to the clipboard. The documents lie in it as JSON, in the element
-    /// `#documents`, and every number of its tables says where in them it is from.
+    /// The page: one file that needs no network. Its only script copies text to the clipboard. The element `#documents` contains the
+    /// documents as JSON, and every number of a table has its JSON pointer.
     ///
     /// # Errors
-    /// A document whose parts do not fit together, such as a policy with more losses than rounds.
+    /// An inconsistent document, such as a policy with more losses than rounds.
     pub fn html(&self) -> Result<String> {
         check::report(self)?;
         page::render(self)
     }
 
-    /// Every chart as a file for a paper, named after its section: `specialists-loss`.
+    /// Every chart as a file, named after its section: `specialists-loss`.
     ///
     /// # Errors
     /// As [`Report::html`].
@@ -104,7 +104,7 @@ impl Report {
         Ok(figures)
     }
 
-    /// The sections' names as they may stand in files' names and in links; no two the same.
+    /// Unique names of the sections for file names and links.
     fn slugs(&self) -> Vec<String> {
         let mut slugs: Vec<String> = Vec::new();
         for section in &self.sections {
@@ -122,13 +122,13 @@ impl Report {
 }
 
 impl Section {
-    /// Whether it is about a curated set alone, whose gallery then shows what was chosen.
+    /// Whether it contains only a curated set, so that the gallery shows the chosen samples.
     pub fn is_curated(&self) -> bool {
         self.curate.is_some() && self.solve.is_none() && self.score.is_none() && self.simulate.is_none()
     }
 
     /// Whether it has no document of this kind yet and the others are of the same data: the same arms, and the same files if the
-    /// documents say which.
+    /// documents state them.
     pub fn takes(&self, document: &Document) -> bool {
         let is_free = match document {
             Document::Solve(_) => self.solve.is_none(),
@@ -140,7 +140,7 @@ impl Section {
         is_free && self.documents().iter().all(|own| compare::same_data(own, document))
     }
 
-    /// Its documents, in the page's order.
+    /// Its documents, in the order of the page.
     fn documents(&self) -> Vec<Document> {
         let solve = self.solve.clone().map(Document::Solve);
         let score = self.score.clone().map(Document::Score);
@@ -149,7 +149,7 @@ impl Section {
         [solve, score, simulate, curate].into_iter().flatten().collect()
     }
 
-    /// Where its documents come from, by the commands' names.
+    /// The provenance of its documents, by command.
     fn provenances(&self) -> Vec<(&'static str, &Provenance)> {
         let solve = self.solve.as_ref().and_then(|document| document.provenance.as_ref());
         let score = self.score.as_ref().and_then(|document| document.provenance.as_ref());
@@ -159,7 +159,7 @@ impl Section {
         all.into_iter().filter_map(|(command, provenance)| Some((command, provenance?))).collect()
     }
 
-    /// All charts, in the page's order.
+    /// All charts, in the order of the page.
     fn charts(&self) -> Vec<charts::Chart<'_>> {
         let mut charts = Vec::new();
         if let Some(solve) = &self.solve {

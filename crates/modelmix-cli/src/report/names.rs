@@ -1,16 +1,16 @@
-//! Names of arms, policies and sections, which come from strangers: cut to a length, made fit for XML, for links and for
-//! files' names.
+//! Names of arms, policies and sections, which are untrusted: shortens them and makes them safe for XML, links and file
+//! names.
 
 use std::collections::BTreeSet;
 
 pub(super) use crate::words::{is_unseen, plain};
 
-/// As [`plain`], for a label of a chart, where dollars would start a formula.
+/// As [`plain`], for a chart label, in which a dollar sign would start a formula.
 pub(super) fn label(name: &str) -> String {
     plain(name).replace('$', "\\$")
 }
 
-/// Names of at most so many characters, the middle of long ones left out. Those that would look the same are numbered.
+/// Names of at most `most` characters, shortened in the middle. If two would be equal, all are numbered.
 pub(super) fn short(names: &[String], most: usize) -> Vec<String> {
     let cut: Vec<String> = names.iter().map(|name| shorten(name, most)).collect();
     let distinct: BTreeSet<&String> = cut.iter().collect();
@@ -24,7 +24,7 @@ pub(super) fn short(names: &[String], most: usize) -> Vec<String> {
         .collect()
 }
 
-/// A name of at most so many characters.
+/// A name of at most `most` characters.
 pub(super) fn shorten(name: &str, most: usize) -> String {
     let characters: Vec<char> = plain(name).trim().chars().collect();
     if characters.len() <= most {
@@ -36,7 +36,7 @@ pub(super) fn shorten(name: &str, most: usize) -> String {
     start.iter().chain(&['…']).chain(end).collect()
 }
 
-/// A name as it may stand in a link and in a file's name.
+/// A name for links and file names.
 pub(super) fn slug(name: &str) -> String {
     let mut slug = String::new();
     for c in name.chars().take(60) {
@@ -50,7 +50,7 @@ pub(super) fn slug(name: &str) -> String {
     if slug.is_empty() { "section".into() } else { slug.into() }
 }
 
-/// A step of a JSON pointer (RFC 6901).
+/// Escapes a key for a JSON pointer (RFC 6901).
 pub(super) fn pointer(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

@@ -1,11 +1,11 @@
-//! Numbers as people read them: as many digits as they are known to, the same in a whole column, with a true minus sign.
+//! Number formats: as many digits as the error justifies, the same in a whole column, with a typographic minus sign.
 
 pub(super) use modelmix::internals::numbers::count;
 
-/// What stands for a number that does not exist.
+/// Text of a missing number.
 pub(super) const MISSING_NUMBER: &str = "–";
 
-/// How the numbers of a column are written.
+/// The number format of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Digits {
     Decimals(usize),
@@ -13,8 +13,8 @@ pub(super) enum Digits {
 }
 
 impl Digits {
-    /// For numbers with these errors, or for numbers whose errors are not known: two digits of the smaller errors; else three
-    /// digits of a middling number, and at least one of the smallest.
+    /// The format for numbers with these errors: two digits of the lower quartile of the errors. Without errors: three digits of the
+    /// median number, and at least one of the smallest.
     pub(super) fn of(values: impl Iterator<Item = f64>, errors: impl Iterator<Item = f64>) -> Self {
         let values = sizes(values);
         let errors = sizes(errors);
@@ -41,7 +41,7 @@ impl Digits {
     }
 }
 
-/// The sizes of what is finite and not zero, from small to large.
+/// Absolute values of the finite, non-zero numbers, in ascending order.
 fn sizes(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut sizes: Vec<f64> = values.map(f64::abs).filter(|size| size.is_finite() && *size > 0.0).collect();
     sizes.sort_by(f64::total_cmp);
@@ -57,17 +57,17 @@ fn signed(text: String) -> String {
     .replace("e-", "e−")
 }
 
-/// A number by itself.
+/// A single number.
 pub(super) fn brief(value: f64) -> String {
     if value.is_finite() { signed(modelmix::internals::numbers::brief(value)) } else { MISSING_NUMBER.into() }
 }
 
-/// A share, in percent.
+/// A share as a percentage.
 pub(super) fn percent(share: f64) -> String {
     if share.is_finite() { format!("{}%", signed(format!("{:.1}", 100.0 * share))) } else { MISSING_NUMBER.into() }
 }
 
-/// Shares of a whole, in percent; they add up to 100.
+/// Shares of a whole as percentages with sum 100.
 pub(super) fn percents(shares: &[f64]) -> Vec<String> {
     if shares.iter().all(|share| share.is_finite()) {
         modelmix::internals::numbers::percents(shares)
@@ -76,7 +76,7 @@ pub(super) fn percents(shares: &[f64]) -> Vec<String> {
     }
 }
 
-/// A tick of an axis: no more digits than it needs.
+/// An axis tick without trailing zeros.
 pub(super) fn tick(value: f64) -> String {
     if value == 0.0 {
         return "0".into();

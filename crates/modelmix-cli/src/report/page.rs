@@ -1,4 +1,4 @@
-//! The page: what the parts have to say, numbered and handed to the template, which escapes all text by itself.
+//! The page: collects and numbers the parts of all sections for the template, which escapes all text.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ use super::names::plain;
 use super::table::Table;
 use super::{Comparison, Report, Section, checks, curated, numbers, provenance, scores, simulated, solved};
 
-/// The only script of the page: it copies texts to the clipboard.
+/// The only script of the page: it copies text to the clipboard.
 const SCRIPT: &str = include_str!("copy.js");
 
 #[derive(Serialize)]
@@ -32,10 +32,10 @@ struct Page {
     series: usize,
     comparison: Option<ComparisonView>,
     sections: Vec<SectionView>,
-    /// The script that copies texts, and its checksum, without which no browser runs it.
+    /// The script, and its checksum for the content security policy.
     script: &'static str,
     script_checksum: String,
-    /// The documents, safe inside a `script` element.
+    /// The documents as JSON, escaped for a `script` element.
     documents: String,
 }
 
@@ -45,13 +45,13 @@ struct SectionView {
     name: String,
     note: Option<String>,
     answer: Option<String>,
-    /// What a reader must know before the numbers.
+    /// Warnings that precede the numbers.
     warnings: Vec<String>,
     facts: Vec<Fact>,
     blocks: Vec<Block>,
 }
 
-/// Two runs side by side.
+/// The comparison of two runs.
 #[derive(Serialize)]
 struct ComparisonView {
     name: String,
@@ -61,7 +61,7 @@ struct ComparisonView {
     blocks: Vec<Block>,
 }
 
-/// A word and what it is.
+/// A term and its value.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Fact {
     name: String,
@@ -98,13 +98,13 @@ impl Copy {
     }
 }
 
-/// The weights as texts to copy.
+/// The weights as text to copy.
 #[derive(Serialize)]
 pub(super) struct CopiesBlock {
     pub(super) copies: Vec<Copy>,
 }
 
-/// Where numbers come from.
+/// The provenance of the numbers.
 #[derive(Serialize)]
 pub(super) struct ProvenanceBlock {
     pub(super) name: String,
@@ -113,14 +113,14 @@ pub(super) struct ProvenanceBlock {
     pub(super) table: Option<Table>,
 }
 
-/// A chart with its legend, its caption and its numbers.
+/// A chart with its legend, caption and values.
 #[derive(Serialize)]
 pub(super) struct FigureBlock {
     number: usize,
     caption: String,
     alternative: String,
     keys: Vec<KeyView>,
-    /// What the palest and the strongest colour stand for.
+    /// The values of the weakest and the strongest colour.
     scale: Option<ScaleView>,
     panels: Vec<PanelView>,
     table_name: Option<String>,
@@ -153,20 +153,20 @@ struct DrawingView {
     inner: String,
 }
 
-/// A table that is read as such.
+/// A table with a caption.
 #[derive(Serialize)]
 pub(super) struct TableBlock {
     number: usize,
     caption: String,
     table: Table,
-    /// How its numbers were defined.
+    /// Definitions of its numbers.
     pub(super) settings: Vec<Fact>,
-    /// Rows that are shown on demand, and what they are.
+    /// Collapsed rows, and their description.
     pub(super) folded_name: Option<String>,
     pub(super) folded: Option<Table>,
 }
 
-/// Samples to look at.
+/// A gallery of samples.
 #[derive(Serialize)]
 pub(super) struct GalleryBlock {
     number: usize,
@@ -178,16 +178,16 @@ pub(super) struct GalleryBlock {
 struct GalleryView {
     name: String,
     share: Option<String>,
-    /// How many samples are left out.
+    /// How many samples are shown, if not all.
     shown: Option<String>,
     apart: bool,
     images: Vec<String>,
     texts: Vec<String>,
 }
 
-/// Where a part of the page has its name and its numbers from.
+/// Location of a part of the page.
 pub(super) struct Place {
-    /// Starts the names of what is drawn; no other section has the same.
+    /// Prefix of the element ids, unique per section.
     pub(super) slug: String,
     /// The document, as a JSON pointer.
     pub(super) at: String,
@@ -235,7 +235,7 @@ impl TableBlock {
         Self { number: 0, caption, table, settings: Vec::new(), folded_name: None, folded: None }
     }
 
-    /// With a table that is shown on demand.
+    /// Adds a collapsed table.
     #[must_use]
     pub(super) fn with_folded(mut self, name: String, table: Table) -> Self {
         (self.folded_name, self.folded) = (Some(name), Some(table));
@@ -258,7 +258,7 @@ fn key(key: &Key) -> KeyView {
     KeyView { name: plain(&key.name), class: format!("{colour} {stroke}") }
 }
 
-/// A text with its lines as they are.
+/// A text with its line breaks.
 fn lines(text: &str) -> String {
     text.trim().lines().map(plain).collect::<Vec<_>>().join("\n")
 }
@@ -267,12 +267,9 @@ fn gallery(gallery: &Gallery, curated: Option<&Curated>) -> Block {
     let images = |items: Vec<Image>| (items.iter().map(Image::uri).collect(), Vec::new());
     let texts = |items: Vec<String>| (Vec::new(), items.iter().map(|text| lines(text)).collect());
     let (whole, mut caption) = if curated.is_some() {
-        (
-            "the set",
-            "The first samples chosen of every arm, and of the set: as many of each arm as its share says.".to_string(),
-        )
+        ("set", "The first chosen samples of each arm, and of the set in its proportions.".to_string())
     } else {
-        ("the mixture", "Samples of every arm, and of the mixture: as many of each arm as its share says.".into())
+        ("mixture", "Samples of each arm, and of the mixture in its proportions.".into())
     };
     caption += &curated.map(|set| left_out(gallery, set)).unwrap_or_default();
     let rows = match gallery {
@@ -282,7 +279,7 @@ fn gallery(gallery: &Gallery, curated: Option<&Curated>) -> Block {
     Block::Gallery(GalleryBlock { number: 0, caption, rows })
 }
 
-/// How many chosen samples the gallery leaves out, and which arms it has no samples of.
+/// The number of chosen samples that the gallery omits, and the arms without samples.
 fn left_out(gallery: &Gallery, set: &Curated) -> String {
     let rows: Vec<(&String, usize)> = match gallery {
         Gallery::Images(rows) => rows.iter().map(|row| (&row.name, row.items.len())).collect(),
@@ -300,7 +297,7 @@ fn left_out(gallery: &Gallery, set: &Curated) -> String {
     let is_missing = |arm: &&CuratedArm| arm.chosen > 0 && !rows.iter().any(|(name, _)| **name == arm.name);
     let missing: Vec<String> = set.arms.iter().filter(is_missing).map(|arm| plain(&arm.name)).collect();
     if !missing.is_empty() {
-        text += &format!(" There are no samples to show of {}.", missing.join(", "));
+        text += &format!(" No samples to show for {}.", missing.join(", "));
     }
     text
 }
@@ -326,7 +323,7 @@ fn gallery_rows<T: Clone>(
     views
 }
 
-/// What a reader must know about an objective.
+/// Warnings about an objective.
 fn warnings_of(objective: &str) -> Vec<String> {
     Objective::parse(objective).map(|objective| objective.warnings()).unwrap_or_default()
 }
@@ -379,7 +376,7 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
     }
 }
 
-/// Figures and tables are numbered through the page, galleries as figures; every table is a file to download.
+/// Numbers figures and tables through the page, galleries as figures, and makes every table downloadable.
 fn number<'a>(parts: impl Iterator<Item = (&'a str, &'a mut Vec<Block>)>) {
     let (mut figures, mut tables) = (0, 0);
     for (slug, block) in parts.flat_map(|(slug, blocks)| blocks.iter_mut().map(move |block| (slug, block))) {
@@ -413,7 +410,7 @@ fn comparison(comparison: &Comparison) -> ComparisonView {
     }
 }
 
-/// A name as HTML that may be broken after the signs that names are joined with.
+/// A name as HTML with line-break opportunities after separators.
 fn breaks(name: &str) -> Value {
     let mut html = String::new();
     for c in name.chars() {
@@ -446,7 +443,7 @@ pub(super) fn render(report: &Report) -> Result<String> {
         dark: DARK.css(),
         series: SERIES_COLOURS,
         sections,
-        // Within JSON these stand in strings only, so that nothing in them can end the element.
+        // In JSON these characters occur in strings only; escaped, they cannot end the element.
         documents: documents.replace('<', r"\u003c").replace('>', r"\u003e").replace('&', r"\u0026"),
     };
     let mut templates = Environment::new();

@@ -1,4 +1,4 @@
-//! Where the numbers come from, as a part of the page: the command to run again, and the files with their checksums.
+//! Part of the page for provenance: the command, and the input files with their checksums.
 
 use modelmix::document::{InputFile, Provenance, UsedBandwidth};
 
@@ -8,7 +8,7 @@ use super::numbers;
 use super::page::{Block, Copy, Fact, ProvenanceBlock};
 use super::table::{Cell, Column, Row, Table};
 
-/// A block for each provenance; documents that have the same share one. `at` is the section, as a JSON pointer.
+/// One block per distinct provenance. `at` is the section, as a JSON pointer.
 pub(super) fn blocks(section: &Section, at: &str) -> Vec<Block> {
     let mut distinct: Vec<(Vec<&str>, &Provenance)> = Vec::new();
     for (command, provenance) in section.provenances() {

@@ -1,4 +1,4 @@
-//! The score table: metrics in the order that people know, the best of each marked, and how they were defined.
+//! The score table: metrics in their usual order, the best of each marked, and their definitions.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::table::{Cell, Column, Row, Table};
 type Values = BTreeMap<String, f64>;
 type Errors = BTreeMap<String, Option<f64>>;
 
-/// A metric as people write it.
+/// The display name of a metric.
 fn title(metric: &str) -> String {
     match metric {
         "rke" => "RKE".into(),
@@ -34,7 +34,7 @@ fn title(metric: &str) -> String {
     }
 }
 
-/// The metrics that any row has, known ones first; spreads between subsets stand beside their metric.
+/// The metrics of all rows, known ones first; standard deviations between subsets are shown with their metric.
 fn metrics(document: &Scores) -> Vec<String> {
     let rows =
         document.arms.iter().map(|arm| &arm.scores).chain(document.mixture.as_ref().map(|mixture| &mixture.scores));
@@ -48,7 +48,7 @@ fn metrics(document: &Scores) -> Vec<String> {
     names.iter().filter(|name| !spread_of_another(name)).cloned().collect()
 }
 
-/// The error that stands after a score, and its place: a standard error, or the spread between subsets.
+/// The number after ± and its JSON pointer: a standard error, or the standard deviation between subsets.
 fn error(metric: &str, scores: &Values, errors: &Errors) -> Option<(f64, String)> {
     let spread = format!("{metric}_std");
     match (errors.get(metric), scores.get(&spread)) {
@@ -58,7 +58,7 @@ fn error(metric: &str, scores: &Values, errors: &Errors) -> Option<(f64, String)
     }
 }
 
-/// A setting in words: `{"name": "gaussian", "bandwidth": 20.0}` is "gaussian, bandwidth 20".
+/// A setting as text: `{"name": "gaussian", "bandwidth": 20.0}` is "gaussian, bandwidth 20".
 fn setting(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -85,7 +85,7 @@ pub(super) fn blocks(document: &Scores, place: &Place) -> Vec<Block> {
         .map(|(index, arm)| (arm.name.as_str(), &arm.scores, &arm.errors, format!("{at}/arms/{index}")))
         .collect();
     if let Some(mixture) = &document.mixture {
-        rows.push(("the mixture", &mixture.scores, &mixture.errors, format!("{at}/mixture")));
+        rows.push(("mixture", &mixture.scores, &mixture.errors, format!("{at}/mixture")));
     }
     let mut table = Table::new("Arm", Vec::new(), rows.iter().map(|(name, ..)| Row::new(name, Vec::new())).collect());
     if document.mixture.is_some() {
@@ -95,8 +95,8 @@ pub(super) fn blocks(document: &Scores, place: &Place) -> Vec<Block> {
     for metric in metrics(document) {
         let better = more_is_better(&metric);
         table.columns.push(match better {
-            Some(true) => Column::meaning(format!("{}\u{a0}↑", title(&metric)), "more is better"),
-            Some(false) => Column::meaning(format!("{}\u{a0}↓", title(&metric)), "less is better"),
+            Some(true) => Column::meaning(format!("{}\u{a0}↑", title(&metric)), "higher is better"),
+            Some(false) => Column::meaning(format!("{}\u{a0}↓", title(&metric)), "lower is better"),
             None => Column::new(title(&metric)),
         });
         let values = rows.iter().filter_map(|(_, scores, ..)| scores.get(&metric).copied());
@@ -126,11 +126,11 @@ pub(super) fn blocks(document: &Scores, place: &Place) -> Vec<Block> {
     }
     let spread = match &subsets[..] {
         [] => String::new(),
-        names => format!(" For {} it is the standard deviation between subsets.", names.join(" and ")),
+        names => format!(" For {}, ± is the standard deviation between subsets.", names.join(" and ")),
     };
     let caption = format!(
-        "Scores of the arms and of the mixture; the best of each is bold. An arrow says which way is better; ± is a standard \
-         error.{spread}"
+        "Scores of the arms and of the mixture; the best value per metric is bold. ↑: higher is better; ↓: lower is better; \
+         ±: standard error.{spread}"
     );
     let settings = serde_json::to_value(&document.settings).unwrap_or_default();
     let fact = |(key, value): (&String, &Value)| Fact::new(key.replace('_', " "), setting(value));

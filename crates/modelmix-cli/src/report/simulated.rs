@@ -1,4 +1,4 @@
-//! What `simulate` found, as parts of the page: how quickly each policy finds the mixture, and what it asked for.
+//! Parts of the page for `simulate`: how fast each policy finds the mixture, and which arms it samples.
 
 use modelmix::simulate::{PolicyReport, SimulatedFeatures, Spread};
 use modelmix::{Gap, SimulationReport};
@@ -10,16 +10,16 @@ use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::solved::kernel;
 use super::table::{Cell, Column, Row, Table};
 
-/// At most so many rounds stand in a table; the others are in the JSON.
+/// Maximum number of rounds in a table; the JSON contains all.
 const MAX_SHOWN_ROUNDS: usize = 12;
 
-/// Who did best, in one sentence.
+/// The best policy, in one sentence.
 pub(super) fn sentence(document: &SimulationReport) -> Option<String> {
     let end = |policy: &PolicyReport| policy.loss.mean.last().copied().filter(|loss| loss.is_finite());
     let ends = policies(document).filter_map(|(name, policy)| Some((name, policy, end(policy)?)));
     let (name, policy, loss) = ends.min_by(|a, b| a.2.total_cmp(&b.2))?;
     Some(format!(
-        "After {} samples {name} has a loss of {}; the optimum is {}, and the best single model, {}, has {}.",
+        "After {} samples {name} has a loss of {}; optimum {}, best single model {} {}.",
         numbers::count(policy.rounds.last().copied()?),
         brief(loss),
         brief(document.optimum.loss),
@@ -37,8 +37,8 @@ pub(super) fn facts(document: &SimulationReport) -> Vec<Fact> {
             Gap::Loss(loss) => format!("{} of the loss", brief(loss)),
             other => other.to_string(),
         };
-        let sure = percent(until.confidence);
-        Fact::new("Sure", format!("the {} are within {gap} of the optimum, with {sure} confidence", until.of))
+        let confidence = percent(until.confidence);
+        Fact::new("Early stopping", format!("{} within {gap} of the optimum at {confidence} confidence", until.of))
     }));
     facts
 }
@@ -53,7 +53,7 @@ pub(super) fn blocks(document: &SimulationReport, place: &Place) -> Vec<Block> {
     blocks
 }
 
-/// What random features did, where sessions held only so many samples.
+/// The error of random features, if sessions held a limited number of samples.
 fn features(document: &SimulationReport, place: &Place) -> Option<Block> {
     let found = || policies(document).filter_map(|(name, policy)| policy.features.map(|features| (name, features)));
     let digits =
@@ -72,28 +72,28 @@ fn features(document: &SimulationReport, place: &Place) -> Option<Block> {
         })
         .collect();
     let columns = vec![
-        Column::meaning("Features", "random features that stand for a kernel"),
-        Column::meaning("Estimated", "share of all pairs of samples whose kernel came from features"),
-        Column::meaning("Entry of K off by", "estimate for the entry that is most in error"),
-        Column::meaning("Loss too large by", "estimate for the loss of the mixture at the end"),
+        Column::meaning("Features", "number of random features that approximate the kernel"),
+        Column::meaning("Estimated", "share of pairs of samples whose kernel value was approximated"),
+        Column::meaning("Error in K", "estimated error of the worst entry of K"),
+        Column::meaning("Bias of the loss", "estimated bias of the final loss of the mixture, upwards"),
     ];
     let caption = format!(
-        "What random features did at the end, {}: sessions held only so many samples, and features stood for the kernel \
-         between new ones and those let go.",
+        "Error of the random features at the end, {}: sessions held a limited number of samples, and random features \
+         approximated the kernel between new and evicted ones.",
         seeds(document, "")
     );
     (!rows.is_empty()).then(|| Block::Table(TableBlock::new(caption, Table::new("Policy", columns, rows))))
 }
 
-/// "mean of 10 seeds", with what a band or a ± is.
+/// "mean of 10 seeds", with the meaning of a band or of ±.
 fn seeds(document: &SimulationReport, deviation: &str) -> String {
     match document.seeds {
-        1 => "of one seed".into(),
+        1 => "one seed".into(),
         seeds => format!("mean of {seeds} seeds{deviation}"),
     }
 }
 
-/// A mean with its deviation.
+/// A mean with its standard deviation.
 fn spread(spread: &Spread, index: usize, digits: Digits, at: &str) -> Cell {
     let mean = Cell::number(spread.mean[index], digits, format!("{at}/mean/{index}"));
     if spread.std.iter().all(|&std| std == 0.0) {
@@ -140,35 +140,32 @@ fn results_at_end(document: &SimulationReport, place: &Place) -> Block {
     let bound = |name: String, loss: Cell| {
         Row::apart(name, std::iter::once(loss).chain((0..empty).map(|_| Cell::missing())).collect())
     };
-    rows.push(bound(
-        "the optimum".into(),
-        Cell::number(document.optimum.loss, loss_digits, format!("{at}/optimum/loss")),
-    ));
+    rows.push(bound("optimum".into(), Cell::number(document.optimum.loss, loss_digits, format!("{at}/optimum/loss"))));
     let mut single = bound(
-        format!("the best single arm, {}", document.best_single.name),
+        format!("best single arm, {}", document.best_single.name),
         Cell::number(document.best_single.loss, loss_digits, format!("{at}/best_single/loss")),
     );
     single.cells[1] = Cell::number(document.gain, regret_digits, format!("{at}/gain"));
     rows.push(single);
     let rounds = policies(document).filter_map(|(_, policy)| policy.rounds.last()).max().copied().unwrap_or(0);
     let mut columns = vec![
-        Column::meaning("Loss\u{a0}↓", "of the samples collected, less is better"),
-        Column::meaning("Above the optimum\u{a0}↓", "loss of the shares n/t on all recorded samples, less the optimum"),
-        Column::meaning("90% after", "samples after which 90% of the gain are kept for good"),
-        Column::meaning("95% after", "samples after which 95% of the gain are kept for good"),
-        Column::meaning("99% after", "samples after which 99% of the gain are kept for good"),
+        Column::meaning("Loss\u{a0}↓", "loss of the collected samples, lower is better"),
+        Column::meaning("Regret\u{a0}↓", "loss of the shares n/t on all recorded samples, minus the optimum"),
+        Column::meaning("90% after", "median number of samples from which 90% of the gain is kept"),
+        Column::meaning("95% after", "median number of samples from which 95% of the gain is kept"),
+        Column::meaning("99% after", "median number of samples from which 99% of the gain is kept"),
     ];
-    let mut sure = "";
+    let mut stopping = "";
     if document.until.is_some() {
-        columns.push(Column::meaning("Sure after", "samples after which a session may stop (median)"));
-        columns.push(Column::meaning("Sure", "share of seeds that may stop before the end"));
-        columns.push(Column::meaning("Wrong", "share of seeds that may stop, and should not"));
-        sure = " “Sure” is when a session that does not know the optimum may stop.";
+        columns.push(Column::meaning("Stopped at", "median number of samples at which a session may stop"));
+        columns.push(Column::meaning("Stopped", "share of seeds that may stop before the end"));
+        columns.push(Column::meaning("Wrong", "share of seeds that may stop but are outside the tolerance"));
+        stopping = " “Stopped”: early stopping, by a session that does not know the optimum.";
     }
     Block::Table(TableBlock::new(
         format!(
-            "The policies after {} samples, {}; and how many samples each needed (median) until 90, 95 and 99% of the gain \
-             over the best single arm were kept for good.{sure}",
+            "Policies after {} samples, {}; and the median number of samples from which 90, 95 and 99% of the gain over the \
+             best single arm is kept.{stopping}",
             numbers::count(rounds),
             seeds(document, " ± standard deviation")
         ),
@@ -176,13 +173,13 @@ fn results_at_end(document: &SimulationReport, place: &Place) -> Block {
     ))
 }
 
-/// Rounds that stand in tables: evenly spaced, the last one among them.
+/// Indices of the rounds in tables: evenly spaced, including the last.
 fn chosen(count: usize) -> Vec<usize> {
     let rows = count.min(MAX_SHOWN_ROUNDS);
     (1..=rows).map(|row| row * count / rows - 1).collect()
 }
 
-/// A quantity over rounds, a column a policy.
+/// A quantity over rounds, one column per policy.
 fn over_rounds(document: &SimulationReport, at: &str, field: &str, of: fn(&PolicyReport) -> &Spread) -> Table {
     let means = policies(document).flat_map(|(_, policy)| of(policy).mean.iter().copied());
     let errors = policies(document).flat_map(|(_, policy)| of(policy).std.iter().copied());
@@ -215,23 +212,23 @@ fn loss(document: &SimulationReport, place: &Place) -> Option<Block> {
         place,
         &chart,
         format!(
-            "Loss of the samples collected so far, {}. The optimum and the best single arm are those of all recorded \
+            "Loss of the samples collected so far, {}. The optimum and the best single arm are computed from all recorded \
              samples.{axis}",
             seeds(document, ", bands ± one standard deviation")
         ),
         format!(
-            "Line chart of the loss over samples. At the end: {}. The optimum is {}, the best single arm has {}.",
+            "Line chart of the loss over samples. Final values: {}. Optimum {}, best single arm {}.",
             endings(document, |policy| &policy.loss),
             brief(document.optimum.loss),
             brief(document.best_single.loss)
         ),
     );
     Some(Block::Figure(
-        block.with_table("Loss in numbers", over_rounds(document, &place.at, "loss", |policy| &policy.loss)),
+        block.with_table("Values of the loss", over_rounds(document, &place.at, "loss", |policy| &policy.loss)),
     ))
 }
 
-/// What was kept, where some samples were discarded.
+/// The kept samples, if some were discarded.
 fn kept(document: &SimulationReport, place: &Place) -> Option<Block> {
     let chart = charts::kept_loss(document)?;
     let at = &place.at;
@@ -260,13 +257,13 @@ fn kept(document: &SimulationReport, place: &Place) -> Option<Block> {
     };
     let mut rows: Vec<Row> = policies(document).filter_map(row).collect();
     let optimum = Cell::number(document.optimum.loss, digits, format!("{at}/optimum/loss"));
-    rows.push(Row::apart("the optimum", vec![Cell::missing(), optimum, Cell::missing()]));
+    rows.push(Row::apart("optimum", vec![Cell::missing(), optimum, Cell::missing()]));
     let columns = vec![
         Column::meaning("Kept", "samples kept at the end"),
-        Column::meaning("Their loss\u{a0}↓", "of the kept samples themselves, less is better"),
+        Column::meaning("Kept loss\u{a0}↓", "loss of the kept samples, lower is better"),
         Column::meaning(
-            "At the optimum after",
-            "samples asked for until the kept ones' loss stays at or below the optimum",
+            "At optimum",
+            "median number of samples from which the loss of the kept samples is at most the optimum",
         ),
     ];
     let ends: Vec<String> = losses()
@@ -277,13 +274,13 @@ fn kept(document: &SimulationReport, place: &Place) -> Option<Block> {
         place,
         &chart,
         format!(
-            "Loss of the samples that were kept, over the samples asked for, {}. {}",
+            "Loss of the kept samples by number of collected samples, {}. {}",
             seeds(document, ""),
             document.note.as_deref().unwrap_or_default()
         ),
-        format!("Line chart of the loss of the kept samples. At the end: {}.", ends.join(", ")),
+        format!("Line chart of the loss of the kept samples. Final values: {}.", ends.join(", ")),
     );
-    Some(Block::Figure(block.with_table("Kept samples in numbers", Table::new("Policy", columns, rows))))
+    Some(Block::Figure(block.with_table("Values of the kept samples", Table::new("Policy", columns, rows))))
 }
 
 fn regret(document: &SimulationReport, place: &Place) -> Option<Block> {
@@ -292,17 +289,14 @@ fn regret(document: &SimulationReport, place: &Place) -> Option<Block> {
         place,
         &chart,
         format!(
-            "How far the shares asked for are from the best ones: their loss on all recorded samples, less the optimum, {}. \
-             Unlike the loss above, it is free of the chance of which samples came.",
+            "Regret: the loss of the collected shares on all recorded samples, minus the optimum, {}. Unlike the loss above, it \
+             does not contain the randomness of the samples.",
             seeds(document, "")
         ),
-        format!(
-            "Line chart of the loss above the optimum over samples. At the end: {}.",
-            endings(document, |policy| &policy.regret)
-        ),
+        format!("Line chart of the regret over samples. Final values: {}.", endings(document, |policy| &policy.regret)),
     );
     let table = over_rounds(document, &place.at, "regret", |policy| &policy.regret);
-    Some(Block::Figure(block.with_table("Loss above the optimum in numbers", table)))
+    Some(Block::Figure(block.with_table("Values of the regret", table)))
 }
 
 fn shares(document: &SimulationReport, place: &Place) -> Block {
@@ -313,7 +307,7 @@ fn shares(document: &SimulationReport, place: &Place) -> Block {
         format!("{name}: {}", shares.join(", "))
     });
     let alternative = format!(
-        "Stacked areas of the arms’ shares over samples, a panel a policy. Shares of 5% or more at the end. {}.",
+        "Stacked areas of the arms’ shares over samples, one panel per policy. Final shares of 5% or more: {}.",
         ends.collect::<Vec<_>>().join("; ")
     );
     let mut rows = Vec::new();
@@ -328,12 +322,12 @@ fn shares(document: &SimulationReport, place: &Place) -> Block {
         }
     }
     let optimum = Cell::percents(&document.optimum.weights, |arm| format!("{at}/optimum/weights/{arm}"));
-    rows.push(Row::apart("the optimum", optimum));
+    rows.push(Row::apart("optimum", optimum));
     let columns = document.arms.iter().map(Column::new).collect();
     let chart = charts::shares(document);
-    let caption = format!("Which arms each policy asked: their shares in the samples so far, {}.", seeds(document, ""));
+    let caption = format!("Share of each arm in the samples collected so far, per policy, {}.", seeds(document, ""));
     Block::Figure(
         FigureBlock::new(place, &chart, caption, alternative)
-            .with_table("Shares in numbers", Table::new("Policy, samples", columns, rows)),
+            .with_table("Values of the shares", Table::new("Policy, samples", columns, rows)),
     )
 }

@@ -1,4 +1,4 @@
-//! What `solve` found, as parts of the page: the answer's facts, the weights, what each arm is worth, and K.
+//! Parts of the page for `solve`: facts, weights, values of each arm, and K.
 
 use modelmix::mixture::TermValue;
 use modelmix::{Kernel, Mixture};
@@ -9,16 +9,16 @@ use super::page::{Block, Fact, FigureBlock, Place, TableBlock};
 use super::table::{Cell, Column, Row, Table};
 use super::{analyses, weights as copies};
 
-/// A kernel in words.
+/// A kernel as text.
 pub(super) fn kernel(kernel: &Kernel) -> String {
     match *kernel {
         Kernel::Gaussian { bandwidth } => format!("Gaussian, bandwidth {}", numbers::tick(bandwidth)),
         Kernel::Laplacian { bandwidth } => format!("Laplacian, bandwidth {}", numbers::tick(bandwidth)),
         Kernel::Polynomial { scale, offset, degree } => {
-            format!("polynomial, ({} x·y + {}) to the power of {degree}", numbers::tick(scale), numbers::tick(offset))
+            format!("polynomial, ({} x·y + {})^{degree}", numbers::tick(scale), numbers::tick(offset))
         }
         Kernel::Cosine { power: 1 } => "cosine".into(),
-        Kernel::Cosine { power } => format!("cosine to the power of {power}"),
+        Kernel::Cosine { power } => format!("cosine, power {power}"),
         other => other.to_string(),
     }
 }
@@ -45,7 +45,7 @@ fn gain(document: &Mixture) -> String {
     brief(document.gain) + &interval.unwrap_or_default()
 }
 
-/// How likely such samples are where it is so.
+/// A p-value as text.
 fn p_value(p: f64) -> String {
     if p < 0.001 { "p < 0.001".into() } else { format!("p = {}", brief(p)) }
 }
@@ -73,17 +73,14 @@ fn weights(document: &Mixture, place: &Place) -> Block {
         shares.push(unused(left_out));
     }
     let lines = if document.arms.iter().any(|arm| arm.interval.is_some()) {
-        " Thin lines are 95% intervals over the samples."
+        " Thin lines: 95% confidence intervals."
     } else {
         ""
     };
     Block::Figure(FigureBlock::new(
         place,
         &charts::weights(document),
-        format!(
-            "The best mixture: how large a share of the pool each arm should have.{lines}{}",
-            left_out_note(left_out)
-        ),
+        format!("Weights of the best mixture.{lines}{}", left_out_note(left_out)),
         format!("Bar chart of the weights. {}.", shares.join(", ")),
     ))
 }
@@ -93,7 +90,7 @@ fn unused(count: usize) -> String {
     format!("{} arms with weight 0", numbers::count(count))
 }
 
-/// What a caption says of arms that are not drawn.
+/// The note of a caption about arms that are not drawn.
 fn left_out_note(count: usize) -> String {
     if count > 0 { format!(" {} are not drawn.", unused(count)) } else { String::new() }
 }
@@ -109,10 +106,10 @@ fn terms(document: &Mixture, place: &Place) -> Option<Block> {
         .chain([format!("loss {}", brief(document.mixture.loss))])
         .collect();
     let caption = format!(
-        "The terms of the objective as scores, and the loss, which is minimised: each arm alone and the mixture.{}",
+        "Terms of the objective as scores, and the loss (minimised): each arm alone and the mixture.{}",
         left_out_note(document.listed_arms().1)
     );
-    let alternative = format!("Bar charts, one per term and one of the loss. The mixture: {}.", values.join(", "));
+    let alternative = format!("Bar charts, one per term and one of the loss. Mixture: {}.", values.join(", "));
     Some(Block::Figure(FigureBlock::new(place, &chart, caption, alternative)))
 }
 
@@ -126,7 +123,7 @@ fn arms(document: &Mixture, place: &Place) -> Block {
     let (score_digits, loss_digits) = (Digits::of(scores(), none()), Digits::of(losses(), none()));
     let add_digits = Digits::of(document.arms.iter().filter_map(|arm| arm.adds), none());
 
-    let better = if score.more_is_better { "more is better" } else { "less is better" };
+    let better = if score.more_is_better { "higher is better" } else { "lower is better" };
     let arrow = if score.more_is_better { "↑" } else { "↓" };
     let mut columns = vec![Column::new("Weight")];
     if intervals {
@@ -152,9 +149,9 @@ fn arms(document: &Mixture, place: &Place) -> Block {
             format!("{} of the arm alone, {better}", score.name),
         ));
     }
-    columns.push(Column::meaning("Loss\u{a0}↓", "the objective of the arm alone, less is better"));
+    columns.push(Column::meaning("Loss\u{a0}↓", "objective of the arm alone, lower is better"));
     if adds {
-        columns.push(Column::meaning("Adds", "how much the best mixture's loss rises without the arm"));
+        columns.push(Column::meaning("Adds", "leave-one-out: loss increase of the best mixture without the arm"));
     }
     columns.push(Column::new("Samples"));
 
@@ -194,9 +191,9 @@ fn arms(document: &Mixture, place: &Place) -> Block {
         cells.push(Cell::missing());
     }
     cells.push(Cell::missing());
-    rows.push(Row::apart("the mixture", cells));
-    let what = if adds { " “Adds” is how much the best mixture’s loss rises without the arm." } else { "" };
-    let caption = format!("The arms, each alone, and the mixture of all.{what}");
+    rows.push(Row::apart("mixture", cells));
+    let what = if adds { " “Adds”: loss increase of the best mixture without the arm." } else { "" };
+    let caption = format!("Each arm alone, and the mixture.{what}");
     let block = TableBlock::new(caption, Table::new("Arm", columns.clone(), rows));
     if left_out == 0 {
         return Block::Table(block);
@@ -230,13 +227,13 @@ fn kernel_means(document: &Mixture, place: &Place) -> Option<Block> {
         FigureBlock::new(
             place,
             &chart,
-            "How alike the arms’ samples are: K, the mean of the objective’s kernel over pairs of samples, one of the row’s \
-             arm and one of the column’s. The stronger the colour, the more alike. On the diagonal an arm is compared with \
-             itself: strong colour there means little variety."
+            "Similarity of the arms: K, the mean of the objective’s kernel over pairs of samples, one from the row’s arm and \
+             one from the column’s. A stronger colour means more similar samples; on the diagonal, it means that the arm has \
+             low diversity."
                 .into(),
             format!("Heat map of K, {count} by {count}, from {} to {}.", brief(low), brief(high)),
         )
         .with_scale(low, high)
-        .with_table("K in numbers", table),
+        .with_table("Values of K", table),
     ))
 }

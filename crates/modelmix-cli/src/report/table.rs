@@ -1,4 +1,4 @@
-//! Tables of the page: every number with its full value and its place in the documents beside the rounded text.
+//! Tables of the page: rounded text, with the exact value and the JSON pointer of every number.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,19 +11,19 @@ use crate::tables::{self, Value};
 /// A table.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Table {
-    /// What its rows are.
+    /// Heading of the first column.
     pub(super) corner: &'static str,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Row>,
-    /// Whether its rows' names need room.
+    /// Whether the names of its rows are long.
     long: bool,
-    /// Whether its cells are texts, which may go over several lines.
+    /// Whether its cells are text, which may wrap.
     text: bool,
     /// The table as a CSV file to download.
     pub(super) download: Option<Download>,
 }
 
-/// A file that lies in the page.
+/// A file that is embedded in the page.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Download {
     name: String,
@@ -34,7 +34,7 @@ pub(super) struct Download {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// What the heading means, for those who hover or hear it.
+    /// Explanation of the heading, as a tooltip.
     pub(super) hint: Option<String>,
 }
 
@@ -44,21 +44,21 @@ impl Table {
         Self { corner, columns, rows, long, text: false, download: None }
     }
 
-    /// With cells that may go over several lines.
+    /// Allows cells to wrap.
     #[must_use]
     pub(super) fn with_text(mut self) -> Self {
         self.text = true;
         self
     }
 
-    /// Makes the table a CSV file of this name, with all digits and with the rows of its folded part.
+    /// Offers the table as a CSV file of this name, with all digits and the collapsed rows.
     pub(super) fn offer(&mut self, name: String, folded: Option<&Table>) {
         let csv = self.csv(folded.map_or(&[], |folded| &folded.rows));
         let address = format!("data:text/csv;charset=utf-8;base64,{}", STANDARD.encode(csv));
         self.download = Some(Download { name, address });
     }
 
-    /// Comma-separated values: a column for every number of a cell. Folded rows come before those that stand apart.
+    /// Comma-separated values: one column per number of a cell. Collapsed rows precede rows that are set apart.
     fn csv(&self, folded: &[Row]) -> String {
         let mut table = tables::Table::new(
             "",
@@ -90,7 +90,7 @@ impl Column {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) name: String,
-    /// Whether it stands apart from the others, as the mixture's row does.
+    /// Whether it is set apart from the others, as the mixture's row is.
     pub(super) apart: bool,
     pub(super) cells: Vec<Cell>,
 }
@@ -105,7 +105,7 @@ impl Row {
     }
 }
 
-/// What stands in a place of a table: numbers, and text between them.
+/// A cell of a table: numbers, and text between them.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Cell {
     pub(super) parts: Vec<Part>,
@@ -117,13 +117,13 @@ pub(super) struct Cell {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Part {
     pub(super) text: String,
-    /// The number in full.
+    /// The exact number.
     value: Option<String>,
-    /// Its place in the documents, as a JSON pointer.
+    /// Its JSON pointer in the documents.
     at: Option<String>,
-    /// Whether it says how well the number before it is known.
+    /// Whether it is the error of the number before it.
     error: bool,
-    /// What a CSV file has for it, with what is added to the column's name.
+    /// Its value in CSV, with the suffix of the column name.
     #[serde(skip)]
     exact: Option<(String, Value)>,
 }
@@ -143,13 +143,13 @@ impl Cell {
         Self::text(MISSING_NUMBER)
     }
 
-    /// A name that stands before a number.
+    /// A name before a number.
     pub(super) fn name(name: &str) -> Self {
         let exact = Some((String::new(), Value::Name(name.into())));
         Self { parts: vec![Part { exact, ..Part::text(format!("{} ", plain(name))) }], best: false }
     }
 
-    /// A number as it is written, which is that number rounded.
+    /// A number with its rounded text.
     pub(super) fn written(text: String, value: f64, at: String) -> Self {
         let known = value.is_finite();
         let part = Part {
@@ -161,7 +161,7 @@ impl Cell {
         Self { parts: vec![part], best: false }
     }
 
-    /// A number that is below what is written.
+    /// A number that is below the printed bound.
     pub(super) fn below(text: &str, value: f64) -> Self {
         let exact = Some((String::new(), Value::Number(value)));
         Self { parts: vec![Part { exact, ..Part::text(text) }], best: false }
@@ -175,7 +175,7 @@ impl Cell {
         Self::written(numbers::percent(value), value, at)
     }
 
-    /// Shares of a whole, which add up to 100%, each with its place.
+    /// Shares with sum 100%, each with its JSON pointer.
     pub(super) fn percents(shares: &[f64], at: impl Fn(usize) -> String) -> Vec<Self> {
         let cell = |(index, (text, &share)): (usize, (String, &f64))| Self::written(text, share, at(index));
         numbers::percents(shares).into_iter().zip(shares).enumerate().map(cell).collect()
@@ -187,7 +187,7 @@ impl Cell {
         cell
     }
 
-    /// With how well it is known.
+    /// Adds the error.
     #[must_use]
     pub(super) fn within(mut self, error: f64, digits: Digits, at: String) -> Self {
         let text = format!("±\u{202f}{}", digits.write(error));
@@ -196,7 +196,7 @@ impl Cell {
         self
     }
 
-    /// With another number after it.
+    /// Appends another number.
     #[must_use]
     pub(super) fn and(mut self, between: &str, other: Cell) -> Self {
         self.parts.push(Part::text(between));
@@ -216,7 +216,7 @@ impl Cell {
         self.keyed(" high")
     }
 
-    /// With what a CSV file adds to the column's name for its number.
+    /// Sets the suffix of the column name in CSV.
     #[must_use]
     pub(super) fn keyed(mut self, key: &str) -> Self {
         for (found, _) in self.parts.iter_mut().filter_map(|part| part.exact.as_mut()) {

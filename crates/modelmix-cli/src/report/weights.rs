@@ -15,7 +15,7 @@ pub(super) fn block(document: &Mixture) -> Block {
     Block::Copies(CopiesBlock { copies })
 }
 
-/// Weights by arm: JSON, and Python too. Characters that cannot be seen are escaped, since a reader could not check them.
+/// Weights by arm, valid as JSON and as Python. Invisible characters are escaped, since a reader could not check them.
 fn object(weights: &[(&str, f64)]) -> String {
     let entry = |(name, weight): &(&str, f64)| {
         let quoted = serde_json::to_string(name).unwrap_or_default();
@@ -31,7 +31,7 @@ fn object(weights: &[(&str, f64)]) -> String {
     format!("{{{}}}", weights.iter().map(entry).collect::<Vec<_>>().join(", "))
 }
 
-/// The command that scores the mixture; `None` if an arm has a name that options cannot have.
+/// The command that scores the mixture; `None` if the name of an arm cannot be written in an option.
 fn command(weights: &[(&str, f64)], provenance: Option<&Provenance>) -> Option<String> {
     if weights.iter().any(|(name, _)| name.contains([',', '='])) {
         return None;

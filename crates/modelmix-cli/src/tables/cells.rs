@@ -1,4 +1,4 @@
-//! Cells of numbers: three digits for people, all digits behind them.
+//! Cells of numbers: text with three digits, and values with all digits.
 
 use modelmix::internals::numbers::{self, brief, count};
 
@@ -15,7 +15,7 @@ pub fn brief_cell(number: impl Into<Option<f64>>) -> Cell {
     Cell::new(text, vec![(String::new(), value(number))])
 }
 
-/// A number and what stands after ±: `what` it is (error, std).
+/// A number with ±; `what` names the second number (error, std).
 pub fn spread(number: f64, error: Option<f64>, what: &str) -> Cell {
     let after = error.filter(|error| error.is_finite()).map(|error| format!(" ± {}", brief(error)));
     let cell = brief_cell(number);
@@ -23,12 +23,12 @@ pub fn spread(number: f64, error: Option<f64>, what: &str) -> Cell {
     Cell::new(text, vec![(String::new(), Value::Number(number)), (format!(" {what}"), value(error))])
 }
 
-/// A share in percent.
+/// A share as a percentage.
 pub fn percent(share: f64) -> Cell {
     Cell::new(numbers::percent(share), vec![(String::new(), Value::Number(share))])
 }
 
-/// Shares of a whole in percent, rounded so that they add up to 100%.
+/// Shares of a whole as percentages, rounded so that they sum to 100%.
 pub fn percents(shares: impl IntoIterator<Item = f64>) -> Vec<Cell> {
     let shares: Vec<f64> = shares.into_iter().collect();
     let cell = |(text, &share): (String, &f64)| Cell::new(text, vec![(String::new(), Value::Number(share))]);
@@ -53,7 +53,7 @@ pub fn shares(arms: &[String], weights: &[f64]) -> Cell {
     Cell::new(text.join(", "), values.collect())
 }
 
-/// A name and its number, such as "flow 1.97"; `what` the number is.
+/// A name and its number, such as "flow 1.97"; `what` names the number.
 pub fn best_of(name: &str, text: String, number: f64, what: &str) -> Cell {
     let values = vec![(String::new(), Value::Name(name.into())), (format!(" {what}"), Value::Number(number))];
     Cell::new(format!("{name} {text}"), values)

@@ -1,4 +1,4 @@
-//! Comma-separated values (RFC 4180) with all digits: a column for every number of a cell.
+//! Comma-separated values (RFC 4180) with all digits: one column per number of a cell.
 
 use super::{Cell, MISSING, Table, Value, plain};
 
@@ -43,12 +43,12 @@ fn written(cell: &Cell, part: &str) -> String {
     }
 }
 
-/// A field, in quotes if it has to be.
+/// A field, quoted if necessary.
 pub fn field(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
 
-/// The shortest text that reads back as the same number, as Python writes it.
+/// The shortest text that parses to the same number, in Python's format.
 pub fn exact(number: f64) -> String {
     if !number.is_finite() {
         return number.to_string().to_lowercase();

@@ -2,7 +2,7 @@
 
 use super::{Table, plain};
 
-/// The table as a `tabular`; what is stressed is bold.
+/// The table as a `tabular`; strong cells are bold.
 pub fn latex(table: &Table) -> String {
     let shown = table.shown();
     let sides: String = shown.iter().map(|&at| if table.is_left(at) { 'l' } else { 'r' }).collect();
@@ -24,7 +24,7 @@ pub fn latex(table: &Table) -> String {
     lines.join("\n")
 }
 
-/// Text in which nothing is a command, with marks of mathematics written as such.
+/// Escapes text for LaTeX, and writes mathematical symbols in math mode.
 pub(super) fn escaped(text: &str) -> String {
     let text = plain(text);
     let mut letters = text.chars().peekable();
@@ -38,10 +38,10 @@ pub(super) fn escaped(text: &str) -> String {
             '<' => written += "$<$",
             '>' => written += "$>$",
             '|' => written += "$|$",
-            // After the end of a row these would be an argument of it.
+            // After the end of a row, these would start an argument.
             '[' => written += "{[}",
             '*' => written += "{*}",
-            // Two hyphens would be a dash.
+            // Two hyphens would become a dash.
             '-' if letters.peek() == Some(&'-') => written += "-{}",
             '–' => written += "--",
             '…' => written += "\\ldots{}",
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(escaped("a\u{7}b\u{202e}c"), "a b c");
     }
 
-    /// Every ASCII letter, between two others: what is left of braces, dollars and commands is balanced.
+    /// Every ASCII character between two letters: the braces, dollars and commands that remain are balanced.
     #[test]
     fn every_ascii_character_leaves_balanced_text() {
         for letter in (0u8..128).map(char::from) {

@@ -1,8 +1,8 @@
-//! Tables of GitHub's Markdown.
+//! Tables in GitHub's Markdown.
 
 use super::{Table, plain};
 
-/// The table; what is stressed is bold.
+/// The table; strong cells are bold.
 pub fn markdown(table: &Table) -> String {
     let shown = table.shown();
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
@@ -20,7 +20,7 @@ pub fn markdown(table: &Table) -> String {
     lines.join("\n")
 }
 
-/// Text that is not read as markup or as HTML.
+/// Escapes text for Markdown and HTML.
 pub(super) fn escaped(text: &str) -> String {
     let mut written = String::new();
     for letter in plain(text).chars() {

@@ -1,4 +1,4 @@
-//! Tables as data, with the numbers behind their text, and their writers: text for terminals, LaTeX, Markdown and CSV. Python's
+//! Tables as data, with exact values, and their writers: text for terminals, LaTeX, Markdown and CSV. Python's
 //! `to_latex`, `to_markdown` and `to_csv` write the same.
 
 mod cells;
@@ -13,38 +13,38 @@ pub use latex::latex;
 pub use markdown::markdown;
 pub use text::{bar, bold, dim, text};
 
-/// What stands for a number that does not exist.
+/// Text of a missing number.
 pub const MISSING: &str = "–";
 
-/// A table; the first column is names.
+/// A table; the first column contains names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows, for outputs that have several tables.
+    /// Title, for outputs that have several tables.
     pub title: String,
     /// The headings of the columns.
     pub header: Vec<String>,
-    /// Columns to the left, besides the first.
+    /// Left-aligned columns other than the first.
     left: Vec<usize>,
-    /// Columns of bars, which only terminals show.
+    /// Columns of bars, printed in terminals only.
     bars: Vec<usize>,
     /// The rows, each with one cell per column.
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A cell: its text, and the numbers and names behind it.
+/// A cell: its text and its exact values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// What people read, rounded.
+    /// Rounded text.
     pub text: String,
-    /// What stands after the text in terminals only.
+    /// Suffix of the text, in terminals only.
     pub mark: &'static str,
-    /// Whether it is stressed.
+    /// Whether it is emphasised.
     pub strong: bool,
-    /// Values in full, each with what a CSV file adds to the column's name.
+    /// Exact values, each with the suffix of its column name in CSV.
     pub values: Vec<(String, Value)>,
 }
 
-/// A value behind the text of a cell.
+/// An exact value of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A number.
@@ -53,7 +53,7 @@ pub enum Value {
     Count(u64),
     /// A name.
     Name(String),
-    /// None: there is no such value.
+    /// A missing value.
     Missing,
 }
 
@@ -64,14 +64,14 @@ impl Table {
         Self { title: title.into(), header, ..Self::default() }
     }
 
-    /// Another column to the left: names and lists.
+    /// Left-aligns another column, for names and lists.
     #[must_use]
     pub fn left(mut self, column: usize) -> Self {
         self.left.push(column);
         self
     }
 
-    /// A column of bars.
+    /// Marks a column of bars.
     #[must_use]
     pub fn bars(mut self, column: usize) -> Self {
         self.bars.push(column);
@@ -83,7 +83,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Adds a row in which all is stressed.
+    /// Adds a row with all cells emphasised.
     pub fn strong_row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells.into_iter().map(Cell::strong).collect());
     }
@@ -92,33 +92,33 @@ impl Table {
         column == 0 || self.left.contains(&column) || self.bars.contains(&column)
     }
 
-    /// The columns that documents have: all but bars.
+    /// The columns of all formats other than text: all but bars.
     fn shown(&self) -> Vec<usize> {
         (0..self.header.len()).filter(|column| !self.bars.contains(column)).collect()
     }
 }
 
 impl Cell {
-    /// Text with these values behind it.
+    /// Text with these values.
     pub fn new(text: impl Into<String>, values: Vec<(String, Value)>) -> Self {
         Self { text: text.into(), values, ..Self::default() }
     }
 
-    /// Stressed.
+    /// Emphasises the cell.
     #[must_use]
     pub fn strong(mut self) -> Self {
         self.strong = true;
         self
     }
 
-    /// With a mark after it, in terminals only.
+    /// Adds a suffix, in terminals only.
     #[must_use]
     pub fn marked(mut self, mark: &'static str) -> Self {
         self.mark = mark;
         self
     }
 
-    /// With another text for the same values.
+    /// Replaces the text and keeps the values.
     #[must_use]
     pub fn saying(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
@@ -144,7 +144,7 @@ impl From<&String> for Cell {
     }
 }
 
-/// Text without control characters and marks that change the direction of the text.
+/// Text without control characters and bidirectional marks.
 fn plain(text: &str) -> String {
     crate::words::plain(text).trim().into()
 }

@@ -1,4 +1,4 @@
-//! Tables without lines for terminals: the first column to the left, numbers to the right. Colours only on a terminal.
+//! Tables without borders for terminals: names left-aligned, numbers right-aligned. Colours only on a terminal.
 
 use comfy_table::{CellAlignment, Table as Columns, presets};
 use console::Style;
@@ -24,12 +24,12 @@ pub fn text(table: &Table) -> String {
     columns.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
 }
 
-/// In bold, if there are colours.
+/// Bold, if colours are enabled.
 pub fn bold(text: &str) -> String {
     Style::new().bold().apply_to(text).to_string()
 }
 
-/// Less loud, if there are colours.
+/// Dimmed, if colours are enabled.
 pub fn dim(text: &str) -> String {
     Style::new().dim().apply_to(text).to_string()
 }

@@ -1,8 +1,8 @@
-// Opens reports in Chromium, narrow and wide, light and dark, and on paper, and fails on anything a reader would trip over:
+// Opens reports in Chromium, narrow and wide, light and dark, and in print, and fails on any problem for a reader:
 // errors, requests, overflow, labels that overlap or are cut off, faint text, and numbers that are not those of the JSON.
 //
 // node check.mjs [--screenshots FOLDER] PAGE.html …
-// A PAGE.json beside a page is compared with the JSON inside it. CHROMIUM names the browser, else the usual places are tried.
+// A PAGE.json next to a page is compared with the JSON inside it. CHROMIUM names the browser; the default is the usual paths.
 
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -115,13 +115,13 @@ async function takeAway(page) {
     if (download.suggestedFilename() !== (await link.getAttribute("download"))) problems.push(`a file is called ${download.suggestedFilename()}`);
     const lines = readFileSync(await download.path(), "utf8").trimEnd().split("\n");
     const rows = await link.evaluate((link) => link.parentElement.previousElementSibling.querySelectorAll("tr").length);
-    // A name in quotes may have lines of its own, but no name here has.
+    // A quoted name could contain line breaks, but no name here does.
     if (lines.length !== rows) problems.push(`${download.suggestedFilename()} has ${lines.length} lines for ${rows} rows`);
   }
   return problems;
 }
 
-// Runs in the page: what a reader would see to be wrong.
+// Runs in the page: visible problems.
 function inspect() {
   const problems = [];
   const root = document.documentElement;
@@ -151,7 +151,7 @@ function inspect() {
       for (let other = one + 1; other < texts.length; other += 1) {
         const wide = Math.min(box.right, boxes[other].right) - Math.max(box.left, boxes[other].left);
         const high = Math.min(box.bottom, boxes[other].bottom) - Math.max(box.top, boxes[other].top);
-        // Boxes have air above and below the letters.
+        // Boxes have space above and below the letters.
         if (wide > 0.5 && high > 0.35 * Math.min(box.height, boxes[other].height)) {
           problems.push(`${said} overlaps "${texts[other].textContent}"`);
         }
@@ -198,7 +198,7 @@ function inspect() {
   return problems;
 }
 
-// Runs in the page: every number of every table is the JSON's, and its text is that number rounded.
+// Runs in the page: every number of every table equals that of the JSON, and its text is that number rounded.
 function compare() {
   const problems = [];
   const documents = JSON.parse(document.getElementById("documents").textContent);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Looks at the pages in FOLDER/pages with Chromium. Gets Chromium from the system's packages and its driver from npm where they
-# are missing; where they cannot be had, says so and lets the build go on.
+# Checks the pages in FOLDER/pages with Chromium. Installs Chromium from the system's packages and its driver from npm if they
+# are missing; if that fails, prints a note and does not fail the build.
 #
 # run.sh FOLDER
 set -eu
@@ -33,7 +33,7 @@ if ! cmp -s package-lock.json installed; then
 fi
 node check.mjs "$folder"/pages/*.html
 
-# The same check must see what is wrong with a spoiled page.
+# The check must find the problem of a spoiled page.
 for spoil in 's|</main>|<p style="width: 2000px">wide</p></main>|' 's|<data value="0|<data value="7|' 's|</main>|<script>nothing()</script></main>|' \
     's|<p class="download">|<p>|' 's|button.hidden = false|button.hidden = true|'; do
     sed "$spoil" "$folder/pages/three.html" > "$folder/driver/spoiled.html"

@@ -1,4 +1,4 @@
-//! `report --compare`: two runs side by side, in the terminal, as a document and as a page.
+//! `report --compare`: the comparison of two runs in the terminal, as a document and as a page.
 
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ fn two_runs_stand_side_by_side() {
     assert!(csv.starts_with("of,old,new,difference,95% interval low,95% interval high,noise\nleft,"), "{csv}");
 }
 
-/// The same samples with another objective: weights are compared, nothing is tested.
+/// The same samples with another objective: weights are compared, and no test is made.
 #[test]
 fn runs_on_the_same_samples_say_so() {
     let world = World::new();
@@ -71,8 +71,7 @@ fn runs_on_the_same_samples_say_so() {
     write(&world, "a.json", &format!("solve {data} --objective rke --bandwidth 20"));
     write(&world, "b.json", &format!("solve {data} --objective rke --bandwidth 40"));
     let text = world.answer("report a.json b.json --compare");
-    for shown in ["The objectives differ", "the same samples", "No test is made", "whether beyond noise was not tested"]
-    {
+    for shown in ["The objectives differ", "the same samples", "No test is made", "differences were not tested"] {
         assert!(text.contains(shown), "{shown} is not in\n{text}");
     }
 }
@@ -86,7 +85,7 @@ fn what_cannot_be_compared_is_refused() {
     for (documents, sentence) in [
         ("solve.json score.json", "a document of solve cannot be compared with one of score"),
         ("solve.json others.json", "they have no arm in common: a, b and c, d"),
-        ("solve.json", "--compare sets two documents side by side, and 1 are given"),
+        ("solve.json", "--compare needs two documents, but the number given is 1"),
         ("solve.json solve.json solve.json", "and 3 are given"),
     ] {
         let run = world.run(&format!("report {documents} --compare"));

@@ -1,4 +1,4 @@
-//! `--config`: a file of options means what the options mean, and what is typed wins.
+//! `--config`: options of a file mean the same as on the command line, and command-line flags override them.
 
 use super::world::World;
 
@@ -60,7 +60,7 @@ fn every_command_takes_one() {
     assert!(world.answer("solve made/a.npy made/b.npy --config false.toml").starts_with("Mix "));
 }
 
-/// A value that begins with a minus is a value: it is no flag, and it keeps nothing else out of the file.
+/// A value that begins with a minus sign is a value, not a flag, and does not hide other options of the file.
 #[test]
 fn values_may_begin_with_a_minus() {
     let world = World::new();
@@ -73,7 +73,7 @@ fn values_may_begin_with_a_minus() {
         "solve made/a.npy made/b.npy --reference made/reference.npy --scores made/scores.json --front=-wit --json";
     let typed = world.result(&format!("{typed} --objective '-wit + mmd'"));
     assert_eq!(world.result("solve --config minus.toml"), typed);
-    // The same option on the command line overrides the file's, and nothing else.
+    // The same option on the command line overrides only that of the file.
     let rke = world.result("solve --config minus.toml --objective '-wit + rke'");
     assert_eq!((&rke["objective"], &rke["front"]["objective"]), (&"-wit + rke".into(), &typed["front"]["objective"]));
 }
@@ -96,7 +96,7 @@ fn values_are_typed() {
     assert!(all.get("select").is_none() && all["until"]["confidence"] == 0.9);
 }
 
-/// What is typed clears what the file gives and excludes it; flags of the file can be turned off.
+/// A command-line flag overrides options of the file that conflict with it; flags of the file can be turned off.
 #[test]
 fn typed_options_override_those_that_exclude_them() {
     let world = World::new();
@@ -120,7 +120,7 @@ fn typed_options_override_those_that_exclude_them() {
     assert_eq!(world.result(&format!("{solve} --config subsets.toml --subsets=false")), plain);
 }
 
-/// What an option needs may be typed or stand in the file.
+/// A required option may be on the command line or in the file.
 #[test]
 fn companions_may_come_from_either_side() {
     let world = World::new();
@@ -132,7 +132,7 @@ fn companions_may_come_from_either_side() {
     assert_eq!(world.result(&format!("{simulate} --config confidence.toml --until 5%")), typed);
 }
 
-/// A number of 64 bits, infinity as help has it, and numbers as TOML writes them.
+/// A 64-bit number, infinity as in the help, and number formats of TOML.
 #[test]
 fn numbers_are_those_of_the_command_line() {
     let world = World::new();
@@ -157,7 +157,7 @@ fn files_are_refused_in_a_sentence_that_names_them() {
     let deep = "[".repeat(200);
     let cases: &[(&str, &str, &[&str])] = &[
         ("score", "no-mixture = true\nweights = { a = 1 }", &["c.toml: ", "weights cannot be used with no-mixture"]),
-        ("simulate", "confidence = '90%'", &["c.toml: confidence needs until; add until, or leave confidence out"]),
+        ("simulate", "confidence = '90%'", &["c.toml: confidence needs until; add until, or remove confidence"]),
         ("simulate", "certify = 'shares'", &["c.toml: certify needs until"]),
         ("solve", "seed = -1", &["c.toml: seed is -1, but it must be a whole number, 0 or more"]),
         ("solve", &format!("seed = {huge}"), &["c.toml: seed is 999", "a whole number, at most 18446744073709551615"]),
@@ -168,8 +168,8 @@ fn files_are_refused_in_a_sentence_that_names_them() {
         ("solve", &format!("seed = {deep}"), &["c.toml: line 1: ", "each once"]),
         ("solve", "html = ''", &["c.toml: html is '', but it must be a path that is not empty"]),
         ("curate -n 4", "out = ''", &["c.toml: out is ''"]),
-        ("solve", "html = 1", &["c.toml: html is 1, but it must be a text in quotes"]),
-        ("solve", "title = 2026", &["c.toml: title is 2026, but it must be a text in quotes"]),
+        ("solve", "html = 1", &["c.toml: html is 1, but it must be a string in quotes"]),
+        ("solve", "title = 2026", &["c.toml: title is 2026, but it must be a string in quotes"]),
         ("score", "subset-seed = 4294967296", &["c.toml: subset-seed is 4294967296", "at most 4294967295"]),
         ("solve", "threads = 0", &["c.toml: threads is 0, but it must be a whole number, at least 1"]),
         ("simulate", "in-flight = 0", &["c.toml: in-flight is 0", "at least 1"]),

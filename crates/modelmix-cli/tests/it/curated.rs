@@ -1,4 +1,4 @@
-//! `modelmix curate`: its document, its manifest, its report, and what it refuses.
+//! `modelmix curate`: document, manifest, report and error messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use super::world::World;
 const LINE: &str =
     "curate fashion/specialists.npz --reference fashion/reference.npy --objective mmd --bandwidth 20 --count 40";
 
-/// What a set must have: as many different rows as asked for, shares that are counts, and the words that go with it.
+/// Invariants of a set: the requested number of distinct rows, shares that match the counts, and the note.
 fn checked(document: &Value, count: usize) {
     let rows = document["rows"].as_array().unwrap();
     let distinct: BTreeSet<String> = rows.iter().map(Value::to_string).collect();
@@ -37,7 +37,7 @@ fn a_set_is_the_same_everywhere() {
         (&manifest["loss"]["set"], &manifest["reference"]),
         (&document["set"]["loss"], &"fashion/reference.npy".into())
     );
-    // the same on any number of threads, as CSV too
+    // the result does not depend on the number of threads, also as CSV
     world.answer(&format!("{LINE} --threads 3 --out ids.csv --quiet"));
     let text = fs::read_to_string(world.path("ids.csv")).unwrap();
     let mut lines = text.lines();
@@ -49,11 +49,11 @@ fn a_set_is_the_same_everywhere() {
         .map(|row| format!("{},{}", row["arm"].as_str().unwrap(), row["row"]))
         .collect();
     assert_eq!(lines.collect::<Vec<_>>(), rows);
-    // beside it lies what a JSON manifest says of its rows
+    // the description next to it equals that of a JSON manifest
     let beside: Value = serde_json::from_str(&fs::read_to_string(world.path("ids.csv.json")).unwrap()).unwrap();
     let mut about = manifest.clone();
     about.as_object_mut().unwrap().remove("rows");
-    // but for the command and the threads
+    // except for the command and the threads
     let mut rest = beside.clone();
     let provenances = [&mut rest, &mut about].map(|one| one.as_object_mut().unwrap().remove("provenance").unwrap());
     assert_eq!(provenances[0]["inputs"], provenances[1]["inputs"]);
@@ -62,11 +62,11 @@ fn a_set_is_the_same_everywhere() {
     assert_eq!(world.left_behind().len(), 3);
 }
 
-/// A folder of images has names, which the manifest repeats; the gallery shows the chosen ones.
+/// A folder of images has file names, which the manifest contains; the gallery shows the chosen images.
 #[test]
 fn images_have_names_and_are_shown() {
     let world = World::new();
-    // a picture of one pixel, followed by a number that tells it from the others
+    // an image of one pixel, followed by a number that distinguishes it from the others
     let pixel = b"\x89PNG\r\n\x1a\n".to_vec();
     fs::create_dir(world.path("a")).unwrap();
     for row in 0..20 {
@@ -86,7 +86,7 @@ fn images_have_names_and_are_shown() {
     let found: Vec<&str> = text.lines().skip(1).collect();
     assert_eq!(found, expected);
     let page = fs::read_to_string(world.path("report.html")).unwrap();
-    assert!(page.contains("no longer an i.i.d. mixture") && page.contains("The first samples chosen"));
+    assert!(page.contains("no longer an i.i.d. mixture") && page.contains("The first chosen samples"));
     let shown = |row: u64| {
         let bytes: Vec<u8> = pixel.iter().copied().chain(format!("picture {row}").into_bytes()).collect();
         page.contains(&base64(&bytes))
@@ -95,7 +95,7 @@ fn images_have_names_and_are_shown() {
         rows().filter(|row| row["arm"] == "a").map(|row| row["row"].as_u64().unwrap()).collect();
     assert!(!chosen.is_empty() && chosen.len() < 20);
     assert!((0..20).all(|row| shown(row) == chosen.contains(&row)));
-    // names alone, without a report
+    // only names, without a report
     world.answer("curate made/a.npy made/b.npy -n 9 --images a --out again.csv --quiet");
     assert_eq!(fs::read_to_string(world.path("again.csv")).unwrap(), text);
 }
@@ -113,7 +113,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// A report from the kept document shows what one written at once shows, galleries of texts and images among it.
+/// A report from the stored document equals one written directly, including galleries of texts and images.
 #[test]
 fn a_report_can_be_written_later() {
     let world = World::new();
@@ -146,7 +146,7 @@ fn what_does_not_fit_is_refused() {
     for (line, words) in [
         ("curate made/a.npy made/b.npy -n 41", vec!["count is 41", "at most 40"]),
         ("curate made/a.npy made/b.npy -n 1", vec!["count is 1", "at least 2"]),
-        ("curate made/a.npy made/b.npy -n 5 --out ids.txt", vec!["ids.txt", ".json or a .csv"]),
+        ("curate made/a.npy made/b.npy -n 5 --out ids.txt", vec!["ids.txt", ".json or .csv"]),
         ("curate made/a.npy made/b.npy -n 5 --out nowhere/ids.csv", vec!["there is no folder nowhere"]),
         ("curate made/a.npy made/b.npy -n 5 --out ./m.csv --html m.csv.json", vec!["two files", "m.csv.json"]),
         ("curate made/a.npy made/b.npy -n 5 --out m.json --html ./m.json", vec!["two files", "m.json"]),
@@ -155,8 +155,8 @@ fn what_does_not_fit_is_refused() {
         ("curate made/a.npy made/b.npy -n 5 --pool 7", vec!["pool is 7", "at least 10"]),
         ("curate made/a.npy made/b.npy -n 5 -o fid -r made/reference.npy", vec!["fid", "offline only"]),
         (
-            "curate made/a.npy made/b.npy -n 5 --texts made/texts-stranger.json --html r.html",
-            vec!["texts of c, which is no arm"],
+            "curate made/a.npy made/b.npy -n 5 --texts made/texts-unknown.json --html r.html",
+            vec!["texts are given for c, which is not an arm"],
         ),
         ("curate made/a.npy made/b.npy -n 5 --texts made/texts.json --out ids.csv", vec!["--html"]),
         ("curate made/a.npy made/b.npy", vec!["--count"]),

@@ -1,5 +1,5 @@
-//! What `--json` prints: its numbers are those of NumPy and of the tools that people use (`crates/modelmix/tests/golden`), and the
-//! schemas that are checked in are those of the types. `python/tests/test_command_documents.py` validates documents by them.
+//! `--json` documents: their numbers are those of NumPy and of common tools (`crates/modelmix/tests/golden`), and the
+//! schemas in the repository are those of the types. `python/tests/test_command_documents.py` validates documents against them.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn arm<'a>(document: &'a Value, name: &str) -> &'a Value {
     document["arms"].as_array().unwrap().iter().find(|arm| arm["name"] == name).unwrap()
 }
 
-/// Experiments print the documents of the other commands within theirs; features that are not there are skipped.
+/// The document of `reproduce` contains those of other commands; experiments with missing features are skipped.
 #[test]
 fn reproduce_has_all_documents() {
     let world = World::new();
@@ -107,7 +107,7 @@ fn simulate_agrees_with_solve() {
     assert_eq!(policies["one-arm-oracle"]["weights"], json!([0.0, 0.0, 0.0, 0.0, 1.0]));
     let regret = |policy: &str| number(&policies[policy]["regret"]["mean"][3]);
     close(&json!(regret("one-arm-oracle")), &solved["gain"], 1e-9);
-    // αᵀKα + fᵀα + constant at even shares, less the optimum.
+    // αᵀKα + fᵀα + constant at equal shares, minus the optimum.
     let mut even = number(&solved["constant"]) - number(&solved["mixture"]["loss"]);
     for i in 0..5 {
         even += number(&solved["linear"][i]) / 5.0;
@@ -121,7 +121,7 @@ fn simulate_agrees_with_solve() {
     );
 }
 
-/// Intervals cost most with many arms; without them all else is the same.
+/// Intervals are expensive with many arms; without them everything else is the same.
 #[test]
 fn intervals_may_be_left_out() {
     let world = World::new();
@@ -138,7 +138,7 @@ fn intervals_may_be_left_out() {
     assert_eq!(without, with);
 }
 
-/// A warm start: its size is in the document and in a line of the table, and rounds are those that were paid for.
+/// A warm start: its size is in the document and in a note of the table, and it does not count as rounds.
 #[test]
 fn simulate_with_known_samples_says_so() {
     let world = World::new();
@@ -152,7 +152,7 @@ fn simulate_with_known_samples_says_so() {
     assert!(said.contains("warm start: 10 recorded samples per arm"), "{said}");
 }
 
-/// The schemas are made from the types; those checked in are the same.
+/// The schemas in the repository equal those generated from the types.
 #[test]
 fn schemas_are_those_of_the_types() {
     let world = World::new();
@@ -170,7 +170,7 @@ fn schemas_are_those_of_the_types() {
     }
 }
 
-/// Every field is described, and no object lets unknown fields pass.
+/// Every field has a description, and no object allows unknown fields.
 #[test]
 fn schemas_describe_every_field() {
     fn walk(schema: &Value, root: &Value, path: &str) {

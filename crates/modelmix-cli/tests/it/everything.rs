@@ -1,4 +1,4 @@
-//! What is left: reports from kept documents, figures, completions, man pages, and a set of the size that people have.
+//! Other features: reports from stored documents, figures, completions, man pages, and a data set of realistic size.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::world::{World, npy, values};
 
-/// The documents that lie in a report.
+/// The documents in a report.
 fn documents(page: &str) -> Value {
     let start = page.find("id=\"documents\"").expect("a report has its documents");
     let start = start + page[start..].find('>').unwrap() + 1;
@@ -28,7 +28,7 @@ fn a_report_has_the_numbers_of_its_documents() {
     for (command, line) in &lines {
         let text = world.answer(line);
         let mut document: Value = serde_json::from_str(&text).unwrap();
-        // In a report a document stands under its command's name.
+        // In a report, a document is stored under the name of its command.
         document.as_object_mut().unwrap().remove("command");
         printed.push((*command, document));
         world.write(&format!("{command}.json"), text);
@@ -50,7 +50,7 @@ fn a_report_has_the_numbers_of_its_documents() {
     }
 }
 
-/// The same page, whether it is written at once or from what was printed.
+/// A page is the same, written directly or from a stored document.
 #[test]
 fn a_report_can_be_written_at_once() {
     let world = World::new();
@@ -94,7 +94,7 @@ fn completions_know_every_command() {
     }
 }
 
-/// Options with a closed set of values are typed, so that a shell can offer them.
+/// Completions list the values of options with a closed set.
 #[test]
 fn completions_know_the_values_of_options() {
     let world = World::new();
@@ -103,12 +103,12 @@ fn completions_know_the_values_of_options() {
         for word in ["fid_infinity", "torch-fidelity", "better-half", "shares", "free", "one-arm-oracle"] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
-        // What is no option has its values in all scripts but fish's.
+        // Positional arguments have their values in all scripts but fish's.
         assert!(shell == "fish" || script.contains("powershell"), "{shell} does not know powershell");
     }
 }
 
-/// More known samples than there are recorded ones come again, and that is said.
+/// If a warm start needs more samples than are recorded, samples repeat, and a note states it.
 #[test]
 fn known_samples_that_come_again_are_remarked_on() {
     let world = World::new();
@@ -117,7 +117,7 @@ fn known_samples_that_come_again_are_remarked_on() {
         assert_eq!(run.code, 0, "{}", run.stderr);
         run.stderr
     };
-    assert!(simulate(21).contains("Of arm a 21 samples are known and 20 recorded"));
+    assert!(simulate(21).contains("Arm a: the warm start needs 21 samples, and 20 are recorded"));
     assert_eq!(simulate(20), "");
 }
 
@@ -148,7 +148,7 @@ fn the_version_is_told() {
     assert_eq!(World::new().answer("--version"), format!("modelmix {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// 5 × 2,000 samples of width 64: arms at both sides of the middle, which none of them reaches alone.
+/// 5 × 2,000 samples of width 64: arms on both sides of the centre, which no arm reaches alone.
 #[test]
 fn a_set_of_the_usual_size_is_solved() {
     let world = World::new();
@@ -159,7 +159,7 @@ fn a_set_of_the_usual_size_is_solved() {
     let document = world.json("solve arm0.npy arm1.npy arm2.npy arm3.npy arm4.npy --objective rke --json");
     let weights: Vec<f64> =
         document["arms"].as_array().unwrap().iter().map(|arm| arm["weight"].as_f64().unwrap()).collect();
-    // RKE asks for diversity: the outermost arms, by symmetry half each.
+    // RKE rewards diversity: the outermost arms, by symmetry half each.
     assert!(weights[0] > 0.4 && weights[4] > 0.4, "{weights:?}");
     assert!(document["gain"].as_f64().unwrap() > 0.0);
 }
@@ -173,7 +173,7 @@ fn the_demo_has_a_document() {
     assert_eq!(world.left_behind(), ["report.html"]);
 }
 
-/// With several terms the table has a column for each beside the loss, and none with one.
+/// With several terms the table has one column per term and one for the loss; with one term it does not.
 #[test]
 fn sums_of_terms_have_a_column_each() {
     let world = World::new();

@@ -1,8 +1,8 @@
-//! What people met in their first hour: words that were not true, numbers without a unit, and options that disagreed.
+//! Problems that new users found: wrong sentences, numbers without a unit, and options that disagreed.
 
 use super::world::{World, npy, values};
 
-/// 60 arms, of which three differ in anything that counts: RKE of points on a line, 57 arms being the same point.
+/// 60 arms, of which three differ: RKE of points on a line, 57 arms being the same point.
 fn sixty(world: &World) -> String {
     let arms: Vec<String> = (0..60)
         .map(|arm| {
@@ -33,7 +33,7 @@ fn arms_without_weight_are_folded_and_the_others_sorted() {
     assert!((2..=10).contains(&used), "{used} of 60 arms have weight");
     let table: Vec<&str> = text.lines().skip(2).collect();
     let end = table.iter().position(|line| line.contains("mixture")).unwrap();
-    // A heading, the arms in use, perhaps the best single one, and one line for all others.
+    // A heading, the arms in use, possibly the best single one, and one line for all others.
     assert!(end <= used + 3, "{text}");
     let folded: usize = table[end - 1].trim().split(' ').nth(1).unwrap().parse().unwrap();
     assert_eq!(table[end - 1].trim(), format!("and {folded} arms with weight 0"), "{text}");
@@ -49,7 +49,7 @@ fn arms_without_weight_are_folded_and_the_others_sorted() {
             .count(),
         60
     );
-    // The page has every arm, most of them on demand.
+    // The page has every arm, most of them in collapsed rows.
     world.answer(&format!("solve {arms} -o rke -b 2 --no-intervals --html r.html"));
     let page = std::fs::read_to_string(world.path("r.html")).unwrap();
     assert!(page.contains(&format!("<summary>{folded} arms with weight 0</summary>")));
@@ -59,7 +59,7 @@ fn arms_without_weight_are_folded_and_the_others_sorted() {
     );
 }
 
-/// The first percentage of a line; less than a tenth counts as nothing.
+/// The first percentage of a line; 0 for "<0.1%".
 fn percent(line: &str) -> f64 {
     let word = line.split_whitespace().find(|word| word.ends_with('%')).unwrap();
     word.trim_end_matches('%').parse().unwrap_or(0.0)
@@ -89,7 +89,7 @@ fn a_term_against_its_direction_is_warned_of() {
     assert!(run.stderr.contains("maximises cost, but lower cost is better"), "{}", run.stderr);
 }
 
-/// One run has no spread, one subset neither; one arm has no mixture.
+/// One run and one subset have no standard deviation; one arm has no mixture.
 #[test]
 fn a_spread_that_cannot_be_had_is_not_printed() {
     let world = World::new();
@@ -140,7 +140,7 @@ fn shares_may_be_percents() {
         world.result(&format!("{score} --weights a=25%,b=75%")),
         world.result(&format!("{score} --weights a=0.25,b=0.75"))
     );
-    // Rounded to percents they may sum to 0.99.
+    // Rounded to percentages they may sum to 0.99.
     world.answer(&format!("{score} --weights a=0.33,b=0.66"));
 }
 
@@ -157,7 +157,7 @@ fn tolerances_have_units() {
     assert!((within / share["cheapest"]["within"].as_f64().unwrap() - 1.0).abs() < 1e-12);
 }
 
-/// Paths of a file of options are relative to it, wherever the command runs.
+/// Paths in a file of options are relative to the file, in any working directory.
 #[test]
 fn paths_of_options_are_relative_to_their_file() {
     let world = World::new();
@@ -172,12 +172,12 @@ fn paths_of_options_are_relative_to_their_file() {
     let typed = world.result("solve deep/a.npy other=deep/b.npy --reference deep/reference.npy -o mmd --json");
     assert_eq!(world.result("solve --config deep/er/options.toml --json"), typed);
     assert!(world.path("deep/er/r.html").exists());
-    // What is typed is relative to where it is typed.
+    // Paths on the command line are relative to the working directory.
     world.write("deep/er/score.toml", "scores = '../scores.json'\n");
     world.answer("solve made/a.npy made/b.npy -o 'rke - 0.1*wit' -b 2 --config deep/er/score.toml");
 }
 
-/// A better score of fewer arms is explained: weights minimise the loss, and the score is shown without its bias.
+/// A better score with fewer arms is explained: weights minimise the loss, and the score is shown without its bias.
 #[test]
 fn a_better_score_of_fewer_arms_is_explained() {
     let world = World::new();

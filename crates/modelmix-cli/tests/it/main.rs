@@ -1,4 +1,4 @@
-//! The command line as its users meet it: what it prints, what it refuses and how, what it leaves on the disk.
+//! Tests of the command line: its output, its error messages, and the files that it leaves.
 #![allow(clippy::unwrap_used)]
 
 mod comparing;

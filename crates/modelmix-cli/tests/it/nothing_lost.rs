@@ -1,4 +1,4 @@
-//! Files are in place before anything is printed: closed pipes lose nothing, and what cannot be written is told.
+//! Files are in place before anything is printed: a closed pipe loses nothing, and write errors are reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::world::{Run, World, words};
 const PAIR: &str = "made/a.npy made/b.npy";
 const NO_FILES: [&str; 0] = [];
 
-/// Every command that writes files, and files that it must leave.
+/// Every command that writes files, and the files that it must write.
 fn commands(world: &World) -> Vec<(String, Vec<&'static str>)> {
     world.write("solve.json", world.answer(&format!("solve {PAIR} --json")));
     world.write("right.toml", experiment(world, "bag"));
@@ -30,7 +30,7 @@ fn commands(world: &World) -> Vec<(String, Vec<&'static str>)> {
     commands.into_iter().map(|(line, files)| (format!("{line}{}", quiet(&line)), files)).collect()
 }
 
-/// An experiment on real generators that expects an arm to be the best single one; it is `bag`.
+/// An experiment on real generators with an expected best single arm; the true one is `bag`.
 fn experiment(world: &World, best: &str) -> String {
     let data = world.path("fashion").canonicalize().unwrap();
     format!(
@@ -40,7 +40,7 @@ fn experiment(world: &World, best: &str) -> String {
     )
 }
 
-/// The folder `out`, empty.
+/// The empty folder `out`.
 fn empty_folder(world: &World) -> PathBuf {
     let out = world.path("out");
     let _ = fs::remove_dir_all(&out);
@@ -48,7 +48,7 @@ fn empty_folder(world: &World) -> PathBuf {
     out
 }
 
-/// All files in and below a folder.
+/// All files in a folder and its subfolders.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -61,14 +61,14 @@ fn files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Runs a command whose reader is gone before it starts.
+/// Runs a command whose reader has closed the pipe before it starts.
 fn closed(world: &World, line: &str) -> Run {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     Run::from(world.command(&words(line)).stdout(writer).output().unwrap())
 }
 
-/// The reader is gone before the command starts.
+/// The reader has closed the pipe before the command starts.
 #[test]
 fn a_closed_pipe_loses_no_file() {
     let world = World::new();
@@ -83,7 +83,7 @@ fn a_closed_pipe_loses_no_file() {
     }
 }
 
-/// A shell's pipes, whose readers leave after a line, at once, or in the middle; again and again, since it is a race.
+/// Pipes of a shell whose readers exit after a line, immediately, or midway; repeated, since it is a race.
 #[test]
 fn readers_that_leave_early_lose_no_file() {
     let world = World::new();
@@ -103,7 +103,7 @@ fn readers_that_leave_early_lose_no_file() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
 }
 
-/// A failed check stays one, and bad input too, if nobody reads about it.
+/// The exit codes of a failed check and of bad input are the same if the pipe is closed.
 #[test]
 fn a_closed_pipe_does_not_hide_a_failure() {
     let world = World::new();
@@ -119,7 +119,7 @@ fn a_closed_pipe_does_not_hide_a_failure() {
     }
 }
 
-/// Experiments whose features are all missing reproduce nothing.
+/// If the features of all experiments are missing, `reproduce` fails.
 #[test]
 fn nothing_that_ran_is_no_success() {
     let world = World::new();
@@ -132,7 +132,7 @@ fn nothing_that_ran_is_no_success() {
     assert_eq!(world.left_behind(), ["one.toml"]);
 }
 
-/// Scores have no figures. A request for some is refused before the work; an empty folder would say nothing.
+/// Scores have no figures. A request for figures is rejected before the work, since an empty folder would be misleading.
 #[test]
 fn figures_that_do_not_exist_are_refused() {
     let world = World::new();
@@ -146,7 +146,7 @@ fn figures_that_do_not_exist_are_refused() {
     }
 }
 
-/// The demo computes for a while before it writes, and is quiet about a closed pipe as well.
+/// The demo computes for a while before it writes, and also ignores a closed pipe.
 #[test]
 fn the_demo_writes_its_report_into_a_closed_pipe() {
     let world = World::new();
@@ -155,7 +155,7 @@ fn the_demo_writes_its_report_into_a_closed_pipe() {
     assert_eq!(world.left_behind(), ["modelmix-demo.html"]);
 }
 
-/// Standard output that is full, or that is not open for writing; files are there nevertheless.
+/// Standard output that is full or not open for writing; the files are written nevertheless.
 #[test]
 #[cfg(target_os = "linux")]
 fn standard_output_that_cannot_be_written_is_told() {
@@ -181,7 +181,7 @@ fn standard_output_that_cannot_be_written_is_told() {
     assert_eq!(run.stderr, "modelmix: cannot write standard output: Bad file descriptor (os error 9)\n");
 }
 
-/// A shell script in which `out` is a file system of its own, mounted with `options`; None if this machine forbids it.
+/// A shell script in which `out` is a separate file system, mounted with `options`; `None` if this machine forbids it.
 #[cfg(target_os = "linux")]
 fn mounted(world: &World, options: &str, line: &str) -> Option<Run> {
     let mount = format!("mount -t tmpfs -o {options} none out");
@@ -194,12 +194,12 @@ fn mounted(world: &World, options: &str, line: &str) -> Option<Run> {
     if !run(&mount).is_ok_and(|output| output.status.success()) {
         return None;
     }
-    // What is left there goes with the file system, so it is listed on standard output.
+    // The file system disappears with its contents, so they are listed on standard output.
     let script = format!("{mount} && \"$0\" {line} >/dev/null; code=$?; find out -mindepth 1; exit $code");
     Some(Run::from(run(&script).unwrap()))
 }
 
-/// Too full for the last of the files; none of them is left, and no folder that was made for them.
+/// The disk is too full for the last file: no file is left, and no folder that was created for them.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_file_system_gets_no_part_of_a_file() {
@@ -229,7 +229,7 @@ fn a_read_only_file_system_is_told_before_the_work() {
     }
 }
 
-/// A folder that may not be written into. Root may, so that only other users try it.
+/// A folder without write permission. Root can write anyway, so the test needs another user.
 #[test]
 fn a_folder_without_permission_is_told() {
     use std::os::unix::fs::PermissionsExt;
@@ -249,7 +249,7 @@ fn a_folder_without_permission_is_told() {
     }
 }
 
-/// Room for some of the files and not for all: none comes, and what was there stays as it was.
+/// The disk holds some of the files but not all: none is written, and existing files are unchanged.
 #[test]
 #[cfg(target_os = "linux")]
 fn files_come_together_or_not_at_all() {
@@ -257,7 +257,7 @@ fn files_come_together_or_not_at_all() {
     let out = empty_folder(&world);
     world.write("out/m.csv", "yesterday's");
     let line = format!("curate {PAIR} -n 5 --quiet --out out/m.csv --html out/r.html --svg out/new/figures");
-    // The manifest fits into a block of 512 bytes or two, the report does not.
+    // The manifest fits into one or two blocks of 512 bytes, the report does not.
     let script = format!("trap '' XFSZ; ulimit -f 4; exec \"$0\" {line}");
     let mut command = Command::new("sh");
     world.set_up(&mut command);
@@ -266,11 +266,11 @@ fn files_come_together_or_not_at_all() {
     assert_eq!(run.stderr, "modelmix: cannot write out/r.html: File too large (os error 27)\n");
     assert_eq!(fs::read_to_string(out.join("m.csv")).unwrap(), "yesterday's");
     assert_eq!(fs::read_dir(&out).unwrap().count(), 1, "nothing else is left");
-    // The result is not lost with its files.
+    // The result is printed nevertheless.
     assert!(run.stdout.contains("drawn at random"), "{}", run.stdout);
 }
 
-/// A device comes behind the files, and a pipe that closes is as quiet as standard output.
+/// A device is written after the files, and a closed pipe is ignored as for standard output.
 #[test]
 #[cfg(target_os = "linux")]
 fn devices_come_behind_the_files() {

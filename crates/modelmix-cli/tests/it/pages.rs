@@ -1,5 +1,5 @@
-//! The commands on the pages that users read (README.md and `docs/`), run by a shell in a copy of the clone's root. A block of
-//! `text` behind a command is its output, or a part of it.
+//! Runs the commands of README.md and `docs/` with a shell in a copy of the clone's root. A `text` block after a command is its
+//! output, or a part of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ struct Block {
     text: String,
 }
 
-/// Commands, and the output that the page shows of them.
+/// Commands, and the output that the page shows for them.
 #[derive(Debug, PartialEq)]
 struct Example {
     commands: String,
@@ -45,7 +45,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The examples that run `modelmix`. Commands of other programs (`cargo`, `pip`, `make`) are left out.
+/// The examples that run `modelmix`. Commands of other programs (`cargo`, `pip`, `make`) are skipped.
 fn examples(page: &str) -> Vec<Example> {
     let mut blocks = blocks(page).into_iter().peekable();
     let mut examples = Vec::new();
@@ -58,13 +58,13 @@ fn examples(page: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether the lines of `shown` stand together in `printed`, with numbers that differ in their last digit at most.
+/// Whether the lines of `shown` are consecutive lines of `printed`, with numbers that differ in their last digit at most.
 fn shows(printed: &str, shown: &str) -> bool {
     let (printed, shown): (Vec<_>, Vec<_>) = (printed.lines().collect(), shown.lines().collect());
     printed.windows(shown.len()).any(|lines| agree(&lines.join("\n"), &shown.join("\n"), DIGITS_TOLERANCE))
 }
 
-/// Runs commands as they are typed into a shell at the root of the clone.
+/// Runs commands in a shell at the root of the clone.
 fn type_in(world: &World, commands: &str) -> Run {
     let binaries = Path::new(env!("CARGO_BIN_EXE_modelmix")).parent().unwrap();
     let mut shell = Command::new("sh");

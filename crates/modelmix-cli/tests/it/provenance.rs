@@ -1,4 +1,4 @@
-//! Where documents come from: every command says which files, settings and engine its numbers are of.
+//! Provenance of documents: every command states its files, settings and engine.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use super::world::World;
 
 const PAIR: &str = "made/a.npy 'second=made/b.npy' --reference made/reference.npy";
 
-/// Size and checksum of a file by other programs.
+/// Size and checksum of a file, computed by other programs.
 fn by_coreutils(world: &World, path: &str) -> (u64, String) {
     let output = Command::new("sha256sum").arg(world.path(path)).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -49,7 +49,7 @@ fn every_document_says_where_it_comes_from() {
             })
             .collect();
         assert_eq!(provenance["inputs"], json!(expected), "{line}");
-        // The reference has 30 rows, and the median rule looks at all of them.
+        // The reference has 30 rows, and the median rule uses all of them.
         let bandwidth = &provenance["bandwidths"][0];
         assert_eq!(
             (&bandwidth["rule"], &bandwidth["samples"], &bandwidth["seed"]),
@@ -59,7 +59,7 @@ fn every_document_says_where_it_comes_from() {
     }
 }
 
-/// The command of a document, typed again, prints the same document.
+/// The command in a document prints the same document if it is run again.
 #[test]
 fn a_document_can_be_made_again() {
     let world = World::new();
@@ -105,7 +105,7 @@ fn experiments_have_provenance() {
     assert_eq!(solve["bandwidths"][0]["rule"], "given");
 }
 
-/// A report of an experiment has a table of what was expected and what was measured, above all if a check fails.
+/// A report of an experiment has a table of expected and measured values, especially if a check fails.
 #[test]
 fn a_report_of_experiments_shows_what_failed() {
     let world = World::new();
@@ -145,14 +145,14 @@ fn a_date_that_is_none_is_refused() {
     }
 }
 
-/// Documents of different data make sections of their own, those of the same data one.
+/// Documents of different data form separate sections, those of the same data one section.
 #[test]
 fn documents_of_different_data_stand_apart() {
     let world = World::new();
     let write = |name: &str, line: &str| world.write(name, world.answer(line));
     write("one.json", "solve made/a.npy made/b.npy --json");
     write("one-scores.json", "score made/a.npy made/b.npy --json");
-    // The same names and sizes, and other samples.
+    // The same names and sizes, but other samples.
     write("two-scores.json", "score a=fashion/specialists.npz:vae b=fashion/specialists.npz:flow --metrics rke --json");
     write("three.json", "simulate made/a.npy --rounds 3 --seeds 1 --json");
     let names = |documents: &str| {
@@ -167,7 +167,7 @@ fn documents_of_different_data_stand_apart() {
     assert_eq!(names("one.json three.json one-scores.json"), ["one", "three"]);
 }
 
-/// Documents of before have no provenance, and reports take them.
+/// Reports accept documents of earlier versions, which have no provenance.
 #[test]
 fn documents_without_provenance_are_read() {
     let world = World::new();

@@ -1,8 +1,8 @@
-//! Bad inputs: each is refused in one sentence with the exit code 2, and leaves nothing behind.
+//! Bad inputs: each is rejected with one sentence and exit code 2, and leaves no files.
 
 use super::world::{Run, World};
 
-/// What is typed, and words that the sentence must have.
+/// A command line, and parts of its error message.
 type Case = (&'static str, &'static [&'static str]);
 
 const FILES: &[Case] = &[
@@ -111,12 +111,12 @@ const OBJECTIVES: &[Case] = &[
     ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=1,a=2,b=1", &["cost of a is given twice"]),
     ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=dear,b=1", &["cost of a is \"dear\"", "finite number"]),
     ("solve made/a.npy made/b.npy -o 'rke + cost' --costs a=nan,b=1", &["cost of a is \"nan\"", "finite number"]),
-    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs 3", &["\"3\" is no cost", "ARM=NUMBER"]),
+    ("solve made/a.npy made/b.npy -o 'rke + cost' --costs 3", &["\"3\" is not a valid cost", "ARM=NUMBER"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/missing.json", &["cannot read made/missing.json"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-not.json", &["made/scores-not.json", "JSON object"]),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-list.json", &["made/scores-list.json", "JSON object"]),
     (
-        "solve made/a.npy made/b.npy -o wit --scores made/scores-stranger.json",
+        "solve made/a.npy made/b.npy -o wit --scores made/scores-unknown.json",
         &["wit", "c, which is not an arm", "a, b"],
     ),
     ("solve made/a.npy made/b.npy -o wit --scores made/scores-short.json", &["wit", "2", "20"]),
@@ -217,7 +217,7 @@ const SIMULATIONS: &[Case] = &[
 ];
 
 const OUTPUTS: &[Case] = &[
-    ("solve made/a.npy made/b.npy --html nowhere/report.html", &["no folder nowhere", "make it"]),
+    ("solve made/a.npy made/b.npy --html nowhere/report.html", &["no folder nowhere", "create it"]),
     ("solve made/a.npy made/b.npy --html made/folder", &["made/folder", "folder", "name a file"]),
     ("solve made/a.npy made/b.npy --html /proc/report.html", &["cannot write /proc/report.html"]),
     ("solve made/a.npy made/b.npy --svg made/notes.txt", &["made/notes.txt is a file", "name a folder"]),
@@ -226,15 +226,18 @@ const OUTPUTS: &[Case] = &[
     ("solve made/a.npy made/b.npy --images made/a.npy", &["--html FILE"]),
     (
         "solve made/a.npy made/b.npy --html r.html --images fashion/images/specialists.npz",
-        &["tops_gan", "no arm", "a, b"],
+        &["tops_gan", "not an arm", "a, b"],
     ),
     ("solve made/a.npy made/b.npy --html r.html --images made/a.npy", &["made/a.npy", "8-bit pixels", "uint8"]),
     ("solve made/a.npy made/b.npy --html r.html --images load/uint8.npy", &["load/uint8.npy"]),
     ("solve made/a.npy made/b.npy --html r.html --images a=made/a.npy --texts made/texts.json", &["not both"]),
     ("solve made/a.npy made/b.npy --html r.html --texts made/texts-not.json", &["made/texts-not.json"]),
-    ("solve made/a.npy made/b.npy --html r.html --texts made/texts-stranger.json", &["texts of c", "no arm"]),
+    (
+        "solve made/a.npy made/b.npy --html r.html --texts made/texts-unknown.json",
+        &["texts are given for c", "not an arm"],
+    ),
     ("solve made/a.npy made/b.npy --html r.html --texts made/missing.json", &["cannot read made/missing.json"]),
-    ("demo --html nowhere/report.html", &["no folder nowhere", "make it"]),
+    ("demo --html nowhere/report.html", &["no folder nowhere", "create it"]),
     ("man --folder made/notes.txt", &["made/notes.txt is a file", "name a folder"]),
 ];
 
@@ -251,8 +254,8 @@ const OTHERS: &[Case] = &[
         &["unknown key \"bandwith\"", "did you mean bandwidth?"],
     ),
     (
-        "solve made/a.npy made/b.npy --config made/stranger.toml",
-        &["unknown key \"zzzzzz\"", "there are arms, reference"],
+        "solve made/a.npy made/b.npy --config made/unknown-key.toml",
+        &["unknown key \"zzzzzz\"", "the keys are arms, reference"],
     ),
     ("solve made/a.npy made/b.npy --config made/type.toml", &["bandwidth is true", "number"]),
     ("solve made/a.npy made/b.npy --config made/flag.toml", &["quiet is 'very'", "true or false"]),
@@ -271,7 +274,7 @@ const OTHERS: &[Case] = &[
     ("report - --html r.html", &["standard input", "--json"]),
 ];
 
-/// What the parser refuses has its own form: `error:`, what is wrong, and how the command is used.
+/// Errors of the parser have its format: `error:`, the problem, and the usage.
 const USAGE: &[Case] = &[
     ("sovle made/a.npy", &["unrecognized subcommand 'sovle'", "solve"]),
     ("solve", &["<ARM>"]),
@@ -284,7 +287,7 @@ const USAGE: &[Case] = &[
     ("completions tcsh", &["'tcsh'", "bash"]),
 ];
 
-/// Everything that is wrong with how a case was refused.
+/// All problems with the rejection of a case.
 fn complaints(line: &str, words: &[&str], run: &Run, left: &[String], start: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut check = |fine: bool, what: String| {
@@ -358,8 +361,8 @@ fn others() {
     refused(OTHERS);
 }
 
-/// Documents are read before they are drawn: of a later release, with numbers that nothing computes, or of another form, they
-/// are refused by the place.
+/// Documents are validated before they are drawn: a later version, impossible numbers or another structure are
+/// rejected with the location.
 #[test]
 fn documents_that_were_changed() {
     let world = World::new();
@@ -394,7 +397,7 @@ fn documents_that_were_changed() {
     }
 }
 
-/// A score whose range is missing has its values: what is missing is said by a type, not found in the words of the sentence.
+/// A score whose range is missing has values: the type of the error states which input is missing, not its text.
 #[test]
 fn only_what_is_missing_is_asked_for() {
     let world = World::new();

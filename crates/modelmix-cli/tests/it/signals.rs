@@ -1,4 +1,4 @@
-//! Pipes that close, disks that are full, users who interrupt: nothing half-written is left, and no noise is made.
+//! Closed pipes, full disks and interrupts: no partial file is left, and no unexpected output.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::world::{Run, World, words};
 
 const SOLVE: &str = "solve made/a.npy made/b.npy";
-/// Takes minutes, if nobody stops it.
+/// A command that takes minutes unless it is interrupted.
 const LONG_SIMULATION: &str =
     "simulate fashion/specialists.npz -b 20 --rounds 400000 --seeds 64 --html report.html --svg figures";
 
@@ -41,7 +41,7 @@ fn a_full_disk_is_told() {
     assert_eq!(run.stderr, "modelmix: cannot write /dev/full: No space left on device (os error 28)\n");
 }
 
-/// Files may have at most a block here, so that writing the report fails in the middle of it.
+/// Limits the file size to one block, so that writing the report fails midway.
 #[test]
 #[cfg(target_os = "linux")]
 fn what_does_not_fit_on_the_disk_is_not_left_in_part() {
@@ -63,7 +63,7 @@ fn what_does_not_fit_on_the_disk_is_not_left_in_part() {
     }
 }
 
-/// Interrupts a command when `ready` says so.
+/// Interrupts a command when `ready` returns true.
 fn interrupted(world: &World, line: &str, ready: impl Fn() -> bool) -> Run {
     let child = world.command(&words(line)).stdout(Stdio::piped()).spawn().unwrap();
     for _ in 0..200 {

@@ -1,26 +1,26 @@
-//! What people read, kept as text in `snapshots/`. `UPDATE_SNAPSHOTS=1 cargo test -p modelmix-cli` writes it again.
+//! Output for users, stored as text in `snapshots/`. `UPDATE_SNAPSHOTS=1 cargo test -p modelmix-cli` updates it.
 //!
-//! Numbers may differ in the last digits that are shown, since sums in single precision depend on the machine's instructions;
-//! runs of policies, which a last digit may turn another way, may differ more.
+//! Numbers may differ in the last digits, since sums in single precision depend on the machine's instructions;
+//! runs of policies may differ more, since a last digit can change a decision.
 
 use std::path::Path;
 
 use super::world::World;
 
-/// Text in which numbers stand apart, so that they can be compared as numbers.
+/// Text split into words and numbers, so that numbers are compared as numbers.
 #[derive(Debug, PartialEq)]
 enum Piece {
     Text(String),
     Number(f64),
 }
 
-/// Runs of spaces count as one, as a number may be shorter by a digit than it was.
+/// Several spaces count as one, since a number may have one digit less.
 fn pieces(text: &str) -> Vec<Piece> {
     let letters: Vec<char> = text.chars().collect();
     let (mut pieces, mut at) = (Vec::new(), 0);
     let mut words = String::new();
     while at < letters.len() {
-        // A round that was never reached stands in a number's place.
+        // A round that was not reached is in the place of a number.
         if letters[at] == '–' && words.ends_with(' ') {
             pieces.push(Piece::Text(std::mem::take(&mut words)));
             pieces.push(Piece::Number(f64::NAN));
@@ -58,7 +58,7 @@ fn pieces(text: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Whether texts are the same but for numbers that differ by less than `tolerance` of themselves.
+/// Whether texts are equal except for numbers that differ by less than the relative `tolerance`.
 pub(super) fn agree(a: &str, b: &str, tolerance: f64) -> bool {
     let (a, b) = (pieces(a), pieces(b));
     let same = |a: &Piece, b: &Piece| match (a, b) {
@@ -87,7 +87,7 @@ fn check(name: &str, text: &str, tolerance: f64) {
 }
 
 const EXACT_TOLERANCE: f64 = 0.0;
-/// Gaps that single precision leaves.
+/// Duality gaps in single precision.
 const GAP_TOLERANCE: f64 = 1e-7;
 /// Three digits are shown.
 pub(super) const DIGITS_TOLERANCE: f64 = 0.015;
@@ -158,18 +158,18 @@ fn simulate() {
     check("simulate-select", &world.answer(&format!("{line} --select better-half")), RUNS_TOLERANCE);
 }
 
-/// Which rows are chosen may hang on a last digit, what they are worth does not.
+/// The chosen rows may depend on a last digit; their loss does not.
 #[test]
 fn curate() {
     let world = World::new();
     let line =
         "curate fashion/specialists.npz --reference fashion/reference.npy --objective mmd --bandwidth 20 --count 100";
-    // A bar is text, and an eighth of it may be a row.
+    // A bar is text, and one row may change an eighth of it.
     let text = world.answer(line).replace(|letter: char| ('▁'..='▏').contains(&letter), "");
     check("curate", &text, RUNS_TOLERANCE);
 }
 
-/// Remarks go to standard error, so that answers can be piped.
+/// Remarks are printed on standard error, so that results can be piped.
 #[test]
 fn demo() {
     let world = World::new();

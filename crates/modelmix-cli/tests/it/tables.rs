@@ -1,4 +1,4 @@
-//! `--latex`, `--markdown` and `--csv`: the tables that are printed, for other documents.
+//! `--latex`, `--markdown` and `--csv`: the printed tables, for other documents.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::world::World;
 
 const SOLVE: &str = "solve fashion/specialists.npz --reference fashion/reference.npy --objective rke --bandwidth 20";
 
-/// Lines that every command prints tables for.
+/// Commands that print tables.
 fn lines() -> Vec<String> {
     let pair = "made/a.npy made/b.npy --reference made/reference.npy";
     vec![
@@ -18,7 +18,7 @@ fn lines() -> Vec<String> {
     ]
 }
 
-/// The rows of a CSV text, by the rules of RFC 4180.
+/// Parses CSV text by the rules of RFC 4180.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
     let mut letters = text.chars().peekable();
@@ -64,7 +64,7 @@ fn csv_has_all_digits_of_the_document() {
     );
 }
 
-/// Names with all that LaTeX, Markdown and CSV give a meaning to.
+/// Names with all characters that are special in LaTeX, Markdown or CSV.
 #[test]
 fn awkward_names_are_escaped() {
     let world = World::new();

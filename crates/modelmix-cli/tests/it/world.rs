@@ -1,5 +1,5 @@
-//! Where commands run: a folder of their own with three others in view, `fashion/` (the data that ships), `load/` (files of
-//! the library's tests) and `made/` (what is made here), so that sentences name the same paths on every machine.
+//! The environment of commands: a temporary folder with links to `fashion/` (the data of the repository), `load/` (files of the
+//! library's tests) and `made/` (files made here), so that messages contain the same paths on every machine.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,14 +9,14 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-/// What a command left behind.
+/// The result of a command.
 pub(super) struct Run {
     pub(super) code: i32,
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
-/// A folder to run in.
+/// A folder in which commands run.
 pub(super) struct World {
     folder: TempDir,
 }
@@ -43,7 +43,7 @@ impl World {
         fs::write(self.path(name), contents).unwrap();
     }
 
-    /// The command `modelmix` here, as in a pipe of 100 columns without colours.
+    /// The command `modelmix` in this folder, with 100 columns and without colours.
     pub(super) fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_modelmix"));
         self.set_up(&mut command);
@@ -51,7 +51,7 @@ impl World {
         command
     }
 
-    /// The environment of a command: nothing of the tester's own.
+    /// The environment variables of a command, independent of the tester's.
     pub(super) fn set_up(&self, command: &mut Command) {
         command.current_dir(self.folder.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("TMPDIR", self.path("tmp")).env("NO_COLOR", "1").env("COLUMNS", "100");
@@ -64,12 +64,12 @@ impl World {
         Run::from(self.command(words).output().unwrap())
     }
 
-    /// Runs what is typed behind `modelmix`; single quotes hold words together.
+    /// Runs `modelmix` with these arguments; single quotes group words.
     pub(super) fn run(&self, line: &str) -> Run {
         self.run_words(&words(line))
     }
 
-    /// What was printed by a command that must succeed.
+    /// The output of a command that must succeed.
     pub(super) fn answer(&self, line: &str) -> String {
         let run = self.run(line);
         assert_eq!(run.code, 0, "modelmix {line}: {}", run.stderr);
@@ -81,14 +81,14 @@ impl World {
         serde_json::from_str(&self.answer(line)).unwrap()
     }
 
-    /// The document of a command that must succeed, without where it comes from.
+    /// The document of a command that must succeed, without its provenance.
     pub(super) fn result(&self, line: &str) -> serde_json::Value {
         let mut document = self.json(line);
         assert!(document.as_object_mut().unwrap().remove("provenance").is_some(), "modelmix {line}");
         document
     }
 
-    /// Files and folders that are there beside those that were put there, temporary ones too.
+    /// Files and folders other than the given ones, including temporary ones.
     pub(super) fn left_behind(&self) -> Vec<String> {
         let names = |folder: PathBuf| -> Vec<String> {
             fs::read_dir(folder)
@@ -125,7 +125,7 @@ pub(super) fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// An array as NumPy writes it.
+/// An array in NumPy's format.
 pub(super) fn npy(rows: usize, columns: usize, values: &[f32]) -> Vec<u8> {
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}");
     while (header.len() + 11) % 64 != 0 {
@@ -149,7 +149,7 @@ pub(super) fn values(count: usize, seed: u64, centre: f32) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Files that commands are to take or to refuse, made once.
+/// Valid and invalid input files, made once.
 fn made() -> &'static Path {
     static MADE: OnceLock<TempDir> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -181,18 +181,18 @@ fn made() -> &'static Path {
         write("lies.parquet", b"PAR1 but not for long PAR1");
         write("scores-not.json", b"{\"wit\": ");
         write("scores-list.json", b"[1, 2]");
-        write("scores-stranger.json", b"{\"wit\": {\"c\": [1]}}");
+        write("scores-unknown.json", b"{\"wit\": {\"c\": [1]}}");
         write("scores-short.json", b"{\"wit\": {\"a\": [1, 2], \"b\": [1, 2]}}");
         write("scores-half.json", format!("{{\"wit\": {{\"a\": {:?}}}}}", [1.0; 20]).as_bytes());
         let both = format!("{{\"wit\": {{\"a\": {:?}, \"b\": {:?}}}}}", [0.5; 20], [2.0; 20]);
         write("scores.json", both.as_bytes());
         write("texts.json", b"{\"a\": [\"<b>one</b>\", \"two\"], \"b\": [\"three\"]}");
-        write("texts-stranger.json", b"{\"c\": [\"one\"]}");
+        write("texts-unknown.json", b"{\"c\": [\"one\"]}");
         write("texts-not.json", b"{\"a\": [1");
         write("line.toml", b"bandwidth = 2\n\nobjective = = 'rke'\n");
         write("start.toml", b"bandwidth = 2\n= 3\n");
         write("unknown.toml", b"bandwith = 2\n");
-        write("stranger.toml", b"zzzzzz = 2\n");
+        write("unknown-key.toml", b"zzzzzz = 2\n");
         write("type.toml", b"bandwidth = true\n");
         write("flag.toml", b"quiet = 'very'\n");
         write("number.toml", b"bandwidth = 'wide'\n");

@@ -1,4 +1,4 @@
-//! Two runs side by side. Expected numbers come from `math.erfc` and Simpson's rule in Python, and from the formulas by hand.
+//! Comparison of two runs. Expected numbers come from `math.erfc` and Simpson's rule in Python, and from the formulas by hand.
 
 use modelmix::document::{Document, Provenance};
 use modelmix::{Curated, Mixture, Scores, SimulationReport};
@@ -60,7 +60,7 @@ fn weights_of_independent_runs_have_intervals_of_their_differences() {
     assert_eq!(flux.beyond_noise, Some(true));
     assert!(comparison.sentence.starts_with("Beyond noise: weight of flux"), "{}", comparison.sentence);
 
-    // The noise of a shared reference may be common to both: widths add up.
+    // The noise of a shared reference may be common to both: widths are added.
     let comparison = of(first, second);
     let flux = found(&comparison.weights, "flux", "weight");
     let [low, high] = flux.interval.expect("both have intervals");
@@ -80,12 +80,12 @@ fn runs_on_the_same_samples_are_not_tested() {
     let same = of(first.clone(), second.clone());
     assert_eq!(same.overlap, Overlap::Same);
     assert!(same.noise.contains("the same samples") && same.noise.contains("No test"), "{}", same.noise);
-    // One more file, of which nothing is known to the other.
+    // One more file, which the other run does not have.
     let inputs = &mut second.provenance.as_mut().expect("it was given").inputs;
     inputs.push(provenance('c').inputs[0].clone());
     let some = of(first.clone(), second.clone());
     assert_eq!(some.overlap, Overlap::Some);
-    // A file whose checksum is not known, and no provenance at all.
+    // A file with an unknown checksum, and no provenance at all.
     second.provenance.as_mut().expect("it was given").inputs[0].sha256 = None;
     let unknown = of(first.clone(), second.clone());
     assert_eq!(unknown.overlap, Overlap::Unknown);
@@ -95,7 +95,7 @@ fn runs_on_the_same_samples_are_not_tested() {
     for comparison in [same, some, unknown, older] {
         let all = comparison.weights.iter().chain(&comparison.results).chain(&comparison.scores);
         assert!(all.into_iter().all(|one| one.beyond_noise.is_none() && one.interval.is_none()));
-        assert!(comparison.sentence.ends_with("was not tested."), "{}", comparison.sentence);
+        assert!(comparison.sentence.ends_with("were not tested."), "{}", comparison.sentence);
     }
 }
 
@@ -140,7 +140,7 @@ fn arms_of_one_run_alone_are_named() {
     assert_eq!(comparison.weights.len(), 2);
 }
 
-/// Scores of both arms: rke with independent errors, fid with those of a shared reference, recall without any of the samples.
+/// Scores of both arms: rke with independent errors, fid with a shared reference, recall without errors over the samples.
 fn scored(checksum: char, values: [[f64; 2]; 4]) -> Scores {
     let mut run = synthetic::score(&names());
     run.settings.metrics = ["rke", "fid", "recall"].map(|name| name.parse().expect("a metric")).into();
@@ -169,12 +169,12 @@ fn scores_are_tested_by_their_standard_errors() {
     let [low, high] = of("flux", "rke").interval.expect("both have errors");
     near(low, 0.03774341875846621);
     near(high, 0.9622565812415338);
-    // Four p-values: 0.00427 (fid, errors added up), 0.0340, 0.798 and 1, times 4, 3, 2 and 1.
+    // Four p-values: 0.00427 (fid, errors added), 0.0340, 0.798 and 1, times 4, 3, 2 and 1.
     near(of("flux", "fid").p_value.expect("it was tested"), 4.0 * 0.004274733960172568);
     near(of("flux", "rke").p_value.expect("it was tested"), 3.0 * 0.03400640286438702);
     near(of("sdxl", "rke").p_value.expect("it was tested"), 1.0);
     assert_eq!([of("flux", "fid").beyond_noise, of("flux", "rke").beyond_noise], [Some(true), Some(false)]);
-    // The error of recall is that of the reference, which is the same one.
+    // The error of recall is over the reference, which is the same.
     assert_eq!((of("flux", "recall").p_value, of("flux", "recall").beyond_noise), (None, None));
 
     let mut other = second.clone();
@@ -234,7 +234,7 @@ fn curated_sets_are_compared_row_by_row() {
     );
 }
 
-/// Settings and files that differ are listed, those that do not are not.
+/// Settings and files that differ are listed, and no others.
 #[test]
 fn changes_are_listed() {
     let (first, mut second) = solved();
@@ -248,7 +248,7 @@ fn changes_are_listed() {
     assert_eq!(inputs, [(true, false), (true, true), (false, true)]);
 }
 
-/// The page has the numbers of the comparison, each at its place.
+/// The page has the numbers of the comparison, each with its JSON pointer.
 #[test]
 fn the_page_has_the_numbers_of_the_comparison() {
     let (first, second) = solved();

@@ -1,4 +1,4 @@
-//! What a reader takes away from a report: weights to copy, tables to download, where the numbers come from, what was expected.
+//! Parts of a report for reuse: weights to copy, tables to download, provenance, and expected values.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{HOSTILE, names, page, synthetic, text};
 
-/// The files that lie in a page: their names and their contents.
+/// The files that are embedded in a page: names and contents.
 fn downloads(html: &str) -> Vec<(String, String)> {
     let part = |part: &str| {
         let (name, rest) = part.split_once('"').expect("a name");
@@ -38,7 +38,7 @@ fn weights_can_be_copied() {
     }
     assert_eq!(python, &format!("weights = {json}"));
     assert!(shell.starts_with("modelmix score 'my arms.npz' --reference real.npy --weights arm0=0.5104"), "{shell}");
-    // Without a script the buttons are not there, and the texts are.
+    // Without scripts the buttons are hidden, but the texts are visible.
     assert_eq!(html.matches("<button type=\"button\" hidden>").count(), html.matches("class=\"copy\"").count());
 }
 
@@ -109,7 +109,7 @@ fn provenance_is_part_of_the_page() {
     assert!(!html.contains("<h3>Provenance"));
 }
 
-/// Documents of different commands with the same provenance share a block, others have their own.
+/// Documents of different commands with the same provenance share a block.
 #[test]
 fn each_provenance_is_shown_once() {
     let mut section = Section { solve: Some(synthetic::solve(&names(2))), ..Section::default() };
@@ -154,7 +154,7 @@ fn a_gallery_of_a_set_says_what_it_leaves_out() {
     section.gallery = Some(synthetic::texts(&arms[..3], 2));
     let text = text(&page(section));
     let expected = format!(
-        "6 of the {} chosen samples are shown; {} are left out. There are no samples to show of arm3.",
+        "6 of the {} chosen samples are shown; {} are left out. No samples to show for arm3.",
         set.count,
         set.count - 6
     );
@@ -172,7 +172,7 @@ fn a_row_of_a_gallery_says_how_many_it_shows() {
     assert!(text.contains("(4 of 11 shown)") && text.contains("(4 of 18 shown)") && !text.contains("(4 of 4 shown)"));
 }
 
-/// Nothing but the page's own script can run.
+/// No script other than the page's own can run.
 #[test]
 fn the_page_allows_its_own_script_alone() {
     let html = Report { title: "Safe".into(), ..Report::default() }.html().expect("there is nothing to refuse");

@@ -1,4 +1,4 @@
-//! Documents and samples made up by formulas, for tests of the report and for the pages that the browser looks at.
+//! Synthetic documents and samples, for tests of the report and for the pages that the browser checks.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use modelmix_cli::report::{Gallery, GalleryRow, Image, Section};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Names that would break out of a page that believed them.
+/// Names that would inject markup into a page that does not escape them.
 pub(crate) const HOSTILE: [&str; 4] = [
     "<script>alert(1)</script>&\"'",
     "</svg><img src=x onerror=alert(2)>",
@@ -20,12 +20,12 @@ pub(crate) const HOSTILE: [&str; 4] = [
     "-->]]>/~ ]",
 ];
 
-/// Names of sixty characters that differ at their end only.
+/// Names of sixty characters that differ only at the end.
 pub(crate) fn long_names(count: usize) -> Vec<String> {
     (1..=count).map(|number| format!("latent-diffusion-xl-turbo-finetuned-on-interiors-guidance-{number:02}")).collect()
 }
 
-/// Weights that fall from arm to arm, zero for every fourth.
+/// Weights that decrease from arm to arm, zero for every fourth.
 pub(crate) fn weights(count: usize) -> Vec<f64> {
     let raw: Vec<f64> =
         (0..count).map(|arm| if count > 3 && arm % 4 == 3 { 0.0 } else { 1.0 / (1.3 + arm as f64) }).collect();
@@ -33,7 +33,7 @@ pub(crate) fn weights(count: usize) -> Vec<f64> {
     raw.iter().map(|weight| weight / total).collect()
 }
 
-/// A whole section about arms of these names.
+/// A complete section for arms of these names.
 pub(crate) fn section(name: &str, arms: &[String], policies: &[&str]) -> Section {
     Section {
         name: name.into(),
@@ -45,19 +45,19 @@ pub(crate) fn section(name: &str, arms: &[String], policies: &[&str]) -> Section
     }
 }
 
-/// A section about a set that was chosen of arms of these names.
+/// A section with a curated set from arms of these names.
 pub(crate) fn curated(name: &str, arms: &[String]) -> Section {
     Section { name: name.into(), curate: Some(curate(arms)), ..Section::default() }
 }
 
-/// The best mixture with all analyses beside it.
+/// The best mixture with all analyses.
 fn analysed(arms: &[String]) -> Mixture {
     let mut best = solve(arms);
     best.worth = analyses(arms);
     best
 }
 
-/// A document as it would be read from a file.
+/// A document parsed from JSON.
 fn document<T: DeserializeOwned>(fields: Value) -> T {
     serde_json::from_value(fields).expect("the fields are those of the document")
 }
@@ -97,7 +97,7 @@ pub(crate) fn curate(names: &[String]) -> Curated {
     }))
 }
 
-/// The provenance of a command on a file with all arms.
+/// The provenance of a command on one file with all arms.
 pub(crate) fn provenance(command: &str, checksum: char) -> Value {
     let sum = |letter: char| letter.to_string().repeat(64);
     json!({
@@ -158,7 +158,7 @@ pub(crate) fn solve(names: &[String]) -> Mixture {
     }))
 }
 
-/// Answers to all that can be asked beside.
+/// Results of all analyses.
 fn analyses(names: &[String]) -> AnalysisResults {
     let share = |count: usize| vec![1.0 / count as f64; count];
     let subset = |size: usize| {
@@ -233,7 +233,7 @@ fn analyses(names: &[String]) -> AnalysisResults {
             "arm": names[0],
             "at": 40.0,
             "verdict": format!(
-                "The largest change of a weight between half and twice the bandwidth in use is 6.7 percent points, of {} at 40: the answer depends on it somewhat.",
+                "The largest change of a weight between half and twice the bandwidth in use is 6.7 percentage points, of {} at 40: the answer depends on it somewhat.",
                 names[0]
             ),
         },
@@ -331,7 +331,7 @@ pub(crate) fn simulate(names: &[String], policies: &[&str]) -> SimulationReport 
     }))
 }
 
-/// The same of policies that kept the better half of their samples.
+/// Results of policies that kept the better half of their samples.
 pub(crate) fn selected(names: &[String], policies: &[&str]) -> SimulationReport {
     let mut document = simulate(names, policies);
     (document.select, document.note) = (Some(Selection::BetterHalf), Some(SELECTION_NOTE.into()));
@@ -348,7 +348,7 @@ pub(crate) fn selected(names: &[String], policies: &[&str]) -> SimulationReport 
     document
 }
 
-/// Small pictures: discs whose place and colour tell the arm.
+/// Small images: discs whose position and colour identify the arm.
 pub(crate) fn images(names: &[String], count: usize) -> Gallery {
     const SIDE: usize = 28;
     let picture = |arm: usize, number: usize| {
@@ -371,7 +371,7 @@ pub(crate) fn images(names: &[String], count: usize) -> Gallery {
     Gallery::Images(names.iter().zip(weights(names.len())).enumerate().map(row).collect())
 }
 
-/// Short texts that tell the arm.
+/// Short texts that identify the arm.
 pub(crate) fn texts(names: &[String], count: usize) -> Gallery {
     let text = |name: &String, number: usize| {
         format!(

@@ -243,7 +243,7 @@ impl CheapestDocument {
         let written = percents(&self.weights);
         let shares: Vec<String> = order.iter().map(|&arm| format!("{} {}", self.arms[arm], written[arm])).collect();
         format!(
-            "Nearly as good for the least money: {}, for {} a period instead of {} for the best mixture.",
+            "Cheapest mixture within the tolerance: {}; {} per period instead of {} for the best mixture.",
             shares.join(", "),
             format_amount(self.total),
             format_amount(self.total_of_best)

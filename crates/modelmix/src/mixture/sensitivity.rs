@@ -168,5 +168,8 @@ fn verdict(change: f64, arm: &str, at: f64, around: bool) -> String {
         _ => "the answer depends on it, so choose it with care",
     };
     let at = (at * 1e4).round() / 1e4;
-    format!("The largest change of a weight {range} is {:.1} percent points, of {arm} at {at}: {says}.", 100.0 * change)
+    format!(
+        "The largest change of a weight {range} is {:.1} percentage points, of {arm} at {at}: {says}.",
+        100.0 * change
+    )
 }

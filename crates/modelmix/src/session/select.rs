@@ -10,7 +10,7 @@ use crate::text::nearest;
 
 /// What everyone who is handed the kept samples must know.
 pub const SELECTION_NOTE: &str = "The kept samples are no longer an i.i.d. mixture: each was kept because it lowers the loss of those kept \
-before it, so their score flatters them; weights and estimates are of all samples told.";
+before it, so their score is optimistically biased; weights and estimates are of all samples told.";
 
 /// The first samples are kept whatever they are, until a median means something.
 const MIN_SAMPLES_FOR_MEDIAN: usize = 4;

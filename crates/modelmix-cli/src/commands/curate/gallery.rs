@@ -1,4 +1,4 @@
-//! The first chosen samples of a curated set, to look at.
+//! Gallery of the first chosen samples of a curated set.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::commands::output::{self, SHOWN_SAMPLES};
 use crate::error::Result;
 use crate::inputs::Recorded;
 
-/// As for other reports; but images that have names are of use to a manifest too.
+/// The checks of other reports, except that images with file names may also be used for a manifest only.
 pub(super) fn check(args: &OutputArgs, has_manifest: bool) -> Result<()> {
     if has_manifest && !args.is_wanted() && args.texts.is_empty() {
         return Ok(());
@@ -19,14 +19,14 @@ pub(super) fn check(args: &OutputArgs, has_manifest: bool) -> Result<()> {
     output::check(args)
 }
 
-/// The names of the images' files by arm; none where they are arrays.
+/// File names of the images by arm; empty if the images are arrays.
 pub(super) fn names(args: &OutputArgs, recorded: &Recorded) -> Result<BTreeMap<String, Vec<String>>> {
     let named = load::picture_names(&output::sources(&args.images)?)?;
     output::check_unknown_arms("images", &recorded.arms.names(), named.iter().map(|(name, _)| name))?;
     Ok(named.into_iter().collect())
 }
 
-/// A row an arm: the first of its samples that were chosen, in that order.
+/// One row per arm: its first chosen samples, in the order chosen.
 pub(crate) fn chosen(args: &OutputArgs, document: &Curated) -> Result<Option<Gallery>> {
     if !args.is_wanted() {
         return Ok(None);

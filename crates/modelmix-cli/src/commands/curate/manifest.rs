@@ -1,5 +1,5 @@
-//! The manifest of a curated set: its rows, and what they are. A CSV file has the rows alone, as other programs read them, and a
-//! JSON file beside it says what they are; a JSON manifest has both.
+//! The manifest of a curated set: its rows and their description. A CSV file has only the rows, and a JSON file next to it
+//! has the description; a JSON manifest has both.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 use crate::args::ArmsArgs;
 use crate::error::{Failure, Result};
 
-/// How a manifest is written.
+/// Format of a manifest.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Json,
     Csv,
 }
 
-/// What a file's name promises.
+/// The format for a file name.
 pub(super) fn kind(path: &Path) -> Result<Kind> {
     let extension = path.extension().map(|extension| extension.to_ascii_lowercase());
     match extension.as_ref().and_then(|extension| extension.to_str()) {
         Some("json") => Ok(Kind::Json),
         Some("csv") => Ok(Kind::Csv),
-        _ => Err(Failure::input(format!("{}: a manifest is a .json or a .csv file; name it so", path.display()))),
+        _ => Err(Failure::input(format!("{}: a manifest must be a .json or .csv file; rename it", path.display()))),
     }
 }
 
-/// The files of a manifest: the one that was asked for, and what lies beside a CSV file (`ids.csv.json` for `ids.csv`).
+/// The files of a manifest: the requested one, and the description of a CSV file (`ids.csv.json` for `ids.csv`).
 pub(super) fn files(path: &Path, kind: Kind) -> Vec<PathBuf> {
     match kind {
         Kind::Json => vec![path.into()],
@@ -41,11 +41,11 @@ pub(super) fn files(path: &Path, kind: Kind) -> Vec<PathBuf> {
     }
 }
 
-/// What goes into it.
+/// Contents of a manifest.
 pub(super) struct Manifest<'a> {
     pub(super) document: &'a Curated,
     pub(super) arms: &'a ArmsArgs,
-    /// Names of files by arm, row for row, where they are known.
+    /// File names by arm, one per row, if known.
     pub(super) names: &'a BTreeMap<String, Vec<String>>,
 }
 
@@ -74,7 +74,7 @@ impl Manifest<'_> {
         self.document.rows.iter().map(row).collect()
     }
 
-    /// What the rows are: where they come from, how they were chosen, and what that means.
+    /// Description of the rows: their source, how they were chosen, and the note on their bias.
     fn about(&self) -> Value {
         let document = self.document;
         let arm = |arm: &CuratedArm| json!({"name": arm.name, "chosen": arm.chosen, "samples": arm.samples});

@@ -1,4 +1,4 @@
-//! Charts of what was solved and chosen: the weights, the shares of a curated set, and how alike the arms are.
+//! Charts of weights, of the shares of a curated set, and of the similarity of arms.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::report::colours::Medium;
 use crate::report::names::{label, short, shorten};
 use crate::report::numbers::{self, Digits};
 
-/// The weights as bars, with their intervals, the largest first; of many arms without weight only the best single one is drawn.
+/// The weights as bars with their intervals, in descending order; of many arms without weight only the best single one is drawn.
 pub(in crate::report) fn weights(document: &Mixture) -> Chart<'_> {
     let (listed, _) = document.listed_arms();
     let arms = listed.iter().map(|&arm| &document.arms[arm]);
@@ -23,7 +23,7 @@ pub(in crate::report) fn chosen(document: &Curated) -> Chart<'_> {
     shares("chosen", bars, "share of the set")
 }
 
-/// A bar an arm: its name, its share, and where that may be.
+/// One bar per arm, with its name, share and interval.
 fn shares<'a>(name: &'static str, arms: Vec<(String, f64, Option<[f64; 2]>)>, axis: &'static str) -> Chart<'a> {
     Chart::single(name, Vec::new(), move |canvas| {
         let names: Vec<String> = arms.iter().map(|(name, ..)| name.clone()).collect();
@@ -33,7 +33,7 @@ fn shares<'a>(name: &'static str, arms: Vec<(String, f64, Option<[f64; 2]>)>, ax
             .zip(numbers::percents(&arms.iter().map(|(_, share, _)| *share).collect::<Vec<_>>()))
             .map(|(name, share)| format!("{}  {share}", label(name)))
             .collect();
-        // kuva counts categories from below.
+        // kuva numbers categories from the bottom.
         let bars = labels.iter().zip(&arms).rev();
         let mut plot = BarPlot::new().with_horizontal(true).with_width(0.64).with_colored_bars(
             bars.map(|(label, (_, share, _))| (label.clone(), finite(*share), canvas.medium.series(0))),
@@ -64,8 +64,8 @@ fn shares<'a>(name: &'static str, arms: Vec<(String, f64, Option<[f64; 2]>)>, ax
     })
 }
 
-/// K, how alike the samples of each pair of arms are; nothing where there is one arm. In the page its colours are explained
-/// beside it, in a file within it.
+/// K, the similarity of each pair of arms, as a heat map; `None` if there is only one arm. In the page the colour scale is outside
+/// the drawing, in a file inside it.
 pub(in crate::report) fn kernel_means(document: &Mixture) -> Option<Chart<'_>> {
     let chart = Chart::single("kernel", Vec::new(), move |canvas| {
         let count = document.arms.len();
@@ -85,7 +85,7 @@ pub(in crate::report) fn kernel_means(document: &Mixture) -> Option<Chart<'_>> {
             .with_cell_size(1.0);
         let plots = vec![Plot::from(plot)];
         let right = if medium == Medium::File { scale } else { canvas.width - left - side * count as f64 };
-        // Rows keep the height of their names where columns are narrower.
+        // Rows keep the height of their names if columns are narrower.
         let mut layout = canvas
             .layout(&plots, side.clamp(17.0, 60.0) * count as f64 + 36.0)
             .with_width(left + side * count as f64 + right)
@@ -103,7 +103,7 @@ pub(in crate::report) fn kernel_means(document: &Mixture) -> Option<Chart<'_>> {
         let digits = Digits::of(values.iter().flatten().copied(), std::iter::empty());
         let widest = values.iter().flatten().map(|&value| width(&digits.write(value))).fold(0.0, f64::max);
         if widest < side {
-            // kuva puts the foot of a text six units above its place.
+            // kuva draws the baseline of a text six units above its position.
             let drop = 10.0 / side.clamp(17.0, 60.0);
             for (y, row) in values.iter().enumerate() {
                 for (x, &value) in row.iter().enumerate() {
@@ -117,8 +117,8 @@ pub(in crate::report) fn kernel_means(document: &Mixture) -> Option<Chart<'_>> {
     (document.arms.len() > 1).then_some(chart)
 }
 
-/// The names of rows and of columns: where names are too long to stand under columns, columns have numbers, and rows have
-/// both.
+/// Labels of rows and columns: if names are too long for columns, columns have numbers, and rows have numbers and
+/// names.
 fn rows_and_columns(names: &[String], narrow: bool, fit: impl Fn(&[String]) -> bool) -> (Vec<String>, Vec<String>) {
     let rows = short(names, if narrow { 12 } else { 30 });
     if fit(&rows) {
@@ -129,7 +129,7 @@ fn rows_and_columns(names: &[String], narrow: bool, fit: impl Fn(&[String]) -> b
     (names.iter().enumerate().map(row).collect(), (1..=names.len()).map(|number| number.to_string()).collect())
 }
 
-/// Numbers under columns that are too narrow for all of them: the first, and every fifth.
+/// Labels of columns that are too narrow for all numbers: the first, and every fifth.
 fn thinned(columns: Vec<String>, side: f64) -> Vec<String> {
     if side >= 19.0 {
         return columns;

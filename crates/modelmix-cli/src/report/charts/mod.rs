@@ -1,5 +1,5 @@
-//! The charts: kuva draws each once for wide pages, once for phones and once for files. Which numbers go into which kind of
-//! drawing is said in `arms`, `rounds`, `subsets`, `terms` and `tradeoff`.
+//! Charts: kuva draws each for wide pages, for phones and for files. The modules `arms`, `rounds`, `subsets`, `terms` and
+//! `tradeoff` select the numbers.
 
 mod arms;
 mod rounds;
@@ -24,21 +24,21 @@ pub(super) use subsets::gain_kept;
 pub(super) use terms::terms;
 pub(super) use tradeoff::{front, sensitivity};
 
-/// Widths of drawings, in the pixels of the page.
+/// Widths of drawings, in CSS pixels.
 const WIDE_WIDTH: f64 = 720.0;
 const NARROW_WIDTH: f64 = 328.0;
 const PANEL_WIDTH: f64 = 232.0;
 
-/// A chart, to be drawn as often as there are places for it.
+/// A chart that can be drawn for several media.
 pub(super) struct Chart<'a> {
-    /// What it shows, as part of a file's name.
+    /// Its part of a file name.
     pub(super) name: &'static str,
-    /// What its lines and areas stand for; empty where labels say so.
+    /// Its legend; empty if labels are enough.
     pub(super) keys: Vec<Key>,
     panels: Vec<Panel<'a>>,
 }
 
-/// What kuva is given.
+/// Input of kuva.
 type Drawn = (Vec<Plot>, Layout);
 
 struct Panel<'a> {
@@ -54,7 +54,7 @@ pub(super) struct Key {
     pub(super) stroke: Stroke,
 }
 
-/// Whose colour something has.
+/// The source of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
     Series(usize),
@@ -62,7 +62,7 @@ pub(super) enum Paint {
     Rest,
 }
 
-/// How it is drawn.
+/// The line style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stroke {
     Solid,
@@ -81,7 +81,7 @@ impl Paint {
     }
 }
 
-/// Where a chart is drawn.
+/// The target of a drawing.
 struct Canvas {
     medium: Medium,
     width: f64,
@@ -119,7 +119,7 @@ impl Canvas {
     }
 }
 
-/// A panel of the page: once for wide screens, once for narrow ones, unless it is small anyway.
+/// A panel of the page: one drawing for wide screens, one for narrow ones unless it is small.
 pub(super) struct Views {
     pub(super) title: Option<String>,
     pub(super) wide: Drawing,
@@ -131,7 +131,7 @@ impl<'a> Chart<'a> {
         Self { name, keys, panels: vec![Panel { title: None, draw: Box::new(draw) }] }
     }
 
-    /// The drawings for the page; `id` is that of the figure.
+    /// The drawings for the page; `id` is the id of the figure.
     pub(super) fn views(&self, id: &str) -> Vec<Views> {
         let draw = |panel: &Panel, width: f64, id: String| {
             let (plots, layout) = (panel.draw)(&Canvas { medium: Medium::Page, width });
@@ -149,7 +149,7 @@ impl<'a> Chart<'a> {
             .collect()
     }
 
-    /// The chart as a file, its legend in it.
+    /// The chart as a file, with its legend.
     pub(super) fn file(&self, name: &str) -> Figure {
         let drawing = Drawing::new(&self.scene(), name);
         Figure { name: name.into(), svg: drawing.file(&Medium::File.ink()) }
@@ -220,14 +220,14 @@ fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }
 
-/// The smallest of 1, 2, 5, 10, … by which so many steps reach at least so high.
+/// The smallest tick step of 1, 2, 5, 10, … with which the given number of steps reaches the given height.
 fn step(high: f64, steps: f64) -> f64 {
     let least = high / steps;
     let power = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|&step| step >= least).unwrap_or(least)
 }
 
-/// About how wide a text is drawn.
+/// Approximate width of a text.
 fn width(text: &str) -> f64 {
     7.3 * text.chars().count() as f64
 }

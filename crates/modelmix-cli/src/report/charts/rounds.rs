@@ -1,4 +1,4 @@
-//! Charts of what was simulated, over the samples asked for: loss, loss above the optimum, and shares of the arms.
+//! Charts of simulations over the number of samples: loss, regret, and shares of the arms.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Logarithmic where all is above zero and spans more than a factor of five.
+    /// Logarithmic if all values are positive and span more than a factor of five.
     fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = values
             .filter(|value| value.is_finite())
@@ -38,7 +38,7 @@ impl Scale {
     }
 }
 
-/// Whether the loss is drawn on a logarithmic axis, for the caption.
+/// Whether the axis of the loss is logarithmic, for the caption.
 pub(in crate::report) fn loss_is_logarithmic(document: &SimulationReport) -> bool {
     loss_scale(document).is_some_and(|scale| scale.logarithmic)
 }
@@ -53,7 +53,7 @@ fn loss_scale(document: &SimulationReport) -> Option<Scale> {
     Scale::of(means.chain(upper).chain([document.optimum.loss, document.best_single.loss]))
 }
 
-/// The policies in their order.
+/// The policies in the order of the document.
 pub(in crate::report) fn policies(document: &SimulationReport) -> impl Iterator<Item = (&String, &PolicyReport)> {
     document.order.iter().filter_map(|name| document.policies.get_key_value(name))
 }
@@ -97,12 +97,12 @@ fn over_rounds(canvas: &Canvas, plots: &[Plot], scale: &Scale, last: f64, what: 
     }
 }
 
-/// The loss of what the policies have collected, over rounds.
+/// The loss of the collected samples, over rounds.
 pub(in crate::report) fn loss(document: &SimulationReport) -> Option<Chart<'_>> {
     let scale = loss_scale(document)?;
     let mut keys = policy_keys(document);
-    let optimum = Key { name: "the optimum".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
-    let single = format!("the best single arm, {}", document.best_single.name);
+    let optimum = Key { name: "optimum".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
+    let single = format!("best single arm, {}", document.best_single.name);
     let single = Key { name: single, paint: Paint::Ink, stroke: Stroke::Dotted };
     keys.extend([optimum.clone(), single.clone()]);
     let lines = keys.clone();
@@ -112,7 +112,7 @@ pub(in crate::report) fn loss(document: &SimulationReport) -> Option<Chart<'_>> 
             if policy.loss.std.iter().all(|&std| !(std.is_finite() && std > 0.0)) {
                 continue;
             }
-            // A logarithmic axis has no place for what is not above zero; below the axis is low enough.
+            // A logarithmic axis cannot show values that are not positive; they are drawn below the axis.
             let floor = if scale.logarithmic { 0.5 * scale.low } else { f64::NEG_INFINITY };
             let known = || {
                 let points = policy.rounds.iter().zip(&policy.loss.mean).zip(&policy.loss.std);
@@ -132,7 +132,7 @@ pub(in crate::report) fn loss(document: &SimulationReport) -> Option<Chart<'_>> 
     }))
 }
 
-/// The loss of the samples that the policies kept, over rounds; nothing where all were kept.
+/// The loss of the kept samples, over rounds; `None` if all were kept.
 pub(in crate::report) fn kept_loss(document: &SimulationReport) -> Option<Chart<'_>> {
     fn means(policy: &PolicyReport) -> &[f64] {
         policy.kept.as_ref().map_or(&[], |kept| &kept.loss.mean)
@@ -141,7 +141,7 @@ pub(in crate::report) fn kept_loss(document: &SimulationReport) -> Option<Chart<
     let values = policies(document).flat_map(|(_, policy)| means(policy).iter().copied());
     let scale = Scale::of(values.chain([document.optimum.loss]))?;
     let mut keys = policy_keys(document);
-    let optimum = Key { name: "the optimal mixture".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
+    let optimum = Key { name: "optimum".into(), paint: Paint::Ink, stroke: Stroke::Dashed };
     keys.push(optimum.clone());
     let lines = keys.clone();
     Some(Chart::single("kept", keys, move |canvas| {
@@ -153,7 +153,7 @@ pub(in crate::report) fn kept_loss(document: &SimulationReport) -> Option<Chart<
     }))
 }
 
-/// The policies' lines, from the last to the first, so that the first lies on top.
+/// The lines of the policies in reverse order, so that the first is on top.
 fn curves(
     canvas: &Canvas,
     document: &SimulationReport,
@@ -170,7 +170,7 @@ fn curves(
     lines
 }
 
-/// How far the policies' shares are from the optimum, over rounds, on a logarithmic axis; nothing where all is zero.
+/// The regret of the policies, over rounds, on a logarithmic axis; `None` if it is zero everywhere.
 pub(in crate::report) fn regret(document: &SimulationReport) -> Option<Chart<'_>> {
     let regrets = || policies(document).flat_map(|(_, policy)| policy.regret.mean.iter().copied());
     let high = regrets().chain([document.gain]).filter(|regret| regret.is_finite()).fold(0.0, f64::max);
@@ -180,7 +180,7 @@ pub(in crate::report) fn regret(document: &SimulationReport) -> Option<Chart<'_>
     }
     let scale = Scale { low: 0.8 * low, high: 1.2 * high, logarithmic: high > 5.0 * low };
     let mut keys = policy_keys(document);
-    let single = format!("the best single arm, {}", document.best_single.name);
+    let single = format!("best single arm, {}", document.best_single.name);
     let single = Key { name: single, paint: Paint::Ink, stroke: Stroke::Dotted };
     keys.push(single.clone());
     let lines = keys.clone();
@@ -191,12 +191,12 @@ pub(in crate::report) fn regret(document: &SimulationReport) -> Option<Chart<'_>
             plots.push(level(canvas, &single, last, document.gain));
         }
         plots.extend(curves(canvas, document, &lines, |policy| &policy.regret.mean, 0.5 * scale.low));
-        let layout = over_rounds(canvas, &plots, &scale, last, "loss above the optimum");
+        let layout = over_rounds(canvas, &plots, &scale, last, "regret");
         (plots, layout)
     }))
 }
 
-/// Which arms are drawn by themselves: all where there are few, else those with the largest shares in any policy's end or in
+/// Arms that are drawn separately: all if there are few, otherwise those with the largest final share of any policy or in
 /// the optimum. The others are pooled.
 fn drawn_arms(document: &SimulationReport) -> Vec<usize> {
     let count = document.arms.len();
@@ -213,7 +213,7 @@ fn drawn_arms(document: &SimulationReport) -> Vec<usize> {
     chosen.into_iter().collect()
 }
 
-/// The share of each arm in the pulls, over rounds, a panel a policy.
+/// The share of each arm in the pulls, over rounds, one panel per policy.
 pub(in crate::report) fn shares(document: &SimulationReport) -> Chart<'_> {
     let arms = drawn_arms(document);
     let mut keys: Vec<Key> = arms

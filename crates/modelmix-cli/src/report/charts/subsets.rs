@@ -1,4 +1,4 @@
-//! The chart of the best few arms: what they keep of the gain.
+//! The chart of best mixtures of few arms: the share of the gain that they keep.
 
 use kuva::prelude::{BarPlot, Plot};
 use modelmix::Mixture;
@@ -6,7 +6,7 @@ use modelmix::Mixture;
 use super::{Chart, finite, percents, step, width};
 use crate::report::numbers;
 
-/// The share of the gain that the best few arms keep, a bar a number of arms; nothing where there is no gain.
+/// The share of the gain that the best mixtures of few arms keep, one bar per number of arms; `None` if there is no gain.
 pub(in crate::report) fn gain_kept(document: &Mixture) -> Option<Chart<'_>> {
     let subsets = document.worth.subsets.as_ref()?;
     if subsets.len() < 2 || subsets.iter().any(|subset| subset.gain_kept.is_none()) {
@@ -22,7 +22,7 @@ pub(in crate::report) fn gain_kept(document: &Mixture) -> Option<Chart<'_>> {
                 format!("{} {arms}  {}", subset.size, numbers::percent(kept(index)))
             })
             .collect();
-        // kuva counts categories from below.
+        // kuva numbers categories from the bottom.
         let bars = labels.iter().enumerate().rev();
         let plot = BarPlot::new().with_horizontal(true).with_width(0.64).with_colored_bars(
             bars.map(|(index, label)| (label.clone(), kept(index).max(0.0), canvas.medium.series(0))),

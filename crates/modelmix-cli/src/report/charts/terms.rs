@@ -1,4 +1,4 @@
-//! The chart of the terms of an objective: what each arm and the mixture come to, a panel per term and one for the loss.
+//! The chart of the terms of an objective: values of each arm and of the mixture, one panel per term and one for the loss.
 
 use kuva::prelude::{BarPlot, Plot};
 use modelmix::Mixture;
@@ -7,13 +7,13 @@ use super::{Chart, Panel, finite, step, width};
 use crate::report::names::{label, short};
 use crate::report::numbers;
 
-/// What a panel shows: its title, and a value per arm and for the mixture.
+/// Contents of a panel: its title, and one value per arm and for the mixture.
 struct Values {
     title: String,
     values: Vec<f64>,
 }
 
-/// A panel per term and one for the loss; `None` if the objective has one term, which the loss then is.
+/// One panel per term and one for the loss; `None` if the objective has one term, since the loss shows the same.
 pub(in crate::report) fn terms(document: &Mixture) -> Option<Chart<'_>> {
     let names = document.term_names();
     if names.is_empty() {
@@ -44,7 +44,7 @@ fn panel(canvas: &super::Canvas, rows: &[String], values: &[f64]) -> super::Draw
     let labels: Vec<String> =
         rows.iter().zip(values).map(|(row, value)| format!("{}  {}", label(row), numbers::brief(*value))).collect();
     let mixture = rows.len() - 1;
-    // kuva counts categories from below.
+    // kuva numbers categories from the bottom.
     let bars = labels.iter().zip(values).enumerate().rev();
     let plot = BarPlot::new().with_horizontal(true).with_width(0.64).with_colored_bars(
         bars.map(|(row, (label, value))| (label.clone(), *value, canvas.medium.series(usize::from(row == mixture)))),

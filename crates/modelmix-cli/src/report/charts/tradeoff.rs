@@ -1,4 +1,4 @@
-//! Charts of one objective against another, and of what the answer is with other bandwidths.
+//! Charts of the Pareto front and of the sensitivity to the bandwidth.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::report::colours::{Medium, SERIES_COLOURS};
 use crate::report::names::{label, shorten};
 use crate::report::numbers;
 
-/// A range with some room around it.
+/// A range with a margin.
 fn around(values: impl Iterator<Item = f64>, room: f64) -> (f64, f64) {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -19,8 +19,8 @@ fn around(values: impl Iterator<Item = f64>, room: f64) -> (f64, f64) {
     (low - margin, high + margin)
 }
 
-/// The score of A against that of B, from the best for A to the best for B, some λ written beside; nothing where one mixture is
-/// the best for both.
+/// The Pareto front: the score of A against that of B, from the best for A to the best for B, with labels of some λ; `None` if one
+/// mixture is the best for both.
 pub(in crate::report) fn front(document: &Mixture) -> Option<Chart<'_>> {
     let front = document.worth.front.as_ref()?;
     let is_known = |point: &&FrontPoint| point.score.is_finite() && point.second_score.is_finite();
@@ -68,7 +68,7 @@ fn two_digits(value: f64) -> f64 {
     format!("{value:.1e}").parse().unwrap_or(value)
 }
 
-/// Which points have their λ written beside: the ends, and some that are well apart from them and from each other.
+/// Points with a label of λ: the ends, and some with enough distance from them and from each other.
 fn labelled(points: &[&FrontPoint], most: usize) -> Vec<usize> {
     let last = points.len() - 1;
     let range = |of: fn(&FrontPoint) -> f64| (of(points[last]) - of(points[0])).abs().max(f64::MIN_POSITIVE);
@@ -87,7 +87,7 @@ fn labelled(points: &[&FrontPoint], most: usize) -> Vec<usize> {
     chosen
 }
 
-/// The weights over bandwidths, and beside them the gain over the best single arm; nothing where there is one bandwidth.
+/// The weights by bandwidth, and the gain over the best single arm; `None` if there is only one bandwidth.
 pub(in crate::report) fn sensitivity(document: &Mixture) -> Option<Chart<'_>> {
     let tried = document.worth.sensitivity.as_ref().filter(|tried| tried.points.len() > 1)?;
     let arms = drawn_arms(document, tried);
@@ -111,7 +111,7 @@ pub(in crate::report) fn sensitivity(document: &Mixture) -> Option<Chart<'_>> {
     Some(Chart { name: "bandwidths", keys, panels })
 }
 
-/// All where there are few, else those with the largest weights.
+/// All arms if there are few, otherwise those with the largest weights.
 fn drawn_arms(document: &Mixture, tried: &SensitivityDocument) -> Vec<usize> {
     let mut arms: Vec<usize> = (0..document.arms.len()).collect();
     if arms.len() > SERIES_COLOURS {
@@ -123,7 +123,7 @@ fn drawn_arms(document: &Mixture, tried: &SensitivityDocument) -> Vec<usize> {
     arms
 }
 
-/// Places on a logarithmic axis: doublings of the bandwidth in use.
+/// Positions on a logarithmic axis: doublings of the bandwidth in use.
 fn doublings(tried: &SensitivityDocument) -> Vec<f64> {
     tried.points.iter().map(|point| finite((point.bandwidth / tried.in_use).log2())).collect()
 }
@@ -165,7 +165,7 @@ fn weights(canvas: &Canvas, tried: &SensitivityDocument, arms: &[usize]) -> Draw
     (plots, layout)
 }
 
-/// The gain as a share of the best single arm's loss, which kernels of different bandwidths do not scale.
+/// The gain relative to the loss of the best single arm, so that bandwidths are comparable.
 fn gains(canvas: &Canvas, tried: &SensitivityDocument) -> Drawn {
     let share = |gain: f64, loss: f64| finite(gain / (gain + loss).abs());
     let shares: Vec<f64> = tried.points.iter().map(|point| share(point.gain, point.loss)).collect();

@@ -1,4 +1,4 @@
-//! What two runs were given: settings that differ, files, and whether samples are the same.
+//! Inputs of two runs: settings that differ, files, and whether samples are the same.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub enum Overlap {
     Some,
     /// No file is the same.
     None,
-    /// A document does not say which files it was computed from.
+    /// A document does not state its input files.
     Unknown,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn overlap(first: &Document, second: &Document) -> Overlap {
     }
 }
 
-/// Whether the references are the same file; `None` if that is not known or a run has none.
+/// Whether the references are the same file; `None` if that is unknown or a run has none.
 pub(super) fn same_reference(first: Option<&Provenance>, second: Option<&Provenance>) -> Option<bool> {
     let sums = |provenance: Option<&Provenance>| {
         let sums = provenance?.checksums(InputRole::Reference)?;
@@ -59,7 +59,7 @@ pub(super) fn same_reference(first: Option<&Provenance>, second: Option<&Provena
     Some(sums(first)? == sums(second)?)
 }
 
-/// Whether two documents are of the same arms and, as far as they say which files they are of, of the same files.
+/// Whether two documents have the same arms and, if they state their files, the same files.
 pub(in crate::report) fn same_data(first: &Document, second: &Document) -> bool {
     let sorted = |document: &Document| {
         let mut arms: Vec<String> = document.arms().into_iter().map(String::from).collect();
@@ -72,7 +72,7 @@ pub(in crate::report) fn same_data(first: &Document, second: &Document) -> bool 
     sorted(first) == sorted(second) && counts && is_same_file && reference != Some(false)
 }
 
-/// How many samples each arm has, if the document says so.
+/// Number of samples per arm, if the document states it.
 fn samples(document: &Document) -> Option<BTreeMap<&str, usize>> {
     match document {
         Document::Solve(result) => Some(result.arms.iter().map(|arm| (arm.name.as_str(), arm.samples)).collect()),
@@ -82,7 +82,7 @@ fn samples(document: &Document) -> Option<BTreeMap<&str, usize>> {
     }
 }
 
-/// Settings of the documents and of their provenance that are not the same.
+/// Settings of the documents and of their provenance that differ.
 pub(super) fn settings(first: &Document, second: &Document) -> Vec<ChangedSetting> {
     let (one, other) = (listed(first), listed(second));
     let mut names: Vec<&String> = one.iter().chain(&other).map(|(name, _)| name).collect();
@@ -103,7 +103,7 @@ pub(super) fn settings(first: &Document, second: &Document) -> Vec<ChangedSettin
     names.into_iter().filter_map(changed).collect()
 }
 
-/// All settings that a document names, in words.
+/// All settings of a document, as text.
 fn listed(document: &Document) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = Vec::new();
     let mut add = |what: &str, value: String| settings.push((what.into(), value));

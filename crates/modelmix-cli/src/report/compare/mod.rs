@@ -1,4 +1,4 @@
-//! Two runs of the same command side by side: what changed, and whether by more than noise. A function of their documents alone.
+//! Comparison of two runs of the same command: what changed, and whether beyond noise. It is a function of their documents.
 
 mod inputs;
 mod noise;
@@ -19,17 +19,17 @@ pub struct Comparison {
     pub version: String,
     /// The command whose documents they are.
     pub of: String,
-    /// What the first run and the second run are called.
+    /// Names of the first and the second run.
     pub runs: [String; 2],
     /// The command lines of both; null if they are not known.
     pub commands: [Option<String>; 2],
-    /// What is most important, in one sentence.
+    /// The main result in one sentence.
     pub sentence: String,
     /// Whether the runs have samples in common.
     pub overlap: Overlap,
     /// How differences were tested, or why they were not.
     pub noise: String,
-    /// What else a reader must know, such as losses that cannot be compared.
+    /// Further remarks, such as losses that cannot be compared.
     pub notes: Vec<String>,
     /// Losses, scores and counts of the whole results.
     pub results: Vec<Difference>,
@@ -50,11 +50,11 @@ pub struct Difference {
     pub of: String,
     /// What the number is.
     pub what: String,
-    /// In the first run; null if it is not there.
+    /// In the first run; null if it is missing.
     pub first: Option<f64>,
-    /// In the second run; null if it is not there.
+    /// In the second run; null if it is missing.
     pub second: Option<f64>,
-    /// The second less the first; null if one is not there.
+    /// Second minus first; null if one is missing.
     pub difference: Option<f64>,
     /// A 95% confidence interval for the difference; null if there is none.
     pub interval: Option<[f64; 2]>,
@@ -82,7 +82,7 @@ impl Difference {
     }
 }
 
-/// Sets two documents side by side; `runs` are their names.
+/// Compares two documents; `runs` are their names.
 ///
 /// # Errors
 /// Documents of different commands, or without an arm in common.
@@ -143,7 +143,7 @@ fn command(document: &Document) -> &'static str {
     }
 }
 
-/// What is beyond noise, or that nothing is, or that nothing was tested.
+/// The differences beyond noise, or that there are none, or that none was tested.
 fn sentence(comparison: &Comparison) -> String {
     let all = || comparison.weights.iter().chain(&comparison.scores).chain(&comparison.results);
     let named = |one: &Difference| format!("{} of {}", one.what, one.of);
@@ -154,7 +154,7 @@ fn sentence(comparison: &Comparison) -> String {
         (0, _) if changed == 0 => "No number differs.".into(),
         (0, _) => {
             let compared = all().filter(|one| one.difference.is_some()).count();
-            format!("{changed} of {compared} numbers differ; whether beyond noise was not tested.")
+            format!("{changed} of {compared} numbers differ; differences were not tested.")
         }
         (tested, []) => format!("No difference is beyond noise ({tested} tested)."),
         (tested, beyond) if beyond.len() <= 4 => {

@@ -1,21 +1,21 @@
-//! Tests of differences from what documents keep: confidence intervals, standard errors, standard deviations over seeds. Nothing is
-//! drawn at random.
+//! Tests of differences from the contents of documents: confidence intervals, standard errors, standard deviations over seeds.
+//! They are deterministic.
 
 use modelmix::internals::normal::{probability, student_tail};
 
 use super::Difference;
 
-/// Differences with a p-value of at most this are beyond noise.
+/// Significance level: a difference with a p-value of at most this is beyond noise.
 const LEVEL: f64 = 0.05;
-/// The two-sided 95% quantile of a normal number.
+/// The two-sided 95% quantile of the standard normal distribution.
 const NORMAL_95: f64 = 1.959_963_984_540_054;
 
-/// How the noise of two numbers adds up.
+/// How the noise of two numbers combines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dependence {
-    /// Variances add up.
+    /// Variances are added.
     Independent,
-    /// Standard deviations add up, which is right or too much for any dependence, as that on a shared reference.
+    /// Standard deviations are added, which is exact or conservative for any dependence, such as that on a shared reference.
     Any,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn by_intervals(one: &mut Difference, intervals: [Option<[f64; 2]>; 2
     one.beyond_noise = Some(ends[0] > 0.0 || ends[1] < 0.0);
 }
 
-/// The interval and the p-value of a difference from standard errors, by the normal distribution.
+/// The interval and the p-value of a difference from standard errors, with the normal distribution.
 pub(super) fn by_errors(one: &mut Difference, errors: [Option<f64>; 2], dependence: Dependence) {
     let (Some(difference), [Some(first), Some(second)]) = (one.difference, errors) else { return };
     let error = dependence.add(first, second);

@@ -1,4 +1,4 @@
-//! What two runs of each command have in common to compare, and which of it can be tested.
+//! The quantities that are compared for each command, and which of them are tested.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::inputs::same_reference;
 use super::noise::{Dependence, adjust, by_errors, by_intervals, by_means};
 use super::{Comparison, Difference, Overlap};
 
-/// Why there is no test, if the samples do not allow one.
+/// The reason why nothing is tested, if the samples do not allow a test.
 fn untested(overlap: Overlap) -> Option<&'static str> {
     match overlap {
         Overlap::None => None,
@@ -21,13 +21,12 @@ fn untested(overlap: Overlap) -> Option<&'static str> {
             "Some samples are the same in both runs (by SHA-256), so the runs are not independent. No test is made.",
         ),
         Overlap::Unknown => Some(
-            "At least one document does not say which files it was computed from, so it is not known whether the runs are \
-             independent. No test is made.",
+            "At least one document does not state its input files, so it is not known whether the runs are independent. No test is made.",
         ),
     }
 }
 
-/// Names that are in both, in the order of the first.
+/// Pairs of items with the same name, in the order of the first list.
 fn shared<'a, T>(first: &'a [T], second: &'a [T], name: impl Fn(&T) -> &str) -> Vec<(&'a T, &'a T)> {
     let pair = |one: &'a T| Some((one, second.iter().find(|other| name(other) == name(one))?));
     first.iter().filter_map(pair).collect()
@@ -78,34 +77,34 @@ pub(super) fn solves(comparison: &mut Comparison, first: &Mixture, second: &Mixt
         Some(reason) => reason.into(),
         None if !has_intervals => "A run has no confidence intervals, so no test is made.".into(),
         None => format!(
-            "No samples are the same (by SHA-256), so the runs are taken as independent{}. A difference of weights or gains is \
-             beyond noise if 0 is outside of its 95% interval, which is made of the 95% intervals of both runs (MOVER, Zou and \
-             Donner 2008). Each interval holds for one number at a time. Losses and scores have no standard error in these \
+            "No samples are the same (by SHA-256), so the runs are treated as independent{}. A difference of weights or gains is \
+             beyond noise if 0 is outside of its 95% interval, which is computed from the 95% intervals of both runs (MOVER, Zou and \
+             Donner 2008). Each interval holds for one number, not for all simultaneously. Losses and scores have no standard error in these \
              documents and are not tested.",
             shared_reference(references)
         ),
     };
 }
 
-/// Noise of a shared reference is in both runs.
+/// The noise of a shared reference affects both runs.
 fn dependence(references: Option<bool>) -> Dependence {
     if references == Some(true) { Dependence::Any } else { Dependence::Independent }
 }
 
 fn shared_reference(references: Option<bool>) -> &'static str {
     if references == Some(true) {
-        ", except for the shared reference: widths add up, which is valid for any dependence on it"
+        ", except for the shared reference: widths are added, which is valid for any dependence on it"
     } else {
         ""
     }
 }
 
-/// Whether a metric means the same in both runs, and how its standard errors combine; `None` if they are of something else than
-/// the samples: the error of `recall` and `coverage` is that of the reference, that of `fid_infinity` is that of a fitted line.
+/// How the standard errors of a metric combine; `None` if they are not over the samples:
+/// the error of `recall` and `coverage` is over the reference, that of `fid_infinity` is of a fitted line.
 fn combination(metric: Metric, references: Option<bool>) -> Option<Dependence> {
     match metric {
         Metric::Rke | Metric::Vendi => Some(Dependence::Independent),
-        // The reference is taken as given.
+        // The reference is treated as fixed.
         Metric::Precision | Metric::Density => Some(Dependence::Independent),
         Metric::Fid | Metric::Mmd | Metric::Cmmd | Metric::KidFull => Some(dependence(references)),
         _ => None,
@@ -173,9 +172,9 @@ pub(super) fn scores(comparison: &mut Comparison, first: &Scores, second: &Score
     comparison.noise = reason.map_or_else(
         || {
             format!(
-                "No samples are the same (by SHA-256), so the runs are taken as independent{}. A difference is divided by its standard \
-                 error (z-test), and p-values are adjusted for the number of tests (Holm), so that with 95% confidence nothing is \
-                 called beyond noise by mistake. kid, recall, coverage and fid_infinity have no standard error over the samples and \
+                "No samples are the same (by SHA-256), so the runs are treated as independent{}. A difference is divided by its standard \
+                 error (z-test), and p-values are adjusted for the number of tests (Holm), so that with 95% confidence no \
+                 difference is falsely called beyond noise. kid, recall, coverage and fid_infinity have no standard error over the samples and \
                  are not tested. Weights are not tested.",
                 shared_reference(references).replace("widths", "standard errors")
             )
@@ -220,11 +219,11 @@ pub(super) fn simulations(comparison: &mut Comparison, first: &SimulationReport,
     }
     adjust(&mut comparison.scores.iter_mut().collect::<Vec<_>>());
     comparison.noise = if !is_same_arms {
-        "The runs are not known to draw from the same recorded samples, whose noise their standard deviations do not contain. No test is made."
+        "The runs are not known to draw from the same recorded samples, and their standard deviations do not include the noise of those samples. No test is made."
             .into()
     } else if !is_disjoint {
-        "Both runs draw from the same recorded samples with common seeds, so they are not independent. No test is made; choose other \
-         seeds with --seed."
+        "Both runs draw from the same recorded samples with common seeds, so they are not independent. No test is made; choose \
+         disjoint seeds with --seed."
             .into()
     } else {
         "Both runs draw from the same recorded samples with different seeds. Means over seeds are compared by Welch's t-test, and p-values are \
