@@ -111,7 +111,7 @@ def test_bandwidths_are_drawn() -> None:
     assert ax.get_xscale() == "log" and [label.get_text() for label in ax.get_xticklabels()] == ["10", "20", "40"]
     [used] = [line for line in ax.lines if len(line.get_xdata()) == 2]
     assert list(used.get_xdata()) == [20, 20]
-    assert ax.get_title("left") == "flux changes by 12.5 percent points between half and twice the bandwidth"
+    assert ax.get_title("left") == "flux changes by 12.5 percentage points between half and twice the bandwidth"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["flux", "sdxl"]
 
 

@@ -269,7 +269,7 @@ def test_text_of_analyses() -> None:
         "for 2 it is not proved that no other arms do better",
     ]
     assert str(best.cheapest).split("\n") == [
-        "Nearly as good for the least money: sdxl 75.0%, flux 25.0%, for 32.50 a period instead of 12346 for the best mixture.",
+        "Nearly as good for the least money: sdxl 75.0%, flux 25.0%, for 32.50 per period instead of 12346 for the best mixture.",
         "",
         "  arm   weight                   samples a period",
         "  sdxl   75.0%  ███████████████               750",

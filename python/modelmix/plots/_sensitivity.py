@@ -77,7 +77,7 @@ def sensitivity(tried: Sensitivity, ax: axes.Axes | None = None) -> axes.Axes:
     percents(ax.yaxis)
     ax.set_xlabel("bandwidth, logarithmic; dotted: in use, band: half to twice it")
     ax.set_ylabel("weight")
-    most = f"{shorten(tried.arm, 24)} changes by {100 * tried.largest_change:.1f} percent points"
+    most = f"{shorten(tried.arm, 24)} changes by {100 * tried.largest_change:.1f} percentage points"
     canvas.title(f"{most} between half and twice the bandwidth")
     canvas.legend_beside(ends)
     return ax

@@ -233,7 +233,7 @@ fn analyses(names: &[String]) -> AnalysisResults {
             "arm": names[0],
             "at": 40.0,
             "verdict": format!(
-                "The largest change of a weight between half and twice the bandwidth in use is 6.7 percent points, of {} at 40: the answer depends on it somewhat.",
+                "The largest change of a weight between half and twice the bandwidth in use is 6.7 percentage points, of {} at 40: the answer depends on it somewhat.",
                 names[0]
             ),
         },
