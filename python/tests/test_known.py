@@ -194,6 +194,6 @@ def test_known_samples_improve_a_simulation() -> None:
     assert needed[0] is not None and needed[1] is not None
     assert needed[1] < 0.7 * needed[0]
     assert warmed.known == 10 and cold.known is None
-    assert "10 samples of every arm were known before the first round" in str(warmed)
+    assert "10 recorded samples per arm were known before the first round" in str(warmed)
     assert "known" not in cold.to_dict() and mm.Simulation._read(warmed.to_dict()) == warmed
     assert mm.simulate(arms, "rke", known=0, **given) == cold

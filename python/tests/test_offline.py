@@ -232,7 +232,7 @@ def test_simulated_sessions_stop(specialists: dict[str, Array], reference: Array
         given: dict[str, Any] = {"policies": ["adaptive"], "rounds": rounds, "seeds": 5, "until": until}
         report = mm.simulate(specialists, mm.Mmd(reference, bandwidth=20), **given)
         assert report.until == {"gap": until, "confidence": 0.95, "of": "weights"}
-        assert "sure at" in str(report)
+        assert "stopped at" in str(report)
         found = report["adaptive"].stopped
         assert found is not None
         return found

@@ -46,7 +46,7 @@ def test_text_of_a_mixture() -> None:
         "  mixture                                           0.500             4,500",
         "",
         "objective mmd(bandwidth=20); gaussian, bandwidth 20; "
-        'loss 0.00500 is within 2e-5 of the optimum; "adds" is how much it grows without the arm',
+        'loss 0.00500; duality gap 2e-5; "adds": loss increase without the arm',
     ]
 
 
@@ -67,8 +67,8 @@ def test_text_of_scores() -> None:
         "  sdxl     6.00 ± 0.250    8.00 ± 0.500     10.00 ± 1.50 *",
         "  mixture  8.00 ± 0.500 *  3.50 ± 0.125    10.00 ± 0.750 *",
         "",
-        "mixture: sdxl 75.0%, flux 25.0%; it says as much as 640 samples",
-        "* best; ± is a standard error, and for kid the spread between subsets",
+        "mixture: sdxl 75.0%, flux 25.0%; effective sample size 640",
+        "* best; ±: standard error; for kid the standard deviation between subsets",
     ]
 
 
@@ -83,7 +83,7 @@ def test_text_of_a_simulation() -> None:
         "  adaptive  0.260 ± 0.0200  0.0260      91   1,205       –  flux 60%",
         "",
         "objective rke(bandwidth=30), 4 seeds; optimum 0.250, best single arm flux 0.500; "
-        '"to 95%" is the median round from which on 95% of the gain between them is kept',
+        '"to 95%": median round from which 95% of the gain is kept',
     ]
     document = simulate_document()
     document["policies"]["uniform"]["reached"]["95"] = None
@@ -99,20 +99,20 @@ def test_text_of_a_session_and_a_run() -> None:
     assert str(hand_session()).split("\n") == [
         "After 40 samples: flux 70%, sdxl 30%.",
         "",
-        "  arm     weight                  share  samples   loss  given up",
-        "  flux     70.0%  ██████████████  75.0%       30  0.500         0",
-        "  sdxl     30.0%  ██████          25.0%       10  0.750         0",
-        "  pixart    0.0%                   0.0%        0      –         3",
+        "  arm     weight                  share  samples   loss  abandoned",
+        "  flux     70.0%  ██████████████  75.0%       30  0.500          0",
+        "  sdxl     30.0%  ██████          25.0%       10  0.750          0",
+        "  pixart    0.0%                   0.0%        0      –          3",
         "",
         note,
     ]
     assert str(hand_run()).split("\n") == [
         "After 40 samples: flux 70%, sdxl 30%.",
         "",
-        "  arm     weight                  share  samples   loss  given up  calls  failed",
-        "  flux     70.0%  ██████████████  75.0%       30  0.500         0     30       0",
-        "  sdxl     30.0%  ██████          25.0%       10  0.750         0     10       0",
-        "  pixart    0.0%                   0.0%        0      –         3      3       1",
+        "  arm     weight                  share  samples   loss  abandoned  calls  failed",
+        "  flux     70.0%  ██████████████  75.0%       30  0.500          0     30       0",
+        "  sdxl     30.0%  ██████          25.0%       10  0.750          0     10       0",
+        "  pixart    0.0%                   0.0%        0      –          3      3       1",
         "",
         f"43 pulls, 12 of them from the checkpoint; {note}",
     ]
@@ -259,24 +259,24 @@ def test_text_of_analyses() -> None:
     unasked: dict[str, Any] = dict.fromkeys(best._answers())
     assert str(best) == "\n\n".join([str(replace(best, **unasked)), *map(str, best._answers().values())])
     assert str(best.subsets).split("\n") == [
-        "The best few arms",
+        "Best mixtures of few arms",
         "",
         "  at most  MMD² ×100  gain kept              mixture",
         "  1 arm         2.50       0.0%              flux 100.0%",
         "  2 arms       0.600      95.0%  █████████▌  flux 62.5%, sdxl 37.5%",
         "  3 arms       0.500     100.0%  ██████████  flux 62.5%, sdxl 37.5%, pixart <0.1%",
         "",
-        "for 2 it is not proved that no other arms do better",
+        "at most 2 arms: optimality not proved",
     ]
     assert str(best.cheapest).split("\n") == [
         "Nearly as good for the least money: sdxl 75.0%, flux 25.0%, for 32.50 per period instead of 12346 for the best mixture.",
         "",
-        "  arm   weight                   samples a period",
-        "  sdxl   75.0%  ███████████████               750",
-        "  flux   25.0%  █████                         250",
+        "  arm   weight                   samples per period",
+        "  sdxl   75.0%  ███████████████                 750",
+        "  flux   25.0%  █████                           250",
         "",
-        "MMD² ×100 0.600; loss 0.00600 is 0.00100 above the best, of 0.00100 allowed; "
-        "fees 20.00 and samples 12.50; nothing within that costs less than 32.50",
+        "MMD² ×100 0.600; loss 0.00600, 0.00100 above the best (tolerance 0.00100); "
+        "fees 20.00, samples 12.50; no mixture within the tolerance costs less than 32.50",
     ]
     assert str(best.front).split("\n") == [
         "MMD² ×100 against precision",
@@ -286,7 +286,7 @@ def test_text_of_analyses() -> None:
         "  0.250       1.50      0.875  flux 80.0%, sdxl 20.0%",
         "  ∞           2.50      0.900  flux 100.0%",
         "",
-        "objective mmd(bandwidth=20) + λ·(-precision); 3 of 3 points; between points weights move in straight lines",
+        "objective mmd(bandwidth=20) + λ·(-precision); 3 of 3 points; weights are linear between points",
     ]
     assert str(best.sensitivity).split("\n")[2:5] == [
         "  bandwidth  MMD² ×100    gain  best single arm  mixture",
@@ -309,7 +309,7 @@ def test_lists_wrap_in_narrow_terminals() -> None:
         "  2 arms   flux 62.5%, sdxl 37.5%",
         "  3 arms   flux 62.5%, sdxl 37.5%, pixart <0.1%",
         "",
-        "for 2 it is not proved that no other arms do better",
+        "at most 2 arms: optimality not proved",
     ]
     assert few._table().text(40).split("\n")[-6:-3] == [
         "  2 arms   flux 62.5%, sdxl 37.5%",
@@ -327,23 +327,23 @@ def test_text_of_coresets_and_kept_samples() -> None:
         "  sdxl         1  25.0%  █████                     37.5%    1,500",
         "  pixart       0   0.0%                             0.0%    1,500",
         "",
-        "RKE 20.00; drawn at random 4.00 ± 0.125, the mixture of all rows 8.00",
+        "RKE 20.00; random sets 4.00 ± 0.125, mixture of all rows 8.00",
         "",
         "objective rke(bandwidth=30); chosen by herding",
         NOTE,
     ]
     said = str(hand_kept())
-    assert "  arm     weight                  share  samples   loss  kept  given up" in said
+    assert "  arm     weight                  share  samples   loss  kept  abandoned" in said
     assert (
         "the weights are at most 0.0125 above the least loss; the session may stop; changed: sdxl in round 31" in said
     )
     assert said.endswith(f"20 samples are kept, with a loss of 0.250\n{NOTE}")
     lines = str(hand_stopped()).split("\n")
-    assert lines[2].endswith("pulls most  sure at   sure  wrong  kept       their loss  at optimum")
-    assert lines[3].endswith("sdxl 50%          –  25.0%   0.0%   970  0.125 ± 0.00500           –")
-    assert lines[4].endswith("flux 60%        550  75.0%   0.0%   970  0.125 ± 0.00500         751")
+    assert lines[2].endswith("pulls most  stopped at  stopped  wrong  kept        kept loss  at optimum")
+    assert lines[3].endswith("sdxl 50%             –    25.0%   0.0%   970  0.125 ± 0.00500           –")
+    assert lines[4].endswith("flux 60%           550    75.0%   0.0%   970  0.125 ± 0.00500         751")
     assert lines[7].startswith(
-        '"sure at" is the median round after which the weights were known to be within 5% of the gain'
+        '"stopped at": median round from which the weights are within 5% of the gain'
     )
     assert lines[-1] == NOTE
 

@@ -77,7 +77,7 @@ def test_bandwidths(asked: mm.Mixture, specialists: Any, reference: Any) -> None
 
 def test_all_analyses_print_and_convert_to_html(asked: mm.Mixture) -> None:
     text, html = str(asked), asked._repr_html_()
-    for words in ("The best few arms", "least money", "MMD² ×100 against precision", "20.00 *"):
+    for words in ("Best mixtures of few arms", "least money", "MMD² ×100 against precision", "20.00 *"):
         assert words in text and words in html
     assert html.count("<table ") == 5
     assert asked.certainty is not None and asked.certainty in text and escape(asked.certainty) in html

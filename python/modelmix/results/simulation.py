@@ -1,4 +1,4 @@
-"""How policies did on recorded arms."""
+"""Simulated policies on recorded arms."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class Spread:
-    """A quantity over rounds.
+    """A quantity per round.
 
     Attributes
     ----------
     mean
-        The mean over seeds, by round.
+        The mean over seeds, per round.
     std
-        The standard deviation over seeds, by round.
+        The standard deviation over seeds, per round.
 
     Examples
     --------
@@ -54,11 +54,11 @@ class Stopped:
     Attributes
     ----------
     round
-        The median round; ``None`` if half of the seeds never would have.
+        The median stopping round; ``None`` if fewer than half of the seeds would have stopped.
     share
         The share of seeds that would have stopped before the last round.
     wrong
-        The share of seeds that would have stopped wrongly, by all recorded samples.
+        The share of seeds that would have stopped outside the tolerance, measured on all recorded samples.
 
     Examples
     --------
@@ -80,11 +80,11 @@ class SimulatedFeatures:
     features
         Random features per kernel.
     estimated
-        The share of all pairs of samples whose κ came from features.
+        The share of all pairs of samples whose κ is estimated by random features.
     entry
-        The estimated error of the entry of K that is most in error.
+        The estimated error of the least accurate entry of K.
     loss_bias
-        By how much the loss at a session's weights is estimated to be too large.
+        The estimated bias of the loss at a session's weights; positive if it is too large.
 
     Examples
     --------
@@ -100,33 +100,33 @@ class SimulatedFeatures:
 
 @dataclass(frozen=True)
 class SimulatedPolicy:
-    """How a policy did.
+    """The results of one policy.
 
     Attributes
     ----------
     rounds
-        The rounds at which results were kept.
+        The rounds at which results were recorded.
     loss
-        The loss of the samples collected.
+        The loss of the collected samples.
     regret
-        Their loss less the optimum.
+        Their loss minus the optimum.
     shares
-        The arms' shares at each of the rounds; means over seeds.
+        The arms' shares per recorded round; means over seeds.
     weights
         The arms' shares at the end.
     reached
-        The median round from which 90, 95 and 99 percent of the gain are kept; ``None`` if half of the seeds do not get
-        there.
+        The median round from which 90, 95 and 99 percent of the gain are kept; ``None`` if fewer than half of the seeds reach
+        that.
     stopped
         When its sessions would have stopped; ``None`` without ``until``.
     features
         The effect of random features, if samples were evicted.
     kept_loss
-        The loss of the kept samples; ``None`` if all were.
+        The loss of the kept samples; ``None`` if all were kept.
     kept_samples
-        How many were kept.
+        Number of samples kept.
     kept_reached
-        The median round from which their loss is at most the optimum's; ``None`` if half of the seeds do not get there.
+        The median round from which their loss is at most the optimum; ``None`` if fewer than half of the seeds reach that.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class SimulatedPolicy:
 
 @dataclass(frozen=True, repr=False)
 class Simulation(Keyed[str, SimulatedPolicy]):
-    """How policies did on recorded arms: a mapping of policies.
+    """The results of simulated policies on recorded arms: a mapping of policies.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
     seed
         The first seed.
     optimum
-        The optimal weights on all recorded samples, by arm.
+        The optimal weights on all recorded samples, per arm.
     optimal_loss
         Their loss.
     best_single
@@ -180,19 +180,19 @@ class Simulation(Keyed[str, SimulatedPolicy]):
     best_single_loss
         Its loss.
     gain
-        The difference of both losses.
+        The difference between both losses.
     policies
-        Results by policy, in the order given.
+        Results per policy, in the order given.
     until
-        When sessions were to stop; ``None`` if that was not asked for.
+        The stopping rule of the sessions; ``None`` without one.
     select
         Which samples were kept; ``None`` if all were.
     note
-        What everyone who is handed them must know.
+        A caution for users of the kept samples.
     known
         Samples per arm known before the first round; ``None`` if there were none.
     provenance
-        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
+        Provenance: version, engine, seed, inputs and bandwidths. Comparisons ignore it.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
     provenance: Provenance | None = field(default=None, compare=False)
 
     def __getitem__(self, policy: object) -> SimulatedPolicy:
-        """How a policy did: by its text or its object."""
+        """The results of a policy, by its text or its object."""
         return entry(self.policies, str(policy))
 
     def _entries(self) -> dict[str, SimulatedPolicy]:
@@ -272,7 +272,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix simulate --json``.
+        """Return the report as plain data: the document of ``modelmix simulate --json``.
 
         Returns
         -------
@@ -304,7 +304,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         return present(document, "until", "select", "note", "known")
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per policy and kept round.
+        """Return a data frame with one row per policy and recorded round.
 
         Returns
         -------
@@ -328,7 +328,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         return frame(rows, columns=columns)
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw the loss of the samples collected against the round, as the paper's figures do.
+        """Draw the loss of the collected samples against the round, as in the paper's figures.
 
         Parameters
         ----------
@@ -346,8 +346,8 @@ class Simulation(Keyed[str, SimulatedPolicy]):
 
     def _table(self) -> Table:
         header = ["policy", "final loss", "regret", "to 90%", "to 95%", "to 99%", "pulls most"]
-        header += ["sure at", "sure", "wrong"] if self.until else []
-        header += [] if self.select is None else ["kept", "their loss", "at optimum"]
+        header += ["stopped at", "stopped", "wrong"] if self.until else []
+        header += [] if self.select is None else ["kept", "kept loss", "at optimum"]
         rows: list[Sequence[str]] = [self._row(name, done) for name, done in self.policies.items()]
         first, done = next(iter(self.policies.items()))
         reached, rounds = done.reached["95"], done.rounds[-1]
@@ -360,16 +360,16 @@ class Simulation(Keyed[str, SimulatedPolicy]):
 
     @property
     def _without_gain(self) -> str | None:
-        """The title if there is no gain to keep."""
+        """The title if no mixture improves on a single arm."""
         if len(self.arms) == 1:
             return f"{self.arms[0]} is the only arm, so there is no mixture to find."
         if self.gain <= 0:
             loss = number(self.best_single_loss)
-            return f"No mixture has a smaller loss than {self.best_single} alone, {loss}, so there is no gain to keep."
+            return f"No mixture has a lower loss than {self.best_single} alone, {loss}, so there is no gain."
         return None
 
     def _std(self, over_rounds: Spread) -> float | None:
-        """The standard deviation over seeds in the end; one run has none."""
+        """The standard deviation over seeds at the end; ``None`` for one run."""
         return None if self.seeds == 1 else over_rounds.std[-1]
 
     def _row(self, name: str, done: SimulatedPolicy) -> list[str]:
@@ -392,34 +392,34 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         return row
 
     def _notes(self) -> Iterator[str]:
-        """What the columns are, a line each."""
+        """Explanations of the columns, one per line."""
         yield (
             f"objective {self.objective}, {self.seeds} seed{'' if self.seeds == 1 else 's'}; "
             f"optimum {number(self.optimal_loss)}, "
             f"best single arm {self.best_single} {number(self.best_single_loss)}; "
-            '"to 95%" is the median round from which on 95% of the gain between them is kept'
+            '"to 95%": median round from which 95% of the gain is kept'
         )
         if self.known:
-            yield f"{count(self.known)} samples of every arm were known before the first round"
+            yield f"warm start: {count(self.known)} recorded samples per arm were known before the first round"
         if self.until:
             yield (
-                f'"sure at" is the median round after which the {self.until["of"]} were known to be {self._near} '
-                f'with {100 * self.until["confidence"]:g}% confidence, "sure" the share of seeds that got there, '
-                '"wrong" the share that were sure and should not have been'
+                f'"stopped at": median round from which the {self.until["of"]} are {self._near} '
+                f'at {100 * self.until["confidence"]:g}% confidence; "stopped": share of seeds that reach it; '
+                '"wrong": share of seeds that stop outside the tolerance'
             )
         for name, done in self.policies.items():
             if done.features is not None:
                 yield (
-                    f"{name}: κ of {100 * done.features.estimated:.0f}% of the pairs was estimated by "
-                    f"{count(done.features.features)} features; K off by {number(done.features.entry)} at most, "
-                    f"the mixture's loss by {number(done.features.loss_bias)}"
+                    f"{name}: κ of {100 * done.features.estimated:.0f}% of the pairs was estimated with "
+                    f"{count(done.features.features)} random features; estimated error: {number(done.features.entry)} in the worst entry of K, "
+                    f"{number(done.features.loss_bias)} in the loss of the mixture"
                 )
         if self.note is not None:
-            yield "\"at optimum\" is the median round from which on the kept samples' loss is at most the optimum's"
+            yield '"at optimum": median round from which the loss of the kept samples is at most the optimum'
             yield self.note
 
     @property
     def _near(self) -> str:
-        """What ``until`` asked for, in words."""
+        """The tolerance of ``until`` as text."""
         gap = self.until["gap"] if self.until else ""
         return f"within {gap}{' of the gain' if gap.endswith('%') else ''} of the optimum"

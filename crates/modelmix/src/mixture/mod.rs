@@ -269,7 +269,7 @@ pub fn pairs(arms: &RecordedArms, loss: &Loss) -> u64 {
 ///
 /// ```
 /// use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
-/// two models; the first has twice as many modes as the second
+/// // two models; the first has twice as many modes as the second
 /// let left = Features::from_rows([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])?;
 /// let right = Features::from_rows([[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])?;
 /// let arms = RecordedArms::new(vec![RecordedArm::new("left", left), RecordedArm::new("right", right)])?;
