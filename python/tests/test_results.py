@@ -311,7 +311,7 @@ def test_lists_wrap_in_narrow_terminals() -> None:
         "",
         "at most 2 arms: optimality not proved",
     ]
-    assert few._table().text(40).split("\n")[-6:-3] == [
+    assert few._table().text(40).split("\n")[-5:-2] == [
         "  2 arms   flux 62.5%, sdxl 37.5%",
         "  3 arms   flux 62.5%, sdxl 37.5%,",
         "           pixart <0.1%",
@@ -342,9 +342,7 @@ def test_text_of_coresets_and_kept_samples() -> None:
     assert lines[2].endswith("pulls most  stopped at  stopped  wrong  kept        kept loss  at optimum")
     assert lines[3].endswith("sdxl 50%             –    25.0%   0.0%   970  0.125 ± 0.00500           –")
     assert lines[4].endswith("flux 60%           550    75.0%   0.0%   970  0.125 ± 0.00500         751")
-    assert lines[7].startswith(
-        '"stopped at": median round from which the weights are within 5% of the gain'
-    )
+    assert lines[7].startswith('"stopped at": median round from which the weights are within 5% of the gain')
     assert lines[-1] == NOTE
 
 
