@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .._arguments import checked
 from .._lazy import Lazy
-from .._table import NOTHING, number
+from .._table import EMPTY, number
 from ..results import Scores
 from ..results.scores import LESS
 from ._canvas import Canvas, rows_of
@@ -77,7 +77,7 @@ def scores(table: Scores, ax: axes.Axes | None = None) -> axes.Axes:
             ax.text(
                 column,
                 row - (0.12 if second else 0.0),
-                NOTHING if math.isnan(value) else number(value),
+                EMPTY if math.isnan(value) else number(value),
                 ha="center",
                 va="center",
                 color=canvas.ink,

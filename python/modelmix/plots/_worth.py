@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .._arguments import checked
 from .._lazy import Lazy
 from .._names import short
-from .._table import NOTHING, number, percent
+from .._table import EMPTY, number, percent
 from ..results import Cheapest, Subsets
 from ..results.worth import money
 from ._canvas import Canvas, aside, beside, label, percents, room_for_shares, rows_of, shares, widened
@@ -62,7 +62,7 @@ def subsets(few: Subsets, ax: axes.Axes | None = None) -> axes.Axes:
     kept = [subset.gain_kept or 0.0 for subset in few.sizes]
     ax.barh(range(len(kept)), kept, height=0.64, color=canvas.colour(0))
     for row, subset in enumerate(few.sizes):
-        text = NOTHING if subset.gain_kept is None else percent(subset.gain_kept)
+        text = EMPTY if subset.gain_kept is None else percent(subset.gain_kept)
         beside(ax, text + ("" if subset.proved else " ?"), max(kept[row], 0.0), row, canvas.ink)
     ax.set_xlim(min(0.0, *kept, 0.0), 1.3 * max(*kept, 0.05))
     percents(ax.xaxis)

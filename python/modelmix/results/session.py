@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._modelmix import brief, named_shares
-from .._table import NOTHING, Table, bar, count, number, percent, percents
+from .._table import EMPTY, Table, bar, count, number, percent, percents
 from ._base import Keyed, by_name, floating, frame, matrix, plain, present
 
 if TYPE_CHECKING:
@@ -425,7 +425,7 @@ class SessionReport(Keyed[str, SessionArm]):
         note = (
             f"{objective}policy {self.policy}; loss of the samples held {number(self.loss)}, "
             f"of the best mixture of them {number(self.mixture_loss)}, "
-            f"best single arm {NOTHING if self.best_single is None else self.best_single}"
+            f"best single arm {EMPTY if self.best_single is None else self.best_single}"
         )
         if self.bandwidth is not None:
             note += f"; {self.bandwidth}"

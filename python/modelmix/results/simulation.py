@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
-from .._table import NOTHING, Table, best_of, count, number, percent, spread
+from .._table import EMPTY, Table, best_of, count, number, percent, spread
 from ._base import Keyed, entry, frame, matrix, plain, present
 from .provenance import Provenance, documented
 
@@ -383,11 +383,11 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         ]
         if self.until:
             sure = done.stopped
-            row += [NOTHING] * 3 if sure is None else [count(sure.round), percent(sure.share), percent(sure.wrong)]
+            row += [EMPTY] * 3 if sure is None else [count(sure.round), percent(sure.share), percent(sure.wrong)]
         if self.select is not None:
             loss, kept = done.kept_loss, done.kept_samples
-            row.append(NOTHING if kept is None else count(kept.mean[-1]))
-            row.append(NOTHING if loss is None else spread(loss.mean[-1], self._std(loss), "std"))
+            row.append(EMPTY if kept is None else count(kept.mean[-1]))
+            row.append(EMPTY if loss is None else spread(loss.mean[-1], self._std(loss), "std"))
             row.append(count(done.kept_reached))
         return row
 

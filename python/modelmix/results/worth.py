@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
-from .._table import NOTHING, Cell, Table, bar, count, number, percent, percents, shares
+from .._table import EMPTY, Cell, Table, bar, count, number, percent, percents, shares
 from ._base import Keyed, floating, frame, mixed, plain
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Subsets(Keyed[int, Subset]):
     def _table(self) -> Table:
         rows: list[Sequence[str]] = []
         for subset in self.sizes:
-            kept = NOTHING if subset.gain_kept is None else percent(subset.gain_kept)
+            kept = EMPTY if subset.gain_kept is None else percent(subset.gain_kept)
             length = bar(subset.gain_kept or 0.0, 10)
             rows.append(
                 [Cell(subset._name, {"": subset.size}), number(subset.score), kept, length, shares(subset.weights)]
