@@ -10,7 +10,7 @@ from ._modelmix import percents as _percents
 from ._names import shorten
 
 #: The text of an empty cell.
-NOTHING = "–"
+EMPTY = "–"
 
 #: Block characters for a fraction of a bar cell: empty, then one to seven eighths.
 EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
@@ -44,7 +44,7 @@ class Cell(str):
 
 def number(value: float | None) -> Cell:
     """Return a cell of a number with three significant digits."""
-    return Cell(brief(value) if value is not None and math.isfinite(value) else NOTHING, {"": value})
+    return Cell(brief(value) if value is not None and math.isfinite(value) else EMPTY, {"": value})
 
 
 def spread(value: float | None, error: float | None, what: str = "error") -> Cell:
@@ -54,7 +54,7 @@ def spread(value: float | None, error: float | None, what: str = "error") -> Cel
 
 
 def percents(shares: Iterable[float]) -> list[Cell]:
-    """Shares of a whole, which add up to 100%.
+    """Shares of a whole as percentages that add up to 100%.
 
     >>> percents([1 / 3, 1 / 3, 1 / 3])
     ['33.4%', '33.3%', '33.3%']
@@ -95,7 +95,7 @@ def bar(share: float, cells: int = 20) -> str:
 
 def count(value: float | None) -> Cell:
     """Return a cell of a whole number with thousands separators."""
-    return Cell(f"{math.floor(value + 0.5):,}" if value is not None else NOTHING, {"": value})
+    return Cell(f"{math.floor(value + 0.5):,}" if value is not None else EMPTY, {"": value})
 
 
 def tiny(value: float) -> str:

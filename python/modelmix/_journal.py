@@ -52,7 +52,7 @@ class Journal:
         except (ValueError, LookupError, TypeError) as problem:
             raise ValueError(
                 f"the checkpoint {self.path} is damaged at line {line} (its note: {problem}); "
-                "cut it off before that line to go on from there, or name another file"
+                "delete that line and all after it to continue from there, or name another file"
             ) from None
 
     def known(self, samples: list[tuple[int, npt.NDArray[Any], dict[str, list[float]]]]) -> None:

@@ -1,4 +1,4 @@
-"""Objectives as sums of weighted terms: their algebra and their text. The terms themselves are in `objectives`."""
+"""Objectives as sums of weighted terms: their algebra and their text. The terms are in `objectives`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._files import Rows
 
 @dataclass(frozen=True)
 class _Term:
-    """A term: its weight, its text without the weight, and what it was given."""
+    """A term: its weight, its text without the weight, and its arguments."""
 
     weight: float
     text: str
@@ -29,18 +29,18 @@ class _Term:
 class Objective:
     """A weighted sum of terms, to be minimised.
 
-    Combine :class:`Rke`, :class:`Mmd` and the other terms with ``+``, ``-``, ``*`` and ``/``, or write the sum as text. Subtract
-    a term of which more is better, such as precision or density.
+    Combine :class:`Rke`, :class:`Mmd` and the other terms with ``+``, ``-``, ``*`` and ``/``, or write the sum as text.
+    Subtract a term for which higher is better, such as precision or density.
 
     Parameters
     ----------
     text
-        The terms as the command line takes them, such as ``"rke - 0.2*precision"``.
+        The terms in the syntax of the command line, such as ``"rke - 0.2*precision"``.
 
     Raises
     ------
     ValueError
-        If the text cannot be read; the message says where.
+        If the text cannot be parsed; the message names the position.
 
     Examples
     --------
@@ -112,22 +112,22 @@ class Objective:
         return Objective._of(replace(term, weight=term.weight / float(divisor)) for term in self._terms)
 
     def __str__(self) -> str:
-        """Its text, as the command line takes it."""
+        """The text, in the syntax of the command line."""
         return _modelmix.objective_text([(term.weight, term.text) for term in self._terms])
 
     def __repr__(self) -> str:
-        """How to write it."""
+        """The Python expression."""
         return f"Objective({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
-        """Whether it has the same text and was given the same objects."""
+        """Whether it has the same text and the same arguments."""
         if not isinstance(other, Objective):
             return NotImplemented
         mine, theirs = self._given(), other._given()
         return str(self) == str(other) and len(mine) == len(theirs) and all(map(_same, mine, theirs))
 
     def __hash__(self) -> int:
-        """By its text."""
+        """The hash of its text."""
         return hash(str(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -138,7 +138,7 @@ class Objective:
 
 
 def checked_setting(name: str, value: object) -> object:
-    """A term's setting, if it has the type of its kind; the library checks its range."""
+    """A term's setting, if it has the right type; the library checks its range."""
     if name == "kernel":
         return _check.text(name, value)
     if name in ("degree", "neighbours"):
@@ -152,5 +152,5 @@ def checked_setting(name: str, value: object) -> object:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two terms were given the same: one object, or one path."""
+    """Whether two terms have the same argument: one object, or one path."""
     return one is other or (isinstance(one, str) and one == other)

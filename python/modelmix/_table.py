@@ -1,6 +1,6 @@
 """Small tables, as text for terminals and as HTML for notebooks.
 
-Numbers are written as the command line writes them.
+Numbers have the format of the command line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import zip_longest
 
 from ._cells import (
     EIGHTHS,
-    NOTHING,
+    EMPTY,
     Cell,
     bar,
     best_of,
@@ -31,7 +31,7 @@ from ._cells import (
 from ._names import plain, short, width
 
 __all__ = [
-    "NOTHING",
+    "EMPTY",
     "Cell",
     "Table",
     "bar",
@@ -46,19 +46,19 @@ __all__ = [
     "tiny",
 ]
 
-#: At most so many characters of a name stand in a table of text.
+#: The largest number of characters of a name in a text table.
 _LONGEST = 60
 
-#: Lists go over several lines where there is so much room or less for them.
+#: The width up to which lists wrap over several lines.
 _NARROWEST = 28
 
-#: Bars in notebooks: the accent of the reports, which is seen on light and on dark paper.
+#: The colour of bars in notebooks: the accent of the reports, which is visible on light and dark backgrounds.
 _ACCENT = "#3b82c4"
 
 
 @dataclass
 class Table:
-    """A headline, columns, rows, a remark and a note below. The first column is names."""
+    """A headline, columns, rows, a remark and a note below. The first column contains names."""
 
     title: str
     header: Sequence[str]
@@ -66,19 +66,19 @@ class Table:
     note: str = ""
     #: A sentence between the rows and the note.
     remark: str = ""
-    #: Rows to stress, by their place.
+    #: Indices of rows to highlight.
     strong: frozenset[int] = frozenset()
-    #: Cells to stress, by row and column.
+    #: Cells to highlight, by row and column.
     best: frozenset[tuple[int, int]] = frozenset()
-    #: Columns that stand to the left, besides the first.
+    #: Columns aligned to the left, in addition to the first.
     left: frozenset[int] = frozenset()
     #: Columns of bars.
     bars: frozenset[int] = frozenset()
-    #: Columns of lists, to the left, whose cells may go over several lines.
+    #: Columns of lists, aligned to the left, whose cells may wrap over several lines.
     lists: frozenset[int] = frozenset()
 
     def text(self, columns: int | None = None) -> str:
-        """With blanks, numbers to the right; where it can be, in so many columns of a terminal."""
+        """The table as text, with numbers aligned to the right; if possible, within ``columns`` characters."""
         most = _LONGEST if columns is None else max(16, min(_LONGEST, columns // 3))
         names = short([row[0] for row in self.rows], most)
         rows = [[name, *(plain(cell) for cell in row[1:])] for name, row in zip(names, self.rows, strict=True)]
@@ -97,7 +97,7 @@ class Table:
         return at == 0 or at in self.left | self.bars | self.lists
 
     def _lines(self, row: Sequence[str], shown: Sequence[int], widths: Sequence[int]) -> Iterator[str]:
-        """A row in the columns shown; lists go over several lines where they are wider than their column."""
+        """A row in the columns shown; lists that are wider than their column wrap."""
 
         def cell(text: str, at: int) -> str:
             blank = " " * (widths[at] - width(text))
@@ -108,7 +108,7 @@ class Table:
             yield "  ".join(["", *map(cell, texts, shown)]).rstrip()
 
     def _fitting(self, widths: list[int], columns: int | None) -> list[list[int]]:
-        """Which columns stand side by side, the first in every block; widths of lists become what room there is."""
+        """The columns of each block, with the first column in every block; lists get the remaining width."""
         blocks, used = [[0]], widths[0] + 2
         for at in range(1, len(widths)):
             if widths[at] == 0:
@@ -124,14 +124,14 @@ class Table:
         return blocks
 
     def here(self) -> str:
-        """As text, fitted to the terminal where the output is one."""
+        """The table as text, fitted to the terminal if the output is one."""
         terminal = sys.stdout is not None and sys.stdout.isatty()
         return self.text(shutil.get_terminal_size().columns if terminal else None)
 
     def html(self) -> str:
-        """With the notebook's own style, nothing but markup."""
+        """The table as HTML in the notebook's own style."""
         uncertain = [at for at in range(len(self.header)) if any(" ± " in row[at] for row in self.rows)]
-        # many of them would not fit side by side
+        # many of them would not fit next to each other
         gap = "<br>" if len(uncertain) > 4 else " "
 
         def line(tag: str, row: Sequence[str], place: int) -> str:
@@ -155,7 +155,7 @@ class Table:
         )
 
     def _inner(self, at: int, text: str, gap: str) -> str:
-        """What a cell has: a bar, or text that breaks only where it may."""
+        """The content of a cell: a bar, or text with controlled line breaks."""
         if at in self.bars:
             length = 8 * text.count("█") + (EIGHTHS.index(text[-1:]) if text[-1:] in EIGHTHS else 0)
             shape = "display:inline-block;height:0.8em;vertical-align:middle"
@@ -178,5 +178,5 @@ def _wrapped(text: str, columns: int | None) -> str:
 
 
 def _folded(text: str, wide: int) -> list[str]:
-    """A cell in lines of at most so many letters."""
+    """A cell in lines of at most ``wide`` characters."""
     return [text] if width(text) <= wide else textwrap.wrap(text, wide, break_on_hyphens=False)

@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 
-from ._cells import NOTHING, Cell
+from ._cells import EMPTY, Cell
 from ._names import plain
 from ._table import Table
 
@@ -77,7 +77,7 @@ def csv_text(table: Table) -> str:
 def _exactly(cell: str, part: str) -> str:
     """Return a number with all its digits, or an empty string if it is unknown."""
     if not isinstance(cell, Cell):
-        return plain(cell).strip() if part == "" and cell != NOTHING else ""
+        return plain(cell).strip() if part == "" and cell != EMPTY else ""
     value = cell.numbers.get(part)
     if isinstance(value, str):
         return plain(value)

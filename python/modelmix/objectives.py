@@ -1,4 +1,4 @@
-"""What is to be minimised: terms that add and scale.
+"""Objectives: terms that can be added and scaled.
 
 >>> import modelmix as mm
 >>> objective = mm.Rke(bandwidth=30) - 0.2 * mm.Precision()
@@ -35,7 +35,7 @@ __all__ = [
 #: The kernels' names.
 KernelName: TypeAlias = Literal["gaussian", "laplacian", "polynomial", "cosine", "kid"]
 
-#: A kernel's bandwidth, or the median rule.
+#: A kernel's bandwidth, or the name of the median rule.
 Bandwidth: TypeAlias = float | Literal["auto"]
 
 
@@ -104,7 +104,7 @@ class Rke(_Quadratic):
 
 
 class Mmd(_Quadratic):
-    """The squared maximum mean discrepancy (MMD²) to a reference: small if samples are like it. Printed × 100.
+    """The squared maximum mean discrepancy (MMD²) to a reference: small if samples resemble it. Reported × 100.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class Kid(Objective):
 
 
 class Fid(Objective):
-    """The Fréchet distance to a reference: small if samples have its mean and covariance. Offline only.
+    """The Fréchet distance to a reference: small if mean and covariance match. Offline only.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class Fid(Objective):
 
 
 class Vendi(Objective):
-    """Diversity by the Vendi score. Add it: more diversity is less loss. Offline only.
+    """Diversity by the Vendi score. Add it: more diversity is a smaller loss. Offline only.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class Vendi(Objective):
 
 
 class Precision(Objective):
-    """The share of samples within the reference's k-nearest-neighbour balls. More is better, so subtract it.
+    """The share of samples within a k-nearest-neighbour ball of the reference. Higher is better, so subtract it.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class Precision(Objective):
 
 
 class Density(Objective):
-    """The mean number of the reference's k-nearest-neighbour balls that a sample is in, divided by k. Subtract it.
+    """The mean number of the reference's k-nearest-neighbour balls that contain a sample, divided by k. Subtract it.
 
     Parameters
     ----------
@@ -304,12 +304,12 @@ class Density(Objective):
 
 
 class Cost(Objective):
-    """The price of a sample, by arm.
+    """The cost per sample, given per arm.
 
     Parameters
     ----------
     costs
-        The price of one sample of every arm. May be given to :func:`modelmix.solve` instead.
+        The cost per sample of every arm. May be given to :func:`modelmix.solve` instead.
 
     Raises
     ------
@@ -330,10 +330,10 @@ class Cost(Objective):
 
 
 class SampleScore(Objective):
-    """A score of your own, one value per sample. Subtract it if more is better.
+    """A custom score, one value per sample. Subtract it if higher is better.
 
-    In a session, scores are told with the samples instead; in :func:`modelmix.run`, values given here are those of the known
-    samples.
+    In a session, scores are told with the samples instead. In :func:`modelmix.run`, the values given here are those of the
+    known samples.
 
     Parameters
     ----------
@@ -342,14 +342,14 @@ class SampleScore(Objective):
     values
         One value per sample, by arm; or files: one by arm, or an ``.npz`` file with one array per arm.
     range
-        The least and greatest value, for policies with constants.
+        The smallest and largest value, for policies with constants.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If the name is that of a built-in term, or no name.
+        If the name is that of a built-in term, or is not a valid name.
 
     Examples
     --------

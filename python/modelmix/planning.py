@@ -1,4 +1,4 @@
-"""How many samples to record."""
+"""Sample-size planning."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ def plan(
     seed: int = 0,
     threads: int | None = None,
 ) -> SamplePlan:
-    """Plan how many samples of each arm give confidence intervals of a wanted width, from a pilot.
+    """Plan how many samples per arm give confidence intervals of a wanted width, from a pilot.
 
     Parameters
     ----------
     arms
-        Features of the pilot: a few hundred samples of every model, as in :func:`modelmix.solve`.
+        Features of the pilot: a few hundred samples per model, as in :func:`modelmix.solve`.
     objective
-        What is minimised, as in :func:`modelmix.solve`.
+        The objective to minimise, as in :func:`modelmix.solve`.
     gain_error
         The wanted half-width of the 95% interval of the gain: ``"5%"`` of the gain, or ``"loss=0.001"``.
     weight_error
         The wanted half-width of the widest 95% interval of a weight, such as 0.05. Give ``gain_error``, ``weight_error`` or both.
     arm, features
-        Columns, if ``arms`` is a frame with one row per sample, as in :func:`modelmix.solve`.
+        Columns, if ``arms`` is a data frame with one row per sample, as in :func:`modelmix.solve`.
     costs
-        The cost of a sample, by arm; the optimal allocation then has the least cost. Also for a term :class:`Cost`.
+        The cost per sample of each arm; the optimal allocation then has the lowest cost. Also for a term :class:`Cost`.
     reference, bandwidth, scores
-        What the objective needs, as in :func:`modelmix.solve`.
+        Inputs of the objective, as in :func:`modelmix.solve`.
     seed
         The random seed of an automatic bandwidth.
     threads
@@ -69,7 +69,7 @@ def plan(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit, or the pilot shows no gain of which a share could be wanted.
+        If an argument does not fit, or if ``gain_error`` is a share and the pilot shows no significant gain.
     OSError
         If a file cannot be read.
 

@@ -1,4 +1,4 @@
-"""Online: ask which arm to pull, tell what came back."""
+"""Online: ask which arm to pull, tell its samples."""
 
 from __future__ import annotations
 
@@ -31,42 +31,41 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_RANGES = "two pairs, the least and greatest κ and those of f, such as ((0.0, 1.0), (-1.0, 1.0))"
+_RANGES = "two pairs, the smallest and largest κ and those of f, such as ((0.0, 1.0), (-1.0, 1.0))"
 
 
 class Session(StoredSession):
-    """Chooses which arm to pull next, so that few samples are spent on finding the best mixture.
+    """Chooses which arm to pull next, to find the best mixture with few samples.
 
     Pulls may be asked for before earlier ones are answered, and answered in any order, in batches, or never (:meth:`abandon`).
-    Any thread may use a session. It pickles, with its objective. It copies what it is told, so arrays may be written to
-    afterwards.
+    A session is thread-safe. It can be pickled, with its objective. It copies its input, so arrays may be modified afterwards.
 
     Parameters
     ----------
     arms
         The arms' names, as a list.
     objective
-        What is minimised, as in :func:`modelmix.solve`.
+        The objective to minimise, as in :func:`modelmix.solve`.
     policy
-        How arms are chosen: an object such as ``mm.Cab()``, or text.
+        The policy that chooses arms: an object such as ``mm.Cab()``, or text.
     seed
-        The random seed of every choice.
+        The random seed.
     batch
         Samples per pull.
     rounds
-        How many pulls there will be, if that is known; Successive Halving needs it.
+        The number of pulls, if it is known; Successive Halving needs it.
     until
-        When the session may stop (:attr:`is_done`): an :class:`Until`, or ``"5%"`` of the gain, or ``"loss=0.001"``. Every arm then gets
-        enough samples to tell.
+        When the session may stop (:attr:`is_done`): an :class:`Until`, or ``"5%"`` of the gain, or ``"loss=0.001"``. Every arm
+        then gets enough samples for a confidence statement.
     settings
-        Which samples count, drift alarms and the rest: :class:`SessionSettings`.
+        Retention, drift detection and other settings: :class:`SessionSettings`.
     reference, bandwidth, costs
-        What the objective needs, unless its terms have it. An automatic bandwidth is the median distance within the
-        reference, whatever the ``seed``. Without a reference, the session asks all arms evenly until each has ten samples,
-        known ones included, and takes the median distance between them. It then stays fixed (``report().bandwidth``).
+        Inputs of the objective, unless its terms have them. An automatic bandwidth is the median distance within the reference,
+        independent of ``seed``. Without a reference, the session asks all arms evenly until each has ten samples, known ones
+        included, and uses the median distance between them. The bandwidth then stays fixed (``report().bandwidth``).
     kappa_range, score_ranges
-        The least and greatest value of κ, and of scores by name, for policies with constants, if a kernel or a score has no
-        range of its own.
+        The smallest and largest value of κ, and of scores by name, for policies with constants, if a kernel or a score has no
+        known range.
     width
         The number of features, if a kernel needs it before the first sample.
     threads
@@ -77,7 +76,7 @@ class Session(StoredSession):
     TypeError
         If an argument has the wrong type.
     ValueError
-        If something does not fit; the message names it and says what to do.
+        If an argument does not fit; the message names it and the fix.
     OSError
         If a file cannot be read.
 
@@ -148,7 +147,7 @@ class Session(StoredSession):
         arms, policy, seed, batch, rounds, until, settings
             As in :class:`Session`. Of the retentions, only :class:`HalfLife` works without features.
         ranges
-            The least and greatest values of κ and of f, for policies with constants.
+            The smallest and largest values of κ and of f, for policies with constants.
 
         Returns
         -------
@@ -160,7 +159,7 @@ class Session(StoredSession):
         TypeError
             If an argument has the wrong type.
         ValueError
-            If something does not fit; the message names it and says what to do.
+            If an argument does not fit; the message names it and the fix.
 
         Examples
         --------
@@ -184,22 +183,22 @@ class Session(StoredSession):
 
     @property
     def is_done(self) -> bool:
-        """Whether the condition of ``until`` has been met."""
+        """Whether the condition of ``until`` is met."""
         return self._inner.is_done()
 
     @property
     def in_flight(self) -> list[Pull]:
-        """The pulls neither told nor abandoned yet, oldest first."""
+        """The pulls that are neither told nor abandoned, oldest first."""
         return [pull_of(asked) for asked in self._inner.in_flight()]
 
     @property
     def samples(self) -> npt.NDArray[np.float32] | None:
-        """The features held, in the order told, known ones included; ``None`` if there are none."""
+        """The held features, in the order told, known ones included; ``None`` if there are none."""
         return self._inner.samples()
 
     @property
     def kept(self) -> list[bool]:
-        """Whether each sample is kept, in the order told; without ``select`` all are, and known ones never are.
+        """Whether each sample is kept, in the order told; all are without ``select``, and known samples never are.
 
         >>> import modelmix as mm
         >>> half = mm.SessionSettings(select="better-half")
@@ -218,12 +217,12 @@ class Session(StoredSession):
         Returns
         -------
         Pull
-            The request, to be answered by :meth:`tell` or given up by :meth:`abandon`.
+            The request, to be answered by :meth:`tell` or abandoned by :meth:`abandon`.
 
         Raises
         ------
         ValueError
-            If the policy cannot choose, such as Successive Halving after its last round.
+            If the policy cannot choose, for example Successive Halving after its last round.
 
         Examples
         --------
@@ -241,23 +240,23 @@ class Session(StoredSession):
         *,
         scores: Mapping[str, float | Iterable[float]] | None = None,
     ) -> None:
-        """Tell what a pull returned.
+        """Answer a pull with the features of its samples.
 
         Parameters
         ----------
         pull
-            What :meth:`ask` returned, or its ``id``.
+            The result of :meth:`ask`, or its ``id``.
         features
             Features of the samples, one row per sample, or a single row.
         scores
-            The scores that the objective names, one value per sample.
+            The scores that the objective needs, one value per sample.
 
         Raises
         ------
         TypeError
             If an argument has the wrong type.
         ValueError
-            If something does not fit; the session is then unchanged.
+            If an argument does not fit; the session is then unchanged.
 
         Examples
         --------
@@ -276,15 +275,15 @@ class Session(StoredSession):
         own: float | Sequence[float],
         linear: float | Sequence[float] = 0.0,
     ) -> None:
-        """Tell samples of a session on values as numbers.
+        """Answer a pull with values of κ and f, in a session on values.
 
         Parameters
         ----------
         pull
-            What :meth:`ask` returned, or its ``id``.
+            The result of :meth:`ask`, or its ``id``.
         kappa
-            κ against every earlier sample in the order told; for a batch, one list per sample, each of which counts the
-            earlier samples of the batch.
+            κ against every earlier sample in the order told; for a batch, one list per sample, which includes the earlier
+            samples of the batch.
         own
             κ of the sample with itself; for a batch, a list.
         linear
@@ -295,7 +294,7 @@ class Session(StoredSession):
         TypeError
             If an argument has the wrong type.
         ValueError
-            If something does not fit; the session is then unchanged.
+            If an argument does not fit; the session is then unchanged.
 
         Examples
         --------
@@ -314,10 +313,10 @@ class Session(StoredSession):
         scores: Mapping[str, float | Iterable[float]] | None = None,
         collected: bool = False,
     ) -> None:
-        """Give samples of an arm that were recorded before (a warm start).
+        """Add known samples of an arm, recorded earlier (a warm start).
 
-        They are evidence: they count in the weights, in the bounds and for ``until``. An arm with known samples needs no first
-        pull. They must be drawn from the same model: no selection, no earlier version.
+        They count as evidence in the weights, in the bounds and for ``until``. An arm with known samples needs no first pull.
+        They must be drawn from the same model: not a selection, and not from an earlier version.
 
         Parameters
         ----------
@@ -326,16 +325,16 @@ class Session(StoredSession):
         features
             Features of the samples, one row per sample, or a file.
         scores
-            The scores that the objective names, one value per sample.
+            The scores that the objective needs, one value per sample.
         collected
-            Whether the samples also belong to the pool that is collected: its shares, its loss and its number of samples.
+            Whether the samples also belong to the collected pool: its shares, its loss and its number of samples.
 
         Raises
         ------
         TypeError
             If an argument has the wrong type.
         ValueError
-            If something does not fit; the session is then unchanged.
+            If an argument does not fit; the session is then unchanged.
 
         Examples
         --------
@@ -360,7 +359,7 @@ class Session(StoredSession):
         *,
         collected: bool = False,
     ) -> None:
-        """Give recorded samples of a session on values as numbers (a warm start).
+        """Add known samples as values of κ and f, in a session on values (a warm start).
 
         Parameters
         ----------
@@ -376,7 +375,7 @@ class Session(StoredSession):
         TypeError
             If an argument has the wrong type.
         ValueError
-            If something does not fit; the session is then unchanged.
+            If an argument does not fit; the session is then unchanged.
 
         Examples
         --------
@@ -390,12 +389,12 @@ class Session(StoredSession):
 
     @checked
     def abandon(self, pull: Pull | int) -> None:
-        """Give up a pull that returned nothing. Its arm is then left alone for a while.
+        """Abandon a pull that returned nothing. Its arm is then not asked for a while.
 
         Parameters
         ----------
         pull
-            What :meth:`ask` returned, or its ``id``.
+            The result of :meth:`ask`, or its ``id``.
 
         Raises
         ------
@@ -416,7 +415,7 @@ class Session(StoredSession):
 
     @checked
     def forget(self, arm: str) -> None:
-        """Forget all samples of an arm and learn it anew, such as after drift was detected.
+        """Forget all samples of an arm, so that it is learned again, for example after a drift alarm.
 
         Parameters
         ----------
@@ -449,7 +448,7 @@ class Session(StoredSession):
 
     @checked
     def report(self, *, bounds: bool = False) -> SessionReport:
-        """Report the best mixture so far and the loss of the samples collected.
+        """Report the best mixture so far and the loss of the collected samples.
 
         Parameters
         ----------
@@ -459,7 +458,7 @@ class Session(StoredSession):
         Returns
         -------
         SessionReport
-            Weights, shares, losses and, if asked for, bounds; a mapping of arms.
+            Weights, shares, losses and, if requested, bounds; a mapping of arms.
 
         Raises
         ------
@@ -476,7 +475,7 @@ class Session(StoredSession):
         return SessionReport._read(self._inner.report(_check.flag("bounds", bounds)))
 
     def __repr__(self) -> str:
-        """The session in a line."""
+        """The session in one line."""
         arms = self.arms
         shown = ", ".join(arms[:5]) + (", …" if len(arms) > 5 else "")
         objective = "" if self._problem is None else f", {self._problem.objective}"

@@ -404,7 +404,7 @@ fn damaged(line: usize, error: Error) -> Failure {
         return Failure::Session(error);
     }
     Failure::Refused(format!(
-        "is damaged at line {line} ({error}); cut it off before that line to go on from there, or name another file"
+        "is damaged at line {line} ({error}); delete that line and all after it to continue from there, or name another file"
     ))
 }
 

@@ -117,5 +117,7 @@ def test_bars_of_html_are_as_long_as_the_weights() -> None:
 def test_analyses_are_shown_below_their_mixture() -> None:
     html = hand_asked()._repr_html_()
     assert html.count("<table ") == 5
-    places = [html.index(words) for words in ("Mix flux", "best few", "least money", "against precision", "somewhat")]
+    places = [
+        html.index(words) for words in ("Mix flux", "Best mixtures", "least money", "against precision", "somewhat")
+    ]
     assert places == sorted(places)

@@ -109,7 +109,7 @@ def test_fewer_samples_than_requested_are_accepted_but_not_more() -> None:
     )
     assert not done.failures["few"]
     assert len(done.failures["many"]) == done.calls["many"] > 0
-    assert "4 samples were told where 3 were asked for" in done.failures["many"][0].error
+    assert "4 samples were told, but 3 were asked for" in done.failures["many"][0].error
     assert done.report.samples == 2 * done.calls["few"] == len(done.samples["few"])
 
 

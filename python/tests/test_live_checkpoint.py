@@ -133,7 +133,7 @@ def test_damage_is_found_at_any_byte(tmp_path: Path) -> None:
     ]:
         flipped = data[at] ^ (1 << luck.randrange(7))
         path.write_bytes(data[:at] + bytes([flipped]) + data[at + 1 :])
-        with pytest.raises(ValueError, match=r"is damaged at line \d+ .*cut it off before that line"):
+        with pytest.raises(ValueError, match=r"is damaged at line \d+ .*delete that line and all after it"):
             mm.run(faulty(), same, RKE, budget=6, seed=1, checkpoint=path)
 
 
@@ -207,7 +207,7 @@ def test_invalid_lines_are_rejected_with_their_number(change: Callable[[Any], ob
     forged(path, 4, lambda record: None)
     assert mm.run(arms(), same, RKE, budget=4, checkpoint=path).resumed == 4
     forged(path, 4, change)
-    with pytest.raises(ValueError, match="is damaged at line 5 .*cut it off before that line"):
+    with pytest.raises(ValueError, match="is damaged at line 5 .*delete that line and all after it"):
         mm.run(arms(), same, RKE, budget=4, checkpoint=path)
 
 
@@ -217,7 +217,7 @@ def test_later_releases_are_named(tmp_path: Path) -> None:
     forged(path, 0, lambda record: record.update(modelmix="9.0.7"))
     assert mm.run(arms(), same, RKE, budget=4, checkpoint=path).resumed == 4
     forged(path, 0, lambda record: record.update(journal=3))
-    with pytest.raises(ValueError, match=r"the checkpoint .*run was written by modelmix 9.0.7 in form 3"):
+    with pytest.raises(ValueError, match=r"the checkpoint .*run was written by modelmix 9.0.7 in format version 3"):
         mm.run(arms(), same, RKE, budget=4, checkpoint=path)
 
 
@@ -231,7 +231,7 @@ def test_a_checkpoint_of_the_first_release_is_rejected_with_its_version(tmp_path
     )
     path.write_bytes(first)
     with pytest.raises(
-        ValueError, match=r"the checkpoint .*run was written by modelmix 0\.1\.0 .*go on with that release"
+        ValueError, match=r"the checkpoint .*run was written by modelmix 0\.1\.0 .*continue with that release"
     ):
         mm.run(arms(), same, RKE, budget=4, checkpoint=path)
     assert path.read_bytes() == first

@@ -88,7 +88,7 @@ def test_any_invalid_answer_is_a_failure_of_its_arm(where: str) -> None:
         "embed": "Broken: embed",
         "rate": "Broken: rate",
         "nan": "ValueError: ",
-        "width": "its features have 3 columns where 2 are expected",
+        "width": "its features have 3 columns, but 2 are expected",
         "truth values": "its values are bool",
         "score": "looks",
         "names": "looks",

@@ -99,20 +99,20 @@ def test_text_of_a_session_and_a_run() -> None:
     assert str(hand_session()).split("\n") == [
         "After 40 samples: flux 70%, sdxl 30%.",
         "",
-        "  arm     weight                  share  samples   loss  given up",
-        "  flux     70.0%  ██████████████  75.0%       30  0.500         0",
-        "  sdxl     30.0%  ██████          25.0%       10  0.750         0",
-        "  pixart    0.0%                   0.0%        0      –         3",
+        "  arm     weight                  share  samples   loss  abandoned",
+        "  flux     70.0%  ██████████████  75.0%       30  0.500          0",
+        "  sdxl     30.0%  ██████          25.0%       10  0.750          0",
+        "  pixart    0.0%                   0.0%        0      –          3",
         "",
         note,
     ]
     assert str(hand_run()).split("\n") == [
         "After 40 samples: flux 70%, sdxl 30%.",
         "",
-        "  arm     weight                  share  samples   loss  given up  calls  failed",
-        "  flux     70.0%  ██████████████  75.0%       30  0.500         0     30       0",
-        "  sdxl     30.0%  ██████          25.0%       10  0.750         0     10       0",
-        "  pixart    0.0%                   0.0%        0      –         3      3       1",
+        "  arm     weight                  share  samples   loss  abandoned  calls  failed",
+        "  flux     70.0%  ██████████████  75.0%       30  0.500          0     30       0",
+        "  sdxl     30.0%  ██████          25.0%       10  0.750          0     10       0",
+        "  pixart    0.0%                   0.0%        0      –          3      3       1",
         "",
         f"43 pulls, 12 of them from the checkpoint; {note}",
     ]
@@ -311,7 +311,7 @@ def test_lists_wrap_in_narrow_terminals() -> None:
         "",
         "at most 2 arms: optimality not proved",
     ]
-    assert few._table().text(40).split("\n")[-6:-3] == [
+    assert few._table().text(40).split("\n")[-5:-2] == [
         "  2 arms   flux 62.5%, sdxl 37.5%",
         "  3 arms   flux 62.5%, sdxl 37.5%,",
         "           pixart <0.1%",
@@ -327,13 +327,13 @@ def test_text_of_coresets_and_kept_samples() -> None:
         "  sdxl         1  25.0%  █████                     37.5%    1,500",
         "  pixart       0   0.0%                             0.0%    1,500",
         "",
-        "RKE 20.00; drawn at random 4.00 ± 0.125, the mixture of all rows 8.00",
+        "RKE 20.00; random sets 4.00 ± 0.125, mixture of all rows 8.00",
         "",
         "objective rke(bandwidth=30); chosen by herding",
         NOTE,
     ]
     said = str(hand_kept())
-    assert "  arm     weight                  share  samples   loss  kept  given up" in said
+    assert "  arm     weight                  share  samples   loss  kept  abandoned" in said
     assert (
         "the weights are at most 0.0125 above the least loss; the session may stop; changed: sdxl in round 31" in said
     )

@@ -70,7 +70,7 @@ def test_batches_and_single_rows(blobs: dict[str, Array]) -> None:
     assert session.report().samples == 6
     assert session.samples is not None and session.samples.shape == (6, 4)
     pull = session.ask()
-    with pytest.raises(ValueError, match="4 samples were told where 3 were asked for"):
+    with pytest.raises(ValueError, match="4 samples were told, but 3 were asked for"):
         session.tell(pull, blobs["left"][:4])
     with pytest.raises(ValueError, match="use the same encoder throughout"):
         session.tell(pull, np.zeros((1, 5), np.float32))

@@ -17,7 +17,7 @@ NAMES = ["left", "middle", "right"]
 
 
 def draws(seed: int = 0) -> Any:
-    """Samples of an arm, one after another."""
+    """Consecutive samples of an arm."""
     generator = np.random.default_rng(seed)
 
     def draw(index: int, count: int = 1) -> npt.NDArray[np.float32]:

@@ -108,11 +108,11 @@ def test_unreadable_snapshots_are_named(tmp_path: Path) -> None:
     session().save(path)
     whole = path.read_text()
     for text, problem in {
-        "hello": r"it is damaged or no snapshot, since it is not JSON from line 1, column 1 on; start from an earlier one",
-        "{}": r"it is damaged or no snapshot, since line 1, column 2 does not belong there",
-        '{"version": "two"}': r"it is damaged or no snapshot, since line 1, column 1[0-9] does not belong there",
+        "hello": r"it is damaged or not a snapshot: it is not JSON from line 1, column 1 on; start from an earlier one",
+        "{}": r"it is damaged or not a snapshot: unexpected content at line 1, column 2",
+        '{"version": "two"}': r"it is damaged or not a snapshot: unexpected content at line 1, column 1[0-9]",
         '{"version": 1}': r"it was written by modelmix 0\.1",
-        '{"version": 9}': r"it has version 9 and this release reads 2",
+        '{"version": 9}': r"it has version 9, but this release reads version 2",
         whole[:200]: r"it ends too early, at line 1, column 200; start from an earlier one",
     }.items():
         path.write_text(text)

@@ -163,7 +163,7 @@ def test_settings_that_do_not_fit_the_arms_are_named(blobs: dict[str, Array]) ->
         session(settings=mm.SessionSettings(retention=mm.Window(3)))
     with pytest.raises(ValueError, match="until is given to a session with `retention`"):
         session(settings=mm.SessionSettings(retention=mm.Window(30)), until="5%")
-    with pytest.raises(ValueError, match="retention is window=30, .*left out with halving"):
+    with pytest.raises(ValueError, match="retention is window=30, .*all with the policy halving"):
         session(settings=mm.SessionSettings(retention=mm.Window(30)), policy="halving", rounds=100)
     with pytest.raises(ValueError, match="needs features"):
         mm.Session.on_values(["a"], settings=mm.SessionSettings(retention=mm.Window(30)))

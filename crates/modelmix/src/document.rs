@@ -1,5 +1,5 @@
-//! Results as the JSON documents that commands print with `--json` and that reports read: the JSON form of the result,
-//! and the name of its command. Nothing is computed here.
+//! Results as the JSON documents that commands print with `--json` and that reports read: the result as JSON with the name of
+//! its command. This module computes nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::simulate::SimulationReport;
 
 pub use crate::provenance::{BandwidthRule, InputFile, InputRole, Provenance, UsedBandwidth};
 
-/// The result of a command. The field `command` says which one.
+/// The result of a command. The field `command` names the command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "command", rename_all = "lowercase")]
@@ -30,7 +30,7 @@ pub enum Document {
 }
 
 impl Document {
-    /// Where the result comes from, if it says so.
+    /// The provenance of the result, if it has any.
     pub fn provenance(&self) -> Option<&Provenance> {
         match self {
             Document::Solve(result) => result.provenance.as_ref(),

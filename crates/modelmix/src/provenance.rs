@@ -1,40 +1,40 @@
-//! Where a result comes from: the command, the version, the engine, the seed, the input files and the bandwidths. Plain data that the
-//! front ends fill in; nothing here reads a clock, the environment or a file.
+//! Provenance of a result: the command, the version, the engine, the seed, the input files and the bandwidths. This is plain
+//! data that the front ends fill in; this module does not read a clock, the environment or files.
 
 use serde::{Deserialize, Serialize};
 
 use crate::features::Features;
 use crate::kernel::{Bandwidth, Kernel, KernelSpec, MEDIAN_ROWS};
 
-/// What is needed to compute a result again, and to see whether two results are of the same data.
+/// The information needed to compute a result again, and to see whether two results use the same data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Provenance {
-    /// The command line as it was typed, quoted for a shell; absent if no command made the result.
+    /// The command line as typed, quoted for a shell; absent if no command made the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The version of modelmix.
     pub version: String,
-    /// The engine that computed: its name, precision, instruction set and threads.
+    /// The engine that computed it: name, precision, instruction set and threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
     /// The random seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// When the result was computed, in UTC (ISO 8601); absent if it is not known.
+    /// When the result was computed, in UTC (ISO 8601); absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// What the numbers were computed from: one entry per file, and one per set that was in memory.
+    /// The inputs of the result: one entry per file, and one per data set in memory.
     #[serde(default)]
     pub inputs: Vec<InputFile>,
-    /// The bandwidth of each kernel that has one, and how it was found.
+    /// The bandwidth of each kernel that has one, and its source.
     #[serde(default)]
     pub bandwidths: Vec<UsedBandwidth>,
 }
 
 impl Provenance {
-    /// That of a result of this version, with nothing else known.
+    /// The provenance of a result of this version, with all other fields empty.
     pub fn new() -> Self {
         Self {
             command: None,
@@ -62,35 +62,35 @@ impl Default for Provenance {
     }
 }
 
-/// A file, or a set in memory, that a result was computed from.
+/// A file, or a data set in memory, that a result was computed from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct InputFile {
-    /// What it was used for.
+    /// Its role.
     pub role: InputRole,
-    /// The path as it was written; absent if the data was in memory.
+    /// The path as written; absent if the data was in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The arguments that name it, such as `flow=specialists.npz:flow`; the name of an arm if the data was in memory.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// The size in bytes; absent if it is not known.
+    /// The size in bytes; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// The SHA-256 checksum in hexadecimal digits; absent if it is not known, as for a pipe.
+    /// The SHA-256 checksum in hexadecimal digits; absent if unknown, as for a pipe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
 
 impl InputFile {
-    /// A file of which the path is known.
+    /// An input file with this path.
     pub fn new(role: InputRole, path: impl Into<String>) -> Self {
         Self { role, path: Some(path.into()), arguments: Vec::new(), bytes: None, sha256: None }
     }
 }
 
-/// What an input was used for.
+/// The role of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -102,7 +102,7 @@ pub enum InputRole {
     Reference,
     /// Scores per sample.
     Scores,
-    /// Options of the command.
+    /// A configuration file of the command.
     Config,
     /// The description of an experiment.
     Experiment,
@@ -121,19 +121,19 @@ impl InputRole {
     }
 }
 
-/// A bandwidth, and how it was found.
+/// A bandwidth, and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct UsedBandwidth {
-    /// The term or the metric whose kernel has it.
+    /// The term or the metric whose kernel it belongs to.
     pub of: String,
     /// σ.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0)))]
     pub bandwidth: f64,
-    /// How it was found.
+    /// Its source.
     pub rule: BandwidthRule,
-    /// How many samples the median rule looked at; absent if the bandwidth was given.
+    /// The number of samples in the median rule; absent if the bandwidth was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<usize>,
     /// The seed that drew these samples; absent if the bandwidth was given.
@@ -141,7 +141,7 @@ pub struct UsedBandwidth {
     pub seed: Option<u64>,
 }
 
-/// How a bandwidth was found.
+/// The source of a bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -154,8 +154,8 @@ pub enum BandwidthRule {
 }
 
 impl UsedBandwidth {
-    /// The bandwidth of the kernel of `of`, as it was written and as it was found; `None` if the kernel has none. `sets` are what the
-    /// median rule looked at with `seed`: the reference if there is one, the arms otherwise.
+    /// The bandwidth of the kernel of `of`, as written and as computed; `None` if the kernel has none. `sets` are the samples
+    /// of the median rule with `seed`: the reference if there is one, otherwise the arms.
     pub fn found(of: &str, written: &KernelSpec, kernel: &Kernel, sets: &[&Features], seed: u64) -> Option<Self> {
         let (Kernel::Gaussian { bandwidth } | Kernel::Laplacian { bandwidth }) = *kernel else { return None };
         let is_auto = matches!(
@@ -173,7 +173,7 @@ impl UsedBandwidth {
         })
     }
 
-    /// How it was found, in words.
+    /// The source as text.
     pub fn how(&self) -> String {
         match (self.rule, self.samples, self.seed) {
             (BandwidthRule::Median, Some(samples), Some(seed)) => {

@@ -1,8 +1,7 @@
-"""Figures by matplotlib, in the colours of the command line's reports, for ``plot()`` of results.
+"""Figures with matplotlib, in the colours of the command line's reports, for ``plot()`` of results.
 
-Each draws into the axes that it is given, or into a figure of its own, and returns the axes.
-Nothing is shown, and no setting of matplotlib is changed. Text has the colour that the axes have
-for theirs, so that dark styles stay readable.
+Each function draws into the given axes, or into a new figure, and returns the axes. It does not show the figure and does not
+change any matplotlib setting. Text has the colour of the axes' text, so that dark styles stay readable.
 """
 
 from ._curated import curated

@@ -1,4 +1,4 @@
-"""What figures have in common: axes and their colours, names, ticks, legends."""
+"""Shared parts of figures: axes and their colours, names, ticks, legends."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .._table import percents as percent_texts
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: At most so many characters of a name stand beside a chart.
+#: The largest number of characters of a name next to a chart.
 LONGEST = 34
 
 
 @dataclass(frozen=True)
 class Colours:
-    """The colours of one theme, told apart by people with any colour vision."""
+    """The colours of one theme, which are distinguishable with any colour vision."""
 
     series: tuple[str, ...]
     grid: str
-    #: What a heat map goes from and to; text is read well on both.
+    #: The two ends of a heat map; text is readable on both.
     panel: str
     heat: str
 
@@ -44,7 +44,7 @@ DARK = Colours(
 
 @dataclass(frozen=True)
 class Canvas:
-    """Axes, the colours that are seen on them, and whether they are in a figure of our own."""
+    """Axes, the colours visible on them, and whether they are in a new figure."""
 
     ax: Axes
     colours: Colours
@@ -54,7 +54,7 @@ class Canvas:
 
     @classmethod
     def of(cls, ax: Axes | None, width: float, height: float) -> Canvas:
-        """The axes given, or those of a new figure of so many inches."""
+        """The given axes, or those of a new figure of this size in inches."""
         try:
             from matplotlib import pyplot
             from matplotlib.colors import to_rgb, to_rgba
@@ -74,33 +74,34 @@ class Canvas:
         return cls(ax, DARK if dark else LIGHT, ink, own)
 
     def colour(self, at: int) -> str:
-        """The colour of the series at this place."""
+        """The colour of the series with this index."""
         return self.colours.series[at % len(self.colours.series)]
 
     def stroke(self, at: int) -> Any:
-        """Its stroke: another one where colours come again."""
+        """Its line style, which differs where colours repeat."""
         strokes: tuple[Any, ...] = ("solid", (0, (6, 1.5)), "dashdot")
         return strokes[at // len(self.colours.series) % len(strokes)]
 
     def tidy(self, ax: Axes, grid: str) -> None:
-        """No frame but the axes, and a faint grid behind."""
+        """Remove the frame, keep the axes, and draw a faint grid behind."""
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_axisbelow(True)
         ax.grid(False)
         ax.grid(True, axis=grid, color=self.colours.grid, linewidth=0.8)  # type: ignore[arg-type]
 
     def title(self, text: str, **style: Any) -> None:
-        """What the figure says, above it."""
+        """Set the title of the figure."""
         self.ax.set_title(label(text), loc="left", fontsize="medium", color=self.ink, **style)
 
     def legend_above(self) -> None:
-        """A legend between the title, which needs ``pad=24``, and the axes."""
+        """Draw a legend between the title, which needs ``pad=24``, and the axes."""
         style: dict[str, Any] = {"fontsize": "small", "labelcolor": self.ink, "handlelength": 1.2, "frameon": False}
         place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.1}
         self.ax.legend(ncols=4, columnspacing=1.2, **place, **style)
 
     def legend_beside(self, ends: Iterable[tuple[float, Any, str]]) -> None:
-        """A legend of lines to the right, from above, as they end; within where nobody makes room for it."""
+        """Draw a legend of lines on the right, in the order in which they end; inside the axes if the figure has no layout
+        engine."""
         order = sorted(ends, key=lambda end: -end[0])
         handles, names = [line for _, line, _ in order], [label(name) for _, _, name in order]
         style: dict[str, Any] = {
@@ -116,7 +117,7 @@ class Canvas:
 
 
 def label(name: str) -> str:
-    """A name for a chart, where dollars would start a formula."""
+    """A name for a chart; dollar signs are escaped, because they would start a formula."""
     return plain(name).replace("$", r"\$")
 
 
@@ -125,17 +126,17 @@ def labels(names: Sequence[str]) -> list[str]:
 
 
 def widened(width: float, names: Iterable[str]) -> float:
-    """So many inches, and more where names are so long that little would be left beside them."""
+    """A width in inches, increased for long names so that the chart keeps its size."""
     return width + 0.07 * max(0, min(max(map(len, names)), LONGEST) - 12)
 
 
 def differ_much(low: float, high: float) -> bool:
-    """Whether values are seen best on a logarithmic axis; what is zero but for rounding is not."""
+    """Whether values need a logarithmic axis; values that are zero within rounding do not count."""
     return 0 < 30 * low < high < 1e6 * low
 
 
 def percents(axis: Any) -> None:
-    """Shares, with ticks in percent."""
+    """Format an axis of shares with ticks in percent."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -143,7 +144,7 @@ def percents(axis: Any) -> None:
 
 
 def logarithmic(axis: Any, low: float, high: float) -> None:
-    """A logarithmic axis with a few ticks, in plain numbers."""
+    """Set a logarithmic axis with a few ticks in plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     if axis.axis_name == "x":
@@ -159,7 +160,7 @@ def logarithmic(axis: Any, low: float, high: float) -> None:
 
 
 def aside(canvas: Canvas, ratio: float, count: int = 1) -> list[Axes]:
-    """Axes to the right of those given, side by side in the room that these had, with the same looks."""
+    """Axes to the right of the given ones, side by side within their area, with the same style."""
     ax = canvas.ax
     place = ax.get_subplotspec()
     if place is not None:
@@ -174,7 +175,7 @@ def aside(canvas: Canvas, ratio: float, count: int = 1) -> list[Axes]:
         starts = [box.x1 - rest * (count - at) for at in range(count)]
         others = [ax.figure.add_axes((start, box.y0, 0.97 * rest, box.height), sharey=ax) for start in starts]
     for other in others:
-        # the axes given may be of a style that is no longer in use
+        # the given axes may have a style that is no longer active
         other.set_facecolor(ax.get_facecolor())
         other.spines["bottom"].set_edgecolor(ax.spines["bottom"].get_edgecolor())
         other.tick_params(axis="x", colors=canvas.ink)
@@ -183,7 +184,7 @@ def aside(canvas: Canvas, ratio: float, count: int = 1) -> list[Axes]:
 
 
 def rows_of(ax: Axes, arms: Sequence[str], mixture: bool = False) -> None:
-    """Names beside rows, from above; that of the mixture is the last."""
+    """Write names next to rows, from top to bottom; the mixture is the last."""
     names = labels(arms) + (["mixture"] if mixture else [])
     ax.set_yticks(range(len(names)), names)
     ax.tick_params(axis="y", length=0)
@@ -194,14 +195,14 @@ def rows_of(ax: Axes, arms: Sequence[str], mixture: bool = False) -> None:
 
 
 def shares(canvas: Canvas, values: Sequence[float], ends: Sequence[float] | None = None) -> None:
-    """A bar a row, with its percentage beside it; behind ``ends`` where other marks reach further."""
+    """Draw one bar per row, with its percentage next to it; after ``ends`` if other marks reach further."""
     canvas.ax.barh(range(len(values)), values, height=0.64, color=canvas.colour(0))
     for row, (value, end, text) in enumerate(zip(values, ends or values, percent_texts(values), strict=True)):
         beside(canvas.ax, text, max(value, end), row, canvas.ink)
 
 
 def shares_of(canvas: Canvas, series: Sequence[tuple[str, Sequence[float], int]]) -> None:
-    """Several bars a row, one of each series: its name, its shares, and which colour it has."""
+    """Draw several bars per row, one per series: its name, its shares, and the index of its colour."""
     ax, step = canvas.ax, 0.8 / len(series)
     for at, (name, values, colour) in enumerate(series):
         places = [row + step * (at - (len(series) - 1) / 2) for row in range(len(values))]
@@ -212,13 +213,13 @@ def shares_of(canvas: Canvas, series: Sequence[tuple[str, Sequence[float], int]]
 
 
 def room_for_shares(ax: Axes, highest: float, room: float = 0.22) -> None:
-    """Shares from zero on, the percentage beside the longest bar within the axes."""
+    """Format shares from zero on, with space for the percentage of the longest bar."""
     ax.set_xlim(0.0, (1.0 + room) * max(highest, 0.05))
     percents(ax.xaxis)
 
 
 def beside(ax: Axes, text: str, x: float, y: float, ink: Any, **style: Any) -> Any:
-    """A text a little to the right of a place."""
+    """Write a text slightly to the right of a point."""
     return ax.annotate(
         text,
         (x, y),
@@ -232,7 +233,7 @@ def beside(ax: Axes, text: str, x: float, y: float, ink: Any, **style: Any) -> A
 
 
 def _legend_within(ax: Axes, handles: list[Any], names: list[str], style: dict[str, Any]) -> None:
-    """A legend in the upper right corner, and a view so much higher that it covers nothing."""
+    """Draw a legend in the upper right corner, and extend the view so that it covers no data."""
     room = ax.get_window_extent()
     for columns in (3, 2, 1):
         style = {**style, "ncols": columns, "columnspacing": 1.2, "borderaxespad": 0.2}
@@ -247,7 +248,7 @@ def _legend_within(ax: Axes, handles: list[Any], names: list[str], style: dict[s
 
 
 def _laid_out(ax: Axes) -> bool:
-    """Whether the figure moves axes apart for what stands beside them."""
+    """Whether the figure has a layout engine that makes space next to the axes."""
     figure: Any = ax.figure
     engine: Callable[[], Any] | None = getattr(figure, "get_layout_engine", None)
     return engine is not None and engine() is not None

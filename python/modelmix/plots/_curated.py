@@ -1,4 +1,4 @@
-"""A curated set: where its rows are from, and what it is worth."""
+"""A curated set: the arms of its rows, and its score."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ else:
 
 @checked
 def curated(chosen: Curated, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw the arms' shares in the set beside their weights in the mixture, and what the set is worth as title.
+    """Draw the arms' shares in the set next to their weights in the mixture, with the score of the set as title.
 
     Parameters
     ----------
     chosen
-        What :func:`modelmix.curate` returned.
+        The result of :func:`modelmix.curate`.
     ax
         The axes to draw into; ``None`` for a new figure.
 

@@ -1,4 +1,4 @@
-"""One objective against another."""
+"""The Pareto front of two objectives."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 else:
     axes = Lazy("matplotlib.axes")
 
-#: A text, the place that it is about, and the other end of the line.
+#: A text, its point, and the other end of the line.
 _End: TypeAlias = tuple[str, tuple[float, float], tuple[float, float]]
 
 
 @checked
 def front(traded: Front, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw the first score against the second, one dot per mixture, from λ = 0 to only the second.
+    """Draw the Pareto front: the first score against the second, one dot per mixture.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def front(traded: Front, ax: axes.Axes | None = None) -> axes.Axes:
     first, last = traded.points[0].multiplier, traded.points[-1].multiplier
     texts = (f"λ = {first or 0.0:.3g}", "λ → ∞" if last is None else f"λ ≥ {last:.3g}")
     for text, (x, y), (other_x, other_y) in _ends(texts, across, along):
-        # away from the line, and within the axes
+        # away from the line, and inside the axes
         shift = (8 if x <= other_x else -8, -9 if y <= other_y else 9)
         sides: dict[str, Any] = {"ha": "left" if shift[0] > 0 else "right", "va": "top" if shift[1] < 0 else "bottom"}
         ax.annotate(text, (x, y), xytext=shift, textcoords="offset points", color=canvas.ink, fontsize="small", **sides)
@@ -71,7 +71,7 @@ def front(traded: Front, ax: axes.Axes | None = None) -> axes.Axes:
 
 
 def _ends(texts: tuple[str, str], across: Sequence[float], along: Sequence[float]) -> Iterator[_End]:
-    """What stands beside the two ends of the line, each with the place of the other."""
+    """The labels of both ends of the line, each with its point and the other end."""
     first, last = (across[0], along[0]), (across[-1], along[-1])
     yield texts[0], first, last
     if first != last:
@@ -79,7 +79,7 @@ def _ends(texts: tuple[str, str], across: Sequence[float], along: Sequence[float
 
 
 def _view(axis: Any, values: Sequence[float]) -> None:
-    """All values with some room around, logarithmic where they differ much."""
+    """Set the limits of an axis with a margin around all values; logarithmic if they differ much."""
     low, high = min(values), max(values)
     if differ_much(low, high):
         logarithmic(axis, low, high)

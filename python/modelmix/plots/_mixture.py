@@ -1,4 +1,4 @@
-"""The best mixture: weights, and the score of every arm beside them."""
+"""The best mixture: weights, and the score of every arm next to them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ else:
 
 @checked
 def mixture(best: Mixture, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw the weights as bars with their intervals, and beside them the score of every arm.
+    """Draw the weights as bars with their intervals, and next to them the score of every arm.
 
-    The scores have axes of their own, to the right, in the room of the axes given; a band spans
-    what the mixture gains over the best single arm. If the objective has several terms, the score of
-    each has axes, and the loss has the last.
+    The scores have their own axes on the right, within the area of the given axes. A band shows the gain of the mixture over
+    the best single arm. If the objective has several terms, the score of each has its own axes, and the loss has the last.
 
     Parameters
     ----------
     best
-        What :func:`modelmix.solve` returned.
+        The result of :func:`modelmix.solve`.
     ax
         The axes to draw into; ``None`` for a new figure.
 
@@ -54,7 +53,7 @@ def mixture(best: Mixture, ax: axes.Axes | None = None) -> axes.Axes:
     """
     listed, left_out = best._listed
     arms = [best.arms[at] for at in listed]
-    # several terms have axes each, and the loss has the last
+    # each of several terms has its own axes, and the loss has the last
     scores = [
         _Score(name, None, [arm.terms[at].score for arm in arms], best.terms[at].score, best.best_arm.terms[at].score)
         for at, name in enumerate(best._term_names)
@@ -73,10 +72,10 @@ def mixture(best: Mixture, ax: axes.Axes | None = None) -> axes.Axes:
 
 @dataclass(frozen=True)
 class _Score:
-    """What stands beside the weights: the loss, the score, or the score of a term."""
+    """A quantity shown next to the weights: the loss, the score, or the score of a term."""
 
     name: str
-    #: ``None`` for a term, whose direction the objective has.
+    #: ``None`` for a term, whose direction the objective determines.
     more_is_better: bool | None
     arms: list[float]
     mixture: float
@@ -84,7 +83,7 @@ class _Score:
 
 
 def _title(best: Mixture) -> str:
-    """What the mixture gains, or that it gains nothing; not significant if it is so."""
+    """The gain of the mixture, or that there is none, or that it is not significant."""
     single = shorten(best.best_single, 28)
     if best.gain <= 0:
         name = "loss" if best.score_name == "loss" else best.score_name
@@ -133,7 +132,7 @@ def _scores_aside(canvas: Canvas, score: _Score, is_best: Sequence[bool], ax: ax
         reach = (high / low) ** 0.08
         ax.set_xlim(low / reach, high * reach**4)
     else:
-        # scores start at zero where that costs little room
+        # scores start at zero if that costs little space
         start = 0.0 if 0 <= low <= 0.6 * high else low
         reach = (high - start) or abs(high) or 1.0
         ax.set_xlim(start - 0.06 * reach, high + 0.32 * reach)

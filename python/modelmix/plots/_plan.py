@@ -1,4 +1,4 @@
-"""How many samples to record, by arm."""
+"""The planned numbers of samples per arm."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ else:
 
 @checked
 def plan(planned: SamplePlan, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw the samples of the pilot and those of each allocation, by arm.
+    """Draw the samples of the pilot and of each allocation, per arm.
 
     Parameters
     ----------
     planned
-        What :func:`modelmix.plan` returned.
+        The result of :func:`modelmix.plan`.
     ax
         The axes to draw into; ``None`` for a new figure.
 

@@ -1,4 +1,4 @@
-"""All scores, as a table in colours."""
+"""All scores, as a coloured table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .._arguments import checked
 from .._lazy import Lazy
-from .._table import NOTHING, number
+from .._table import EMPTY, number
 from ..results import Scores
 from ..results.scores import LESS
 from ._canvas import Canvas, rows_of
@@ -21,12 +21,12 @@ else:
 
 @checked
 def scores(table: Scores, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw all scores as a table, each metric coloured up to its best, which is framed.
+    """Draw all scores as a table; each metric is coloured up to its best value, which is framed.
 
     Parameters
     ----------
     table
-        What :func:`modelmix.score` returned.
+        The result of :func:`modelmix.score`.
     ax
         The axes to draw into; ``None`` for a new figure.
 
@@ -66,7 +66,7 @@ def scores(table: Scores, ax: axes.Axes | None = None) -> axes.Axes:
     size = max(4.5, min(10.0, wide / 4.6, 0.62 * high))
     for label in ax.get_xticklabels():
         label.set_fontsize(max(4.5, min(10.0, wide / 6.2)))
-    # errors stand below their numbers where there is room for a second line
+    # errors are below their numbers if there is space for a second line
     detailed = high > 2.3 * size
     best = table._best()
     for row, scored in enumerate(sets):
@@ -77,7 +77,7 @@ def scores(table: Scores, ax: axes.Axes | None = None) -> axes.Axes:
             ax.text(
                 column,
                 row - (0.12 if second else 0.0),
-                NOTHING if math.isnan(value) else number(value),
+                EMPTY if math.isnan(value) else number(value),
                 ha="center",
                 va="center",
                 color=canvas.ink,
@@ -102,7 +102,7 @@ def _finite(value: float | None) -> float:
 
 
 def _goodness(column: Iterable[float], metric: str) -> list[float]:
-    """From 0, the worst of a metric, to 1, its best."""
+    """A score scaled from 0, the worst of a metric, to 1, its best."""
     signed = [-value if metric in LESS else value for value in column]
     known = [value for value in signed if not math.isnan(value)]
     low, high = min(known, default=0.0), max(known, default=0.0)
@@ -119,7 +119,7 @@ def _shade(canvas: Canvas, shades: Sequence[Sequence[float]]) -> None:
     heat = ramp.with_extremes(bad=colours.panel)
     canvas.ax.imshow(shades, cmap=heat, vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
     canvas.ax.grid(False)
-    # a seam between cells
+    # a gap between cells
     paper = canvas.ax.get_facecolor()
     for at in range(1, len(shades)):
         canvas.ax.axhline(at - 0.5, color=paper, linewidth=1.5)
@@ -135,14 +135,14 @@ def _frame(canvas: Canvas, column: int, row: int) -> None:
 
 
 def _cell(ax: axes.Axes, columns: int, rows: int) -> tuple[float, float]:
-    """About how many points wide and high a cell of a table is."""
+    """The approximate width and height of a table cell, in points."""
     box = ax.get_window_extent()
     points = 72.0 / ax.figure.dpi
     return 0.92 * box.width * points / columns, 0.92 * box.height * points / rows
 
 
 def _heading(metric: str) -> str:
-    """A metric as people write it, and which way is better."""
+    """The display name of a metric, with an arrow in the better direction."""
     known = {
         "rke": "RKE",
         "kid": "KID, subsets",

@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 else:
     axes = Lazy("matplotlib.axes")
 
-#: Arms without so much weight anywhere have no line.
+#: Arms whose weight is smaller than this everywhere have no line.
 _LEAST = 0.0005
 
 
 @checked
 def sensitivity(tried: Sensitivity, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw the weight of every arm that has any against the bandwidth.
+    """Draw the weight of every arm in use against the bandwidth.
 
-    A broken line is the bandwidth in use, the band from half to twice it, between which the
-    largest change is looked for.
+    The dotted line is the bandwidth in use. The band, from half to twice that bandwidth, is the range of the largest change.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where a session stands: weights beside shares."""
+"""The state of a session: weights next to shares."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ else:
 
 @checked
 def session(report: SessionReport, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw the weight of every arm in the best mixture beside its share of the samples held, and of those kept.
+    """Draw the weight of every arm in the best mixture next to its share of the held samples, and of the kept ones.
 
     Parameters
     ----------
     report
-        What ``Session.report`` returned.
+        The result of ``Session.report``.
     ax
         The axes to draw into; ``None`` for a new figure.
 

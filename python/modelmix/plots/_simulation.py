@@ -17,27 +17,26 @@ if TYPE_CHECKING:
 else:
     axes = Lazy("matplotlib.axes")
 
-#: Rounds before this share of all have no say in how high the view is: few samples, large losses.
+#: Rounds before this share of all do not affect the limits: few samples, large losses.
 _EARLY = 0.1
 
-#: How the loss of kept samples is drawn.
+#: The style of the loss of kept samples.
 _KEPT: dict[str, Any] = {"linewidth": 1.4, "linestyle": (0, (1.2, 1.2))}
 
 
 @checked
 def simulation(report: Simulation, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw the loss of the samples collected against the round, as the paper's figures do.
+    """Draw the loss of the collected samples against the round, as in the paper's figures.
 
-    A line is a policy, its band ± one standard deviation; a dotted line in its colour is the loss of
-    the samples kept, a diamond the median round at which its sessions might have stopped. Broken
-    lines in the colour of text are the optimal mixture and the best single arm on all recorded
-    samples. The view leaves out how high losses are in the first tenth of the rounds, and is
-    logarithmic where losses differ by more than five times.
+    There is one line per policy, with a band of ± one standard deviation. A dotted line in its colour is the loss of the kept
+    samples, and a diamond is the median stopping round. Dashed and dotted lines in the text colour are the optimal mixture and
+    the best single arm on all recorded samples. The limits ignore losses in the first tenth of the rounds, and the axis is
+    logarithmic if losses differ by more than a factor of five.
 
     Parameters
     ----------
     report
-        What :func:`modelmix.simulate` returned.
+        The result of :func:`modelmix.simulate`.
     ax
         The axes to draw into; ``None`` for a new figure.
 
@@ -71,7 +70,7 @@ def simulation(report: Simulation, ax: axes.Axes | None = None) -> axes.Axes:
         line = ax.axhline(loss, color=canvas.ink, linestyle=stroke, linewidth=1.3, zorder=2)
         ends.append((loss, line, name))
     for at, (name, done) in enumerate(report.policies.items()):
-        # the first lies on top, as in the reports
+        # the first is drawn on top, as in the reports
         ends += _policy(canvas, at, shorten(name, 44), done, 3 + (len(report.policies) - at) / 100)
     low, high, is_logarithmic = _view(report)
     if is_logarithmic:
@@ -80,7 +79,7 @@ def simulation(report: Simulation, ax: axes.Axes | None = None) -> axes.Axes:
     ax.set_xlim(0.0, max(done.rounds[-1] for done in report.policies.values()))
     if any(done.stopped is not None and done.stopped.round is not None for done in report.policies.values()):
         [mark] = ax.plot([], [], linestyle="none", marker="D", markersize=6, color=canvas.ink)
-        ends.append((-math.inf, mark, f"sure to be {report._near}"))
+        ends.append((-math.inf, mark, f"{report._near}"))
     warning = "" if report.note is None else "; kept samples are no longer an i.i.d. mixture"
     ax.set_xlabel(f"round{warning}")
     ax.set_ylabel(f"loss of the samples collected{', logarithmic' if is_logarithmic else ''}")
@@ -91,7 +90,7 @@ def simulation(report: Simulation, ax: axes.Axes | None = None) -> axes.Axes:
 
 
 def _policy(canvas: Canvas, at: int, name: str, done: SimulatedPolicy, order: float) -> list[tuple[float, Any, str]]:
-    """A policy's lines: where each ends, and its name."""
+    """The lines of a policy: where each ends, and its name."""
     ax, colour = canvas.ax, canvas.colour(at)
     losses = list(zip(done.loss.mean, done.loss.std, strict=True))
     if any(done.loss.std):
@@ -105,14 +104,14 @@ def _policy(canvas: Canvas, at: int, name: str, done: SimulatedPolicy, order: fl
         ends.append((done.kept_loss.mean[-1], line, f"{name}, kept samples"))
     if done.stopped is not None and done.stopped.round is not None:
         place = [done.stopped.round], [_at(done, done.stopped.round)]
-        # paper around the mark keeps those of several policies apart
+        # a white edge separates the marks of several policies
         paper = ax.get_facecolor()
         ax.plot(*place, marker="D", markersize=7, color=colour, markeredgecolor=paper, zorder=order + 1)
     return ends
 
 
 def _at(done: SimulatedPolicy, moment: float) -> float:
-    """The mean loss at a round, between those that were kept."""
+    """The mean loss at a round, interpolated between recorded rounds."""
     before = (done.rounds[0], done.loss.mean[0])
     for after in zip(done.rounds, done.loss.mean, strict=True):
         if after[0] >= moment:
@@ -123,7 +122,7 @@ def _at(done: SimulatedPolicy, moment: float) -> float:
 
 
 def _view(report: Simulation) -> tuple[float, float, bool]:
-    """The lowest and the highest loss to be seen, and whether the axis is logarithmic."""
+    """The lowest and highest loss to show, and whether the axis is logarithmic."""
     levels = [report.optimal_loss, report.best_single_loss]
     means, late = list(levels), list(levels)
     for done in report.policies.values():
@@ -133,7 +132,7 @@ def _view(report: Simulation) -> tuple[float, float, bool]:
         late += [mean for at, mean in points if at >= early]
         late.append(done.loss.mean[-1] + done.loss.std[-1])
         if done.kept_loss is not None:
-            # what is kept first is as it comes
+            # the first kept samples are not selected
             means += [loss for at, loss in zip(done.rounds, done.kept_loss.mean, strict=True) if at >= early]
     low = min(value for value in means if math.isfinite(value))
     high = max(value for value in late if math.isfinite(value))

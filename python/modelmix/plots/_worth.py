@@ -1,4 +1,4 @@
-"""What each model is worth: the gain that few of them keep, and the cheapest mixture."""
+"""The value of each model: the gain that a few of them keep, and the cheapest mixture."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .._arguments import checked
 from .._lazy import Lazy
 from .._names import short
-from .._table import NOTHING, number, percent
+from .._table import EMPTY, number, percent
 from ..results import Cheapest, Subsets
 from ..results.worth import money
 from ._canvas import Canvas, aside, beside, label, percents, room_for_shares, rows_of, shares, widened
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 else:
     axes = Lazy("matplotlib.axes")
 
-#: Few arms do nearly as well where they keep so much of the gain.
+#: A few arms are nearly as good as all if they keep at least this share of the gain.
 _NEARLY = 0.95
 
-#: At most so many characters of a name stand below a column.
+#: The largest number of characters of a name below a column.
 _LONGEST = 20
 
 
 @checked
 def subsets(few: Subsets, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw the share of the gain that each number of arms keeps as bars, and beside them which arms these are.
+    """Draw the share of the gain that each number of arms keeps as bars, and next to them which arms these are.
 
-    Dots are as large as the shares; they have axes of their own, in the room of the axes given.
+    The area of a dot shows the weight; the dots have their own axes, within the area of the given ones.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def subsets(few: Subsets, ax: axes.Axes | None = None) -> axes.Axes:
     kept = [subset.gain_kept or 0.0 for subset in few.sizes]
     ax.barh(range(len(kept)), kept, height=0.64, color=canvas.colour(0))
     for row, subset in enumerate(few.sizes):
-        text = NOTHING if subset.gain_kept is None else percent(subset.gain_kept)
+        text = EMPTY if subset.gain_kept is None else percent(subset.gain_kept)
         beside(ax, text + ("" if subset.proved else " ?"), max(kept[row], 0.0), row, canvas.ink)
     ax.set_xlim(min(0.0, *kept, 0.0), 1.3 * max(*kept, 0.05))
     percents(ax.xaxis)
@@ -79,7 +79,7 @@ def subsets(few: Subsets, ax: axes.Axes | None = None) -> axes.Axes:
 
 
 def _members(canvas: Canvas, few: Subsets, ax: axes.Axes) -> None:
-    """Who is in which mixture."""
+    """Draw which arms are in which mixture."""
     canvas.tidy(ax, "both")
     ax.spines[:].set_visible(False)
     ax.tick_params(axis="both", length=0)
@@ -96,7 +96,7 @@ def _members(canvas: Canvas, few: Subsets, ax: axes.Axes) -> None:
 
 @checked
 def cheapest(bargain: Cheapest, ax: axes.Axes | None = None) -> axes.Axes:
-    """Draw the shares of the arms in use, the price of the mixture and that of the best one as title.
+    """Draw the weights of the arms in use, with the prices of this mixture and of the best one as title.
 
     Parameters
     ----------
@@ -133,6 +133,6 @@ def cheapest(bargain: Cheapest, ax: axes.Axes | None = None) -> axes.Axes:
     shares(canvas, weights)
     room_for_shares(ax, max(weights))
     ax.set_xlabel("weight in the cheapest mixture")
-    prices = f"{money(bargain.total)} a period, the best costs {money(bargain.total_of_best)}"
+    prices = f"{money(bargain.total)} per period, the best costs {money(bargain.total_of_best)}"
     canvas.title(f"{bargain.score_name} {number(bargain.score)} for {prices}")
     return ax

@@ -1,4 +1,4 @@
-"""What results have in common: mappings and sequences, tables in several formats, and how documents are read and written."""
+"""Shared parts of results: mappings and sequences, tables in several formats, and reading and writing documents."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _V = TypeVar("_V", covariant=True)
 
 
 class Result(ABC):
-    """A result: a table, plain data, a frame, a figure."""
+    """A result: a table, plain data, a data frame, a figure."""
 
     @abstractmethod
     def _table(self) -> Table: ...
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any] | list[dict[str, Any]]:
-        """All of it as plain data, as the command line prints it with ``--json``.
+        """Return the result as plain data, as the command line prints it with ``--json``.
 
         Returns
         -------
@@ -52,7 +52,7 @@ class Result(ABC):
 
     @abstractmethod
     def to_pandas(self) -> pd.DataFrame:
-        """A frame of pandas.
+        """Return the result as a pandas data frame.
 
         Returns
         -------
@@ -74,7 +74,7 @@ class Result(ABC):
 
     @abstractmethod
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw it with matplotlib.
+        """Draw the result with matplotlib.
 
         Parameters
         ----------
@@ -99,19 +99,19 @@ class Result(ABC):
     def to_latex(
         self, path: str | PathLike[str] | None = None, *, caption: str | None = None, label: str | None = None
     ) -> str:
-        r"""The table that it prints, as LaTeX for the package ``booktabs``.
+        r"""Return the printed table as LaTeX for the package ``booktabs``.
 
         Parameters
         ----------
         path
-            A file to write it to as well.
+            A file to write the text to, in addition to returning it.
         caption, label
-            Of a ``table`` environment around it; without either, it is a ``tabular`` alone.
+            Caption and label of a ``table`` environment around the table; without either, only a ``tabular`` is returned.
 
         Returns
         -------
         str
-            The text. Special characters are escaped; what the table stresses is bold.
+            The text. Special characters are escaped; highlighted cells are bold.
 
         Raises
         ------
@@ -135,12 +135,12 @@ class Result(ABC):
 
     @checked
     def to_markdown(self, path: str | PathLike[str] | None = None) -> str:
-        r"""The table that it prints, as Markdown.
+        r"""Return the printed table as Markdown.
 
         Parameters
         ----------
         path
-            A file to write it to as well.
+            A file to write the text to, in addition to returning it.
 
         Returns
         -------
@@ -164,14 +164,14 @@ class Result(ABC):
 
     @checked
     def to_csv(self, path: str | PathLike[str] | None = None) -> str:
-        """The table that it prints, as CSV with all digits.
+        """Return the printed table as CSV with all digits.
 
-        Errors, ends of intervals and weights of several arms have columns of their own; a share is a number from 0 to 1.
+        Errors, interval ends and the weights of several arms have their own columns; a share is a number from 0 to 1.
 
         Parameters
         ----------
         path
-            A file to write it to as well.
+            A file to write the text to, in addition to returning it.
 
         Returns
         -------
@@ -193,30 +193,30 @@ class Result(ABC):
         return _written(path, csv_text(self._table()))
 
     def __str__(self) -> str:
-        """A table."""
+        """The result as a table of text."""
         return self._table().here()
 
     def __repr__(self) -> str:
-        """The same, for interactive sessions."""
+        """The same table, for interactive sessions."""
         return str(self)
 
     def _repr_html_(self) -> str:
         return self._table().html() + self._provenance_html()
 
     def _provenance_html(self) -> str:
-        """Where it comes from, folded; nothing if it does not know."""
+        """The provenance as a collapsed block; an empty string without provenance."""
         provenance: Provenance | None = getattr(self, "provenance", None)
         return "" if provenance is None else provenance._html()
 
 
 class Keyed(Result, Mapping[_K, _V]):
-    """A result that is a mapping: of arms, of policies, of sizes."""
+    """A result that is a mapping, for example of arms, policies or sizes."""
 
     @abstractmethod
     def _entries(self) -> Mapping[Any, _V]: ...
 
     def __getitem__(self, key: Any) -> _V:
-        """The entry of that name."""
+        """The entry with this name."""
         return entry(self._entries(), key)
 
     def __iter__(self) -> Iterator[Any]:
@@ -224,7 +224,7 @@ class Keyed(Result, Mapping[_K, _V]):
         return iter(self._entries())
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of entries."""
         return len(self._entries())
 
 
@@ -240,16 +240,16 @@ class Points(Result, Sequence[_V]):
     def __getitem__(self, index: slice) -> Sequence[_V]: ...
 
     def __getitem__(self, index: int | slice) -> _V | Sequence[_V]:
-        """A point, or several."""
+        """One point, or a slice of points."""
         return self.points[index]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of points."""
         return len(self.points)
 
 
 def entry(entries: Mapping[Any, _V], key: Any) -> _V:
-    """The entry of that name; the error names the nearest one."""
+    """The entry with this name; the error suggests the nearest name."""
     try:
         return entries[key]
     except (KeyError, TypeError):
@@ -277,9 +277,9 @@ class TermValue:
     weight
         Its weight in the objective.
     value
-        Its part of the loss, before the weight.
+        Its value in the loss, without the weight.
     score
-        The same as people read it: the RKE mode count, 100 times the unbiased MMD², the unbiased KID.
+        Its value as reported: the RKE mode count, 100 times the unbiased MMD², the unbiased KID.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def terms(document: Iterable[dict[str, Any]]) -> tuple[TermValue, ...]:
 
 
 def pair(ends: Sequence[float] | None) -> tuple[float, float] | None:
-    """An interval; ``None`` if there is none."""
+    """An interval; ``None`` if the document has none."""
     return None if ends is None else (ends[0], ends[1])
 
 
@@ -311,13 +311,13 @@ def matrix(rows: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
 
 
 def mixed(given: dict[str, Any], arms: Sequence[str]) -> dict[str, Any]:
-    """The fields of a document's part, with the weights of these arms by name."""
+    """The fields of a part of a document, with the weights of these arms by name."""
     others = {name: value for name, value in given.items() if name != "arms"}
     return {**others, "weights": dict(zip(arms, given["weights"]))}
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses and tuples as dictionaries and lists."""
+    """Convert dataclasses and tuples to dictionaries and lists."""
     if hasattr(value, "__dataclass_fields__"):
         return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, dict):
@@ -328,12 +328,12 @@ def plain(value: Any) -> Any:
 
 
 def present(fields: dict[str, Any], *optional: str) -> dict[str, Any]:
-    """Fields less those optional ones that are ``None``: documents have them only if they were asked for."""
+    """Fields without optional ones that are ``None``: documents contain them only if they were requested."""
     return {name: value for name, value in fields.items() if value is not None or name not in optional}
 
 
 def frame(*args: Any, **kwargs: Any) -> pd.DataFrame:
-    """A frame by pandas, if it is installed."""
+    """A pandas data frame, if pandas is installed."""
     try:
         import pandas
     except ImportError:
@@ -344,7 +344,7 @@ def frame(*args: Any, **kwargs: Any) -> pd.DataFrame:
 
 
 def floating(value: float | None) -> float:
-    """A number, NaN if there is none, so that a column of a frame is always of floats."""
+    """A number, or NaN for ``None``, so that a column of a data frame contains only floats."""
     return math.nan if value is None else value
 
 

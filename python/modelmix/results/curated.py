@@ -1,4 +1,4 @@
-"""A set to publish: which rows were chosen, and what they are worth."""
+"""A curated set: the selected rows and their score."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class CuratedArm:
     name
         The arm's name.
     samples
-        Samples at hand.
+        The number of samples.
     weight
         Its weight in the optimal mixture.
     chosen
-        How many of its samples were selected.
+        The number of its samples that were selected.
     share
         Its share of the set.
 
@@ -67,7 +67,7 @@ class RandomDraws:
     Attributes
     ----------
     draws
-        How many sets were drawn.
+        The number of sets drawn.
     loss
         Mean and standard deviation of their losses.
     score
@@ -88,7 +88,7 @@ class RandomDraws:
 
 @dataclass(frozen=True)
 class Tried:
-    """A set that was found on the way.
+    """A candidate set of the search.
 
     Attributes
     ----------
@@ -99,9 +99,9 @@ class Tried:
     loss
         Its loss.
     exchanges
-        How many rows were exchanged.
+        The number of rows exchanged.
     settled
-        Whether no single exchange improves it any more.
+        Whether no single exchange improves it.
 
     Examples
     --------
@@ -135,15 +135,15 @@ class Curated(Keyed[str, CuratedArm]):
     more_is_better
         Whether a larger score is better.
     note
-        What everyone who is handed the set must know.
+        A caution for users of the set.
     ids
         Arm and row of every selected sample, in the order selected.
     arms
         The arms.
     proportions
-        How the set was found: ``"mixture"`` or ``"free"`` proportions.
+        The proportions of the set: ``"mixture"`` or ``"free"``.
     tried
-        All sets that were found.
+        All candidate sets of the search.
     loss
         The loss of the selected rows, each with the same weight (V-statistic).
     unbiased_loss
@@ -161,15 +161,15 @@ class Curated(Keyed[str, CuratedArm]):
     random
         Sets of the same size, drawn at random.
     candidates
-        How many rows were considered: all, or a pool of them.
+        The number of rows considered: all, or a pool of them.
     seed
         The random seed.
     sentence
-        The result in a sentence.
+        The result in one sentence.
     how
-        How the set was found, in a sentence.
+        How the set was found, in one sentence.
     provenance
-        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
+        Provenance: version, engine, seed, inputs and bandwidths. Comparisons ignore it.
 
     Examples
     --------
@@ -253,7 +253,7 @@ class Curated(Keyed[str, CuratedArm]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix curate --json``.
+        """Return the result as plain data: the document of ``modelmix curate --json``.
 
         Returns
         -------
@@ -286,7 +286,7 @@ class Curated(Keyed[str, CuratedArm]):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per selected row, in the order selected: its arm, and its row there.
+        """Return a data frame with one row per selected sample, in the order selected: its arm, and its row there.
 
         Returns
         -------
@@ -301,7 +301,7 @@ class Curated(Keyed[str, CuratedArm]):
         return frame({"arm": [arm for arm, _ in self.ids], "row": [row for _, row in self.ids]})
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw the arms' shares in the set beside their weights in the mixture.
+        """Draw the arms' shares in the set next to their weights in the mixture.
 
         Parameters
         ----------
@@ -325,8 +325,8 @@ class Curated(Keyed[str, CuratedArm]):
             for arm, share, weight in zip(self.arms, shares, weights, strict=True)
         ]
         remark = (
-            f"{self.score_name} {number(self.score)}; drawn at random {spread(*self.random.score)}, "
-            f"the mixture of all rows {number(self.mixture_score)}"
+            f"{self.score_name} {number(self.score)}; random sets {spread(*self.random.score)}, "
+            f"mixture of all rows {number(self.mixture_score)}"
         )
         note = f"objective {self.objective}; {self.how}\n{self.note}"
         return Table(self.sentence, header, rows, note, remark, bars=frozenset({3}))

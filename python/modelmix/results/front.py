@@ -1,4 +1,4 @@
-"""One objective against another: all mixtures between the best for the one and the best for the other."""
+"""The Pareto front of two objectives: all mixtures between the best for the first and the best for the second."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-#: At most so many points stand in a table.
+#: The largest number of points in a table.
 _SHOWN = 12
 
 
@@ -37,7 +37,7 @@ class FrontPoint:
     multiplier
         A λ for which it minimises A + λB; ``None`` if only B counts.
     weights
-        Its weights, by arm.
+        Its weights per arm.
     loss
         Its loss by the first objective A.
     score
@@ -75,7 +75,7 @@ class Front(Points[FrontPoint]):
     points
         The points.
     exact
-        Whether weights between two points lie on a straight line.
+        Whether weights are linear between consecutive points.
     first_objective
         The first objective.
     score_name
@@ -120,7 +120,7 @@ class Front(Points[FrontPoint]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: a part of the document of ``modelmix solve --json``.
+        """Return the front as plain data: a part of the document of ``modelmix solve --json``.
 
         Returns
         -------
@@ -135,7 +135,7 @@ class Front(Points[FrontPoint]):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per point: the multiplier, losses, scores, and a column per arm.
+        """Return a data frame with one row per point: the multiplier, losses, scores, and one column per arm.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class Front(Points[FrontPoint]):
 
 
 def _among(points: int) -> list[int]:
-    """The places of the points shown, the first and the last among them, as the command line has them."""
+    """The indices of the points shown, including the first and the last, as in the command line."""
     last = points - 1
     steps = min(max(last, 1), _SHOWN - 1)
     return sorted({(step * last + steps // 2) // steps for step in range(steps + 1)})

@@ -1,4 +1,4 @@
-"""The best mixture of recorded arms, and the answers to what was asked beside."""
+"""The best mixture of recorded arms, with the results of analyses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-#: What can be asked beside the best mixture: fields, and parts of the document.
+#: The optional analyses: fields, and parts of the document.
 _ASKED = ("subsets", "cheapest", "front", "sensitivity")
 
 
@@ -42,7 +42,7 @@ class MixtureArm:
     name
         The arm's name.
     samples
-        Samples at hand.
+        The number of samples.
     weight
         Its weight in the mixture.
     interval
@@ -108,7 +108,7 @@ class Mixture(Keyed[str, MixtureArm]):
     best_single
         The name of the best single arm.
     gain
-        The best single arm's loss less the mixture's.
+        The loss of the best single arm minus that of the mixture.
     gain_interval
         A 95% confidence interval for the gain of the models themselves; ``None`` with ``fid`` or ``vendi``, with one
         arm, or without intervals.
@@ -117,29 +117,29 @@ class Mixture(Keyed[str, MixtureArm]):
     intervals
         Whether there are intervals and a p-value: ``"computed"``, ``"left_out"`` or ``"unavailable"``.
     quadratic
-        K, the matrix of κ's means between arms (V-statistics).
+        K, the means of κ between arms (V-statistics).
     linear
-        f, the arms' means of linear terms.
+        f, the mean of the linear terms per arm.
     constant
-        What is added to αᵀKα + fᵀα to make a loss.
+        The constant that turns αᵀKα + fᵀα into a loss.
     sentence
-        The result in a sentence.
+        The result in one sentence.
     certainty
-        Whether the mixture is significantly better, in a sentence.
+        Whether the mixture is significantly better, in one sentence.
     subsets
-        The best mixtures of at most 1, 2, … arms, if asked for.
+        The best mixtures of at most 1, 2, … arms, if requested.
     cheapest
-        The cheapest mixture that is nearly as good, if asked for.
+        The cheapest mixture that is nearly as good, if requested.
     front
-        The Pareto front with a second objective, if asked for.
+        The Pareto front with a second objective, if requested.
     sensitivity
-        The best mixture for several bandwidths, if asked for.
+        The best mixture for several bandwidths, if requested.
     warnings
-        Sentences about the objective, such as a score that is minimised although higher is better.
+        Warnings about the objective, such as a score that is minimised although higher is better.
     bounded
-        Whether floors or caps rule out any mixture.
+        Whether floors or caps exclude any mixture.
     provenance
-        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
+        Provenance: version, engine, seed, inputs and bandwidths. Comparisons ignore it.
 
     Examples
     --------
@@ -194,12 +194,12 @@ class Mixture(Keyed[str, MixtureArm]):
 
     @property
     def _term_names(self) -> list[str]:
-        """The headings of the terms' columns; none for a single term."""
+        """The column headings of the terms; empty for a single term."""
         return _term_names([term.term for term in self.terms])
 
     @property
     def _listed(self) -> tuple[list[int], int]:
-        """The arms that tables and figures list, by weight, and how many without weight are left out."""
+        """The arms that tables and figures list, by weight, and the number of arms without weight that are left out."""
         best = next((at for at, arm in enumerate(self.arms) if arm.name == self.best_single), 0)
         return listed_arms([arm.weight for arm in self.arms], best)
 
@@ -243,12 +243,12 @@ class Mixture(Keyed[str, MixtureArm]):
         )
 
     def _answers(self) -> dict[str, Result]:
-        """The answers to what was asked beside, by name."""
+        """The results of the requested analyses, by name."""
         answers = {name: getattr(self, name) for name in _ASKED}
         return {name: answer for name, answer in answers.items() if answer is not None}
 
     def __str__(self) -> str:
-        """A table, and one for each answer to what was asked beside."""
+        """A table, followed by one per requested analysis."""
         return "\n\n".join([super().__str__(), *(str(answer) for answer in self._answers().values())])
 
     def _repr_html_(self) -> str:
@@ -256,7 +256,7 @@ class Mixture(Keyed[str, MixtureArm]):
         return "".join([self._table().html(), *answers, self._provenance_html()])
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix solve --json``.
+        """Return the result as plain data: the document of ``modelmix solve --json``.
 
         Returns
         -------
@@ -288,7 +288,7 @@ class Mixture(Keyed[str, MixtureArm]):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per arm, in the order given; with several terms in the objective, a column for the score of each.
+        """Return a data frame with one row per arm, in the order given; with several terms, it has one score column per term.
 
         Returns
         -------
@@ -315,7 +315,7 @@ class Mixture(Keyed[str, MixtureArm]):
         )
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw the scores of all arms and of the mixture, and the weights with their intervals.
+        """Draw the weights with their intervals, and the scores of all arms and of the mixture.
 
         Parameters
         ----------
@@ -359,12 +359,12 @@ class Mixture(Keyed[str, MixtureArm]):
         return Table(self.sentence, header, rows, note, self.certainty or "", strong=strong, bars=frozenset({2}))
 
 
-#: How the scores of terms are called in tables, as the command line has it.
+#: The names of the terms' scores in tables, as in the command line.
 _SCORES = {"rke": "RKE", "mmd": "MMD² ×100", "kid": "KID", "fid": "FID", "vendi": "Vendi"}
 
 
 def _term_names(terms: Sequence[str]) -> list[str]:
-    """The headings of the terms' columns: none for a single term, whose score the table has already."""
+    """The column headings of the terms; empty for a single term, whose score is already in the table."""
     if len(terms) < 2:
         return []
     names = [_SCORES.get(term.split("(")[0], term.split("(")[0]) for term in terms]
@@ -372,7 +372,7 @@ def _term_names(terms: Sequence[str]) -> list[str]:
 
 
 def _kernel(kernel: dict[str, Any]) -> str:
-    """A kernel in words, as the command line has it, with fewer digits."""
+    """A kernel as text, as in the command line, with fewer digits."""
     name = str(kernel["name"])
     if "bandwidth" in kernel:
         return f"{name}, bandwidth {kernel['bandwidth']:.6g}"

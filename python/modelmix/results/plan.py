@@ -1,4 +1,4 @@
-"""How many samples to record."""
+"""Sample-size planning."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HalfWidths:
     gain
         Of the gain.
     weight
-        Of the weight that is least certain.
+        Of the least certain weight.
 
     Examples
     --------
@@ -59,9 +59,9 @@ class PlannedArm:
     pilot
         Samples in the pilot.
     samples
-        Samples planned, those of the pilot included.
+        Samples planned, including the pilot's.
     more
-        Samples that are still to be recorded.
+        Samples still to be recorded.
 
     Examples
     --------
@@ -83,20 +83,20 @@ class PlannedArm:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Samples of every arm, and the half-widths expected with them.
+    """Samples per arm, and the expected half-widths.
 
     Attributes
     ----------
     arms
         The arms.
     samples
-        Samples of all arms.
+        Samples of all arms together.
     more
-        Of these, samples that the pilot does not have.
+        Samples to record in addition to the pilot.
     cost
-        What these cost; ``None`` if no costs were given.
+        The cost of the samples to record; ``None`` if no costs were given.
     expected
-        The half-widths expected.
+        The expected half-widths.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class Allocation:
 
 @dataclass(frozen=True, repr=False)
 class SamplePlan(Keyed[str, PlannedArm]):
-    """How many samples of each arm confidence intervals of a wanted width take: a mapping of arms.
+    """The number of samples per arm needed for confidence intervals of a wanted width: a mapping of arms.
 
     Its entries are those of the cheaper allocation; it is empty if the wanted widths cannot be reached.
 
@@ -135,7 +135,7 @@ class SamplePlan(Keyed[str, PlannedArm]):
     kernels
         Its kernels, with the bandwidths used.
     gain
-        The gain that the pilot shows, unbiased.
+        The unbiased gain in the pilot.
     gain_interval
         Its 95% interval.
     p_value
@@ -143,24 +143,24 @@ class SamplePlan(Keyed[str, PlannedArm]):
     gain_error
         The wanted half-width of the gain's interval, as a loss; ``None`` if none was wanted.
     gain_error_share
-        The same as a share of the gain, if it was asked for so.
+        The same as a share of the gain, if it was given as a share.
     weight_error
         The wanted half-width of the widest interval of a weight; ``None`` if none was wanted.
     pilot
         The half-widths of the pilot's intervals.
     is_enough
-        Whether the pilot's intervals are as narrow as wanted.
+        Whether the pilot's intervals are already narrow enough.
     limit
         The half-widths that remain with unlimited samples, because the reference is a sample too.
     equal
-        The same number of samples of every arm; ``None`` if the wanted widths cannot be reached.
+        The plan with an equal number of samples per arm; ``None`` if the wanted widths cannot be reached.
     optimal
-        The cheapest addition to the pilot: more samples of the arms that the gain depends on, fewer of expensive ones; ``None``
-        if it is not cheaper, or if no ``gain_error`` was wanted.
+        The plan with the cheapest addition to the pilot: more samples of the arms that the gain depends on, fewer of expensive
+        ones; ``None`` if it is not cheaper, or without ``gain_error``.
     notes
-        What to know before relying on the plan.
+        Cautions about the plan.
     sentence
-        The plan in a sentence.
+        The plan in one sentence.
     provenance
         Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
 
@@ -215,7 +215,7 @@ class SamplePlan(Keyed[str, PlannedArm]):
         return cls(**fields, sentence=sentence)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix plan --json``.
+        """Return the plan as plain data: the document of ``modelmix plan --json``.
 
         Returns
         -------
@@ -227,7 +227,7 @@ class SamplePlan(Keyed[str, PlannedArm]):
         return {"command": "plan", **whole, **documented(self.provenance)}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per arm: samples in the pilot, and planned by each allocation.
+        """Return a data frame with one row per arm: samples in the pilot, and planned by each allocation.
 
         Returns
         -------
@@ -245,7 +245,7 @@ class SamplePlan(Keyed[str, PlannedArm]):
         return frame({"pilot": [arm.pilot for arm in arms], **data}, index=[arm.name for arm in arms])
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw the samples of the pilot and those planned, by arm.
+        """Draw the samples of the pilot and of each allocation, per arm.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Where a result comes from: version, engine, seed, inputs and bandwidths."""
+"""Provenance of a result: version, engine, seed, inputs and bandwidths."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file, or a set in memory, that a result was computed from.
+    """A file, or a data set in memory, that a result was computed from.
 
     Attributes
     ----------
     role
-        What it was used for: ``"arms"``, ``"reference"`` or ``"scores"``.
+        Its role: ``"arms"``, ``"reference"`` or ``"scores"``.
     arguments
         The sources that name it, such as ``flow=specialists.npz:flow``; the arm's name if the data was in memory.
     path
-        The path as it was written; ``None`` if the data was in memory.
+        The path as written; ``None`` if the data was in memory.
     bytes
         The file's size; ``None`` if the data was in memory.
     sha256
@@ -49,18 +49,18 @@ class InputFile:
 
 @dataclass(frozen=True)
 class UsedBandwidth:
-    """A bandwidth, and how it was found.
+    """A bandwidth, and its source.
 
     Attributes
     ----------
     of
-        The term or the metric whose kernel has it.
+        The term or the metric whose kernel it belongs to.
     bandwidth
         σ.
     rule
-        How it was found: ``"given"`` or ``"median"``.
+        Its source: ``"given"`` or ``"median"``.
     samples
-        How many samples the median rule looked at; ``None`` if the bandwidth was given.
+        The number of samples in the median rule; ``None`` if the bandwidth was given.
     seed
         The seed that drew these samples; ``None`` if the bandwidth was given.
 
@@ -80,20 +80,20 @@ class UsedBandwidth:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a result comes from.
+    """The provenance of a result.
 
     Attributes
     ----------
     version
         The version of modelmix.
     inputs
-        What the numbers were computed from: one entry per file, and one per set in memory.
+        The inputs of the result: one entry per file, and one per data set in memory.
     bandwidths
-        The bandwidth of each kernel that has one, and how it was found.
+        The bandwidth of each kernel that has one, and its source.
     command
         The command line; ``None`` in Python.
     engine
-        The engine that computed: its name, precision, instruction set and threads.
+        The engine that computed it: name, precision, instruction set and threads.
     seed
         The random seed.
     date
@@ -126,7 +126,7 @@ class Provenance:
         return cls(**{**document, "inputs": inputs, "bandwidths": bandwidths})
 
     def _document(self) -> dict[str, Any]:
-        """As documents have it: what is not known is absent."""
+        """The fields of a document; unknown ones are absent."""
 
         def known(one: Any) -> dict[str, Any]:
             fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
@@ -136,7 +136,7 @@ class Provenance:
         return {**known(self), **lists}
 
     def _html(self) -> str:
-        """For notebooks: folded, below the table."""
+        """The provenance as HTML for notebooks, collapsed below the table."""
         facts = [f"modelmix {self.version}", self.engine, None if self.seed is None else f"seed {self.seed}"]
         for used in self.bandwidths:
             rule = (
@@ -152,5 +152,5 @@ class Provenance:
 
 
 def documented(provenance: Provenance | None) -> dict[str, Any]:
-    """The field of a document; none if nothing is known."""
+    """The provenance field of a document; empty if there is none."""
     return {} if provenance is None else {"provenance": provenance._document()}

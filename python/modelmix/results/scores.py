@@ -1,4 +1,4 @@
-"""Metrics: a value with its error, and the table of all of them for every arm and a mixture."""
+"""Metrics: a value with its error, and the table of all metrics for every arm and a mixture."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Estimate:
     value
         The value.
     standard_error
-        One standard deviation; NaN if a set is too small to tell.
+        One standard deviation; NaN if the set is too small.
     by
-        How it was found: ``"jackknife"``, ``"influence"``, ``"terms"``, ``"subsets"`` (the standard deviation between
+        The method of the error: ``"jackknife"``, ``"influence"``, ``"terms"``, ``"subsets"`` (the standard deviation between
         subsets) or ``"regression"``.
 
     Examples
@@ -68,13 +68,13 @@ class Prdc:
     Attributes
     ----------
     precision
-        The share of samples within the reference's balls.
+        The share of samples within a k-nearest-neighbour ball of the reference.
     recall
-        The share of reference samples within the samples' balls.
+        The share of reference samples within a k-nearest-neighbour ball of the samples.
     density
-        The mean number of the reference's balls that a sample is in, divided by k.
+        The mean number of reference balls that contain a sample, divided by k.
     coverage
-        The share of the reference's balls that hold a sample.
+        The share of reference balls that contain a sample.
 
     Examples
     --------
@@ -89,19 +89,19 @@ class Prdc:
     coverage: Estimate
 
     def __str__(self) -> str:
-        """All four in a line."""
+        """All four in one line."""
         names = ("precision", "recall", "density", "coverage")
         return ", ".join(f"{name} {getattr(self, name)}" for name in names)
 
 
 class _ByMetric(Mapping[str, float]):
-    """Scores by metric, with their errors."""
+    """Scores per metric, with their errors."""
 
     scores: dict[str, float]
     errors: dict[str, float | None]
 
     def __getitem__(self, metric: str) -> float:
-        """The score by that metric."""
+        """The score of this metric."""
         return entry(self.scores, metric)
 
     def __iter__(self) -> Iterator[str]:
@@ -109,11 +109,11 @@ class _ByMetric(Mapping[str, float]):
         return iter(self.scores)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of metrics."""
         return len(self.scores)
 
     def _error(self, metric: str) -> float | None:
-        """What stands after ±: the standard deviation between subsets, or the standard error."""
+        """The number after ±: the standard deviation between subsets, or the standard error."""
         return self.scores.get(f"{metric}_std", self.errors.get(metric))
 
 
@@ -126,7 +126,7 @@ class ScoredSet(_ByMetric):
     name
         The arm's name.
     samples
-        Samples at hand.
+        The number of samples.
     scores
         Values by metric, and ``kid_std``, the standard deviation between KID's subsets.
     errors
@@ -153,7 +153,7 @@ class ScoredMixture(_ByMetric):
     Attributes
     ----------
     weights
-        The mixture's weights, by arm.
+        The mixture's weights per arm.
     effective_samples
         The effective sample size.
     scores
@@ -175,7 +175,7 @@ class ScoredMixture(_ByMetric):
     errors: dict[str, float | None]
 
 
-#: Metrics of which less is better.
+#: Metrics for which lower is better.
 LESS = frozenset({"kid", "kid_full", "mmd", "cmmd", "fid", "fid_infinity"})
 
 
@@ -192,9 +192,9 @@ class Scores(Keyed[str, ScoredSet]):
     mixture
         The mixture; ``None`` if there is none.
     settings
-        How the metrics are defined.
+        The definitions of the metrics.
     provenance
-        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
+        Provenance: version, engine, seed, inputs and bandwidths. Comparisons ignore it.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class Scores(Keyed[str, ScoredSet]):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics' names, in the order asked for."""
+        """The metrics' names, in the order given."""
         return tuple(self.settings["metrics"])
 
     def _entries(self) -> dict[str, ScoredSet]:
@@ -231,7 +231,7 @@ class Scores(Keyed[str, ScoredSet]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix score --json``.
+        """Return the scores as plain data: the document of ``modelmix score --json``.
 
         Returns
         -------
@@ -248,7 +248,8 @@ class Scores(Keyed[str, ScoredSet]):
             yield "mixture", self.mixture
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per arm and one for the mixture, a column per score, and ``…_error`` for standard errors.
+        """Return a data frame with one row per arm and one for the mixture, one column per score, and ``…_error`` for standard
+        errors.
 
         Returns
         -------
@@ -270,7 +271,7 @@ class Scores(Keyed[str, ScoredSet]):
         return frame(rows, index=[name for name, _ in self._sets()])
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw every metric of every arm and the mixture, each scaled to its best.
+        """Draw every metric of every arm and the mixture, each scaled to its best value.
 
         Parameters
         ----------
@@ -309,7 +310,7 @@ class Scores(Keyed[str, ScoredSet]):
         return Table(title, header, rows, note, best=best)
 
     def _best(self) -> frozenset[tuple[int, int]]:
-        """The best of every metric: places among the sets, and among the metrics, counted from 1."""
+        """The best value of every metric: indices of the sets and of the metrics, counted from 1."""
         found = set()
         for column, metric in enumerate(self.metrics, 1):
             values = [scored[metric] for _, scored in self._sets()]

@@ -1,4 +1,4 @@
-"""Whether the answer depends on the bandwidth."""
+"""Bandwidth sensitivity: whether the best mixture depends on the bandwidth."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class SensitivityPoint:
     bandwidth
         The bandwidth.
     weights
-        The weights, by arm.
+        The weights per arm.
     loss
         The loss, with this bandwidth's kernel.
     score
         The score.
     gain
-        The best single arm's loss less the mixture's.
+        The loss of the best single arm minus that of the mixture.
     best_single
         The best single arm.
     best_single_score
@@ -70,15 +70,15 @@ class Sensitivity(Points[SensitivityPoint]):
     in_use
         The bandwidth in use.
     points
-        The points, by bandwidth.
+        The points, in increasing order of the bandwidth.
     largest_change
         The largest change of a weight between half and twice the bandwidth in use.
     arm
-        The arm whose weight it is.
+        The arm whose weight changes most.
     at
-        The bandwidth at which it is.
+        The bandwidth of that change.
     verdict
-        What that says, in a sentence.
+        The conclusion in one sentence.
     score_name
         The score's name, such as "RKE" or "MMD² ×100".
 
@@ -104,7 +104,7 @@ class Sensitivity(Points[SensitivityPoint]):
         return cls(**{**document, "points": points, "score_name": score_name})
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: a part of the document of ``modelmix solve --json``.
+        """Return the analysis as plain data: a part of the document of ``modelmix solve --json``.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class Sensitivity(Points[SensitivityPoint]):
         return {**whole, "points": points}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per bandwidth: loss, score, gain, the best single arm, and a column per arm.
+        """Return a data frame with one row per bandwidth: loss, score, gain, the best single arm, and one column per arm.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Where a session stands."""
+"""The state of a session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._modelmix import brief, named_shares
-from .._table import NOTHING, Table, bar, count, number, percent, percents
+from .._table import EMPTY, Table, bar, count, number, percent, percents
 from ._base import Keyed, by_name, floating, frame, matrix, plain, present
 
 if TYPE_CHECKING:
@@ -33,23 +33,23 @@ class SessionArm:
     name
         The arm's name.
     samples
-        Samples collected that count: those told, less those forgotten.
+        Number of collected samples: those told, without those forgotten.
     pending
-        Samples in flight.
+        Number of samples in flight.
     abandoned
-        Pulls given up.
+        Number of pulls abandoned.
     share
-        Its share of the samples held.
+        Its share of the collected samples.
     weight
-        Its weight in the best mixture of the samples held.
+        Its weight in the best mixture of the held samples.
     loss
         Its loss alone; ``None`` before its first sample.
     changed
         The round in which drift was detected; ``None`` if it was not.
     kept
-        How many of its samples are kept; ``None`` if all are.
+        The number of its samples that are kept; ``None`` if all are.
     known
-        Recorded samples known beside those collected.
+        Number of known samples that were not collected.
 
     Examples
     --------
@@ -85,11 +85,11 @@ class ChosenBandwidth:
     bandwidth
         The bandwidth σ.
     samples
-        Samples that the session had then, known ones included. The rule looks at no more than 500 of them.
+        Number of samples at that time, known ones included. The median rule uses at most 500 of them.
     known
         Of these, known samples that were not collected.
     round
-        Pulls that were answered then.
+        Number of pulls answered at that time.
 
     Examples
     --------
@@ -107,35 +107,35 @@ class ChosenBandwidth:
     round: int
 
     def __str__(self) -> str:
-        """The bandwidth and where it comes from."""
+        """The bandwidth and its source."""
         found = f"median rule over {count(self.samples)} samples, fixed at round {self.round}"
         return f"bandwidth {brief(self.bandwidth)}: {found}"
 
 
 @dataclass(frozen=True)
 class FeatureError:
-    """The effect of random features on a session's numbers, estimated from the samples held, between which κ is known.
+    """The error that random features cause in a session's numbers, estimated from the held samples, between which κ is exact.
 
     Attributes
     ----------
     features
         Random features per kernel.
     stated
-        The standard error of an entry of K that was asked for.
+        The requested standard error of an entry of K.
     held
         Samples held.
     estimated
-        The share of all pairs of samples whose κ came from features.
+        The share of all pairs of samples whose κ is estimated by random features.
     entry
-        The error of the entry of K that is most in error; positive if it is too large.
+        The error of the least accurate entry of K; positive if it is too large.
     entry_error
         Its standard error.
     loss_bias
-        By how much ``mixture_loss`` is too large.
+        The bias of ``mixture_loss``; positive if it is too large.
     loss_bias_error
         Its standard error.
     score_bias
-        By how much the score is too large; ``None`` unless the objective is one such term.
+        The bias of the score; ``None`` unless the objective is one term with a score.
     score_bias_error
         Its standard error.
 
@@ -162,7 +162,7 @@ class FeatureError:
     score_bias_error: float | None
 
     def __str__(self) -> str:
-        """The bias and how well it is known."""
+        """The bias and its standard error."""
         pairs = f"κ of {percent(self.estimated)} of the pairs is estimated by {count(self.features)} features"
         if self.score_bias is None or self.score_bias_error is None:
             return f"{pairs}; bias of the mixture's loss {brief(self.loss_bias)} ± {brief(self.loss_bias_error)}"
@@ -176,11 +176,11 @@ class Verdict:
     Attributes
     ----------
     samples
-        Samples held at that time.
+        Number of samples at that time.
     mixture
-        The mixture that is near the optimum, by arm.
+        The mixture that is near the optimum, as weights per arm.
     within
-        An upper bound of its loss less the least loss, with the confidence asked for.
+        An upper bound on its loss minus the least loss, at the requested confidence.
 
     Examples
     --------
@@ -204,17 +204,17 @@ class SessionReport(Keyed[str, SessionArm]):
     objective
         The objective's text, with the bandwidth given; ``None`` for a session on values.
     kernels
-        Its kernels, with the bandwidths used; none for a term whose bandwidth is open.
+        Its kernels, with the bandwidths used; without terms whose bandwidth is not chosen yet.
     rounds
-        Pulls that were answered.
+        Number of pulls answered.
     samples
-        Samples collected that count: those told, less those forgotten.
+        Number of collected samples: those told, without those forgotten.
     arms
         The arms.
     loss
-        The loss of the samples held; ``None`` before the first.
+        The loss of the collected samples; ``None`` before the first.
     mixture_loss
-        The loss of the best mixture of them.
+        The loss of the best mixture of the held samples.
     gap
         The duality gap of the weights.
     best_single
@@ -224,11 +224,10 @@ class SessionReport(Keyed[str, SessionArm]):
     linear
         f; zeros for arms without samples.
     bound_on_weights
-        An upper bound of the weights' loss less the least loss of any mixture of the models, at this moment, with the
-        confidence asked for (95% if none was); ``None`` unless the report was asked for with ``bounds=True``, and while an arm
-        has fewer than ten samples.
+        An upper bound on the loss of the weights minus the least loss of any mixture of the models, at the current state and at
+        the requested confidence (default 95%); ``None`` without ``bounds=True``, and while an arm has fewer than ten samples.
     bound_on_shares
-        The same for the shares of the samples held.
+        The same for the shares of the collected samples.
     is_done
         Whether the session may stop.
     verdict
@@ -236,16 +235,16 @@ class SessionReport(Keyed[str, SessionArm]):
     feature_error
         The effect of random features, once a session with :class:`~modelmix.Capped` has evicted samples.
     kept
-        How many samples are kept; ``None`` if all are.
+        Number of samples kept; ``None`` if all are.
     kept_loss
         Their loss.
     note
-        What everyone who is handed them must know.
+        A caution for users of the kept samples.
     known
-        Recorded samples known beside those collected (:meth:`modelmix.Session.known`). Weights, losses of arms and
-        bounds count them; ``samples``, ``loss`` and shares do not.
+        Number of known samples that were not collected (:meth:`modelmix.Session.known`). Weights, losses of arms and bounds
+        include them; ``samples``, ``loss`` and shares do not.
     bandwidth
-        The bandwidth that the session chose; ``None`` if it was given, or is open.
+        The bandwidth that the session chose; ``None`` if it was given, or is not chosen yet.
     is_bandwidth_open
         Whether the session still collects the samples from which it will choose a bandwidth. Weights are 0 until then.
 
@@ -285,12 +284,12 @@ class SessionReport(Keyed[str, SessionArm]):
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weights of the best mixture so far, by arm."""
+        """The weights of the best mixture so far, per arm."""
         return {arm.name: arm.weight for arm in self.arms}
 
     @property
     def shares(self) -> dict[str, float]:
-        """The arms' shares of the samples held."""
+        """The arms' shares of the collected samples."""
         return {arm.name: arm.share for arm in self.arms}
 
     def _entries(self) -> dict[str, SessionArm]:
@@ -331,9 +330,9 @@ class SessionReport(Keyed[str, SessionArm]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data, as the library's ``SessionReport`` is written (``modelmix schema session``).
+        """Return the report as plain data, in the format of the library's ``SessionReport`` (``modelmix schema session``).
 
-        The best single arm is its place among the arms, and the mixture of a verdict is in their order.
+        The best single arm is an index into the arms, and the mixture of a verdict is in their order.
 
         Returns
         -------
@@ -352,7 +351,8 @@ class SessionReport(Keyed[str, SessionArm]):
         return whole
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per arm; samples ``known`` and ``kept`` and the round in which it ``changed`` if there are any.
+        """Return a data frame with one row per arm; with columns ``known``, ``kept`` and ``changed`` (the round of a drift
+        alarm) if there are any.
 
         Returns
         -------
@@ -376,7 +376,7 @@ class SessionReport(Keyed[str, SessionArm]):
         return frame(data, index=[arm.name for arm in self.arms])
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw the weights beside the shares of the samples held.
+        """Draw the weights next to the shares of the collected samples.
 
         Parameters
         ----------
@@ -398,7 +398,7 @@ class SessionReport(Keyed[str, SessionArm]):
         header = ["arm", "weight", "", "share", "samples", "loss"]
         header += ["known"] if self.known else []
         header += [] if self.kept is None else ["kept"]
-        header += (["in flight"] if flying else []) + (["given up"] if troubled else [])
+        header += (["in flight"] if flying else []) + (["abandoned"] if troubled else [])
         rows: list[Sequence[str]] = []
         weights, shares = percents(arm.weight for arm in self.arms), percents(arm.share for arm in self.arms)
         for arm, weight, share in zip(self.arms, weights, shares, strict=True):
@@ -425,7 +425,7 @@ class SessionReport(Keyed[str, SessionArm]):
         note = (
             f"{objective}policy {self.policy}; loss of the samples held {number(self.loss)}, "
             f"of the best mixture of them {number(self.mixture_loss)}, "
-            f"best single arm {NOTHING if self.best_single is None else self.best_single}"
+            f"best single arm {EMPTY if self.best_single is None else self.best_single}"
         )
         if self.bandwidth is not None:
             note += f"; {self.bandwidth}"
@@ -444,7 +444,7 @@ class SessionReport(Keyed[str, SessionArm]):
 
 
 def _some_known(fields: dict[str, Any]) -> dict[str, Any]:
-    """Documents say how many samples were known only if some were."""
+    """The field of a document, which is present only if samples were known."""
     return {name: value for name, value in fields.items() if name != "known" or value}
 
 

@@ -1,4 +1,4 @@
-"""How policies did on recorded arms."""
+"""Simulated policies on recorded arms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
-from .._table import NOTHING, Table, best_of, count, number, percent, spread
+from .._table import EMPTY, Table, best_of, count, number, percent, spread
 from ._base import Keyed, entry, frame, matrix, plain, present
 from .provenance import Provenance, documented
 
@@ -26,14 +26,14 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class Spread:
-    """A quantity over rounds.
+    """A quantity per round.
 
     Attributes
     ----------
     mean
-        The mean over seeds, by round.
+        The mean over seeds, per round.
     std
-        The standard deviation over seeds, by round.
+        The standard deviation over seeds, per round.
 
     Examples
     --------
@@ -54,11 +54,11 @@ class Stopped:
     Attributes
     ----------
     round
-        The median round; ``None`` if half of the seeds never would have.
+        The median stopping round; ``None`` if fewer than half of the seeds would have stopped.
     share
         The share of seeds that would have stopped before the last round.
     wrong
-        The share of seeds that would have stopped wrongly, by all recorded samples.
+        The share of seeds that would have stopped outside the tolerance, measured on all recorded samples.
 
     Examples
     --------
@@ -80,11 +80,11 @@ class SimulatedFeatures:
     features
         Random features per kernel.
     estimated
-        The share of all pairs of samples whose κ came from features.
+        The share of all pairs of samples whose κ is estimated by random features.
     entry
-        The estimated error of the entry of K that is most in error.
+        The estimated error of the least accurate entry of K.
     loss_bias
-        By how much the loss at a session's weights is estimated to be too large.
+        The estimated bias of the loss at a session's weights; positive if it is too large.
 
     Examples
     --------
@@ -100,33 +100,33 @@ class SimulatedFeatures:
 
 @dataclass(frozen=True)
 class SimulatedPolicy:
-    """How a policy did.
+    """The results of one policy.
 
     Attributes
     ----------
     rounds
-        The rounds at which results were kept.
+        The rounds at which results were recorded.
     loss
-        The loss of the samples collected.
+        The loss of the collected samples.
     regret
-        Their loss less the optimum.
+        Their loss minus the optimum.
     shares
-        The arms' shares at each of the rounds; means over seeds.
+        The arms' shares per recorded round; means over seeds.
     weights
         The arms' shares at the end.
     reached
-        The median round from which 90, 95 and 99 percent of the gain are kept; ``None`` if half of the seeds do not get
-        there.
+        The median round from which 90, 95 and 99 percent of the gain are kept; ``None`` if fewer than half of the seeds reach
+        that.
     stopped
         When its sessions would have stopped; ``None`` without ``until``.
     features
         The effect of random features, if samples were evicted.
     kept_loss
-        The loss of the kept samples; ``None`` if all were.
+        The loss of the kept samples; ``None`` if all were kept.
     kept_samples
-        How many were kept.
+        Number of samples kept.
     kept_reached
-        The median round from which their loss is at most the optimum's; ``None`` if half of the seeds do not get there.
+        The median round from which their loss is at most the optimum; ``None`` if fewer than half of the seeds reach that.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class SimulatedPolicy:
 
 @dataclass(frozen=True, repr=False)
 class Simulation(Keyed[str, SimulatedPolicy]):
-    """How policies did on recorded arms: a mapping of policies.
+    """The results of simulated policies on recorded arms: a mapping of policies.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
     seed
         The first seed.
     optimum
-        The optimal weights on all recorded samples, by arm.
+        The optimal weights on all recorded samples, per arm.
     optimal_loss
         Their loss.
     best_single
@@ -180,19 +180,19 @@ class Simulation(Keyed[str, SimulatedPolicy]):
     best_single_loss
         Its loss.
     gain
-        The difference of both losses.
+        The difference between both losses.
     policies
-        Results by policy, in the order given.
+        Results per policy, in the order given.
     until
-        When sessions were to stop; ``None`` if that was not asked for.
+        The stopping rule of the sessions; ``None`` without one.
     select
         Which samples were kept; ``None`` if all were.
     note
-        What everyone who is handed them must know.
+        A caution for users of the kept samples.
     known
         Samples per arm known before the first round; ``None`` if there were none.
     provenance
-        Where it comes from: version, engine, seed, inputs and bandwidths. It plays no part in comparisons.
+        Provenance: version, engine, seed, inputs and bandwidths. Comparisons ignore it.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
     provenance: Provenance | None = field(default=None, compare=False)
 
     def __getitem__(self, policy: object) -> SimulatedPolicy:
-        """How a policy did: by its text or its object."""
+        """The results of a policy, by its text or its object."""
         return entry(self.policies, str(policy))
 
     def _entries(self) -> dict[str, SimulatedPolicy]:
@@ -272,7 +272,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the document of ``modelmix simulate --json``.
+        """Return the report as plain data: the document of ``modelmix simulate --json``.
 
         Returns
         -------
@@ -304,7 +304,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         return present(document, "until", "select", "note", "known")
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per policy and kept round.
+        """Return a data frame with one row per policy and recorded round.
 
         Returns
         -------
@@ -328,7 +328,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         return frame(rows, columns=columns)
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw the loss of the samples collected against the round, as the paper's figures do.
+        """Draw the loss of the collected samples against the round, as in the paper's figures.
 
         Parameters
         ----------
@@ -360,7 +360,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
 
     @property
     def _without_gain(self) -> str | None:
-        """The title if there is no gain to keep."""
+        """The title if no mixture improves on a single arm."""
         if len(self.arms) == 1:
             return f"{self.arms[0]} is the only arm, so there is no mixture to find."
         if self.gain <= 0:
@@ -369,7 +369,7 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         return None
 
     def _std(self, over_rounds: Spread) -> float | None:
-        """The standard deviation over seeds in the end; one run has none."""
+        """The standard deviation over seeds at the end; ``None`` for one run."""
         return None if self.seeds == 1 else over_rounds.std[-1]
 
     def _row(self, name: str, done: SimulatedPolicy) -> list[str]:
@@ -383,16 +383,16 @@ class Simulation(Keyed[str, SimulatedPolicy]):
         ]
         if self.until:
             sure = done.stopped
-            row += [NOTHING] * 3 if sure is None else [count(sure.round), percent(sure.share), percent(sure.wrong)]
+            row += [EMPTY] * 3 if sure is None else [count(sure.round), percent(sure.share), percent(sure.wrong)]
         if self.select is not None:
             loss, kept = done.kept_loss, done.kept_samples
-            row.append(NOTHING if kept is None else count(kept.mean[-1]))
-            row.append(NOTHING if loss is None else spread(loss.mean[-1], self._std(loss), "std"))
+            row.append(EMPTY if kept is None else count(kept.mean[-1]))
+            row.append(EMPTY if loss is None else spread(loss.mean[-1], self._std(loss), "std"))
             row.append(count(done.kept_reached))
         return row
 
     def _notes(self) -> Iterator[str]:
-        """What the columns are, a line each."""
+        """Explanations of the columns, one per line."""
         yield (
             f"objective {self.objective}, {self.seeds} seed{'' if self.seeds == 1 else 's'}; "
             f"optimum {number(self.optimal_loss)}, "
@@ -416,11 +416,11 @@ class Simulation(Keyed[str, SimulatedPolicy]):
                     f"{number(done.features.loss_bias)} in the loss of the mixture"
                 )
         if self.note is not None:
-            yield "\"at optimum\": median round from which the loss of the kept samples is at most the optimum"
+            yield '"at optimum": median round from which the loss of the kept samples is at most the optimum'
             yield self.note
 
     @property
     def _near(self) -> str:
-        """What ``until`` asked for, in words."""
+        """The tolerance of ``until`` as text."""
         gap = self.until["gap"] if self.until else ""
         return f"within {gap}{' of the gain' if gap.endswith('%') else ''} of the optimum"

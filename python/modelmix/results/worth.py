@@ -1,4 +1,4 @@
-"""What each model is worth: the best few of them, and the cheapest mixture that is nearly as good."""
+"""The value of each model: the best mixtures of a few arms, and the cheapest mixture that is nearly as good."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
-from .._table import NOTHING, Cell, Table, bar, count, number, percent, percents, shares
+from .._table import EMPTY, Cell, Table, bar, count, number, percent, percents, shares
 from ._base import Keyed, floating, frame, mixed, plain
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Subset:
     Attributes
     ----------
     size
-        The most arms.
+        The largest number of arms allowed.
     weights
         The weights of the arms in use.
     loss
@@ -40,7 +40,7 @@ class Subset:
     gain_kept
         The share of the best mixture's gain that it keeps; ``None`` if there is no gain.
     proved
-        Whether it is proved that no other arms of that number do better.
+        Whether it is proved that no other set of that many arms is better.
 
     Examples
     --------
@@ -71,12 +71,12 @@ class Subset:
 class Subsets(Keyed[int, Subset]):
     """The best mixtures of at most 1, 2, … arms: a mapping of sizes.
 
-    Sizes beyond the largest give the largest: more arms do not help.
+    Sizes above the largest return the largest: more arms do not help.
 
     Attributes
     ----------
     sizes
-        The mixtures, up to as many arms as the best of all has.
+        The mixtures, up to the number of arms in the best mixture.
     score_name
         The score's name, such as "RKE" or "MMD² ×100".
     more_is_better
@@ -98,7 +98,7 @@ class Subsets(Keyed[int, Subset]):
         """The best mixture of at most ``size`` arms."""
         fitting = [subset for subset in self.sizes if isinstance(size, int) and subset.size <= size]
         if not fitting:
-            raise KeyError(f"there is no mixture of at most {size!r} arms; sizes begin with 1")
+            raise KeyError(f"there is no mixture of at most {size!r} arms; sizes start at 1")
         return fitting[-1]
 
     def _entries(self) -> dict[int, Subset]:
@@ -106,7 +106,7 @@ class Subsets(Keyed[int, Subset]):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms that are in any of them."""
+        """The arms that are in any of the mixtures."""
         return tuple(dict.fromkeys(arm for subset in self.sizes for arm in subset.weights))
 
     @classmethod
@@ -116,7 +116,7 @@ class Subsets(Keyed[int, Subset]):
 
     @property
     def _doubts(self) -> list[str]:
-        """What to know about the table, a line each."""
+        """Notes below the table, one per line."""
         doubtful = ", ".join(str(subset.size) for subset in self.sizes if not subset.proved)
         best = min(self.sizes, key=lambda subset: subset.loss)
         sign = 1 if self.more_is_better else -1
@@ -129,7 +129,7 @@ class Subsets(Keyed[int, Subset]):
         return lines
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """All of it as plain data: a part of the document of ``modelmix solve --json``.
+        """Return the mixtures as plain data: a part of the document of ``modelmix solve --json``.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class Subsets(Keyed[int, Subset]):
         return [{**plain(subset), **_listed(subset.weights)} for subset in self.sizes]
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per number of arms, and a column per arm for its weight.
+        """Return a data frame with one row per number of arms, and one column per arm for its weight.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class Subsets(Keyed[int, Subset]):
     def _table(self) -> Table:
         rows: list[Sequence[str]] = []
         for subset in self.sizes:
-            kept = NOTHING if subset.gain_kept is None else percent(subset.gain_kept)
+            kept = EMPTY if subset.gain_kept is None else percent(subset.gain_kept)
             length = bar(subset.gain_kept or 0.0, 10)
             rows.append(
                 [Cell(subset._name, {"": subset.size}), number(subset.score), kept, length, shares(subset.weights)]
@@ -208,19 +208,19 @@ class Cheapest(Keyed[str, float]):
     score
         The score.
     above_best
-        Its loss less the best mixture's.
+        Its loss minus that of the best mixture.
     within
-        How much that was allowed to be.
+        The largest difference that was allowed.
     samples
-        Samples bought per period; 0 if samples cost nothing and no number was given.
+        Samples bought per period; 0 if samples are free and no number was given.
     fee
-        The price of using its arms.
+        The fees of its arms.
     cost
-        The price of its samples.
+        The cost of its samples.
     total
-        Both together.
+        Fees and costs together.
     total_of_best
-        The price of the best mixture.
+        The total for the best mixture.
     gap
         No mixture that is good enough costs less than ``total - gap``.
     score_name
@@ -257,7 +257,7 @@ class Cheapest(Keyed[str, float]):
 
     @property
     def sentence(self) -> str:
-        """The result in a sentence."""
+        """The result in one sentence."""
         return (
             f"Cheapest mixture within the tolerance: {shares(self.weights)}; {money(self.total)} per period "
             f"instead of {money(self.total_of_best)} for the best mixture."
@@ -268,7 +268,7 @@ class Cheapest(Keyed[str, float]):
         return cls(**mixed(document, document["arms"]), score_name=score_name)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: a part of the document of ``modelmix solve --json``.
+        """Return the mixture as plain data: a part of the document of ``modelmix solve --json``.
 
         Returns
         -------
@@ -279,7 +279,7 @@ class Cheapest(Keyed[str, float]):
         return {name: value for name, value in whole.items() if name != "score_name"}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with one row per arm in use: its weight, and its samples per period.
+        """Return a data frame with one row per arm in use: its weight, and its samples per period.
 
         Returns
         -------
@@ -295,7 +295,7 @@ class Cheapest(Keyed[str, float]):
         return frame({"weight": list(self.weights.values()), "samples": bought}, index=list(self.weights))
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
-        """Draw the shares of the arms in use, and say what they cost.
+        """Draw the weights of the arms in use, with their cost as title.
 
         Parameters
         ----------
@@ -329,10 +329,10 @@ class Cheapest(Keyed[str, float]):
 
 
 def _listed(weights: dict[str, float]) -> dict[str, list[Any]]:
-    """Arms and their shares, as documents have them."""
+    """Arms and their weights, as in documents."""
     return {"arms": list(weights), "weights": list(weights.values())}
 
 
 def money(amount: float) -> str:
-    """An amount, with cents where they count."""
+    """An amount, with cents if it is small."""
     return f"{amount:.2f}" if abs(amount) < 10_000 else f"{amount:.0f}"

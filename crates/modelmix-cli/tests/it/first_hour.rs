@@ -153,7 +153,8 @@ fn tolerances_have_units() {
     assert_eq!(world.result(&format!("{solve} --within gain=0.05")), share);
     assert_eq!(world.result(solve), share);
     let gain = share["gain"].as_f64().unwrap();
-    let within = world.result(&format!("{solve} --within loss={}", 0.05 * gain))["cheapest"]["within"].as_f64().unwrap();
+    let within =
+        world.result(&format!("{solve} --within loss={}", 0.05 * gain))["cheapest"]["within"].as_f64().unwrap();
     assert!((within / share["cheapest"]["within"].as_f64().unwrap() - 1.0).abs() < 1e-12);
 }
 

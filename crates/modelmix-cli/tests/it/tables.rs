@@ -10,7 +10,9 @@ const SOLVE: &str = "solve fashion/specialists.npz --reference fashion/reference
 fn lines() -> Vec<String> {
     let pair = "made/a.npy made/b.npy --reference made/reference.npy";
     vec![
-        format!("solve {pair} --subsets --bandwidths 1,2 --front precision --fees a=3,b=0 --costs a=1,b=2 --samples 10"),
+        format!(
+            "solve {pair} --subsets --bandwidths 1,2 --front precision --fees a=3,b=0 --costs a=1,b=2 --samples 10"
+        ),
         format!("solve {pair} --objective fid"),
         format!("score {pair} --subset-size 10"),
         format!("simulate {pair} --rounds 30 --seeds 2 --until 5% --select better-half --policy uniform,greedy"),
@@ -71,7 +73,8 @@ fn awkward_names_are_escaped() {
     let name = r#"50%_off & {x^2} $~#a|b, "c" <d>"#;
     let run = |flag: &str| {
         let first = format!("{name}=made/a.npy");
-        let run = world.run_words(&["solve", &first, "other=made/b.npy", "--objective", "rke", "--cap", "other=0.4", flag]);
+        let run =
+            world.run_words(&["solve", &first, "other=made/b.npy", "--objective", "rke", "--cap", "other=0.4", flag]);
         assert_eq!(run.code, 0, "{}", run.stderr);
         run.stdout
     };

@@ -44,7 +44,7 @@ pub struct Curated {
     pub tried: Vec<Tried>,
     /// The chosen rows, in the order chosen; a row that was exchanged has the position of the one it replaced.
     pub rows: Vec<CuratedRow>,
-    /// Where it comes from; absent if nobody filled it in.
+    /// Provenance of the result; absent unless the caller filled it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
 }

@@ -1,4 +1,4 @@
-//! A loss whose bandwidth may still be open: a session then finds it from its first samples.
+//! A loss that may not have a bandwidth yet: a session then chooses it from its first samples.
 
 use super::Loss;
 use crate::error::Result;
@@ -6,11 +6,11 @@ use crate::features::Features;
 use crate::kernel::{Bandwidth, Kernel, KernelSpec, median_distance};
 use crate::objective::{Measure, Objective};
 
-/// What a session minimises: a [`Loss`], or one whose automatic bandwidth is still open because there was nothing to measure
-/// when it was prepared ([`Objective::prepare_for_session`]).
+/// The loss of a session: a [`Loss`], possibly with an automatic bandwidth that is not chosen yet because there were no samples
+/// to measure when it was prepared ([`Objective::prepare_for_session`]).
 #[derive(Clone, Debug)]
 pub struct SessionLoss {
-    /// With the bandwidth 1 in the terms of `open` until a bandwidth is chosen.
+    /// The loss with the bandwidth 1 in the terms of `open` until a bandwidth is chosen.
     loss: Loss,
     /// The terms that were prepared without a bandwidth.
     open: Vec<usize>,
@@ -29,12 +29,12 @@ impl SessionLoss {
         Self { loss, open, seed }
     }
 
-    /// The objective as it was written.
+    /// The objective as written.
     pub fn objective(&self) -> &Objective {
         self.loss.objective()
     }
 
-    /// Whether a session has to find a bandwidth.
+    /// Whether a session has to choose a bandwidth.
     pub fn is_open(&self) -> bool {
         !self.open.is_empty()
     }
@@ -43,14 +43,14 @@ impl SessionLoss {
         &self.loss
     }
 
-    /// The kernels whose numbers are all known before a bandwidth is chosen.
+    /// The kernels whose parameters are all known before a bandwidth is chosen.
     pub(crate) fn kernels_before_choice(&self) -> Vec<Kernel> {
         let terms = self.loss.terms.iter().enumerate();
         terms.filter(|(index, _)| !self.open.contains(index)).filter_map(|(_, term)| term.kernel).collect()
     }
 
-    /// A number that changes with everything that was given, as [`Loss::fingerprint`]; a bandwidth that a session chose is no part
-    /// of it.
+    /// A number that changes with every input, as [`Loss::fingerprint`]; it does not depend on a bandwidth that a session
+    /// chose.
     pub fn fingerprint(&self) -> u64 {
         self.loss.fingerprint_without_kernels(&self.open)
     }
@@ -60,10 +60,10 @@ impl SessionLoss {
         median_distance(sets, self.seed)
     }
 
-    /// The same with this bandwidth in every term that was prepared without one.
+    /// The same loss with this bandwidth in every term that was prepared without one.
     ///
     /// # Errors
-    /// A bandwidth that no kernel can have.
+    /// A bandwidth that is not valid for a kernel.
     pub(crate) fn with_bandwidth(&self, bandwidth: f64) -> Result<Self> {
         let mut loss = self.loss.clone();
         for &index in &self.open {
@@ -81,8 +81,8 @@ impl SessionLoss {
     }
 }
 
-/// The kernel of a term that has an automatic bandwidth without a reference. Terms that compare with a reference take their
-/// bandwidth from it.
+/// The kernel of a term with an automatic bandwidth but without a reference. Terms with a reference take their bandwidth from
+/// it.
 pub(super) fn is_automatic(measure: &Measure) -> bool {
     match measure {
         Measure::Rke { kernel } => kernel.unwrap_or_default().is_auto(),

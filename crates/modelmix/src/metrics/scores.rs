@@ -26,7 +26,7 @@ pub struct Scores {
     pub mixture: Option<ScoredMixture>,
     /// How the metrics were defined.
     pub settings: ScoreDefinitions,
-    /// Where it comes from; absent if nobody filled it in.
+    /// Provenance of the result; absent unless the caller filled it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
 }

@@ -1,6 +1,6 @@
-//! Analyses beyond the best mixture: which few arms do nearly as well, which mixture is the cheapest of those that are
-//! nearly as good; and, in files of their own, one objective against another and other bandwidths. The searches are
-//! `simplex`'s; here is what they are asked for, and their results with names, losses and scores.
+//! Analyses beyond the best mixture: the best mixtures of few arms, and the cheapest mixture that is nearly as good. The Pareto
+//! front and the bandwidth sensitivity are in files of their own. `simplex` does the searches; this module defines them and
+//! adds names, losses and scores to the results.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,22 +19,22 @@ use crate::numbers::{percents, six_digits};
 use crate::settings::setters;
 use crate::simplex::{self, Bounds, NEGLIGIBLE_WEIGHT, Prices, Solution};
 
-/// With smooth terms every set of arms is a search of its own, so that there may not be many.
+/// With smooth terms every set of arms needs its own search, so their number is limited.
 const MAX_ARMS_WITH_SMOOTH_TERMS: usize = 12;
 
-/// Which analyses are made beside the best mixture.
+/// Which analyses are computed in addition to the best mixture.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Analyses {
-    /// The best mixture of at most 1, 2, … arms.
+    /// Whether the best mixtures of at most 1, 2, … arms are computed.
     pub subsets: bool,
     /// The cheapest mixture that is nearly as good.
     pub budget: Option<Budget>,
-    /// What is traded for the objective; see [`super::front_objective`].
+    /// The second objective of the Pareto front; see [`super::front_objective`].
     pub front: Option<Loss>,
-    /// The best mixture with other bandwidths.
+    /// The bandwidths of the sensitivity analysis.
     pub bandwidths: Option<Bandwidths>,
-    /// Leaves confidence intervals and the p-value out.
+    /// Whether confidence intervals and the p-value are left out.
     pub without_intervals: bool,
 }
 
@@ -44,9 +44,9 @@ setters! {
         subsets: bool,
         /// Sets the prices for the cheapest mixture that is nearly as good; it is not computed if `None`.
         budget: impl Into<Option<Budget>>,
-        /// Sets what is traded for the objective; nothing if `None`.
+        /// Sets the second objective of the Pareto front; no front is computed if `None`.
         front: impl Into<Option<Loss>>,
-        /// Sets the other bandwidths that the problem is solved with; none if `None`.
+        /// Sets the bandwidths of the sensitivity analysis; it is not computed if `None`.
         bandwidths: impl Into<Option<Bandwidths>>,
         /// Sets whether confidence intervals and the p-value are left out.
         without_intervals: bool,
@@ -54,32 +54,33 @@ setters! {
 }
 
 impl Analyses {
-    /// How many pairs of samples [`solve_with_analyses`] evaluates kernels on, as [`pairs`].
+    /// The number of pairs of samples on which [`solve_with_analyses`] evaluates kernels, as [`pairs`].
     pub fn pairs(&self, arms: &RecordedArms, loss: &Loss) -> u64 {
         let solves = 1 + self.bandwidths.as_ref().map_or(0, Bandwidths::count) as u64;
         solves * pairs(arms, loss) + self.front.as_ref().map_or(0, |second| pairs(arms, second))
     }
 }
 
-/// What arms cost, and how good a mixture must be.
+/// The prices of arms, and how good a mixture must be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// For a period, from whoever uses the arm at all.
+    /// The fee per period of each arm, due if the arm is used at all.
     pub fees: Vec<f64>,
-    /// Of a sample.
+    /// The cost per sample of each arm.
     pub costs: Vec<f64>,
-    /// How many samples are bought in a period.
+    /// The number of samples bought per period.
     pub samples: f64,
     /// How much worse than the best mixture it may be.
     pub within: Allowance,
 }
 
 impl Budget {
-    /// Fees and costs by arm, as users give them. Each are given for all arms or for none, so that no price is forgotten; costs
-    /// need the number of samples.
+    /// Prices from fees and costs per arm. Fees and costs are each given for all arms or for none, so that no price is
+    /// forgotten; costs need the number of samples.
     ///
     /// # Errors
-    /// A number for what is no arm, an arm without one, a negative fee, costs without the number of samples, one that is negative.
+    /// A price for an unknown arm, an arm without a price, a negative fee, costs without the number of samples, or a negative
+    /// number of samples.
     pub fn by_arm(
         names: &[String],
         fees: impl IntoIterator<Item = (String, f64)>,
@@ -94,7 +95,10 @@ impl Budget {
             return Err(Error::setting(&format!("the fee of {name}"), fee, "0 or more"));
         }
         if costs.is_none() && fees.iter().all(|fee| *fee == 0.0) {
-            return Err(Error::missing("the cheapest mixture", "prices: fees by arm, or costs of samples by arm"));
+            return Err(Error::missing(
+                "the cheapest mixture",
+                "prices: a fee per arm, or a cost per sample of each arm",
+            ));
         }
         let samples = match (samples, &costs) {
             (Some(samples), _) if samples.is_finite() && samples >= 0.0 => samples,
@@ -103,7 +107,7 @@ impl Budget {
             (None, Some(_)) => {
                 return Err(Error::missing(
                     "the cheapest mixture",
-                    "the number of samples that are bought in a period, which costs are multiplied by; give samples",
+                    "the number of samples bought per period, by which costs are multiplied; give samples",
                 ));
             }
         };
@@ -115,7 +119,7 @@ impl Budget {
     }
 }
 
-/// How much worse than the best a mixture may be.
+/// How much worse than the best mixture a mixture may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Allowance {
@@ -143,7 +147,7 @@ impl FromStr for Allowance {
             (None, Some(("loss", loss))) => number(loss).map(Allowance::Loss),
             _ => None,
         };
-        // A number alone could be either, and they differ by orders of magnitude.
+        // A bare number could be either, and they differ by orders of magnitude.
         let must = match number(text) {
             Some(size) => format!(
                 "a number with its meaning: {}% for that share of the gain, or loss={text} for a difference of the loss",
@@ -166,18 +170,18 @@ impl fmt::Display for Allowance {
     }
 }
 
-/// The results of analyses, as documents have them; `None` if one was not asked for.
+/// The results of analyses in a document; `None` for an analysis that was not requested.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AnalysisResults {
-    /// The best mixtures of at most 1, 2, … arms, up to as many as the best of all has.
+    /// The best mixtures of at most 1, 2, … arms, up to the number of arms in the best mixture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subsets: Option<Vec<SubsetDocument>>,
     /// The cheapest mixture that is nearly as good as the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cheapest: Option<CheapestDocument>,
-    /// The objective against another.
+    /// The Pareto front of the objective and a second one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub front: Option<FrontDocument>,
     /// The best mixture over a range of bandwidths.
@@ -185,23 +189,23 @@ pub struct AnalysisResults {
     pub sensitivity: Option<SensitivityDocument>,
 }
 
-/// The best mixture of a number of arms.
+/// The best mixture of a limited number of arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubsetDocument {
-    /// How many arms it may have.
+    /// The largest number of arms allowed.
     pub size: usize,
     /// The arms in use, in the order given.
     pub arms: Vec<String>,
-    /// Their shares.
+    /// Their weights.
     pub weights: Vec<f64>,
     /// Its loss.
     pub loss: f64,
     /// Its score.
     pub score: f64,
-    /// The share of the best mixture's gain over the best single arm that it keeps; none where there is no gain.
+    /// The share of the best mixture's gain over the best single arm that it keeps; `None` if there is no gain.
     pub gain_kept: Option<f64>,
-    /// Whether no other arms of that number do better; where not, none was found.
+    /// Whether it is proven that no other set of at most that many arms is better; if false, none was found.
     pub proved: bool,
 }
 
@@ -211,32 +215,32 @@ pub struct SubsetDocument {
 pub struct CheapestDocument {
     /// The arms in use, in the order given.
     pub arms: Vec<String>,
-    /// Their shares.
+    /// Their weights.
     pub weights: Vec<f64>,
     /// Its loss.
     pub loss: f64,
     /// Its score.
     pub score: f64,
-    /// Its loss less the best mixture's.
+    /// Its loss minus that of the best mixture.
     pub above_best: f64,
-    /// How much that was allowed to be.
+    /// The largest difference that was allowed.
     pub within: f64,
-    /// How many samples are bought.
+    /// The number of samples bought per period.
     pub samples: f64,
-    /// What its arms cost for being used.
+    /// The fees of its arms.
     pub fee: f64,
-    /// What its samples cost.
+    /// The cost of its samples.
     pub cost: f64,
-    /// Both.
+    /// Fees and costs together.
     pub total: f64,
-    /// What the best mixture costs in all.
+    /// The total for the best mixture.
     pub total_of_best: f64,
     /// No mixture that is good enough costs less than `total − gap`.
     pub gap: f64,
 }
 
 impl CheapestDocument {
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub fn sentence(&self) -> String {
         let mut order: Vec<usize> = (0..self.arms.len()).collect();
         order.sort_by(|&a, &b| self.weights[b].total_cmp(&self.weights[a]));
@@ -251,7 +255,7 @@ impl CheapestDocument {
     }
 }
 
-/// An amount, with cents where they count.
+/// An amount, with cents if it is small.
 fn format_amount(amount: f64) -> String {
     if amount.abs() < 10_000.0 { format!("{amount:.2}") } else { format!("{amount:.0}") }
 }
@@ -259,9 +263,9 @@ fn format_amount(amount: f64) -> String {
 /// The best mixture, with the results of analyses.
 ///
 /// # Errors
-/// As [`super::solve_within`], and analyses that the objective or the arms do not fit.
+/// As [`super::solve_within`], and analyses that do not fit the objective or the arms.
 pub fn solve_with_analyses(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, analyses: &Analyses) -> Result<Mixture> {
-    // Said before the work, which may be long.
+    // Checked before the work, which may take long.
     if analyses.budget.is_some() {
         loss.check_quadratic("the cheapest mixture")?;
     }
@@ -289,8 +293,8 @@ pub fn solve_with_analyses(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, an
 }
 
 impl Mixture {
-    /// What to know if the table of subsets shows a better score for fewer arms, which no smaller loss goes with: squared MMD and KID
-    /// are reported without the bias of small samples. `None` if it does not.
+    /// A note if the table of subsets shows a better score for fewer arms although the loss is not smaller: squared MMD and KID
+    /// are reported without the bias of small samples. `None` otherwise.
     pub fn subsets_note(&self) -> Option<String> {
         let is_better = |subset: &SubsetDocument| self.score.is_better(subset.score, self.mixture.score);
         self.worth.subsets.as_ref()?.iter().find(|subset| is_better(subset) && subset.loss > self.mixture.loss)?;
@@ -315,7 +319,7 @@ impl Analysis<'_> {
         Ok((loss, score(&terms, loss)))
     }
 
-    /// The arms in use, and their shares.
+    /// The arms in use, and their weights.
     fn used(&self, weights: &[f64]) -> (Vec<String>, Vec<f64>) {
         let used = self.best.arms.iter().zip(weights).filter(|(_, weight)| **weight > NEGLIGIBLE_WEIGHT);
         used.map(|(arm, weight)| (arm.name.clone(), *weight)).unzip()
@@ -339,7 +343,7 @@ impl Analysis<'_> {
         found.into_iter().map(document).collect()
     }
 
-    /// With smooth terms: from the best mixture, the arm that is missed least goes, one after another.
+    /// With smooth terms: backward elimination from the best mixture, which removes the arm that adds least.
     fn eliminate(&self) -> Result<Vec<(usize, Solution, bool)>> {
         let weights = self.best.weights();
         let mut used: Vec<bool> = weights.iter().map(|&weight| weight > NEGLIGIBLE_WEIGHT).collect();
@@ -349,7 +353,7 @@ impl Analysis<'_> {
                 "the number of arms in the best mixture",
                 most,
                 format!(
-                    "at most {MAX_ARMS_WITH_SMOOTH_TERMS} for the best few of them with fid or vendi; use mmd, kid or rke, or leave arms out"
+                    "at most {MAX_ARMS_WITH_SMOOTH_TERMS} to search for the best few arms with fid or vendi; use mmd, kid or rke, or leave arms out"
                 ),
             ));
         }
@@ -369,7 +373,7 @@ impl Analysis<'_> {
             }
             let Some((arm, solution)) = best else { break };
             used[arm] = false;
-            // All single arms are known; of two arms and more, other sets may do better.
+            // All single arms are known; for two or more arms, other sets may be better.
             found.push((size, solution, false));
         }
         found.reverse();
@@ -377,7 +381,7 @@ impl Analysis<'_> {
         Ok(found)
     }
 
-    /// The best single arm is known, whatever elimination left.
+    /// The best single arm is known, independent of the elimination.
     fn use_best_single(&self, found: &mut [(usize, Solution, bool)]) -> Result<()> {
         let Some((1, solution, proved)) = found.first_mut() else { return Ok(()) };
         let mut only = vec![false; self.best.arms.len()];

@@ -1,4 +1,4 @@
-//! Sums over all samples of recorded arms, as statistics and as quadratic forms by term.
+//! Sums over all samples of recorded arms, as statistics and as one quadratic form per term.
 
 use super::TermValue;
 use crate::arms::{RecordedArm, RecordedArms};
@@ -14,7 +14,7 @@ use crate::statistics::{Statistics, Totals};
 pub struct TermForm {
     /// The term, without its weight.
     pub term: String,
-    /// The weight it has in the objective.
+    /// Its weight in the objective.
     pub weight: f64,
     /// Its V-statistic.
     pub biased: Quadratic,
@@ -45,7 +45,7 @@ impl TermForm {
     }
 }
 
-/// A term's value as people read it, from the V- and the U-statistic.
+/// The reported value of a term, from its V- and U-statistic.
 fn score(measure: &Measure, value: f64, unbiased: f64) -> f64 {
     match measure {
         Measure::Rke { .. } => 1.0 / value,
@@ -56,7 +56,7 @@ fn score(measure: &Measure, value: f64, unbiased: f64) -> f64 {
 }
 
 impl TermValue {
-    /// Of a term whose V- and U-statistic are known, constants included.
+    /// The value of a term whose V- and U-statistic are known, constants included.
     pub(crate) fn of(term: &PreparedTerm, value: f64, unbiased: f64) -> Self {
         let score = score(&term.measure, value, unbiased);
         Self { term: term.measure.to_string(), weight: term.weight, value, score }
@@ -66,8 +66,8 @@ impl TermValue {
 /// Every term of the loss as forms over the arms, unweighted: K̂ and f̂ with and without self-pairs.
 ///
 /// # Errors
-/// Arms of another width than the reference, rows that a kernel is not defined on, scores or costs that are missing, a term
-/// that has no forms since it is not a mean over pairs.
+/// Arms of another width than the reference, rows that a kernel is not defined on, missing scores or costs, or a term without
+/// forms because it is not a mean over pairs.
 pub fn forms(arms: &RecordedArms, loss: &Loss) -> Result<Vec<TermForm>> {
     check_means(arms, loss)?;
     let held = HeldArms::new(arms, loss.engine())?;
@@ -75,7 +75,7 @@ pub fn forms(arms: &RecordedArms, loss: &Loss) -> Result<Vec<TermForm>> {
     loss.terms().iter().map(|term| sums.add(&held, loss, term)).collect()
 }
 
-/// All sums over all samples of the arms, arm after arm, the terms weighted and added.
+/// All sums over all samples of the arms, arm by arm, with weighted terms added.
 ///
 /// # Errors
 /// As [`forms`].
@@ -94,14 +94,14 @@ fn check_means(arms: &RecordedArms, loss: &Loss) -> Result<()> {
     check(arms, loss)
 }
 
-/// Whether the loss can be evaluated on these arms.
+/// Checks that the loss can be evaluated on these arms.
 pub(super) fn check(arms: &RecordedArms, loss: &Loss) -> Result<()> {
     loss.check_arms(arms.len())?;
     arms.iter()
         .try_for_each(|arm| loss.check(arm.features.view()).map_err(|error| error.of(format!("arm {}", arm.name))))
 }
 
-/// Recorded arms, resident in the memory of an engine: uploaded once for all terms and programs.
+/// Recorded arms in the memory of an engine: uploaded once for all terms and programs.
 pub(super) struct HeldArms<'a> {
     arms: &'a RecordedArms,
     sets: Vec<Box<dyn Resident>>,
@@ -121,13 +121,13 @@ impl<'a> HeldArms<'a> {
     }
 }
 
-/// Sums of all terms by sample, arm after arm, weighted and added.
+/// Sums of all terms per sample, arm by arm, weighted and added.
 pub(super) struct Sums {
-    /// Empty if only the forms of terms are wanted.
+    /// Empty if only the forms of terms are needed.
     toward: Vec<Vec<f64>>,
     self_terms: Vec<f64>,
     linear: Vec<f64>,
-    /// By arm, what each row of the reference makes of its f̂; empty if f does not come from a reference's mean.
+    /// Per arm, the contribution of each reference row to its f̂; empty if f is not a mean over the reference.
     by_row: Vec<Vec<f64>>,
 }
 
@@ -137,7 +137,7 @@ impl Sums {
         Self { toward: vec![vec![0.0; samples]; arms.len()], ..Self::totals_only(arms) }
     }
 
-    /// Without the sums of each sample toward every arm, which take the most memory.
+    /// Without the sums of each sample toward every arm, which need the most memory.
     pub(super) fn totals_only(arms: &RecordedArms) -> Self {
         let samples = arms.iter().map(|arm| arm.features.len()).sum();
         Self {
@@ -148,7 +148,7 @@ impl Sums {
         }
     }
 
-    /// Adds a term with its weight, and returns its forms.
+    /// Adds a weighted term, and returns its forms.
     pub(super) fn add(&mut self, held: &HeldArms<'_>, loss: &Loss, term: &PreparedTerm) -> Result<TermForm> {
         let (arms, sets) = (held.arms, held.sets());
         let starts = arm_offsets(arms);
@@ -188,7 +188,7 @@ impl Sums {
         Ok(TermForm::new(term, &totals))
     }
 
-    /// What each row of the reference makes of every arm's f̂.
+    /// The contribution of each reference row to every arm's f̂.
     pub(super) fn take_by_row(&mut self) -> Vec<Vec<f64>> {
         std::mem::take(&mut self.by_row)
     }
@@ -199,7 +199,7 @@ impl Sums {
     }
 }
 
-/// Where each arm's samples start when all stand one after another, and where the last one's end.
+/// The offset of each arm's first sample if all samples are concatenated, followed by the total.
 fn arm_offsets(arms: &RecordedArms) -> Vec<usize> {
     let mut starts = vec![0];
     for arm in arms {

@@ -1,5 +1,5 @@
-//! One objective against another: all mixtures that cannot be made better for one without being made worse for the other, from
-//! the best for the first to the best for the second. How the path is followed is `simplex`'s.
+//! The Pareto front of two objectives: all mixtures that cannot improve in one without getting worse in the other, from the
+//! best for the first to the best for the second. `simplex` follows the path.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,49 +9,49 @@ use crate::error::Result;
 use crate::objective::{Objective, ScoreMeaning};
 use crate::simplex::{Bounds, Forms, ObjectivePair, Solution, trace};
 
-/// How many mixtures are found where each is a search of its own.
+/// The number of mixtures if each needs its own search.
 const MAX_SMOOTH_POINTS: usize = 24;
 
-/// What is traded for the objective along a front: minimised as every objective is, but for precision and density, of which more is better
-/// and which nobody wants less of, so that "precision" stands for "-precision".
+/// The second objective of a Pareto front. It is minimised like every objective, except for precision and density: higher is
+/// better, so "precision" means "-precision".
 pub fn front_objective(objective: Objective) -> Objective {
     if objective.is_reversed_quality() { -objective } else { objective }
 }
 
-/// The mixtures that are best for A + λB with some λ between 0 and ∞.
+/// The Pareto front: the mixtures that are best for A + λB with some λ between 0 and ∞.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FrontDocument {
-    /// B, as it is minimised.
+    /// B, the second objective, as it is minimised.
     pub objective: String,
-    /// What B's score is.
+    /// The name and direction of B's score.
     pub score: ScoreMeaning,
-    /// From the best for A to the best for B; each is better in B and worse in A than the one before.
+    /// From the best for A to the best for B; each is better in B and worse in A than the previous one.
     pub points: Vec<FrontPoint>,
-    /// Whether A or B is linear, so that the path is known exactly: between points weights move in straight lines.
+    /// Whether A or B is linear, so that the path is exact: weights are linear between consecutive points.
     pub exact: bool,
 }
 
-/// A mixture of a [`FrontDocument`].
+/// One mixture of a [`FrontDocument`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FrontPoint {
-    /// A λ that it is best for; none where only B counts.
+    /// A λ for which it is best; `None` if only B counts.
     pub multiplier: Option<f64>,
-    /// By arm.
+    /// The weights, one per arm.
     pub weights: Vec<f64>,
-    /// A of it.
+    /// The value of A.
     pub loss: f64,
-    /// A's score.
+    /// The score of A.
     pub score: f64,
-    /// B of it.
+    /// The value of B.
     pub second_loss: f64,
-    /// B's score.
+    /// The score of B.
     pub second_score: f64,
 }
 
-/// The front of two programs over the same arms.
+/// The Pareto front of two programs over the same arms.
 pub(super) fn front(
     first: &Program,
     second: &Program,
@@ -77,7 +77,7 @@ pub(super) fn front(
     Ok(FrontDocument { objective: objective.to_string(), score: ScoreMeaning::of(objective), points, exact })
 }
 
-/// Two programs, of which one has smooth terms.
+/// The front of two programs, one of which has smooth terms.
 struct Programs<'a> {
     programs: [&'a Program; 2],
     bounds: &'a Bounds,

@@ -1,33 +1,33 @@
-//! The headline of a result: what to do, by how much it is better, and how certain that is. The only place that words it.
+//! The headline of a result: the recommendation, the improvement and its certainty. All front ends use this wording.
 
 use super::{Mixture, MixtureArm};
 use crate::numbers::{brief, brief_pair, count, shares};
 use crate::objective::{Measure, Objective, Term};
 use crate::simplex::NEGLIGIBLE_WEIGHT;
 
-/// A mixture of more arms than this is named by its largest arms.
+/// A mixture of more arms than this is described by its largest arms.
 const MOST_LISTED: usize = 8;
-/// How many arms are then named, before the number and the share of all others.
+/// The number of arms then named, before the number and the share of all others.
 const ARMS_LISTED_OF_MANY: usize = 6;
 /// The largest p-value of a significant gain.
 const SIGNIFICANCE_LEVEL: f64 = 0.05;
-/// A gain that is smaller than this, relative to the losses that it is the difference of, is rounding error.
+/// A gain below this, relative to the losses whose difference it is, is rounding error.
 const ROUNDING: f64 = 1e-12;
 
 /// A result in two sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headline {
-    /// What to use, and what it scores beside the best single model. It says so if the gain is not significant.
+    /// The recommendation, and its score compared with the best single model. It states if the gain is not significant.
     pub answer: String,
-    /// The p-value and the confidence interval of the gain; none if there is no test.
+    /// The p-value and the confidence interval of the gain; `None` if there is no test.
     pub certainty: Option<String>,
 }
 
-/// Arms without weight, beside the best single one, are listed in tables up to this number; more are counted in one line.
+/// Tables list arms without weight up to this number, apart from the best single one; more are counted in one line.
 const MOST_UNUSED_LISTED: usize = 5;
 
-/// Which arms a table lists, by their weights: the largest weight first. More than a few arms without weight are left out, but for
-/// `best`, the best single arm; also says how many are.
+/// The arms that a table lists, by decreasing weight, and the number of arms left out. Arms without weight are left out if
+/// there are more than a few, except `best`, the best single arm.
 pub fn listed_arms(weights: &[f64], best: usize) -> (Vec<usize>, usize) {
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
@@ -41,16 +41,16 @@ pub fn listed_arms(weights: &[f64], best: usize) -> (Vec<usize>, usize) {
 }
 
 impl Mixture {
-    /// The arms that tables list, as indices into `arms` (see [`listed_arms`]), and how many are left out.
+    /// The arms that tables list, as indices into `arms` (see [`listed_arms`]), and the number of arms left out.
     pub fn listed_arms(&self) -> (Vec<usize>, usize) {
         listed_arms(&self.weights(), self.best_index())
     }
 
-    /// The result in words.
+    /// The headline of the result.
     ///
-    /// Scores are named only if the objective is that score alone and it is better; otherwise the sentence is about the loss, which
-    /// is what was minimised. Every arm that has a weight is named or counted, and the shares add up to 100%. A gain that is not
-    /// significant is called so; without a test, nothing is said of significance.
+    /// A score is named only if the objective is that score alone and the score improves; otherwise the sentence is about the
+    /// loss, which was minimised. Every arm with a weight is named or counted, and the shares add up to 100%. A gain that is
+    /// not significant is described as such; without a test, the sentence makes no statement about significance.
     pub fn headline(&self) -> Headline {
         let mut used: Vec<&MixtureArm> = self.arms.iter().filter(|arm| arm.weight > NEGLIGIBLE_WEIGHT).collect();
         used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -71,16 +71,16 @@ impl Mixture {
         Headline { answer, certainty: self.certainty(is_significant) }
     }
 
-    /// The least gain that is not rounding error.
+    /// The smallest gain that is not rounding error.
     fn least_gain(&self) -> f64 {
         ROUNDING * self.best_single.loss.abs().max(self.mixture.loss.abs()).max(self.constant.abs())
     }
 
-    /// No mixture is better than the best single arm.
+    /// The sentence if no mixture is better than the best single arm.
     fn alone(&self, used: &[&MixtureArm], is_significant: Option<bool>) -> String {
         let best = self.best_arm();
         let (name, within) = (&best.name, if self.bounded { " within the floors and caps" } else { "" });
-        // The weights were optimised with the bias of small samples, which the test has not.
+        // The weights are optimised with the bias of small samples; the test is unbiased.
         if is_significant == Some(true) && !self.bounded {
             let p = self.p_text().unwrap_or_default();
             return format!(
@@ -104,7 +104,7 @@ impl Mixture {
         }
     }
 
-    /// Floors and caps may leave no mixture that is as good as a single arm.
+    /// The sentence if floors and caps exclude every mixture that is as good as a single arm.
     fn worse_than_single(&self, used: &[&MixtureArm]) -> String {
         let (mixed, single) = brief_pair(self.mixture.loss, self.best_single.loss);
         let name = &self.best_single.name;
@@ -125,8 +125,8 @@ impl Mixture {
         )
     }
 
-    /// The mixture and the best single arm, in the score if that is what got better, else in the loss; with enough digits that they
-    /// differ.
+    /// The mixture and the best single arm: in the score if the score improves, otherwise in the loss; with enough digits to
+    /// tell them apart.
     fn pair(&self) -> (String, String) {
         let (mixed, single) = (self.mixture.score, self.best_single.score);
         // Unbiased scores may rank arms differently from the loss.
@@ -139,14 +139,14 @@ impl Mixture {
         (format!("a loss of {mixed}"), single)
     }
 
-    /// What an arm alone scores.
+    /// The score of an arm alone.
     fn value(&self, arm: &MixtureArm) -> String {
         let name = if self.score.is_loss() { "a loss of" } else { &self.score.name };
         format!("{name} {}", brief(arm.score))
     }
 
-    /// Whether the mixture with the smallest loss has the best score: not for squared MMD and KID, which are reported without the bias
-    /// that the loss has.
+    /// Whether the mixture with the smallest loss has the best score: false for squared MMD and KID, whose reported scores are
+    /// unbiased, unlike the loss.
     fn score_follows_loss(&self) -> bool {
         let objective = self.objective.parse::<Objective>();
         let is_unbiased = |term: &Term| matches!(term.measure, Measure::Mmd { .. } | Measure::Kid { .. });
@@ -180,14 +180,14 @@ impl Mixture {
     }
 }
 
-/// The arms of a mixture in words.
+/// The arms of a mixture as text.
 fn list(used: &[&MixtureArm]) -> String {
     let arms: Vec<(&str, f64)> = used.iter().map(|arm| (arm.name.as_str(), arm.weight)).collect();
     named_shares(&arms)
 }
 
-/// Arms with their shares, largest first, which add up to 100%: of many, the largest, and all others together. Arms without weight
-/// are left out.
+/// Arms with their shares, largest first, which add up to 100%. Of many arms, the largest are named and all others are added
+/// together. Arms without weight are left out.
 pub fn named_shares(arms: &[(&str, f64)]) -> String {
     let mut used: Vec<(&str, f64)> = arms.iter().copied().filter(|(_, weight)| *weight > NEGLIGIBLE_WEIGHT).collect();
     used.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -198,7 +198,7 @@ pub fn named_shares(arms: &[(&str, f64)]) -> String {
         names.push(format!("{} others together", count(others.len())));
         weights.push(others.iter().map(|(_, weight)| weight).sum());
     }
-    // Weights that are rounding error are not listed.
+    // Weights within rounding error are not listed.
     let total: f64 = weights.iter().sum();
     weights.iter_mut().for_each(|weight| *weight /= total);
     let written = names.iter().zip(shares(&weights)).map(|(name, share)| format!("{name} {share}"));

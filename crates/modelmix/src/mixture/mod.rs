@@ -1,5 +1,5 @@
-//! Offline: recorded arms and a loss → the best weights, what every arm and the mixture score, and what each arm adds.
-//! [`Mixture`] is the document that `modelmix solve --json` prints.
+//! Offline optimisation: from recorded arms and a loss to the best weights, the scores of every arm and of the mixture, and the
+//! contribution of each arm. [`Mixture`] is the document that `modelmix solve --json` prints.
 
 mod analyses;
 mod forms;
@@ -37,19 +37,19 @@ pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
 pub struct Mixture {
     /// The version of modelmix that computed it.
     pub version: String,
-    /// The objective, as it was written, with the bandwidth given.
+    /// The objective as written, with the bandwidth given.
     pub objective: String,
-    /// What a reader must know about the objective, such as a score that is minimised although higher is better.
+    /// Warnings about the objective, such as a score that is minimised although higher is better.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Whether floors or caps rule out any mixture.
+    /// Whether floors or caps exclude any mixture.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bounded: bool,
-    /// The kernel of the first term that has one, its bandwidth found.
+    /// The kernel of the first term that has one, with its bandwidth.
     pub kernel: Option<Kernel>,
-    /// The kernels, bandwidths found, one for every term that has one.
+    /// The kernels with their bandwidths, one per term that has one.
     pub kernels: Vec<Kernel>,
-    /// What `score` is, of the arms and of the mixture.
+    /// The name and direction of `score`, of the arms and of the mixture.
     pub score: ScoreMeaning,
     /// The arms in the order given.
     pub arms: Vec<MixtureArm>,
@@ -57,29 +57,29 @@ pub struct Mixture {
     pub mixture: MixtureScore,
     /// The arm with the smallest loss alone.
     pub best_single: SingleArm,
-    /// The best single arm's loss less the mixture's.
+    /// The loss of the best single arm minus that of the mixture.
     pub gain: f64,
-    /// A 95% interval for the gain of the models themselves, of which samples are a part; none with `fid` or `vendi` in the
-    /// objective, with one arm, or if an arm has fewer than two samples. It is unbiased; `gain`, found and
-    /// measured on the same samples, is a little too large.
+    /// A 95% confidence interval of the gain for the models themselves, from which the samples are drawn; `None` with `fid` or
+    /// `vendi` in the objective, with one arm, or if an arm has fewer than two samples. It is unbiased; `gain` is slightly too
+    /// large, because it is optimised and measured on the same samples.
     #[serde(default)]
     pub gain_interval: Option<[f64; 2]>,
-    /// The p-value of the hypothesis that some single model is as good as any mixture; none as above.
+    /// The p-value of the hypothesis that some single model is as good as any mixture; `None` as above.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub p_value: Option<f64>,
-    /// Whether there are intervals and a p-value, and why not if there are none.
+    /// Whether there are intervals and a p-value, and the reason if not.
     #[serde(default)]
     pub intervals: Intervals,
-    /// K̂ and f̂ (V-statistics) of the quadratic and linear terms; smooth terms have no part in them.
+    /// K̂ and f̂ (V-statistics) of the quadratic and linear terms; smooth terms are not included.
     #[serde(flatten)]
     pub form: Quadratic,
-    /// What is added to αᵀKα + fᵀα to make a loss of the quadratic and linear terms.
+    /// The constant that turns αᵀKα + fᵀα into the loss of the quadratic and linear terms.
     pub constant: f64,
-    /// The results of the analyses that were asked for.
+    /// The results of the requested analyses.
     #[serde(flatten)]
     pub worth: AnalysisResults,
-    /// Where it comes from; absent if nobody filled it in.
+    /// Provenance of the result; absent unless the caller filled it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
 }
@@ -90,24 +90,24 @@ pub struct Mixture {
 #[non_exhaustive]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Intervals {
-    /// It has.
+    /// Both are given.
     #[default]
     Computed,
-    /// They were left out, as [`SolveSettings::intervals`] asked for.
+    /// Not computed, as requested by [`SolveSettings::intervals`].
     LeftOut,
-    /// There are none: with `fid` or `vendi` in the objective, if an arm has fewer than two samples, or if no arm's samples differ
-    /// in anything, so that there is no spread to estimate from.
+    /// Not available: `fid` or `vendi` in the objective, an arm with fewer than two samples, or no arm with samples that
+    /// differ, so that there is no variance to estimate.
     Unavailable,
 }
 
-/// How [`solve_with`] solves.
+/// The settings of [`solve_with`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SolveSettings {
-    /// What the weights of each arm may be; any mixture if `None`.
+    /// The floors and caps of the weights; any mixture if `None`.
     pub bounds: Option<Bounds>,
-    /// Whether confidence intervals and the p-value are computed. Without them each sample's sums toward every arm need not be held,
-    /// and no programs are solved beside the one.
+    /// Whether confidence intervals and the p-value are computed. Without them, the sums of each sample toward every arm are
+    /// not stored, and only one program is solved.
     pub intervals: bool,
 }
 
@@ -117,14 +117,14 @@ impl SolveSettings {
         Self { bounds: None, intervals: true }
     }
 
-    /// With a smallest and a largest weight for each arm.
+    /// Sets a smallest and a largest weight per arm.
     #[must_use]
     pub fn bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = Some(bounds);
         self
     }
 
-    /// With or without confidence intervals.
+    /// Sets whether confidence intervals are computed.
     #[must_use]
     pub fn intervals(mut self, intervals: bool) -> Self {
         self.intervals = intervals;
@@ -145,31 +145,31 @@ impl Default for SolveSettings {
 pub struct MixtureArm {
     /// Its name.
     pub name: String,
-    /// How many samples it has.
+    /// Number of samples.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub samples: usize,
-    /// Its share in the mixture.
+    /// Its weight in the mixture.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub weight: f64,
-    /// A 95% interval for its share in the best mixture of the models themselves; none with `fid` or `vendi` in the
-    /// objective, or if an arm has fewer than two samples.
+    /// A 95% confidence interval of its weight in the best mixture of the models themselves; `None` with `fid` or `vendi` in
+    /// the objective, or if an arm has fewer than two samples.
     pub interval: Option<[f64; 2]>,
     /// Its loss alone, constants included.
     pub loss: f64,
     /// Its score alone.
     pub score: f64,
-    /// How much worse the best mixture is without it; none if it is the only arm.
+    /// The increase of the loss of the best mixture without this arm; `None` if it is the only arm.
     pub adds: Option<f64>,
-    /// The value of each term of the objective for the arm alone.
+    /// The value of each term of the objective for this arm alone.
     pub terms: Vec<TermValue>,
 }
 
-/// What the mixture of a [`Mixture`] comes to.
+/// Loss and score of the best mixture in a [`Mixture`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct MixtureScore {
-    /// Its loss, as V-statistic, constants included.
+    /// Its loss, as a V-statistic, constants included.
     pub loss: f64,
     /// Its score.
     pub score: f64,
@@ -192,25 +192,25 @@ pub struct SingleArm {
     pub score: f64,
 }
 
-/// The value of a term of the objective.
+/// The value of one term of the objective.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TermValue {
     /// The term, without its weight.
     pub term: String,
-    /// The weight it has in the objective.
+    /// Its weight in the objective.
     pub weight: f64,
-    /// Its value in the loss, before the weight: the mean of k² for RKE, MMD² as V-statistic, the Fréchet distance, the
-    /// negative Tsallis entropy for Vendi, a mean for linear terms.
+    /// Its value in the loss, without the weight: the mean of k² for RKE, MMD² as a V-statistic, the Fréchet distance, the
+    /// negative Tsallis entropy for Vendi, the mean for linear terms.
     pub value: f64,
-    /// As people read it: the RKE mode count, 100 times the unbiased MMD², the unbiased KID, the Fréchet distance, the Vendi
-    /// score, a mean for linear terms.
+    /// Its value as reported: the RKE mode count, 100 times the unbiased MMD², the unbiased KID, the Fréchet distance, the
+    /// Vendi score, the mean for linear terms.
     pub score: f64,
 }
 
 impl Mixture {
-    /// The heading of each term's column, if the objective has several terms: the name of its score, such as "RKE", and the
-    /// whole term if two have the same name. Empty if there is one term, whose score the loss is.
+    /// The column heading of each term, if the objective has several: the name of its score, such as "RKE", or the whole term
+    /// if two names are equal. Empty if there is one term, since its score is already reported.
     pub fn term_names(&self) -> Vec<String> {
         let terms = &self.mixture.terms;
         if terms.len() < 2 {
@@ -235,7 +235,7 @@ impl Mixture {
         &self.arms[self.best_index()]
     }
 
-    /// Which arm that is, as an index into `arms`.
+    /// The best single arm, as an index into `arms`.
     pub(crate) fn best_index(&self) -> usize {
         self.arms
             .iter()
@@ -244,7 +244,7 @@ impl Mixture {
     }
 }
 
-/// The score that people read (see [`ScoreMeaning::of`]): that of the only term, or the loss of several.
+/// The reported score (see [`ScoreMeaning::of`]): that of the only term, or the loss of several.
 pub(crate) fn score(terms: &[TermValue], loss: f64) -> f64 {
     match terms {
         [term] => term.score,
@@ -252,7 +252,7 @@ pub(crate) fn score(terms: &[TermValue], loss: f64) -> f64 {
     }
 }
 
-/// How many pairs of samples [`solve`] evaluates kernels on, so that a caller can say how far it is (see
+/// The number of pairs of samples on which [`solve`] evaluates kernels, for progress reports (see
 /// [`Engine::observed_by`](crate::compute::Engine::observed_by)).
 pub fn pairs(arms: &RecordedArms, loss: &Loss) -> u64 {
     let samples: u64 = arms.iter().map(|arm| arm.features.len() as u64).sum();
@@ -269,25 +269,24 @@ pub fn pairs(arms: &RecordedArms, loss: &Loss) -> u64 {
 ///
 /// ```
 /// use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
-/// // two models, one with twice as many kinds of things as the other
+/// // two models; the first has twice as many modes as the second
 /// let left = Features::from_rows([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])?;
 /// let right = Features::from_rows([[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])?;
 /// let arms = RecordedArms::new(vec![RecordedArm::new("left", left), RecordedArm::new("right", right)])?;
 /// let best = solve(&arms, &Objective::vendi().prepare(Inputs::new().arms(&arms))?)?;
 /// assert!((best.arms[0].weight - 2.0 / 3.0).abs() < 1e-6);
-/// assert!((best.mixture.score - 3.0).abs() < 1e-9); // three kinds in all
+/// assert!((best.mixture.score - 3.0).abs() < 1e-9); // three modes in all
 /// # Ok::<(), modelmix::Error>(())
 /// ```
 ///
 /// # Errors
-/// Arms of another width than the reference, rows that a kernel is not defined on, scores or costs that are missing, a loss
-/// that is not convex, precision or density alone with a positive weight, and more samples than a Vendi score's kernel matrix may
-/// have.
+/// Arms of another width than the reference, rows that a kernel is not defined on, missing scores or costs, a loss that is not
+/// convex, precision or density alone with a positive weight, or more samples than the kernel matrix of a Vendi score supports.
 pub fn solve(arms: &RecordedArms, loss: &Loss) -> Result<Mixture> {
     solve_with(arms, loss, &SolveSettings::new())
 }
 
-/// The same with a smallest and a largest weight for each arm.
+/// [`solve`] with a smallest and a largest weight per arm.
 ///
 /// # Errors
 /// As [`solve`], and bounds for another number of arms.
@@ -295,7 +294,7 @@ pub fn solve_within(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result
     solve_with(arms, loss, &SolveSettings::new().bounds(bounds.clone()))
 }
 
-/// The same with settings.
+/// [`solve`] with settings.
 ///
 /// # Errors
 /// As [`solve_within`].
@@ -310,7 +309,7 @@ pub fn solve_with(arms: &RecordedArms, loss: &Loss, settings: &SolveSettings) ->
     }
 }
 
-/// The best mixture, with intervals if the objective and the arms allow any.
+/// The best mixture, with intervals if the objective and the arms allow them.
 fn with_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
     let mut mixture = solve_program(arms, loss, bounds, program)?;
     mixture.intervals = Intervals::Unavailable;
@@ -322,7 +321,7 @@ fn with_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &P
     Ok(mixture)
 }
 
-/// Without intervals, for callers who do not look at them.
+/// The best mixture without intervals, for callers that do not need them.
 pub(crate) fn solve_without_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
     solve_program(arms, loss, bounds, &Program::new(arms, loss, false)?)
 }
@@ -347,7 +346,7 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
             terms,
             adds: match bounds.without(index) {
                 None => None,
-                // An arm without weight is not missed.
+                // Without an arm of weight zero, the optimum is the same.
                 Some(_) if best.weights[index] == 0.0 => Some(0.0),
                 Some(without) => Some((program.without(index, &without, &best.weights)? - best.value).max(0.0)),
             },

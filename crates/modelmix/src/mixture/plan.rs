@@ -1,5 +1,5 @@
-//! How many samples confidence intervals of a wanted width take, from recorded arms as a pilot. [`SamplePlan`] is the document that
-//! `modelmix plan --json` prints. The intervals themselves are left to `certainty`.
+//! Sample-size planning: the samples needed for confidence intervals of a given width, from recorded arms as a pilot.
+//! [`SamplePlan`] is the document that `modelmix plan --json` prints. The intervals themselves are in `certainty`.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,26 +16,26 @@ use crate::provenance::Provenance;
 use crate::settings::setters;
 use crate::simplex::{self, Bounds};
 
-/// Samples per arm that a plan has at least, and below which a pilot is small: intervals need about as many.
+/// The minimum of samples per arm in a plan, and the size below which a pilot is small: intervals need about as many.
 const MIN_SAMPLES: usize = 50;
-/// Samples per arm that stand for unlimited ones.
+/// Samples per arm that represent unlimited samples.
 const UNLIMITED_SAMPLES: usize = 100_000_000;
-/// The search ends once the number of samples is known to this factor.
+/// The search ends once the number of samples is known within this factor.
 const PRECISION: f64 = 1.005;
-/// A p-value above this shows no gain.
+/// A p-value above this shows no significant gain.
 const SIGNIFICANT: f64 = 0.05;
-/// A plan for more than this multiple of the pilot's samples is called far.
+/// A plan with more than this multiple of the pilot's samples gets a warning.
 const FAR: f64 = 100.0;
 
-/// What a plan is for. At least one width is wanted.
+/// The goals of a plan. At least one width is required.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PlanSettings {
-    /// The wanted half-width of the 95% interval of the gain: a share of the gain, or a difference of the loss.
+    /// The wanted half-width of the 95% interval of the gain: a share of the gain, or a difference in loss.
     pub gain_error: Option<Gap>,
     /// The wanted half-width of the widest 95% interval of a weight.
     pub weight_error: Option<f64>,
-    /// The cost of a sample of each arm; all cost the same if `None`.
+    /// The cost per sample of each arm; equal costs if `None`.
     pub costs: Option<Vec<f64>>,
 }
 
@@ -45,49 +45,49 @@ setters! {
         gain_error: impl Into<Option<Gap>>,
         /// Sets the wanted half-width of the widest 95% interval of a weight.
         weight_error: impl Into<Option<f64>>,
-        /// Sets the cost of a sample of each arm.
+        /// Sets the cost per sample of each arm.
         costs: impl Into<Option<Vec<f64>>>,
     }
 }
 
-/// How many samples of each arm confidence intervals of a wanted width take.
+/// The number of samples per arm needed for confidence intervals of a given width.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SamplePlan {
     /// The version of modelmix that computed it.
     pub version: String,
-    /// The objective, as it was written, with the bandwidth given.
+    /// The objective as written, with the bandwidth given.
     pub objective: String,
-    /// The kernels, bandwidths found, one for every term that has one.
+    /// The kernels with their bandwidths, one per term that has one.
     pub kernels: Vec<Kernel>,
-    /// The gain that the pilot shows, unbiased: the best single arm's loss less that of the best mixture.
+    /// The unbiased gain in the pilot: the loss of the best single arm minus that of the best mixture.
     pub gain: f64,
-    /// Its 95% interval.
+    /// Its 95% confidence interval.
     pub gain_interval: [f64; 2],
     /// The p-value of the hypothesis that some single model is as good as any mixture.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub p_value: f64,
     /// The wanted half-width of the gain's interval, as a loss.
     pub gain_error: Option<f64>,
-    /// The same as a share of the gain, if it was asked for so.
+    /// The same as a share of the gain, if it was given as a share.
     pub gain_error_share: Option<f64>,
     /// The wanted half-width of the widest interval of a weight.
     pub weight_error: Option<f64>,
     /// The half-widths of the pilot's intervals.
     pub pilot: HalfWidths,
-    /// Whether the pilot's intervals are as narrow as wanted.
+    /// Whether the pilot's intervals are already narrow enough.
     pub is_enough: bool,
     /// The half-widths that remain with unlimited samples, because the reference is a sample too.
     pub limit: HalfWidths,
-    /// The same number of samples of every arm; `None` if the wanted widths cannot be reached.
+    /// The plan with an equal number of samples per arm; `None` if the wanted widths cannot be reached.
     pub equal: Option<Allocation>,
-    /// The cheapest addition to the pilot: more samples of the arms that the gain depends on (Neyman allocation), fewer of expensive
-    /// ones; `None` if it is not cheaper, or if no error of the gain was asked for.
+    /// The plan with the cheapest addition to the pilot: more samples of the arms that the gain depends on (Neyman allocation),
+    /// fewer of expensive ones; `None` if it is not cheaper, or without a wanted error of the gain.
     pub optimal: Option<Allocation>,
-    /// What to know before relying on the plan.
+    /// Cautions about the plan.
     pub notes: Vec<String>,
-    /// Where the plan comes from; absent unless the caller filled it in.
+    /// Provenance of the plan; absent unless the caller filled it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
 }
@@ -99,24 +99,24 @@ pub struct SamplePlan {
 pub struct HalfWidths {
     /// Of the gain.
     pub gain: f64,
-    /// Of the weight that is least certain.
+    /// Of the least certain weight.
     pub weight: f64,
 }
 
-/// Samples of every arm, and the half-widths expected with them.
+/// Samples per arm, and the expected half-widths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Allocation {
     /// The arms in the order given.
     pub arms: Vec<PlannedArm>,
-    /// Samples of all arms.
+    /// Samples of all arms together.
     pub samples: usize,
-    /// Of these, samples that the pilot does not have.
+    /// Samples to record in addition to the pilot.
     pub more: usize,
-    /// What the samples that the pilot does not have cost, if costs were given.
+    /// The cost of the samples to record, if costs were given.
     pub cost: Option<f64>,
-    /// The half-widths expected.
+    /// The expected half-widths.
     pub expected: HalfWidths,
 }
 
@@ -129,16 +129,16 @@ pub struct PlannedArm {
     pub name: String,
     /// Samples in the pilot.
     pub pilot: usize,
-    /// Samples planned, those of the pilot included.
+    /// Samples planned, including the pilot's.
     pub samples: usize,
-    /// Samples that are still to be recorded.
+    /// Samples still to be recorded.
     pub more: usize,
 }
 
-/// Plans how many samples of each arm give confidence intervals of a wanted width, from recorded arms as a pilot.
+/// Plans how many samples per arm give confidence intervals of a given width, from recorded arms as a pilot.
 ///
-/// The variance of every estimate is a sum over arms, and each part shrinks with the number of samples of its arm. So the intervals of
-/// [`solve`](crate::solve) are computed as they are expected to be with other numbers of samples, and the least numbers are searched.
+/// The variance of every estimate is a sum over arms, and each part shrinks with the number of samples of its arm. So the
+/// expected intervals of [`solve`](crate::solve) are known for any numbers of samples, and a search finds the smallest numbers.
 ///
 /// ```
 /// use modelmix::mixture::{PlanSettings, plan};
@@ -161,10 +161,7 @@ pub fn plan(arms: &RecordedArms, loss: &Loss, settings: &PlanSettings) -> Result
     loss.check_quadratic("a plan")?;
     let program = Program::new(arms, loss, true)?;
     let influences = program.influences(loss.linear_spread())?.ok_or_else(|| {
-        Error::missing(
-            "a plan",
-            "at least two samples of every arm, with values that are not too large; record a few dozen",
-        )
+        Error::missing("a plan", "at least two samples of every arm, with finite estimates; record a few dozen")
     })?;
     let bounds = Bounds::simplex(arms.len());
     let start = simplex::minimize(program.form(), &bounds)?.weights;
@@ -180,7 +177,7 @@ pub fn plan(arms: &RecordedArms, loss: &Loss, settings: &PlanSettings) -> Result
     };
     if gain_error_share.is_some() && (p_value > SIGNIFICANT || gain <= 0.0) {
         let needs = format!(
-            "a gain that the pilot shows, and here some single model may be as good (p = {}); ask for loss=…, or record more samples first",
+            "a significant gain in the pilot, but some single model may be as good (p = {}); use loss=…, or record more samples first",
             brief(p_value)
         );
         return Err(Error::missing("a share of the gain", needs));
@@ -205,7 +202,8 @@ pub fn plan(arms: &RecordedArms, loss: &Loss, settings: &PlanSettings) -> Result
     };
     let equal = if wanted.ratio(&limit) < 1.0 { allocate(&even, &vec![MIN_SAMPLES; arms.len()])? } else { None };
     let mut optimal = match (&equal, wanted.gain) {
-        // The pilot's samples are there already, so the cheapest way is to add to the others (the conditions of Karush, Kuhn, Tucker).
+        // The pilot's samples are already there, so the cheapest plan adds samples only to some arms (Karush-Kuhn-Tucker
+        // conditions).
         (Some(_), Some(_)) => allocate(&forecast.neyman_shares(&now, settings.costs.as_deref()), &counts)?,
         _ => None,
     };
@@ -245,7 +243,7 @@ impl PlanSettings {
         if self.gain_error.is_none() && self.weight_error.is_none() {
             return Err(Error::missing(
                 "a plan",
-                "a wanted width: an error of the gain, such as 5%, or of the weights",
+                "a wanted width: an error of the gain, such as 5%, or an error of the weights",
             ));
         }
         if let Some(error @ (Gap::Share(size) | Gap::Loss(size))) = self.gain_error
@@ -268,21 +266,21 @@ impl PlanSettings {
     }
 }
 
-/// Half-widths that are wanted.
+/// Wanted half-widths.
 struct Wanted {
     gain: Option<f64>,
     weight: Option<f64>,
 }
 
 impl Wanted {
-    /// How many times as wide as wanted intervals are, the worse of both.
+    /// The ratio of the expected to the wanted width, the larger of both.
     fn ratio(&self, widths: &HalfWidths) -> f64 {
         let gain = self.gain.map_or(0.0, |wanted| widths.gain / wanted);
         gain.max(self.weight.map_or(0.0, |wanted| widths.weight / wanted))
     }
 }
 
-/// Intervals as they are expected with other numbers of samples.
+/// The expected intervals for other numbers of samples.
 struct Forecast<'a> {
     influences: &'a Influences<'a>,
     bounds: Bounds,
@@ -300,8 +298,8 @@ impl Forecast<'_> {
         self.certainty(sizes).map(|certainty| half_widths(&certainty))
     }
 
-    /// The shares of all samples that make the gain's variance least for a total cost: in proportion to each arm's standard
-    /// deviation over the root of its cost (Neyman 1934).
+    /// The shares of all samples that minimise the gain's variance for a total cost: in proportion to each arm's standard
+    /// deviation over the square root of its cost (Neyman 1934).
     fn neyman_shares(&self, now: &Certainty, costs: Option<&[f64]>) -> Vec<f64> {
         let form = self.influences.form();
         let arms = form.arms();
@@ -326,13 +324,13 @@ fn half_widths(certainty: &Certainty) -> HalfWidths {
     }
 }
 
-/// Samples of each arm, with a least number each.
+/// Samples per arm, with a minimum for each.
 fn sizes(shares: &[f64], total: f64, least: &[usize]) -> Vec<usize> {
     let size = |(share, &least): (&f64, &usize)| ((share * total).ceil() as usize).max(least.max(MIN_SAMPLES));
     shares.iter().zip(least).map(size).collect()
 }
 
-/// The smallest total whose `ratio` is at most 1, and what comes with it; `None` if there is none that anyone can record.
+/// The smallest total whose `ratio` is at most 1, and its plan; `None` if the number is impractically large.
 fn search<T>(guess: f64, mut ratio: impl FnMut(f64) -> Result<(f64, T)>) -> Result<Option<T>> {
     let mut high = guess.clamp(1.0, UNLIMITED_SAMPLES as f64);
     let mut found = loop {
@@ -390,7 +388,7 @@ impl Allocation {
 }
 
 impl SamplePlan {
-    /// The plan as a sentence.
+    /// The plan in one sentence.
     pub fn sentence(&self) -> String {
         let goals = [
             self.gain_error.map(|error| match self.gain_error_share {
@@ -426,7 +424,7 @@ impl SamplePlan {
             .collect();
         if !small.is_empty() {
             notes.push(format!(
-                "The pilot is small ({}): with fewer than {MIN_SAMPLES} samples of an arm a plan is rough.",
+                "The pilot is small ({}): with fewer than {MIN_SAMPLES} samples per arm a plan is rough.",
                 small.join(", ")
             ));
         }

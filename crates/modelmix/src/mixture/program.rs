@@ -1,4 +1,4 @@
-//! The program of an offline mixture: every term over the arms, evaluated and minimised together.
+//! The program of an offline mixture: all terms over the arms, evaluated and minimised together.
 
 use super::TermValue;
 use super::forms::{HeldArms, Sums, TermForm, check};
@@ -13,14 +13,14 @@ use crate::simplex::{Bounds, Local, Solution, Solver, minimize_smooth};
 use crate::spectral::{Smoothed, Spectral};
 use crate::statistics::Statistics;
 
-/// αᵀKα + fᵀα and the smooth terms.
+/// αᵀKα + fᵀα plus the smooth terms.
 pub(super) struct Program {
     terms: Vec<Term>,
     form: Quadratic,
     constant: f64,
-    /// All sums, the terms weighted and added; `None` if a term is smooth and has none, or if they are not wanted.
+    /// All sums, with weighted terms added; `None` if a term is smooth and has none, or if they are not needed.
     statistics: Option<Statistics>,
-    /// What each row of the reference makes of every arm's f̂.
+    /// The contribution of each reference row to every arm's f̂.
     by_row: Vec<Vec<f64>>,
     engine: Engine,
 }
@@ -37,12 +37,12 @@ struct TermSpectral {
 }
 
 impl Program {
-    /// `for_intervals` keeps the sums of every sample, which [`Program::certainty`] needs.
+    /// `for_intervals` stores the sums of every sample, which [`Program::certainty`] needs.
     pub(super) fn new(arms: &RecordedArms, loss: &Loss, for_intervals: bool) -> Result<Self> {
         Self::of(&HeldArms::new(arms, loss.engine())?, loss, for_intervals)
     }
 
-    /// Of arms that an engine keeps.
+    /// The program of arms in the memory of an engine.
     pub(super) fn of(held: &HeldArms<'_>, loss: &Loss, for_intervals: bool) -> Result<Self> {
         let arms = held.arms();
         check(arms, loss)?;
@@ -73,13 +73,13 @@ impl Program {
         Ok(Self { terms, form, constant, statistics, by_row, engine: loss.engine().clone() })
     }
 
-    /// What is added to a value to make a loss.
+    /// The constant that turns a value into a loss.
     pub(super) fn constant(&self) -> f64 {
         self.constant
     }
 
-    /// How sure the optimal weights are, if all terms are means over samples or pairs of them, every arm has two samples and the
-    /// samples differ. f of an arm's samples is known to range so far.
+    /// The confidence intervals of the optimal weights, if all terms are means over samples or pairs, every arm has two samples
+    /// and the samples differ. f of an arm's samples has this known range.
     pub(super) fn certainty(&self, bounds: &Bounds, weights: &[f64], range: f64) -> Result<Option<Certainty>> {
         let certainty = |influences| certainty(&influences, bounds, weights, self.engine.stop());
         self.influences(range)?.filter(Influences::has_varied).map(certainty).transpose()
@@ -94,17 +94,17 @@ impl Program {
         influences.with_reference(&self.by_row).map(Some)
     }
 
-    /// αᵀKα + fᵀα of the terms that are quadratic or linear.
+    /// αᵀKα + fᵀα of the quadratic and linear terms.
     pub(super) fn form(&self) -> &Quadratic {
         &self.form
     }
 
-    /// Whether there are terms that have no part in the form.
+    /// Whether there are terms that are not part of the form.
     pub(super) fn is_smooth(&self) -> bool {
         self.smooth().next().is_some()
     }
 
-    /// The engine that it was computed by.
+    /// The engine that computed it.
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -136,7 +136,7 @@ impl Program {
         })
     }
 
-    /// The best weights within the bounds; a program with smooth terms is searched from the mixture nearest to `start`.
+    /// The best weights within the bounds; with smooth terms the search starts from the mixture nearest to `start`.
     pub(super) fn minimize(&self, bounds: &Bounds, start: &[f64]) -> Result<Solution> {
         self.engine.check()?;
         if !self.is_smooth() {
@@ -145,7 +145,7 @@ impl Program {
         Self::minimize_sum(&[(1.0, self)], bounds, start)
     }
 
-    /// The least value without one arm, searched from the best weights with it.
+    /// The smallest value without one arm, searched from the best weights with it.
     pub(super) fn without(&self, arm: usize, bounds: &Bounds, best: &[f64]) -> Result<f64> {
         if self.is_smooth() {
             return Ok(self.minimize(bounds, best)?.value);
@@ -156,7 +156,7 @@ impl Program {
         let rest: f64 = start.iter().sum();
         start.iter_mut().for_each(|weight| *weight /= rest);
         let mut solver = Solver::default();
-        // What does not fit the bounds, or is no mixture since the arm was all of it, is started without.
+        // A start that violates the bounds, or that is empty because the arm had all weight, is not used.
         solver.start_from(&start);
         Ok(solver.solve(&self.form, bounds)?.value)
     }
@@ -187,8 +187,8 @@ impl Program {
         for (weight, term) in smooth() {
             value += weight * term.spectral.value_without_constant(&found.weights)?;
         }
-        // What was minimised lies below the loss, so a bound below it is one below the loss; it can lie above by rounding
-        // only, which is counted as well.
+        // The minimised function lies below the loss, so a lower bound of it is a lower bound of the loss. It can lie above
+        // only by rounding, which is included too.
         let gap = (value - found.value).abs() + found.gap;
         Ok(Solution { value, gap, ..found })
     }

@@ -1,4 +1,4 @@
-//! Whether the answer depends on the bandwidth: the best mixture over a range of them, and what that says in words.
+//! Bandwidth sensitivity: whether the best mixture depends on the bandwidth, over a range of bandwidths and as a sentence.
 
 use std::str::FromStr;
 
@@ -11,18 +11,18 @@ use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::simplex::Bounds;
 
-/// The usual bandwidths, as multiples of the one in use: 1/4 to 4 in steps of √2.
+/// The default bandwidths, as multiples of the one in use: 1/4 to 4 in steps of √2.
 const STEPS_EACH_WAY: i32 = 4;
-/// Changes of weights, in shares, up to which the answer hardly depends on the bandwidth, and up to which only somewhat.
+/// The largest changes of weights, as shares, at which the result hardly or only moderately depends on the bandwidth.
 const SMALL_CHANGE: f64 = 0.05;
 const MODERATE_CHANGE: f64 = 0.15;
 
-/// Which bandwidths are tried.
+/// The bandwidths of a sensitivity analysis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bandwidths {
-    /// Nine, from a quarter to four times that in use.
+    /// Nine, from a quarter to four times the one in use.
     Auto,
-    /// These, in all kernels that have one.
+    /// These, for all kernels that have a bandwidth.
     Given(Vec<f64>),
 }
 
@@ -33,7 +33,7 @@ impl FromStr for Bandwidths {
         if text.trim() == "auto" {
             return Ok(Bandwidths::Auto);
         }
-        let must = "auto, or positive numbers with commas between them, as in 5,10,20";
+        let must = "auto, or positive numbers separated by commas, such as 5,10,20";
         let refuse = || Error::setting("bandwidths", format!("\"{text}\""), must);
         let number = |part: &str| part.trim().parse::<f64>().map_err(|_| refuse());
         Self::given(text.split(',').map(number).collect::<Result<_>>()?).map_err(|_| refuse())
@@ -41,10 +41,10 @@ impl FromStr for Bandwidths {
 }
 
 impl Bandwidths {
-    /// These bandwidths, from small to large.
+    /// These bandwidths, in increasing order.
     ///
     /// # Errors
-    /// None, or one that is not a positive number.
+    /// An empty list, or a bandwidth that is not a positive number.
     pub fn given(mut bandwidths: Vec<f64>) -> Result<Self> {
         let bad = bandwidths.iter().find(|value| !(value.is_finite() && **value > 0.0));
         if bandwidths.is_empty() || bad.is_some() {
@@ -56,7 +56,7 @@ impl Bandwidths {
         Ok(Bandwidths::Given(bandwidths))
     }
 
-    /// How many there are.
+    /// The number of bandwidths.
     pub fn count(&self) -> usize {
         match self {
             Bandwidths::Auto => 2 * STEPS_EACH_WAY as usize + 1,
@@ -71,16 +71,16 @@ impl Bandwidths {
 pub struct SensitivityDocument {
     /// The bandwidth in use, of the first kernel that has one.
     pub in_use: f64,
-    /// From the smallest bandwidth to the largest.
+    /// One point per bandwidth, in increasing order.
     pub points: Vec<SensitivityPoint>,
-    /// The largest change of a weight between half and twice the bandwidth in use, from what it is there; of all bandwidths
-    /// tried, where there are none between.
+    /// The largest change of a weight between half and twice the bandwidth in use, relative to its value there; over all
+    /// bandwidths tried if none are in that range.
     pub largest_change: f64,
-    /// Whose weight that is.
+    /// The arm whose weight changes most.
     pub arm: String,
-    /// At which bandwidth.
+    /// The bandwidth of that change.
     pub at: f64,
-    /// What that says, in a sentence.
+    /// The conclusion in one sentence.
     pub verdict: String,
 }
 
@@ -88,15 +88,16 @@ pub struct SensitivityDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SensitivityPoint {
-    /// Of the first kernel that has one; others are scaled alike, or the same where bandwidths were given.
+    /// The bandwidth of the first kernel that has one. Other kernels are scaled by the same factor, or have the same bandwidth
+    /// if bandwidths were given.
     pub bandwidth: f64,
-    /// By arm.
+    /// The weights, one per arm.
     pub weights: Vec<f64>,
-    /// Of the mixture. Losses of different bandwidths are losses by different kernels.
+    /// The loss of the mixture. Losses of different bandwidths are not comparable, because their kernels differ.
     pub loss: f64,
-    /// Of the mixture.
+    /// The score of the mixture.
     pub score: f64,
-    /// The best single arm's loss less the mixture's.
+    /// The loss of the best single arm minus that of the mixture.
     pub gain: f64,
     /// The best single arm.
     pub best_single: String,

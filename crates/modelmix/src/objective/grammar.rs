@@ -9,11 +9,11 @@ use crate::kernel::KernelSpec;
 use crate::text::{Call, Reader};
 
 impl Objective {
-    /// Reads `[-] [number*] term [± [number*] term …]`, where a term is a word, perhaps with settings in parentheses.
-    /// A word that is not a measure is a caller's score.
+    /// Parses `[-] [number*] term [± [number*] term …]`, where a term is a name with optional settings in parentheses. A name
+    /// that is not a measure is a caller's score.
     ///
     /// # Errors
-    /// What was expected, and at which character.
+    /// A syntax error, with the expected token and its position.
     pub fn parse(text: &str) -> Result<Self> {
         let mut reader = Reader::new(text);
         let mut terms = Vec::new();
@@ -61,9 +61,8 @@ impl Objective {
 
     fn read_vendi(reader: &Reader<'_>, call: &mut Call<'_>) -> Result<Measure> {
         let order = call.argument("order").map(|(value, at)| {
-            let order = value
-                .parse()
-                .map_err(|_| reader.error(at, format!("order must be a number, and \"{value}\" is not")))?;
+            let order =
+                value.parse().map_err(|_| reader.error(at, format!("order must be a number, not \"{value}\"")))?;
             check_order(order).map(|()| order).map_err(|error| reader.error(at, error.to_string()))
         });
         Ok(Measure::Vendi {

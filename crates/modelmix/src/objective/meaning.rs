@@ -1,30 +1,30 @@
-//! What the score of an objective is called, in which direction it is better, and which terms are minimised against that.
+//! The name and direction of an objective's score, and warnings about terms that are minimised against their usual direction.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Measure, Objective, Term};
 use crate::metrics::more_is_better;
 
-/// What the score of a sum of terms is called.
+/// The name of the score of a sum of terms.
 const LOSS_NAME: &str = "loss";
 
-/// What MMD² is multiplied by when it is read, as its name "MMD² ×100" says: with a bounded kernel it is often below 0.01.
+/// The factor of MMD² in reports, as its name "MMD² ×100" tells: with a bounded kernel it is often below 0.01.
 pub(crate) const MMD_SCALE: f64 = 100.0;
 
-/// How a score is read.
+/// The name of a score, and whether higher is better.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ScoreMeaning {
-    /// As people write it: "RKE", "MMD² ×100", "KID"; "loss" if the objective has several terms.
+    /// The name in reports: "RKE", "MMD² ×100", "KID"; "loss" if the objective has several terms.
     pub name: String,
-    /// Whether more of it is better.
+    /// Whether higher is better.
     pub more_is_better: bool,
 }
 
 impl ScoreMeaning {
-    /// Of an objective. One that is a single term reads as the score of that term; a sum of several reads as the loss, since no
-    /// score of a part says which mixture is better.
+    /// The score of an objective. An objective of one term has the score of that term. A sum of several has the loss, since the
+    /// score of one term does not tell which mixture is better.
     pub fn of(objective: &Objective) -> Self {
         match objective.terms() {
             [Term { weight, measure }] => {
@@ -34,7 +34,7 @@ impl ScoreMeaning {
                     Measure::Kid => ("KID", false),
                     Measure::Fid => ("FID", false),
                     Measure::Vendi { .. } => ("Vendi", true),
-                    // Their sign says what is wanted: a loss falls as a score with a negative weight rises.
+                    // Their sign tells the direction: the loss falls as a score with a negative weight rises.
                     Measure::Precision { .. } | Measure::Density { .. } | Measure::Cost | Measure::Score { .. } => {
                         (measure.name(), *weight < 0.0)
                     }
@@ -57,8 +57,8 @@ impl ScoreMeaning {
 }
 
 impl Objective {
-    /// Sentences about terms that are minimised against their usual direction: precision with a plus, cost with a minus. Each names
-    /// the term and how to write the objective instead. Scores of your own have no usual direction, unless they have the name of a
+    /// Warnings about terms that are minimised against their usual direction: precision with a plus, cost with a minus. Each
+    /// names the term and the objective to write instead. Custom scores have no usual direction, unless they are named like a
     /// metric.
     ///
     /// ```
@@ -69,7 +69,7 @@ impl Objective {
     /// # Ok::<(), modelmix::Error>(())
     /// ```
     pub fn warnings(&self) -> Vec<String> {
-        // This is refused.
+        // Such an objective is refused elsewhere.
         if self.is_reversed_quality() {
             return Vec::new();
         }
@@ -89,7 +89,7 @@ impl Objective {
 }
 
 impl Objective {
-    /// Whether it is nothing but precision and density with plus signs, which nobody wants least of.
+    /// Whether all terms are precision and density with plus signs; such an objective would be minimised by the worst samples.
     pub(crate) fn is_reversed_quality(&self) -> bool {
         let is_quality = |measure: &Measure| matches!(measure, Measure::Precision { .. } | Measure::Density { .. });
         self.terms.iter().all(|term| is_quality(&term.measure) && term.weight > 0.0)
@@ -97,8 +97,8 @@ impl Objective {
 }
 
 impl Measure {
-    /// Whether more of a linear measure is better; none for measures whose sign is checked elsewhere, and for scores of unknown
-    /// direction.
+    /// Whether higher is better for a linear measure; `None` for measures whose sign is checked elsewhere, and for scores of
+    /// unknown direction.
     fn linear_direction(&self) -> Option<bool> {
         match self {
             Measure::Precision { .. } | Measure::Density { .. } => Some(true),

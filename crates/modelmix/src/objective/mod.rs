@@ -1,5 +1,5 @@
-//! Objectives as data and as text: weighted sums of terms, such as `rke - 0.2*precision`.
-//! What they evaluate to on samples is left to `loss`.
+//! Objectives as data and as text: weighted sums of terms, such as `rke - 0.2*precision`. The module `loss` evaluates them on
+//! samples.
 
 mod grammar;
 mod meaning;
@@ -16,15 +16,14 @@ pub use crate::metrics::DEFAULT_NEIGHBOURS;
 pub(crate) use meaning::MMD_SCALE;
 pub use meaning::ScoreMeaning;
 
-/// The largest order of a Vendi score that is a smooth function in double precision: beyond it, powers of small eigenvalues
-/// vanish.
+/// The largest order of a Vendi score that is a smooth function in double precision: above it, powers of small eigenvalues
+/// underflow.
 pub const LARGEST_ORDER: f64 = 64.0;
 
-/// What is to be minimised: a weighted sum of terms.
+/// The objective to minimise: a weighted sum of terms.
 ///
-/// Quadratic terms (`rke`, `mmd`, `kid`) and smooth ones (`fid`, `vendi`) need positive weights, so that the loss stays
-/// convex; linear terms take any. Smooth terms are not means over pairs of samples, so that only [`crate::solve`] takes
-/// them.
+/// Quadratic terms (`rke`, `mmd`, `kid`) and smooth terms (`fid`, `vendi`) need positive weights, so that the loss is convex;
+/// linear terms may have any weight. Smooth terms are not means over pairs of samples, so only [`crate::solve`] supports them.
 ///
 /// ```
 /// use modelmix::Objective;
@@ -37,70 +36,70 @@ pub const LARGEST_ORDER: f64 = 64.0;
 #[serde(try_from = "String", into = "String")]
 pub struct Objective {
     terms: Vec<Term>,
-    /// A kernel that was given to an objective whose only terms with a kernel are `kid`; `check` refuses it.
+    /// A kernel given to an objective whose only terms with a kernel are `kid`; `check` refuses it.
     refused_kernel: Option<KernelSpec>,
 }
 
-/// A term and its weight.
+/// A term with its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// What it is multiplied by.
+    /// The factor of the term.
     pub weight: f64,
-    /// What it measures.
+    /// The measure.
     pub measure: Measure,
 }
 
-/// What a term measures.
+/// The measure of a term.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Measure {
-    /// E[k²(X, X′)], whose inverse is the RKE mode count: small when samples are diverse.
+    /// E[k²(X, X′)], whose inverse is the RKE mode count: small if the samples are diverse.
     Rke {
-        /// k; [`KernelSpec::default`] where it is left out.
+        /// k; [`KernelSpec::default`] if `None`.
         kernel: Option<KernelSpec>,
     },
-    /// The squared maximum mean discrepancy to the reference: small when samples are like it.
+    /// The squared maximum mean discrepancy to the reference: small if the samples resemble it.
     Mmd {
-        /// k; [`KernelSpec::default`] where it is left out.
+        /// k; [`KernelSpec::default`] if `None`.
         kernel: Option<KernelSpec>,
     },
-    /// The Kernel Inception Distance (KID): the squared maximum mean discrepancy to the reference with the kernel
-    /// (x·y/d + 1)³, over all pairs. Its score is the metric `kid_full`. It has no other kernel; [`Measure::Mmd`] takes any.
+    /// The Kernel Inception Distance (KID): the squared maximum mean discrepancy to the reference with the kernel (x·y/d + 1)³,
+    /// over all pairs. Its score is the metric `kid_full`. Its kernel is fixed; [`Measure::Mmd`] supports any.
     Kid,
-    /// The Fréchet distance to the reference (FID on Inception features): small when samples have its mean and covariance.
+    /// The Fréchet distance to the reference (FID on Inception features): small if mean and covariance match.
     Fid,
-    /// The negative Tsallis entropy of the samples' kernel matrix: small when the Vendi score is large. Its weight is positive
-    /// for more diversity.
+    /// The negative Tsallis entropy of the samples' kernel matrix: small if the Vendi score is large. A positive weight rewards
+    /// diversity.
     Vendi {
-        /// q, above 0 and finite; 1 where it is left out.
+        /// q, above 0 and finite; default 1.
         order: f64,
-        /// k with k(x, x) = 1; cosine where it is left out, whatever kernel other terms are given.
+        /// k with k(x, x) = 1; default cosine, independent of the kernel of other terms.
         kernel: KernelSpec,
     },
-    /// The share of samples that lie in a neighbourhood of the reference.
+    /// Precision: the share of samples within the k-nearest-neighbour radius of a reference sample.
     Precision {
-        /// Up to which neighbour the balls around reference samples reach.
+        /// k for the k-nearest-neighbour radii of the reference samples.
         neighbours: usize,
     },
-    /// How many neighbourhoods of the reference hold a sample, divided by `neighbours`.
+    /// Density: the mean number of reference neighbourhoods that contain a sample, divided by `neighbours`.
     Density {
-        /// Up to which neighbour the balls around reference samples reach.
+        /// k for the k-nearest-neighbour radii of the reference samples.
         neighbours: usize,
     },
-    /// What a sample of the arm costs.
+    /// The cost per sample of the arm.
     Cost,
-    /// A score that the caller gives for every sample.
+    /// A caller's score, given for every sample.
     Score {
         /// Its name.
         name: String,
     },
 }
 
-/// Every word of the grammar that is not a caller's score.
+/// The names of all measures except callers' scores.
 pub(crate) const MEASURE_NAMES: [&str; 8] = ["rke", "mmd", "kid", "fid", "vendi", "precision", "density", "cost"];
 
 impl Measure {
-    /// The word for it.
+    /// The name of the measure in an objective's text.
     pub fn name(&self) -> &str {
         match self {
             Measure::Rke { .. } => "rke",
@@ -115,7 +114,7 @@ impl Measure {
         }
     }
 
-    /// The kernel of `rke` or `mmd`: the one named, or none yet. Other measures have no such choice; `kid` has one kernel.
+    /// The kernel of `rke` or `mmd`, if one is given. Other measures have no choice of kernel.
     pub fn kernel(&self) -> Option<&Option<KernelSpec>> {
         match self {
             Measure::Rke { kernel } | Measure::Mmd { kernel } => Some(kernel),
@@ -130,7 +129,7 @@ impl Measure {
         }
     }
 
-    /// The kernel of a quadratic measure, with the default for one that is not named.
+    /// The kernel of a quadratic measure, or the default if none is given.
     pub(crate) fn quadratic_kernel(&self) -> Option<KernelSpec> {
         match self {
             Measure::Rke { kernel } | Measure::Mmd { kernel } => Some(kernel.unwrap_or_default()),
@@ -144,7 +143,7 @@ impl Measure {
         self.quadratic_kernel().is_some()
     }
 
-    /// Whether the measure is a smooth function of the mixture weights that is no mean over samples or pairs of them.
+    /// Whether the measure is a smooth function of the mixture weights that is not a mean over samples or pairs.
     pub fn is_smooth(&self) -> bool {
         matches!(self, Measure::Fid | Measure::Vendi { .. })
     }
@@ -164,52 +163,52 @@ impl Objective {
         if has_reference { Self::mmd() } else { Self::rke() }
     }
 
-    /// Diversity alone: the RKE mode count.
+    /// Diversity: the RKE mode count.
     pub fn rke() -> Self {
         Self::of(Measure::Rke { kernel: None })
     }
 
-    /// Likeness to the reference: MMD².
+    /// Similarity to the reference: MMD².
     pub fn mmd() -> Self {
         Self::of(Measure::Mmd { kernel: None })
     }
 
-    /// Likeness to the reference: the Kernel Inception Distance (KID), MMD² with the kernel (x·y/d + 1)³.
+    /// Similarity to the reference: the Kernel Inception Distance (KID), MMD² with the kernel (x·y/d + 1)³.
     pub fn kid() -> Self {
         Self::of(Measure::Kid)
     }
 
-    /// Likeness to the reference in mean and covariance: the Fréchet distance.
+    /// Similarity to the reference in mean and covariance: the Fréchet distance.
     pub fn fid() -> Self {
         Self::of(Measure::Fid)
     }
 
-    /// Diversity by the Vendi score of order 1 on the cosine kernel. More diverse is less loss, so add it.
+    /// Diversity: the Vendi score of order 1 on the cosine kernel. More diversity is a smaller loss, so add it.
     pub fn vendi() -> Self {
         Self::vendi_of(1.0, KernelSpec::Cosine)
     }
 
-    /// The same of another order or on another kernel.
+    /// Diversity: the Vendi score of this order on this kernel.
     pub fn vendi_of(order: f64, kernel: KernelSpec) -> Self {
         Self::of(Measure::Vendi { order, kernel })
     }
 
-    /// The share of samples near the reference. More is better, so subtract it.
+    /// Precision: the share of samples near the reference. Higher is better, so subtract it.
     pub fn precision() -> Self {
         Self::of(Measure::Precision { neighbours: DEFAULT_NEIGHBOURS })
     }
 
-    /// How densely the reference surrounds the samples. More is better, so subtract it.
+    /// Density: how densely the reference surrounds the samples. Higher is better, so subtract it.
     pub fn density() -> Self {
         Self::of(Measure::Density { neighbours: DEFAULT_NEIGHBOURS })
     }
 
-    /// The cost of a sample, given per arm.
+    /// The cost per sample, given per arm.
     pub fn cost() -> Self {
         Self::of(Measure::Cost)
     }
 
-    /// A score that is given for every sample.
+    /// A custom score, given for every sample.
     pub fn score(name: impl Into<String>) -> Self {
         Self::of(Measure::Score { name: name.into() })
     }
@@ -219,8 +218,8 @@ impl Objective {
         &self.terms
     }
 
-    /// The same objective, with this kernel for every term of `rke` and `mmd` that names none. `vendi` and `kid` have their own:
-    /// if `kid` is the only term with a kernel, [`Objective::prepare`] refuses any other kernel.
+    /// The same objective with this kernel for every `rke` and `mmd` term without one. `vendi` and `kid` have their own
+    /// kernels: if `kid` is the only term with a kernel, [`Objective::prepare`] refuses any other kernel.
     #[must_use]
     pub fn with_kernel(mut self, spec: KernelSpec) -> Self {
         for kernel in self.terms.iter_mut().filter_map(|term| term.measure.kernel_mut()) {
@@ -233,24 +232,25 @@ impl Objective {
         self
     }
 
-    /// Whether it has a term of `rke` or `mmd`, which take any kernel.
+    /// Whether it has an `rke` or `mmd` term, which support any kernel.
     pub fn has_kernel_choice(&self) -> bool {
         self.terms.iter().any(|term| term.measure.kernel().is_some())
     }
 
-    /// The same objective, with a Gaussian kernel of this bandwidth for every term of `rke` and `mmd` that names none.
+    /// The same objective with a Gaussian kernel of this bandwidth for every `rke` and `mmd` term without a kernel.
     #[must_use]
     pub fn with_bandwidth(self, bandwidth: f64) -> Self {
         self.with_kernel(KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(bandwidth) })
     }
 
-    /// The same weights with other measures, one for each term.
+    /// The same weights with other measures, one per term.
     pub(crate) fn with_measures(&self, measures: impl IntoIterator<Item = Measure>) -> Self {
         let terms = self.terms.iter().zip(measures);
         Self::sum(terms.map(|(term, measure)| Term { weight: term.weight, measure }).collect())
     }
 
-    /// Every weight must be a number, and those of quadratic and smooth terms positive; `kid` has no other kernel than its own.
+    /// Checks that every weight is a number, that those of quadratic and smooth terms are positive, and that `kid` has its own
+    /// kernel.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(spec) = self.refused_kernel {
             return Err(match spec {
@@ -267,7 +267,7 @@ impl Objective {
             if !weight.is_finite() {
                 return Err(Error::setting(&what, weight, "a finite number"));
             }
-            // An objective is stored as its text, so a score's name must read as that score.
+            // An objective is stored as text, so a score's name must parse as that score.
             if let Measure::Score { name } = measure
                 && !Self::parse(name).is_ok_and(|read| read == Self::score(name))
             {
@@ -292,7 +292,7 @@ impl Objective {
     }
 }
 
-/// Why `kid` refuses a kernel, and what to write instead.
+/// The reason why `kid` refuses a kernel, and what to write instead.
 pub(crate) fn kid_has_one_kernel(spec: &KernelSpec) -> String {
     let instead = match spec {
         KernelSpec::Kid => "kid without settings".to_string(),
@@ -301,7 +301,7 @@ pub(crate) fn kid_has_one_kernel(spec: &KernelSpec) -> String {
     format!("KID has one kernel, (x·y/d + 1)³, which has no bandwidth; write {instead}")
 }
 
-/// Whether there is a smooth Vendi score of this order.
+/// Checks that the Vendi score of this order is smooth.
 ///
 /// # Errors
 /// An order that is not between 0 and [`LARGEST_ORDER`].
@@ -311,7 +311,7 @@ pub(crate) fn check_order(order: f64) -> Result<()> {
     }
     let must = if order == 0.0 || order == f64::INFINITY {
         format!(
-            "above 0 and at most {LARGEST_ORDER}: the Vendi score of order {order} is not smooth in the mixture weights, so score mixtures by it and optimise another order"
+            "above 0 and at most {LARGEST_ORDER}: the Vendi score of order {order} is not smooth in the mixture weights; optimise another order, and use this one with score"
         )
     } else {
         format!("a number above 0 and at most {LARGEST_ORDER}")

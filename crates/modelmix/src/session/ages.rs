@@ -1,21 +1,21 @@
-//! Which rows held are the oldest, where rows leave.
+//! The age of each held row, for sessions that evict or drop rows.
 
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::retain;
 
-/// No session comes near it, and sums of it with a batch do not overflow.
+/// No session comes near it, and adding a batch to it does not overflow.
 const MAX_SAMPLES_TOLD: u64 = 1 << 60;
 
-/// When each row held was told.
+/// The order in which held rows were told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ages {
-    /// Samples told.
+    /// Number of samples told.
     told: u64,
-    /// By row held: how many samples had been told before it.
+    /// Per held row: the number of samples told before it.
     arrived: Vec<u64>,
-    /// Rows that left one by one.
+    /// Number of rows removed by [`Ages::swap_remove`].
     left: u64,
 }
 
@@ -25,40 +25,40 @@ impl Ages {
         self.told += 1;
     }
 
-    /// The last row takes the place of the one that leaves.
+    /// Removes a row; the last row takes its place.
     pub(super) fn swap_remove(&mut self, row: usize) {
         self.arrived.swap_remove(row);
         self.left += 1;
     }
 
-    /// How many left that way.
+    /// The number of rows removed by [`Ages::swap_remove`].
     pub(super) fn count_left(&self) -> u64 {
         self.left
     }
 
-    /// Keeps the rows that stay, in their order.
+    /// Keeps only the rows that stay, in their order.
     pub(super) fn retain(&mut self, keep: &[bool]) {
         retain(&mut self.arrived, keep);
     }
 
-    /// When each row held was told, and after them so many new ones.
+    /// The arrival number of each held row, followed by those of `new` ones.
     pub(super) fn arrivals(&self, new: usize) -> Vec<u64> {
         self.arrived.iter().copied().chain(self.told..self.told + new as u64).collect()
     }
 
-    /// The oldest of the rows that are asked for.
+    /// The oldest of the given rows.
     pub(super) fn oldest(&self, which: impl Fn(usize) -> bool) -> Option<usize> {
         (0..self.arrived.len()).filter(|&row| which(row)).min_by_key(|&row| self.arrived[row])
     }
 
-    /// The rows from the oldest to the newest.
+    /// The rows from oldest to newest.
     pub(super) fn order(&self) -> Vec<usize> {
         let mut rows: Vec<usize> = (0..self.arrived.len()).collect();
         rows.sort_unstable_by_key(|&row| self.arrived[row]);
         rows
     }
 
-    /// A snapshot comes from outside and is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn fits(&self, rows: usize) -> bool {
         let mut sorted = self.arrived.clone();
         sorted.sort_unstable();

@@ -1,5 +1,5 @@
-//! The bandwidth of a session that was started without one: it is found from the first samples by the median rule, and then fixed
-//! for good. Until then samples are held without κ; when it is found, all sums are made from them.
+//! The bandwidth of a session that starts without one. It is chosen from the first samples by the median rule and then never
+//! changes. Until then samples are held without κ; once it is chosen, all sums are computed from them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,10 +19,10 @@ use crate::numbers::{brief, count};
 use crate::policy::Policy;
 use crate::statistics::{Statistics, retain};
 
-/// Samples per arm before the bandwidth is chosen, known ones included: the median of their distances then has a standard error of
-/// a few per cent. Journals are replayed with it, so it stays as it is.
+/// Samples per arm before the bandwidth is chosen, known ones included: the median of their distances then has a standard error
+/// of a few per cent. Replaying a journal depends on this value, so it must not change.
 const FIRST_SAMPLES_PER_ARM: usize = 10;
-/// How often an arm may fail before the choice no longer waits for it.
+/// Failures of an arm after which the choice no longer waits for it.
 const MAX_FAILURES: u64 = 3;
 
 /// A bandwidth that a session has chosen by the median rule.
@@ -34,11 +34,11 @@ pub struct ChosenBandwidth {
     /// σ.
     #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)))]
     pub bandwidth: f64,
-    /// Samples that the session had then, known ones included. The median rule looks at no more than 500 of them.
+    /// Number of samples at that time, known ones included. The median rule uses at most 500 of them.
     pub samples: usize,
     /// Of these, known samples that were not collected.
     pub known: usize,
-    /// Pulls that were answered then.
+    /// Number of pulls answered at that time.
     pub round: u64,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for ChosenBandwidth {
     }
 }
 
-/// Where the choice stands.
+/// The state of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum BandwidthState {
@@ -62,7 +62,7 @@ impl BandwidthState {
     /// `None` if the loss has all its bandwidths.
     ///
     /// # Errors
-    /// Settings that need the bandwidth with the first sample.
+    /// Settings that need the bandwidth from the first sample on.
     pub(super) fn new(loss: &SessionLoss, settings: &SessionSettings) -> Result<Option<Self>> {
         if !loss.is_open() {
             return Ok(None);
@@ -73,8 +73,8 @@ impl BandwidthState {
             (Retention::All, ..) => "select",
             _ => "hold or retention",
         };
-        let must = "a number here, such as the median distance of a few samples (median_bandwidth in Python)";
-        Err(Error::setting("the bandwidth", format!("left to a session with {other}"), must))
+        let must = "a number, such as the median distance of a few samples (median_bandwidth in Python)";
+        Err(Error::setting("the bandwidth", format!("not given for a session with {other}"), must))
     }
 
     /// The arm to ask while the bandwidth is open: the one with the fewest samples, held or in flight.
@@ -85,7 +85,7 @@ impl BandwidthState {
         if self == Self::Open { least() } else { None }
     }
 
-    /// A snapshot comes from outside and is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn fits(this: Option<Self>, loss: Option<&SessionLoss>, samples: &Samples) -> bool {
         let choice_fits = match this {
             None => loss.is_none_or(|loss| !loss.is_open()),
@@ -99,19 +99,20 @@ impl BandwidthState {
     }
 }
 
-/// Whether these counts of samples are enough for a choice. An arm that fails is not waited for; others stand in for it.
+/// Whether these sample counts are enough for a choice. The choice does not wait for an arm that fails; the samples of other
+/// arms replace it.
 fn are_enough(counts: &[usize], abandoned: &[u64]) -> bool {
     let is_ready = |(&count, &failures): (&usize, &u64)| count >= FIRST_SAMPLES_PER_ARM || failures >= MAX_FAILURES;
     counts.iter().zip(abandoned).all(is_ready) && counts.iter().sum::<usize>() >= FIRST_SAMPLES_PER_ARM * counts.len()
 }
 
-/// Sums over the samples that the bandwidth does not depend on, which statements of certainty are made from. Samples that were
-/// collected before the choice are left out. A session has them only if there are such samples.
+/// Sums over the samples that the bandwidth does not depend on; confidence statements use only these. Samples collected before
+/// the choice are excluded. A session has these sums only if it has such samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IndependentSums {
     pub(super) statistics: Statistics,
-    /// By row of all samples, the first ones; later rows count.
+    /// Whether each of the first rows is excluded; all later rows count.
     is_left_out: Vec<bool>,
 }
 
@@ -120,7 +121,7 @@ impl IndependentSums {
         !self.is_left_out.get(row).copied().unwrap_or(false)
     }
 
-    /// A new row of all samples, with κ against the rows before it.
+    /// Adds a row of all samples, with κ against the rows before it.
     pub(super) fn push(&mut self, arm: usize, kappa: &[f64], own: f64, linear: f64) {
         if self.counts_row(kappa.len()) {
             let others = kappa.iter().enumerate().filter(|(row, _)| self.counts_row(*row));
@@ -129,7 +130,7 @@ impl IndependentSums {
         }
     }
 
-    /// Forgets all samples of an arm; `keep` says which rows of all samples stay.
+    /// Forgets all samples of an arm; `keep` tells which rows of all samples stay.
     pub(super) fn forget(&mut self, arm: usize, keep: &[bool]) {
         self.statistics.forget(arm);
         let first = self.is_left_out.len();
@@ -145,7 +146,7 @@ impl IndependentSums {
     }
 }
 
-/// A bandwidth that was chosen, and what it makes of the session.
+/// A chosen bandwidth, and the state of the session with it.
 pub(super) struct Choice {
     pub(super) chosen: ChosenBandwidth,
     pub(super) loss: SessionLoss,
@@ -153,12 +154,12 @@ pub(super) struct Choice {
 }
 
 impl Samples {
-    /// The sums that statements of certainty are made from.
+    /// The sums for confidence statements.
     pub(super) fn certain(&self) -> &Statistics {
         self.independent.as_ref().map_or(&self.statistics, |sums| &sums.statistics)
     }
 
-    /// All samples and a batch behind them, with sums made anew with the κ of this loss.
+    /// All samples followed by a batch, with sums recomputed with the κ of this loss.
     fn with_kappa(&self, loss: &Loss, batch: &Batch<'_>) -> Result<Self, Refusal> {
         let (held, arms) = (self.statistics.rows(), self.statistics.arms());
         let rows = held + batch.len();
@@ -191,7 +192,7 @@ impl Samples {
         Ok(samples)
     }
 
-    /// The features held and of a batch by arm, without arms that have none; `None` if all samples are equal.
+    /// The held features and those of a batch per arm, without arms that have none; `None` if all samples are equal.
     fn by_arm(&self, batch: &Batch<'_>) -> Result<Option<Vec<Features>>> {
         let held = self.statistics.rows();
         let mut values = vec![Vec::new(); self.statistics.arms()];
@@ -213,7 +214,8 @@ impl Samples {
 }
 
 impl<P: Policy> Session<P> {
-    /// The bandwidth that the session has chosen by the median rule; `None` before, and if the objective had its bandwidths.
+    /// The bandwidth that the session has chosen by the median rule; `None` before the choice, or if the objective has its
+    /// bandwidths.
     pub fn chosen_bandwidth(&self) -> Option<ChosenBandwidth> {
         match self.state.bandwidth {
             Some(BandwidthState::Chosen(chosen)) => Some(chosen),
@@ -221,13 +223,14 @@ impl<P: Policy> Session<P> {
         }
     }
 
-    /// Whether the session still collects its first samples, from which it will choose a bandwidth. Until then no loss is known.
+    /// Whether the session still collects the first samples, from which it will choose a bandwidth. Until then the loss is
+    /// unknown.
     pub fn is_bandwidth_open(&self) -> bool {
         self.state.bandwidth == Some(BandwidthState::Open)
     }
 
-    /// What samples do to a session whose bandwidth is open. With the last ones that it waits for, the bandwidth is chosen, or taken
-    /// as it was decided before.
+    /// Evaluates samples told while the bandwidth is open. The bandwidth is chosen once the last required samples arrive; a
+    /// decision recorded earlier is used instead.
     pub(super) fn evaluate_first<'a>(
         &self,
         origin: Origin,
@@ -237,7 +240,7 @@ impl<P: Policy> Session<P> {
     ) -> Result<Update<'a>> {
         let state = &self.state;
         let Source::Features(loss) = &self.source else {
-            return Err(Error::missing("an open bandwidth", "features, and this session is on values"));
+            return Err(Error::missing("a session without a bandwidth", "features, but this session takes values"));
         };
         let mut counts = state.samples.statistics.counts().to_vec();
         counts[batch.arm] += batch.len();

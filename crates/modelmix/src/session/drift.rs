@@ -1,5 +1,5 @@
-//! Drift detection, one detector per arm: whether its later samples still come from where its first ones came from. An
-//! observer of the samples told; recorded ones that were known beforehand are not shown to it.
+//! Drift detection, one detector per arm: whether later samples come from the same distribution as the first ones. The
+//! detectors observe the samples told; known samples are not shown to them.
 
 use std::borrow::Cow;
 
@@ -11,33 +11,34 @@ use crate::features::Rows;
 use crate::loss::{Linear, Loss, PreparedTerm};
 use crate::random::Random;
 
-/// Samples of an arm that later ones are compared with.
+/// Samples per arm that later samples are compared with.
 pub(super) const BASELINE_SAMPLES: usize = 32;
-/// Bins that scores are put into, a third of them within the range of the first samples.
+/// Bins for the scores, a third of them within the range of the first samples.
 const BINS: usize = 96;
-/// Exponents a of the bets f(p) = a·p^(a−1), each laid on p and on 1 − p.
+/// Exponents a of the bets f(p) = a·p^(a−1), each placed on p and on 1 − p.
 const BETS: [f64; 3] = [0.5, 0.25, 0.1];
-/// Streams of the session's seed.
+/// Random streams of the session's seed.
 const RANDOM_STREAM: u64 = 1 << 61;
 
-/// Sequential tests of each arm: of its samples' mean κ with the first ones of the arm, where the objective has κ, and of their
-/// f, where it has one that varies. Each has its part of the chance of a false alarm.
+/// Sequential tests per arm: one of the mean κ of each sample with the arm's first samples, if the objective has κ, and one of
+/// f, if the objective has an f that varies. The false-alarm probability is divided between the tests.
 ///
-/// Both are scores of a sample. Where an arm's samples are independent draws of one distribution, so are the scores of all but the first, given these. The rank of each among those before it,
-/// ties broken at random, is then uniform and independent of all others (a smoothed conformal p-value), and a capital that is bet on
-/// ranks being high or low is a fair game: it ever becomes 1/δ with probability δ at most (Ville).
+/// Each test is a sequential test of exchangeability. If an arm's samples are independent draws of one distribution, so are the
+/// scores of all but the first samples, given these. The rank of each score among those before it, ties broken at random, is then
+/// uniform and independent of all others (a smoothed conformal p-value). Capital that is bet on high or low ranks is a fair game: it
+/// ever reaches 1/δ with probability at most δ (Ville).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DriftDetectors {
-    /// δ, the chance of a false alarm of an arm, ever.
+    /// δ, the false-alarm probability per arm over the whole session.
     chance: f64,
-    /// What of a sample is watched.
+    /// The monitored scores of a sample.
     scores: Vec<DriftScore>,
-    /// By arm and score.
+    /// Per arm and score.
     detectors: Vec<Vec<DriftDetector>>,
 }
 
-/// What of a sample is watched.
+/// A monitored score of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum DriftScore {
     /// Its mean κ with the first samples of its arm.
@@ -46,9 +47,9 @@ pub(super) enum DriftScore {
     Linear,
 }
 
-/// What a detector learns of a sample.
+/// What a detector learns from a sample.
 pub(super) enum Finding {
-    /// It is one of the first ones; the scores of all of them, if it is the last.
+    /// It is one of the first samples; with the scores of all of them, if it is the last.
     First(Option<Vec<f64>>),
     /// Its score.
     Score(f64),
@@ -58,43 +59,43 @@ pub(super) enum Finding {
 #[serde(deny_unknown_fields)]
 struct DriftDetector {
     random: Random,
-    /// The first samples, row after row, or f of them.
+    /// The first samples, row by row, or their f.
     first: Vec<f32>,
-    /// How many of them there are.
+    /// The number of first samples.
     seen: usize,
-    /// Where bins begin, and how wide they are.
+    /// Start of the bins, and their width.
     low: f64,
     step: f64,
-    /// Scores by bin; empty until the first samples are complete.
+    /// Scores per bin; empty until the first samples are complete.
     bins: Vec<u64>,
     scored: u64,
-    /// Of each bet: what it has become of all its starts.
+    /// Per bet: its capital, summed over all starts.
     capitals: Vec<f64>,
     /// The round of the alarm.
     changed: Option<u64>,
 }
 
-/// The part of the capital that is not yet bet after n scores: it falls so slowly that a change is found late, too.
+/// The share of the capital not yet bet after n scores. It falls slowly, so that a late change is found too.
 fn reserve(scored: u64) -> f64 {
     1.0 / (std::f64::consts::E + scored as f64).ln()
 }
 
 impl DriftDetectors {
     pub(super) fn new(chance: f64, arms: usize, seed: u64, loss: Option<&Loss>) -> Result<Self> {
-        let needs = "features, and one on values holds none; leave it out, or tell the session features";
+        let needs = "features, but a session on values has none; leave `alarm` out, or tell the session features";
         let loss = loss.ok_or_else(|| Error::missing("a session with an alarm", needs))?;
         let kappa = loss.terms().iter().any(|term| term.kappa.is_some()).then_some(DriftScore::Kappa);
         let varies = |term: &PreparedTerm| !matches!(term.linear, None | Some(Linear::Cost(_)));
         let linear = loss.terms().iter().any(varies).then_some(DriftScore::Linear);
         let scores: Vec<DriftScore> = kappa.into_iter().chain(linear).collect();
         if scores.is_empty() {
-            return Err(Error::setting("alarm", chance, "left out: nothing of a sample is in this objective"));
+            return Err(Error::setting("alarm", chance, "left out: no term of this objective depends on the samples"));
         }
         if !(chance > 0.0 && chance < 1.0) {
             return Err(Error::setting(
                 "alarm",
                 chance,
-                "between 0 and 1: the chance of a false alarm of an arm, such as 0.01",
+                "between 0 and 1: the false-alarm probability per arm, such as 0.01",
             ));
         }
         let detector =
@@ -103,7 +104,7 @@ impl DriftDetectors {
         Ok(Self { chance, scores, detectors })
     }
 
-    /// What is watched of the samples of a batch, evaluated; nothing changes yet.
+    /// Evaluates the monitored scores of a batch; changes nothing yet.
     pub(super) fn evaluate(&self, batch: &Batch<'_>, loss: &Loss) -> Result<Vec<Vec<Finding>>> {
         let kappa = |x: &[f32], y: &[f32]| -> Result<Vec<f64>> {
             let mut values = Vec::new();
@@ -140,8 +141,8 @@ impl DriftDetectors {
         self.detectors[batch.arm].iter().zip(&self.scores).map(of).collect()
     }
 
-    /// Takes what was evaluated of a batch that was told in this round, and says which of the arm's detectors ring. If that was
-    /// decided before, the decision stands.
+    /// Adds an evaluated batch that was told in this round, and returns which of the arm's detectors raise an alarm. A decision
+    /// recorded earlier is used as it is.
     pub(super) fn commit(
         &mut self,
         batch: &Batch<'_>,
@@ -188,19 +189,19 @@ impl DriftDetectors {
         detectors.iter().all(|&at| at < self.scores.len())
     }
 
-    /// The round in which an arm's alarm rang.
+    /// The round of an arm's alarm.
     pub(super) fn changed(&self, arm: usize) -> Option<u64> {
         self.detectors[arm].iter().filter_map(|detector| detector.changed).min()
     }
 
-    /// Starts anew with an arm.
+    /// Resets the detectors of an arm.
     pub(super) fn forget(&mut self, arm: usize) {
         for detector in &mut self.detectors[arm] {
             *detector = DriftDetector::new(detector.random.clone());
         }
     }
 
-    /// A snapshot comes from outside and is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn fits(&self, arms: usize, width: Option<usize>) -> bool {
         let fits = |(detector, score): (&DriftDetector, &DriftScore)| {
             let begun = !detector.bins.is_empty();
@@ -263,14 +264,15 @@ impl DriftDetector {
         self.bins = vec![0; BINS];
     }
 
-    /// Bets on a score; whether the capital is then so large that the arm has changed.
+    /// Bets on a score; returns whether the capital is now large enough to conclude that the arm has changed.
     fn bet(&mut self, score: f64, chance: f64) -> bool {
-        // A lot is drawn for every score, also once the alarm rang: how far the generator is then depends on no rounding.
+        // A random number is drawn for every score, also after the alarm, so that the state of the generator never depends on
+        // rounding.
         let lot = self.random.unit();
         if !self.is_betting() {
             return false;
         }
-        // A cast takes what is below to 0.
+        // The cast saturates at 0.
         let bin = (((score - self.low) / self.step) as usize).min(BINS - 1);
         let unbet = reserve(self.scored);
         self.bins[bin] += 1;
@@ -278,7 +280,7 @@ impl DriftDetector {
         let above: u64 = self.bins[bin + 1..].iter().sum();
         let below: u64 = self.bins[..bin].iter().sum();
         let (equal, all) = (self.bins[bin] as f64, self.scored as f64);
-        // Neither becomes zero: a lot is at least half a step of its grid away from its ends.
+        // Neither is ever zero: a random number is at least half a grid step away from both ends.
         let lot = (lot + f64::EPSILON / 4.0).min(1.0 - f64::EPSILON / 2.0);
         let ranks = [(above as f64 + lot * equal) / all, (below as f64 + (1.0 - lot) * equal) / all];
         let started = (unbet - reserve(self.scored)) / self.capitals.len() as f64;

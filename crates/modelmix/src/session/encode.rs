@@ -1,10 +1,10 @@
-//! Lists of numbers as text: base64 of their little-endian bytes, which is exact and half as long as digits.
+//! Lists of numbers as text: base64 of their little-endian bytes, which is exact and half as long as decimal digits.
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// A number of a list.
+/// A number type that a list may have.
 pub(super) trait Number: Copy {
     const SIZE: usize;
     fn push(self, bytes: &mut Vec<u8>);
@@ -43,7 +43,8 @@ pub(super) fn serialize<T: Number, S: Serializer>(values: &[T], serializer: S) -
 pub(super) fn deserialize<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let bytes = decode(&text).filter(|bytes| bytes.len().is_multiple_of(T::SIZE));
-    let bytes = bytes.ok_or_else(|| de::Error::custom("a list of numbers is not the base64 of whole numbers"))?;
+    let bytes = bytes
+        .ok_or_else(|| de::Error::custom("a list of numbers is not valid base64, or is cut off within a number"))?;
     Ok(bytes.chunks_exact(T::SIZE).map(T::read).collect())
 }
 

@@ -1,5 +1,5 @@
-//! Events: everything that ever changes a session, as data. A session is the fold of its events, so a list of them is a
-//! record that brings it back, on any processor and in any later release.
+//! Events: every change of a session as data. Replaying the events of a session restores it, on any processor and in any later
+//! release.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +10,10 @@ use crate::features::Features;
 use crate::loss::Scores;
 use crate::policy::AnyPolicy;
 
-/// Something that happened to a session.
+/// A change of a session.
 ///
-/// Events carry what was decided beside what came from outside. Applying them takes those decisions, and computes only sums:
-/// another processor, or another release whose arithmetic rounds otherwise, still brings back the same choices.
+/// Events contain the decisions as well as the input. Applying an event uses its decisions and computes only sums, so that
+/// another processor or release, whose arithmetic rounds differently, restores the same choices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -22,7 +22,7 @@ pub enum Event<P = AnyPolicy> {
     Asked(Asked<P>),
     /// An arm answered.
     Told(Told),
-    /// A pull was given up.
+    /// A pull was abandoned.
     Abandoned {
         /// The pull's id.
         pull: u64,
@@ -32,25 +32,25 @@ pub enum Event<P = AnyPolicy> {
         /// The arm, as an index.
         arm: usize,
     },
-    /// Recorded samples became known, which the session had not asked for.
+    /// Known samples were added, which the session had not asked for.
     Known(Known),
 }
 
-/// What was asked, and what it made of the policy.
+/// A pull, and the state of the policy after it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Asked<P = AnyPolicy> {
-    /// The pull's id: pulls are numbered from 0.
+    /// The pull's id; pulls are numbered from 0.
     pub pull: u64,
     /// The arm, as an index.
     pub arm: usize,
-    /// How many samples are asked for.
+    /// Number of samples asked for.
     pub count: usize,
     /// The policy after the choice; `None` if it did not change.
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     pub policy: Option<P>,
-    /// How many words the session's generator has drawn after the choice; `None` if the choice drew nothing.
+    /// Number of words drawn from the session's random generator after the choice; `None` if the choice drew none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn: Option<u64>,
 }
@@ -59,7 +59,7 @@ fn none<P>() -> Option<P> {
     None
 }
 
-/// What an arm answered.
+/// The answer to a pull.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -68,12 +68,12 @@ pub struct Told {
     pub pull: u64,
     /// The samples.
     pub answer: Answer,
-    /// What was decided on them; what is not there is decided when the event is applied.
+    /// The decisions on the samples; those that are missing are made when the event is applied.
     #[serde(default, skip_serializing_if = "Decisions::is_empty")]
     pub decisions: Decisions,
 }
 
-/// Recorded samples of an arm.
+/// Known samples of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -85,20 +85,20 @@ pub struct Known {
     /// Whether they belong to the collected pool.
     #[serde(default, skip_serializing_if = "KnownAs::is_evidence")]
     pub known_as: KnownAs,
-    /// What was decided on them; what is not there is decided when the event is applied.
+    /// The decisions on the samples; those that are missing are made when the event is applied.
     #[serde(default, skip_serializing_if = "Decisions::is_empty")]
     pub decisions: Decisions,
 }
 
-/// What recorded samples count for.
+/// How known samples are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum KnownAs {
-    /// They are evidence for K̂, f̂ and their widths alone.
+    /// Only as evidence for K̂, f̂ and their widths.
     #[default]
     Evidence,
-    /// They also belong to the collected pool: its shares, its loss and its number of samples.
+    /// Also as part of the collected pool: its shares, its loss and its number of samples.
     Collected,
 }
 
@@ -108,19 +108,19 @@ impl KnownAs {
     }
 }
 
-/// Samples, as a session was told them.
+/// Samples as they were told to a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Answer {
     /// As features.
     Features {
-        /// Columns.
+        /// Number of columns.
         width: usize,
-        /// Row after row.
+        /// The values, row by row.
         #[serde(with = "encode")]
         values: Vec<f32>,
-        /// The scores that the objective asks for, one value per sample.
+        /// The scores that the objective needs, one value per sample.
         #[serde(default, skip_serializing_if = "Scores::is_empty")]
         scores: Scores,
     },
@@ -132,7 +132,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleValues {
-    /// κ(new, each earlier sample), in the order in which samples were told.
+    /// κ(new, each earlier sample), in the order told.
     #[serde(with = "encode")]
     pub kappa: Vec<f64>,
     /// κ(new, new).
@@ -141,7 +141,7 @@ pub struct SampleValues {
     pub linear: f64,
 }
 
-/// What a session decided on samples that came in. Each depends on floating-point numbers, so it is recorded.
+/// The decisions of a session on incoming samples. Each depends on floating-point numbers, so it is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -149,10 +149,10 @@ pub struct Decisions {
     /// Whether each sample is kept, if the session keeps only some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<Vec<bool>>,
-    /// Which of the arm's drift detectors rang, if arms are watched: 0 and 1, by their order.
+    /// Which of the arm's drift detectors raised an alarm, as indices 0 and 1; `None` without drift detection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rang: Option<Vec<usize>>,
-    /// What a look found, if it was time to look whether the session may stop.
+    /// The result of a stopping check, if one was due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_check: Option<StopCheck>,
     /// The bandwidth, if it was chosen with these samples.
@@ -165,7 +165,7 @@ impl Decisions {
         *self == Self::default()
     }
 
-    /// Whether they can be about so many samples of a session with so many arms.
+    /// Whether they fit this number of samples in a session with this number of arms.
     pub(super) fn fit(&self, samples: usize, arms: usize) -> bool {
         self.kept.as_ref().is_none_or(|kept| kept.len() == samples)
             && self.stop_check.as_ref().is_none_or(|stop_check| {
@@ -181,7 +181,7 @@ impl Answer {
         Self::scored(features, &Scores::new())
     }
 
-    /// Features with the scores that the objective asks for.
+    /// Features with the scores that the objective needs.
     pub fn scored(features: &Features, scores: &Scores) -> Self {
         Self::Features { width: features.width(), values: features.values().to_vec(), scores: scores.clone() }
     }
@@ -195,17 +195,17 @@ impl Answer {
 }
 
 impl<P> Event<P> {
-    /// An answer to a pull; what it decides is found when it is performed.
+    /// The answer to a pull; its decisions are made when it is performed.
     pub fn told(pull: u64, answer: Answer) -> Self {
         Self::Told(Told { pull, answer, decisions: Decisions::default() })
     }
 
-    /// Recorded samples of an arm; what they decide is found when it is performed.
+    /// Known samples of an arm; the decisions on them are made when the event is performed.
     pub fn known(arm: usize, answer: Answer, known_as: KnownAs) -> Self {
         Self::Known(Known { arm, answer, known_as, decisions: Decisions::default() })
     }
 
-    /// What it is, in a word or two.
+    /// A short description of the event.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Asked(asked) => format!("asked (pull {})", asked.pull),
@@ -216,12 +216,12 @@ impl<P> Event<P> {
         }
     }
 
-    /// Compares decisions that were taken with those computed again.
+    /// Compares recorded decisions with recomputed ones.
     pub(super) fn compare(&self, taken: &Decisions, found: &Decisions) -> Result<()> {
         if found == taken {
             return Ok(());
         }
-        self.error(format!("has the decisions {taken:?}, and computed again they are {found:?}"))
+        self.error(format!("has the decisions {taken:?}, but recomputed they are {found:?}"))
     }
 
     pub(super) fn error<T>(&self, problem: impl Into<String>) -> Result<T> {

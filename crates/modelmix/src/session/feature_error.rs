@@ -1,4 +1,4 @@
-//! What random features do to K̂ and to the loss, measured on samples that are held and so known exactly.
+//! The effect of random features on K̂ and on the loss, measured on held samples, whose κ is known exactly.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,39 +9,39 @@ use crate::features::Rows;
 use crate::loss::Loss;
 use crate::objective::{MMD_SCALE, Measure};
 
-/// What random features do to a session's numbers, estimated from the samples held, between which κ is known.
+/// The error that random features cause in a session's numbers, estimated from the held samples, between which κ is exact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FeatureError {
-    /// D, how many features a kernel has.
+    /// D, the number of random features per kernel.
     pub features: usize,
-    /// The standard error of an entry of K̂ that was asked for.
+    /// The requested standard error of an entry of K̂.
     pub stated: f64,
-    /// Samples held one by one.
+    /// Number of samples held.
     pub held: usize,
-    /// The share of all pairs of samples whose κ came from features.
+    /// The share of all pairs of samples whose κ is estimated by random features.
     pub estimated: f64,
-    /// By how much the entry of K̂ that is most in error is too large or, negative, too small.
+    /// The error of the least accurate entry of K̂: positive if it is too large, negative if it is too small.
     pub entry: f64,
     /// Its standard error.
     pub entry_error: f64,
-    /// By how much `mixture_loss` is too large.
+    /// The bias of `mixture_loss`: positive if it is too large.
     pub loss_bias: f64,
     /// Its standard error.
     pub loss_bias_error: f64,
-    /// By how much the score at the weights (RKE mode count, MMD² × 100) is too large, where the objective is one such term.
+    /// The bias of the score at the weights (RKE mode count, MMD² × 100), if the objective is one such term.
     pub score_bias: Option<f64>,
     /// Its standard error.
     pub score_bias_error: Option<f64>,
 }
 
-/// Rows of an arm that are looked at, and of all arms.
+/// Rows examined per arm, and of all arms.
 const MAX_ROWS_PER_ARM: usize = 64;
 const MAX_ROWS: usize = 1024;
 
 impl FeatureError {
-    /// `loss_of_mixture` is that of `weights`, without the constant.
+    /// `loss_of_mixture` is the loss of `weights` without the constant.
     pub(super) fn new(
         samples: &Samples,
         stream: &Stream,
@@ -74,7 +74,7 @@ impl FeatureError {
             }
         }
         let counts: Vec<usize> = taken.iter().map(|&count| count.min(share)).collect();
-        // The mean of κ̂ − κ between each row and each arm, times the share of such pairs that features stand for.
+        // The mean of κ̂ − κ between each row and each arm, times the share of such pairs that are estimated by features.
         for (differences, &own) in differences.chunks_exact_mut(arms).zip(&group_of) {
             for (arm, difference) in differences.iter_mut().enumerate() {
                 let others = counts[arm] - usize::from(arm == own);
@@ -134,7 +134,7 @@ impl FeatureError {
     }
 }
 
-/// How the score changes with the loss, where the objective is one term that has one.
+/// The derivative of the score with respect to the loss, if the objective is one term that has a score.
 fn score_slope(loss: &Loss, value: f64) -> Option<f64> {
     let [term] = loss.terms() else { return None };
     match term.measure {

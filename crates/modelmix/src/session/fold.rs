@@ -1,5 +1,5 @@
-//! A session as the fold of its events: what to ask is decided, and what came in is evaluated, by shared reference; only then
-//! is anything changed, by steps that cannot fail. So an event is applied whole or not at all.
+//! A session as a fold over its events. Decisions and evaluation use a shared reference; only then do steps that cannot fail
+//! change the session. So an event is applied completely or not at all.
 
 use std::borrow::Cow;
 
@@ -39,14 +39,14 @@ impl Origin {
     }
 }
 
-/// Samples as they are given.
+/// Samples as they were given.
 pub(super) enum NewSamples<'a> {
     /// Rows of this width, and scores.
     Features(usize, &'a [f32], &'a Scores),
     Values(Vec<Values<'a>>),
 }
 
-/// What samples do to a session, evaluated.
+/// The evaluated effect of samples on a session.
 pub(super) struct Update<'a> {
     pub(super) origin: Origin,
     pub(super) batch: Batch<'a>,
@@ -56,8 +56,8 @@ pub(super) struct Update<'a> {
 }
 
 impl<P: Policy> Session<P> {
-    /// What to ask next, as an event that has not happened yet. Deciding changes nothing, so the answer stays the same until
-    /// something happens.
+    /// The next pull as an event that has not happened yet. This changes nothing, so the result stays the same until an event
+    /// is applied.
     ///
     /// # Errors
     /// As [`Session::ask`].
@@ -78,9 +78,9 @@ impl<P: Policy> Session<P> {
         };
         if arm >= state.names.len() {
             return Err(Error::setting(
-                &format!("the choice of policy {}", state.policy.name()),
+                &format!("the arm chosen by policy {}", state.policy.name()),
                 arm,
-                format!("an arm, less than {}", state.names.len()),
+                format!("an index less than {}", state.names.len()),
             ));
         }
         let drawn = Some(random.position()).filter(|&position| position != state.random.position());
@@ -99,11 +99,11 @@ impl<P: Policy> Session<P> {
         Pull { id: asked.pull, index: asked.arm, arm: state.names[asked.arm].clone(), count: asked.count }
     }
 
-    /// Applies an event: the session is then as it was after the event had happened. The decisions that the event carries are
-    /// taken, not computed again.
+    /// Applies a recorded event: the session is then in the state after that event. Uses the decisions in the event instead of
+    /// recomputing them.
     ///
     /// # Errors
-    /// An event that cannot have happened now. The session is then as it was before.
+    /// An event that is impossible in the current state. The session is then unchanged.
     pub fn apply(&mut self, event: &Event<P>) -> Result<()>
     where
         P: Clone,
@@ -111,7 +111,7 @@ impl<P: Policy> Session<P> {
         self.fold(event).map(drop)
     }
 
-    /// Applies an event that happens now, and returns it with all that was decided on it: what a journal should hold.
+    /// Applies a new event, and returns it with all decisions made on it. This is the event to write to a journal.
     ///
     /// # Errors
     /// As [`Session::apply`].
@@ -127,11 +127,11 @@ impl<P: Policy> Session<P> {
         Ok(event)
     }
 
-    /// Computes the decisions of an event again, and compares. That is a check of the record, or of this processor and
-    /// release; replaying does not need it.
+    /// Recomputes the decisions of an event and compares them. This checks the record, or this processor and release; replaying
+    /// does not need it.
     ///
     /// # Errors
-    /// The first difference; an event that cannot have happened now.
+    /// The first difference; an event that is impossible in the current state.
     pub fn verify(&self, event: &Event<P>) -> Result<()>
     where
         P: PartialEq + Clone,
@@ -142,7 +142,7 @@ impl<P: Policy> Session<P> {
                 let name = |arm: usize| self.state.names.get(arm).map_or("none", String::as_str);
                 if (found.pull, found.arm, found.count) != (asked.pull, asked.arm, asked.count) {
                     return event.error(format!(
-                        "asks {} for {} samples, and computed again it is pull {} that asks {} for {}",
+                        "asks {} for {} samples, but recomputed, pull {} asks {} for {}",
                         name(asked.arm),
                         asked.count,
                         found.pull,
@@ -151,7 +151,7 @@ impl<P: Policy> Session<P> {
                     ));
                 }
                 if found.policy != asked.policy || found.drawn != asked.drawn {
-                    return event.error("leaves another policy or generator behind than it does computed again");
+                    return event.error("has a policy or generator state that differs from the recomputed one");
                 }
                 Ok(())
             }
@@ -182,7 +182,7 @@ impl<P: Policy> Session<P> {
                 Ok(Origin::Known(known.arm, known.known_as))
             }
             Event::Told(told) => self.state.pulls.find(told.pull).map(Origin::Pull),
-            _ => event.error("brings no samples"),
+            _ => event.error("has no samples"),
         }
     }
 
@@ -194,17 +194,17 @@ impl<P: Policy> Session<P> {
             Event::Asked(asked) => {
                 let (arms, expected) = (self.state.names.len(), self.state.pulls.asked);
                 if asked.pull != expected {
-                    return event.error(format!("does not follow: the next pull is {expected}"));
+                    return event.error(format!("is out of order: the next pull is {expected}"));
                 }
                 if asked.arm >= arms || asked.count != self.state.batch {
                     return event.error(format!(
-                        "asks arm {} for {} samples, in a session of {arms} arms that asks for {}",
+                        "asks arm {} for {} samples, but the session has {arms} arms and asks for {}",
                         asked.arm, asked.count, self.state.batch
                     ));
                 }
                 let fits = |policy: &P| policy.fits(arms) && policy.name() == self.state.policy.name();
                 if asked.policy.as_ref().is_some_and(|policy| !fits(policy)) {
-                    return event.error("leaves a policy behind that does not fit the session");
+                    return event.error("has a policy state that does not fit the session");
                 }
                 self.commit_asked(asked.clone());
                 Ok(Decisions::default())
@@ -219,12 +219,12 @@ impl<P: Policy> Session<P> {
         }
     }
 
-    /// The samples of an event, which comes from a file, perhaps, and is not trusted.
+    /// The samples of an event, which may come from a file and is untrusted input.
     fn given<'a>(&self, event: &Event<P>, answer: &'a Answer, decided: &Decisions) -> Result<NewSamples<'a>> {
         let (samples, given) = match answer {
             Answer::Features { width, values, scores } => {
                 if let Err(error) = Features::new(*width, values.clone()) {
-                    return event.error(format!("has features that cannot be: {error}"));
+                    return event.error(format!("has invalid features: {error}"));
                 }
                 (values.len() / width, NewSamples::Features(*width, values, scores))
             }
@@ -241,11 +241,11 @@ impl<P: Policy> Session<P> {
         }
     }
 
-    /// Takes samples, and says what was decided on them. Recorded ones may be many, and are taken in steps that need little
-    /// memory.
+    /// Adds samples, and returns the decisions made on them. Known samples may be many, so they are added in steps that need
+    /// little memory.
     ///
     /// # Errors
-    /// Samples that do not fit, or work that failed. The session is then as it was before.
+    /// Samples that do not fit, or a failed computation. The session is then unchanged.
     pub(super) fn take(&mut self, origin: Origin, given: NewSamples<'_>, decided: &Decisions) -> Result<Decisions> {
         match given {
             NewSamples::Features(width, values, scores)
@@ -275,7 +275,7 @@ impl<P: Policy> Session<P> {
         let (mut first, mut decisions) = (0, Decisions::default());
         while first < rows {
             let end = rows.min(first + self.state.samples.rows_per_step());
-            // A list of another length is given whole, and refused as such.
+            // A list of another length is passed on whole, and refused as such.
             let part = |list: &Vec<f64>| if list.len() == rows { list[first..end].to_vec() } else { list.clone() };
             let scores = scores.iter().map(|(name, list)| (name.clone(), part(list))).collect();
             let given = NewSamples::Features(width, &values[first * width..end * width], &scores);
@@ -286,8 +286,8 @@ impl<P: Policy> Session<P> {
         Ok(decisions)
     }
 
-    /// All that can fail, be stopped or take long when samples come in: checks, κ and f, and what observers find, which check
-    /// whether to stop with the last samples of an event.
+    /// Everything that can fail, be stopped or take long when samples arrive: checks, κ and f, and the observers, which check
+    /// the stopping rule with the last samples of an event.
     fn evaluate<'a>(
         &self,
         origin: Origin,
@@ -307,15 +307,15 @@ impl<P: Policy> Session<P> {
         };
         match origin {
             Origin::Pull(_) if samples == 0 => {
-                return Err(refuse("no samples were told; abandon the pull if nothing came back".into()));
+                return Err(refuse("no samples were told; abandon the pull if there is no answer".into()));
             }
             Origin::Pull(pull) if samples > pull.count => {
                 let asked = pull.count;
                 return Err(refuse(format!(
-                    "{samples} samples were told where {asked} were asked for; tell at most {asked}"
+                    "{samples} samples were told, but {asked} were asked for; tell at most {asked}"
                 )));
             }
-            Origin::Known(..) if samples == 0 => return Err(refuse("there are none; give at least one".into())),
+            Origin::Known(..) if samples == 0 => return Err(refuse("there are no samples; give at least one".into())),
             _ => {}
         }
         let batch = match (given, self.source.loss()) {
@@ -328,7 +328,9 @@ impl<P: Policy> Session<P> {
             }
             (NewSamples::Values(values), None) => self.evaluate_values(origin, values).map_err(refuse)?,
             (NewSamples::Features(..), None) => {
-                return Err(refuse("this session is on values and cannot evaluate features; tell it values".into()));
+                return Err(refuse(
+                    "this session is on values and cannot evaluate features; tell it values of κ and f".into(),
+                ));
             }
             (NewSamples::Values(_), Some(_)) => {
                 return Err(refuse("this session evaluates features; tell it features, or start it on values".into()));
@@ -352,15 +354,14 @@ impl<P: Policy> Session<P> {
         let Some(loss) = self.source.loss() else { return Err(Refusal::Samples("this session is on values".into())) };
         let state = &self.state;
         if let Some(width) = state.samples.width.filter(|&width| width != found) {
-            let problem = format!(
-                "its features have {found} columns where {width} are expected; use the same encoder throughout"
-            );
+            let problem =
+                format!("its features have {found} columns, but {width} are expected; use the same encoder throughout");
             return Err(Refusal::Samples(problem));
         }
-        // What will be held is what is evaluated, in half precision too.
+        // Evaluate the values that will be held, also in half precision.
         let values = match state.samples.held.rounded(Rows::new(found, values)) {
             Some(rounded) if rounded.iter().any(|value| !value.is_finite()) => {
-                let problem = "a feature is too large for half precision, which ends at 65,504; scale them down, or store them in single precision";
+                let problem = "a feature is too large for half precision, whose largest value is 65,504; scale the features down, or store them in single precision";
                 return Err(Refusal::Samples(problem.into()));
             }
             Some(rounded) => Cow::Owned(rounded),
@@ -386,7 +387,7 @@ impl<P: Policy> Session<P> {
             if kappa.len() != expected {
                 let found = kappa.len();
                 return Err(format!(
-                    "sample {index} has {found} values of κ for {expected} earlier samples; give one for each"
+                    "sample {index} has {found} values of κ for {expected} earlier samples; give one value per earlier sample"
                 ));
             }
             if !kappa.iter().chain([own, linear]).all(|value| value.is_finite()) {
@@ -401,10 +402,10 @@ impl<P: Policy> Session<P> {
         Ok(Batch::of_values(origin.arm(), origin.is_collected(), samples))
     }
 
-    /// Takes what was evaluated, and says what was decided on it. Making room is the last step that can fail.
+    /// Adds evaluated samples, and returns the decisions made on them. Reserving memory is the last step that can fail.
     ///
     /// # Errors
-    /// No room for the samples. The session is then as it was before.
+    /// Not enough memory for the samples. The session is then unchanged.
     pub(super) fn commit(&mut self, update: Update<'_>) -> Result<Decisions> {
         let Update { origin, batch, observed, choice } = update;
         let state = &mut self.state;
@@ -433,7 +434,7 @@ impl<P: Policy> Session<P> {
 
     pub(super) fn check_arm(&self, what: &str, arm: usize) -> Result<()> {
         let arms = self.state.names.len();
-        if arm < arms { Ok(()) } else { Err(Error::setting(what, arm, format!("an arm, less than {arms}"))) }
+        if arm < arms { Ok(()) } else { Err(Error::setting(what, arm, format!("an index less than {arms}"))) }
     }
 
     pub(super) fn check_forget(&self, arm: usize) -> Result<()> {

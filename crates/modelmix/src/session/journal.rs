@@ -1,5 +1,5 @@
-//! The journal of a run: its events as lines of JSON with chained checksums. This is the form of the lines alone; which file
-//! they are in, when it is flushed and who may write it is left to others.
+//! The journal of a run: its events as lines of JSON with chained checksums. This module defines only the line format; the
+//! caller manages the file, flushing and locks.
 
 use std::io::{BufRead, Write};
 use std::marker::PhantomData;
@@ -12,41 +12,41 @@ use crate::error::{Error, Result};
 use crate::policy::AnyPolicy;
 use crate::version;
 
-/// The form that this release writes and reads. The checkpoints of modelmix 0.1 had form 1.
+/// The format version that this release writes and reads. The checkpoints of modelmix 0.1 have version 1.
 const FORMAT_VERSION: u32 = 2;
 
-/// The first line of a journal: what the run is.
+/// The first line of a journal, which describes the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// The form of the journal.
+    /// The format version of the journal.
     journal: u32,
-    /// The release that started it.
+    /// The release that started the journal.
     pub modelmix: String,
-    /// The run, as its caller describes it; a run goes on only with the same description.
+    /// The caller's description of the run; a run is resumed only with the same description.
     pub run: String,
 }
 
-/// A later line: an event, and what its caller wants to remember with it.
+/// A later line: an event with an optional note of the caller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, bound(serialize = "P: Serialize", deserialize = "P: DeserializeOwned"))]
 #[non_exhaustive]
 pub struct Entry<P = AnyPolicy> {
-    /// What happened.
+    /// The event.
     pub event: Event<P>,
-    /// Any text of the caller's.
+    /// Any text of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl Header {
-    /// That of a new journal.
+    /// The header of a new journal.
     pub fn new(run: impl Into<String>) -> Self {
         Self { journal: FORMAT_VERSION, modelmix: version::VERSION.into(), run: run.into() }
     }
 }
 
-/// Writes a journal, a line at a time.
+/// Writes a journal line by line.
 ///
 /// ```
 /// use modelmix::session::{Event, Header, JournalReader, JournalWriter};
@@ -63,7 +63,7 @@ impl Header {
 pub struct JournalWriter<W> {
     writer: W,
     checksum: u32,
-    /// Whether a line may have been written in part; another one behind it would be lost with it.
+    /// Whether a line may be incomplete; reading would drop it and every line after it.
     is_torn: bool,
 }
 
@@ -71,24 +71,24 @@ impl<W: Write> JournalWriter<W> {
     /// Starts a journal with its first line.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Errors of the writer.
     pub fn start(writer: W, header: &Header) -> Result<Self> {
         let mut journal = Self { writer, checksum: 0, is_torn: false };
         journal.line(header)?;
         Ok(journal)
     }
 
-    /// Goes on with a journal whose whole lines were read: the writer must stand behind the last of them
+    /// Resumes a journal whose complete lines were read. The writer must be positioned after the last of them
     /// ([`JournalReader::whole_lines_len`] bytes), and `checksum` is that of the reader.
     pub fn resume(writer: W, checksum: u32) -> Self {
         Self { writer, checksum, is_torn: false }
     }
 
-    /// Appends a line, and flushes it to the writer. Whether it is on disk then is the writer's business.
+    /// Appends a line, and flushes it to the writer. Whether it is then on disk depends on the writer.
     ///
     /// # Errors
-    /// What the writer says. The journal may then end in the middle of a line, which reading drops, so every later append
-    /// fails too: read the journal again, cut it off behind its whole lines, and resume.
+    /// Errors of the writer. The journal may then end with an incomplete line, which reading drops, so every later append fails
+    /// too: read the journal again, truncate it after its complete lines, and resume.
     pub fn append<P: Serialize>(&mut self, event: &Event<P>, note: Option<&str>) -> Result<()> {
         #[derive(Serialize)]
         struct Line<'a, P> {
@@ -107,7 +107,7 @@ impl<W: Write> JournalWriter<W> {
         let line = format!("{},\"crc\":{checksum}}}\n", &text[..text.len() - 1]);
         if self.is_torn {
             return Err(failed(
-                &"an earlier line was written in part; read it again and resume behind its whole lines",
+                &"an earlier line is incomplete; read the journal again and resume after its complete lines",
             ));
         }
         self.is_torn = true;
@@ -117,13 +117,14 @@ impl<W: Write> JournalWriter<W> {
         Ok(())
     }
 
-    /// What was written to.
+    /// The underlying writer.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.writer
     }
 }
 
-/// Reads a journal, a line at a time. A last line that a crash cut off is dropped; any other damage is named.
+/// Reads a journal line by line. An incomplete last line, as after a crash, is dropped; any other damage is an error that names
+/// the line.
 #[derive(Debug)]
 pub struct JournalReader<R, P = AnyPolicy> {
     reader: R,
@@ -139,7 +140,7 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
     /// Reads the first line.
     ///
     /// # Errors
-    /// A file that is no journal, one of another form, or a first line that is damaged.
+    /// A file that is not a journal, one of another format version, or a damaged first line.
     pub fn new(reader: R) -> Result<Self> {
         let (number, whole, checksum, failed) = (0, 0, 0, false);
         let mut journal = Self { reader, header: None, number, whole, checksum, failed, policy: PhantomData };
@@ -147,12 +148,12 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
         let refuse = |problem: String| Err(Error::Journal { problem });
         if let Ok(old) = serde_json::from_str::<OldHeader>(&line) {
             let Some(version) = old.journal.or(old.checkpoint) else {
-                return refuse("is not a journal: its first line does not say so; name another file".into());
+                return refuse("is not a journal: its first line is not a journal header; name another file".into());
             };
             if version != FORMAT_VERSION {
                 let release = old.modelmix.unwrap_or_else(|| "another release".into());
                 return refuse(format!(
-                    "was written by modelmix {release} in form {version} and this release reads {FORMAT_VERSION}; go on with that release"
+                    "was written by modelmix {release} in format version {version}, but this release reads version {FORMAT_VERSION}; continue with that release"
                 ));
             }
         }
@@ -163,12 +164,12 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
         Ok(journal)
     }
 
-    /// The first line; `None` if there is none, or only a part of it: a run that ended before it began.
+    /// The first line; `None` if it is missing or incomplete, as for a run that ended before it began.
     pub fn header(&self) -> Option<&Header> {
         self.header.as_ref()
     }
 
-    /// Bytes of the whole lines read so far. Once all are read, what is behind them is a torn line, to be cut off.
+    /// Bytes of the complete lines read so far. Once all are read, any bytes after them are an incomplete line; truncate it.
     pub fn whole_lines_len(&self) -> u64 {
         self.whole
     }
@@ -192,10 +193,10 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
         }
         self.number += 1;
         let number = self.number;
-        String::from_utf8(line).map(Some).map_err(|_| damaged(number, "it is no text"))
+        String::from_utf8(line).map(Some).map_err(|_| damaged(number, "it is not text"))
     }
 
-    /// Reads a line, and counts it as read if it is whole.
+    /// Reads a line, and counts it as read if it is complete.
     fn read<T: DeserializeOwned>(&mut self, line: &str) -> Result<T, String> {
         let Some((record, checksum)) = line.strip_suffix('}').and_then(|line| line.rsplit_once(",\"crc\":")) else {
             return Err("it has no checksum".into());
@@ -203,7 +204,7 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
         let record = format!("{record}}}");
         let expected = crc32(self.checksum, record.as_bytes());
         if checksum.parse() != Ok(expected) {
-            return Err("its checksum is not that of this line and all before it".into());
+            return Err("its checksum does not match this line and all before it".into());
         }
         let value = serde_json::from_str(&record).map_err(|error| error.to_string())?;
         self.checksum = expected;
@@ -212,7 +213,7 @@ impl<R: BufRead, P: DeserializeOwned> JournalReader<R, P> {
     }
 }
 
-/// What first lines have had in common.
+/// The fields common to all format versions of the first line.
 #[derive(Deserialize)]
 struct OldHeader {
     journal: Option<u32>,
@@ -225,7 +226,7 @@ fn damaged(number: usize, problem: &str) -> Error {
         format!("is not a journal, or its first line is damaged ({problem}); name another file")
     } else {
         format!(
-            "is damaged at line {number} ({problem}); cut it off before that line to go on from there, or name another file"
+            "is damaged at line {number} ({problem}); delete that line and all after it to continue from there, or name another file"
         )
     };
     Error::Journal { problem }
@@ -234,7 +235,7 @@ fn damaged(number: usize, problem: &str) -> Error {
 impl<R: BufRead, P: DeserializeOwned> Iterator for JournalReader<R, P> {
     type Item = Result<Entry<P>>;
 
-    /// The next event; after an error there is none.
+    /// The next event; `None` after an error.
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed || self.header.is_none() {
             return None;
@@ -249,7 +250,7 @@ impl<R: BufRead, P: DeserializeOwned> Iterator for JournalReader<R, P> {
     }
 }
 
-/// CRC-32 (IEEE 802.3) of these bytes behind others, as zlib has it.
+/// Updates a CRC-32 (IEEE 802.3) with these bytes, as zlib does.
 fn crc32(before: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(before);
     hasher.update(bytes);

@@ -1,5 +1,5 @@
-//! A live session: ask which arm to pull, tell what came back, report the weights. The only mutable owner of evidence, and the
-//! fold of its events (`fold.rs`).
+//! A live session: ask which arm to pull, tell the samples, report the weights. A session is the only mutable owner of its
+//! evidence, and a fold over its events (`fold.rs`).
 
 mod ages;
 mod bandwidth;
@@ -50,29 +50,30 @@ pub use snapshot::Snapshot;
 pub use stopping::StopCheck;
 pub use store::Storage;
 
-/// How a session is run.
+/// The settings of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct SessionSettings {
-    /// The policy; adaptive, unless said otherwise.
+    /// The policy; adaptive by default.
     pub policy: PolicySpec,
-    /// The seed of every random choice.
+    /// The random seed.
     pub seed: u64,
     /// Samples per pull.
     pub batch: usize,
-    /// How many pulls there will be, where that is known; Successive Halving plans by it.
+    /// The number of pulls, if it is known; Successive Halving plans with it.
     pub rounds: Option<usize>,
     /// How features of told samples are stored.
     pub storage: Storage,
-    /// When it may stop; it then sees to it that every arm has samples enough to tell ([`Session::is_done`]).
+    /// When the session may stop early. It then also pulls arms until each has enough samples for a confidence statement
+    /// ([`Session::is_done`]).
     pub until: Option<Until>,
     /// Which samples count, and how many are held.
     pub retention: Retention,
-    /// The chance of a false alarm of an arm, ever, if arms are watched for drift; `None` if they are not.
+    /// The false-alarm probability of drift detection per arm, over the whole session; `None` for no drift detection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alarm: Option<f64>,
-    /// Which samples are kept, where some may be discarded; the policy learns from all.
+    /// Which samples are kept, if some may be discarded; the policy learns from all.
     pub select: Selection,
 }
 
@@ -96,29 +97,29 @@ setters! {
     SessionSettings {
         /// Sets the policy.
         policy: PolicySpec,
-        /// Sets the seed of every random choice.
+        /// Sets the random seed.
         seed: u64,
         /// Sets the number of samples per pull.
         batch: usize,
-        /// Sets how many pulls there will be, if that is known.
+        /// Sets the number of pulls, if it is known.
         rounds: impl Into<Option<usize>>,
         /// Sets how features of told samples are stored.
         storage: Storage,
-        /// Sets when the session may stop; never if `None`.
+        /// Sets when the session may stop early; never if `None`.
         until: impl Into<Option<Until>>,
         /// Sets which samples count, and how many are held.
         retention: Retention,
-        /// Sets the chance of a false alarm per arm; no arm is watched for drift if `None`.
+        /// Sets the false-alarm probability of drift detection per arm; no drift detection if `None`.
         alarm: impl Into<Option<f64>>,
         /// Sets which samples are kept.
         select: Selection,
     }
 }
 
-/// One sample as numbers, for callers who have neither features nor a kernel of ours.
+/// One sample as values of κ and f, for callers without features or with a kernel of their own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Values<'a> {
-    /// κ(new, each earlier sample), in the order in which samples were told.
+    /// κ(new, each earlier sample), in the order told.
     pub kappa: &'a [f64],
     /// κ(new, new).
     pub own: f64,
@@ -126,10 +127,10 @@ pub struct Values<'a> {
     pub linear: f64,
 }
 
-/// Where κ and f come from.
+/// The source of κ and f.
 #[derive(Clone, Debug)]
 enum Source {
-    /// Features, evaluated by a loss.
+    /// A loss, which evaluates features.
     Features(Box<SessionLoss>),
     /// The caller.
     Values,
@@ -148,11 +149,11 @@ impl Source {
     }
 }
 
-/// Chooses arms by a policy and keeps the evidence.
+/// Chooses arms by a policy, collects their samples and estimates the best mixture.
 ///
-/// Everything that changes a session is an [`Event`]. [`Session::ask`], [`Session::tell`] and the others make an event and
-/// apply it; [`Session::decide`] and [`Session::perform`] do the same in steps, for a caller who keeps the events, and
-/// [`Session::apply`] brings a session back from them.
+/// Every change of a session is an [`Event`]. Methods such as [`Session::ask`] and [`Session::tell`] create an event and apply
+/// it. [`Session::decide`] and [`Session::perform`] do the same in two steps, for callers that store the events, and
+/// [`Session::apply`] restores a session from them.
 ///
 /// ```
 /// use modelmix::{Features, Inputs, Objective, Session, SessionSettings};
@@ -170,7 +171,7 @@ impl Source {
 pub struct Session<P = AnyPolicy> {
     source: Source,
     state: State<P>,
-    /// Hashing a reference takes a while, so it is done once, when it is first asked for.
+    /// Hashing a reference takes time, so it is done once, at the first use.
     fingerprint: OnceLock<Option<u64>>,
 }
 
@@ -179,21 +180,21 @@ impl<P> Session<P> {
         Self { source, state, fingerprint: OnceLock::new() }
     }
 
-    /// That of the loss ([`SessionLoss::fingerprint`]); `None` if the caller gives values.
+    /// The fingerprint of the loss ([`SessionLoss::fingerprint`]); `None` if the caller gives values.
     pub fn fingerprint(&self) -> Option<u64> {
         *self.fingerprint.get_or_init(|| self.source.session_loss().map(SessionLoss::fingerprint))
     }
 }
 
 impl Session<AnyPolicy> {
-    /// A session over features, with one of the policies that come with the crate.
+    /// A session on features, with a built-in policy.
     ///
-    /// If the bandwidth of the loss is open ([`Objective::prepare_for_session`](crate::Objective::prepare_for_session)), the session
-    /// asks its arms evenly until each has ten samples, known ones included. It then fixes the bandwidth by the median rule
-    /// ([`Session::chosen_bandwidth`]).
+    /// If the loss has no bandwidth yet ([`Objective::prepare_for_session`](crate::Objective::prepare_for_session)), the
+    /// session asks its arms evenly until each has ten samples, known ones included. It then fixes the bandwidth by the median
+    /// rule ([`Session::chosen_bandwidth`]).
     ///
     /// # Errors
-    /// No arms, equal names, a policy that needs what was not given, or an objective that only [`crate::solve`] takes.
+    /// No arms, equal names, a policy with a missing requirement, or an objective that only [`crate::solve`] supports.
     pub fn new<N: Into<String>>(
         arms: impl IntoIterator<Item = N>,
         loss: impl Into<SessionLoss>,
@@ -206,7 +207,7 @@ impl Session<AnyPolicy> {
         Self::with_policy(names, loss, policy, settings)
     }
 
-    /// A session over values: the caller gives κ and f of every sample, and the ranges where the policy needs them.
+    /// A session on values: the caller gives κ and f of every sample, and their ranges if the policy needs them.
     ///
     /// # Errors
     /// As [`Session::new`].
@@ -235,10 +236,10 @@ impl Session<AnyPolicy> {
 }
 
 impl<P: Policy> Session<P> {
-    /// A session over features with a policy of one's own; `settings.policy` is ignored.
+    /// A session on features with a custom policy; `settings.policy` is ignored.
     ///
     /// # Errors
-    /// No arms, equal names, or an objective that only [`crate::solve`] takes.
+    /// No arms, equal names, or an objective that only [`crate::solve`] supports.
     pub fn with_policy<N: Into<String>>(
         arms: impl IntoIterator<Item = N>,
         loss: impl Into<SessionLoss>,
@@ -254,7 +255,7 @@ impl<P: Policy> Session<P> {
         Ok(Self::of(Source::Features(Box::new(loss)), state))
     }
 
-    /// A session over values with a policy of one's own; `settings.policy` is ignored.
+    /// A session on values with a custom policy; `settings.policy` is ignored.
     ///
     /// # Errors
     /// No arms, or equal names.
@@ -267,81 +268,85 @@ impl<P: Policy> Session<P> {
         Ok(Self::of(Source::Values, state))
     }
 
-    /// The same, with f of an arm's samples known to range over so much: bounds then allow for values that no sample had yet.
+    /// The same session with a known range of f per arm, so that bounds allow for values that no sample has had yet.
     pub(crate) fn with_linear_range(mut self, range: f64) -> Result<Self> {
         if !(range.is_finite() && range >= 0.0) {
-            return Err(Error::setting("the range of f", range, "finite, its largest value not below its smallest"));
+            return Err(Error::setting(
+                "the range of f",
+                range,
+                "finite, with a largest value that is not below the smallest",
+            ));
         }
         self.state.linear_range = range;
         Ok(self)
     }
 
-    /// Which arm to pull next. May be called again before earlier pulls are answered: those in flight are reckoned with.
+    /// The next arm to pull. May be called again before earlier pulls are answered; pulls in flight are taken into account.
     ///
     /// # Errors
-    /// If the policy finds no choice, such as with values of a κ that is not positive semidefinite.
+    /// If the policy finds no choice, for example because κ is not positive semidefinite.
     pub fn ask(&mut self) -> Result<Pull> {
         let (asked, random) = self.choose()?;
         self.state.random = random;
         Ok(self.commit_asked(asked))
     }
 
-    /// What came back of a pull: the features of its samples, at least one and at most as many as were asked for.
+    /// Answers a pull with the features of its samples: at least one, and at most as many as were asked for.
     ///
     /// # Errors
-    /// A pull that is not in flight, features that do not fit. The session is then as it was before.
+    /// A pull that is not in flight, or features that do not fit. The session is then unchanged.
     pub fn tell(&mut self, pull: u64, features: &Features) -> Result<()> {
         self.tell_scored(pull, features, &Scores::new())
     }
 
-    /// The same with the scores that the objective asks for, one value per sample.
+    /// Answers a pull with features and the scores that the objective needs, one value per sample.
     ///
     /// # Errors
-    /// As [`Session::tell`], and scores that are missing.
+    /// As [`Session::tell`], and missing scores.
     pub fn tell_scored(&mut self, pull: u64, features: &Features, scores: &Scores) -> Result<()> {
         let origin = Origin::Pull(self.state.pulls.find(pull)?);
         let given = NewSamples::Features(features.width(), features.values(), scores);
         self.take(origin, given, &Decisions::default()).map(drop)
     }
 
-    /// What came back of a pull, as numbers. κ of a later sample of the same pull counts the earlier ones.
+    /// Answers a pull with values of κ and f. κ of a later sample of the same pull includes the earlier ones.
     ///
     /// # Errors
-    /// A pull that is not in flight, lists of other lengths, values that are not finite. The session is then as it was.
+    /// A pull that is not in flight, lists of other lengths, or values that are not finite. The session is then unchanged.
     pub fn tell_values(&mut self, pull: u64, samples: &[Values<'_>]) -> Result<()> {
         let origin = Origin::Pull(self.state.pulls.find(pull)?);
         self.take(origin, NewSamples::Values(samples.to_vec()), &Decisions::default()).map(drop)
     }
 
-    /// Samples of an arm that were recorded before, or elsewhere, and not asked for (a warm start). They count as evidence: in
-    /// K̂, f̂, widths and bounds, and for [`SessionSettings::until`], so that an arm with known samples needs no first pull.
-    /// Unless they are [`KnownAs::Collected`], they are no part of the pool whose shares, loss and number are reported.
+    /// Adds known samples of an arm, recorded earlier or elsewhere (a warm start). They count as evidence: in K̂, f̂, widths
+    /// and bounds, and for [`SessionSettings::until`], so that an arm with known samples needs no first pull. Unless they are
+    /// [`KnownAs::Collected`], they are not part of the pool whose shares, loss and size are reported.
     ///
-    /// They must be draws of what the arm will give: no selection, no earlier version of the model. A session that keeps only
-    /// some samples never keeps them, and its drift detectors do not see them. They are evicted and fade as others do, but make
-    /// no other sample fade. In a window they take places like any new sample.
+    /// They must be draws from the arm as it is now: not a selection, and not from an earlier version of the model. A session
+    /// that keeps only some samples never keeps known ones, and its drift detectors ignore them. They are evicted and fade like
+    /// other samples, but do not make others fade. In a window they take places like any new sample.
     ///
-    /// Many samples are taken in steps, so that κ among all of them is never in memory at once.
+    /// Many samples are added in steps, so that κ among all of them is never in memory at once.
     ///
     /// # Errors
-    /// An arm that is not there, features or scores that do not fit. The session is then as it was before.
+    /// An unknown arm, or features or scores that do not fit. The session is then unchanged.
     pub fn known(&mut self, arm: usize, features: &Features, scores: &Scores, known_as: KnownAs) -> Result<()> {
         self.check_arm("the arm of known samples", arm)?;
         let given = NewSamples::Features(features.width(), features.values(), scores);
         self.take(Origin::Known(arm, known_as), given, &Decisions::default()).map(drop)
     }
 
-    /// The same as numbers: κ against all samples before it, known ones included.
+    /// Adds known samples as values: κ against all samples before each, known ones included.
     ///
     /// # Errors
-    /// An arm that is not there, lists of other lengths, values that are not finite. The session is then as it was before.
+    /// An unknown arm, lists of other lengths, or values that are not finite. The session is then unchanged.
     pub fn known_values(&mut self, arm: usize, samples: &[Values<'_>], known_as: KnownAs) -> Result<()> {
         self.check_arm("the arm of known samples", arm)?;
         let given = NewSamples::Values(samples.to_vec());
         self.take(Origin::Known(arm, known_as), given, &Decisions::default()).map(drop)
     }
 
-    /// Gives a pull up: nothing came back, or nothing ever will. An arm that fails is left alone for a while.
+    /// Abandons a pull that failed or will not be answered. An arm that fails is not asked for a while.
     ///
     /// # Errors
     /// A pull that is not in flight.
@@ -351,11 +356,11 @@ impl<P: Policy> Session<P> {
         Ok(())
     }
 
-    /// Forgets all samples of an arm, so that it is learned anew, such as after its alarm: `changed` in the report. Pulls in
-    /// flight stay. A session on values then takes κ against the samples that are left, in the order told.
+    /// Forgets all samples of an arm, so that it is learned again, for example after a drift alarm (`changed` in the report).
+    /// Pulls in flight remain. A session on values then takes κ against the remaining samples, in the order told.
     ///
     /// # Errors
-    /// An arm that is not there; a session that is to stop, or that keeps the better half of its samples.
+    /// An unknown arm; a session with a stopping rule, or one that keeps the better half of its samples.
     pub fn forget(&mut self, arm: usize) -> Result<()> {
         self.check_forget(arm)?;
         let terms =
@@ -367,16 +372,16 @@ impl<P: Policy> Session<P> {
         Ok(())
     }
 
-    /// The weights as far as they are known, and how the samples collected do. Bounds are left out, since they take a while
+    /// The estimated weights, and the loss of the collected samples. Bounds are left out, because they take longer
     /// ([`Session::report_with_bounds`]).
     ///
     /// # Errors
-    /// Values of a κ that is not positive semidefinite.
+    /// κ that is not positive semidefinite.
     pub fn report(&self) -> Result<SessionReport> {
         SessionReport::new(self)
     }
 
-    /// The report with both bounds: what the session is sure of now.
+    /// The report with both suboptimality bounds at the current state.
     ///
     /// # Errors
     /// As [`Session::report`].
@@ -385,7 +390,7 @@ impl<P: Policy> Session<P> {
         Ok(SessionReport { bound_on_weights: weights, bound_on_shares: shares, ..self.report()? })
     }
 
-    /// How far from the optimum the weights and the shares can be.
+    /// Bounds on the suboptimality of the weights and of the shares.
     ///
     /// # Errors
     /// As [`Session::report`].
@@ -393,14 +398,14 @@ impl<P: Policy> Session<P> {
         SuboptimalityBounds::new(self)
     }
 
-    /// Whether what [`SessionSettings::until`] asks for is reached. Once it is, it stays so: what is near the optimum is the
-    /// mixture of [`Session::verdict`].
+    /// Whether the goal of [`SessionSettings::until`] is reached. It then stays reached: the mixture of [`Session::verdict`] is
+    /// near the optimum.
     pub fn is_done(&self) -> bool {
         self.verdict().is_some()
     }
 
-    /// What the session may be stopped by: which mixture is how near the optimum; `None` if that is not known yet, or was not
-    /// asked for.
+    /// The verdict that allows stopping: a mixture, and how near the optimum it is; `None` before it is reached, or without a
+    /// stopping rule.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.state.observers.stopping.as_ref()?.verdict()
     }
@@ -410,22 +415,22 @@ impl<P: Policy> Session<P> {
         &self.state.samples.statistics
     }
 
-    /// The proportions of the samples collected, n/t; all zero before the first.
+    /// The proportions n/t of the collected samples; all zero before the first.
     pub fn shares(&self) -> Vec<f64> {
         self.state.samples.shares()
     }
 
-    /// L(P̂), the loss of the samples collected, the constant included; `None` before the first.
+    /// L(P̂), the loss of the collected samples, constant included; `None` before the first.
     pub fn empirical_loss(&self) -> Option<f64> {
         self.pool_loss().map(|loss| loss + self.constant())
     }
 
-    /// The same without the constant, which a session on values does not know.
+    /// The same loss without the constant, which a session on values does not know.
     pub(crate) fn pool_loss(&self) -> Option<f64> {
         self.state.samples.empirical_loss().filter(|_| !self.is_bandwidth_open())
     }
 
-    /// Whether each sample held is kept, in the order told; all are, unless `select` says otherwise. Known ones never are.
+    /// Whether each held sample is kept, in the order told; all are by default. Known samples never are.
     pub fn kept(&self) -> Vec<bool> {
         let samples = &self.state.samples;
         let rows = 0..samples.statistics.rows();
@@ -434,13 +439,13 @@ impl<P: Policy> Session<P> {
             .map_or_else(|| rows.map(|row| samples.is_collected(row)).collect(), |kept_set| kept_set.is_kept().to_vec())
     }
 
-    /// How many samples are kept.
+    /// The number of kept samples.
     pub(crate) fn kept_count(&self) -> usize {
         let kept_set = self.state.observers.kept.as_ref();
         kept_set.map_or_else(|| self.state.samples.collected().iter().sum(), select::KeptSet::count)
     }
 
-    /// L of the kept samples, the constant included; `None` if all are kept, or before the first.
+    /// L of the kept samples, constant included; `None` if all are kept, or before the first.
     pub fn kept_loss(&self) -> Option<f64> {
         self.state.observers.kept.as_ref()?.loss().map(|loss| loss + self.constant())
     }
@@ -454,13 +459,13 @@ impl<P: Policy> Session<P> {
         &self.state.policy
     }
 
-    /// The arms' names.
+    /// The names of the arms.
     pub fn arms(&self) -> &[String] {
         &self.state.names
     }
 
-    /// The features of the samples held, in the order told: all, unless there is a cap or some were forgotten. `None` if
-    /// values were told, or nothing yet.
+    /// The features of the held samples, in the order told: all of them, unless there is a cap or some were forgotten. `None`
+    /// in a session on values, or before the first sample.
     pub fn samples(&self) -> Option<Features> {
         self.state.samples.features()
     }

@@ -1,5 +1,5 @@
-//! What looks on while samples come in: when to stop, whether arms drift, which samples are kept. Observers do not change what
-//! policies see; what they decide on a batch is part of its event.
+//! Observers of incoming samples: early stopping, drift detection, and which samples are kept. Observers do not change what
+//! policies see; their decisions on a batch are part of its event.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +13,14 @@ use super::stopping::{StopCheck, StoppingRule};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 
-/// The observers that a session has.
+/// The observers of a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Observers {
     /// When to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) stopping: Option<StoppingRule>,
-    /// Whether an arm has changed.
+    /// Drift detection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) drift: Option<Box<DriftDetectors>>,
     /// Which samples are kept; `None` if all are.
@@ -28,7 +28,7 @@ pub(super) struct Observers {
     pub(super) kept: Option<KeptSet>,
 }
 
-/// What observers found of a batch; nothing has changed yet.
+/// What the observers found in a batch; nothing has changed yet.
 pub(super) struct Observed {
     kept: Option<KeptSet>,
     findings: Option<Vec<Vec<Finding>>>,
@@ -38,7 +38,8 @@ pub(super) struct Observed {
 }
 
 impl Observers {
-    /// Those that are asked for; `loss` is `None` if the caller gives values, `policy` is one's name if it drops arms for good.
+    /// The observers in the settings; `loss` is `None` if the caller gives values, `dropping` is the name of the policy if it
+    /// drops arms for good.
     pub(super) fn new(
         settings: &SessionSettings,
         arms: usize,
@@ -56,7 +57,11 @@ impl Observers {
         let mut observers = Self { stopping, drift: None, kept };
         if let Some(policy) = dropping.filter(|_| observers.stopping.is_some()) {
             let given = format!("given to the policy {policy}");
-            return Err(Error::setting("until", given, "left out: of arms that are dropped, nothing more is learned"));
+            return Err(Error::setting(
+                "until",
+                given,
+                "left out: this policy drops arms, so their bounds cannot improve",
+            ));
         }
         if let Some(setting) = settings.retention.lossy_setting() {
             observers.check_samples_may_leave(&format!("a session with `{setting}`"))?;
@@ -67,22 +72,22 @@ impl Observers {
         Ok(observers)
     }
 
-    /// Whether samples may leave: when to stop and which ones to keep are about all samples ever told.
+    /// Whether samples may be evicted or forgotten: early stopping and selection need all samples ever told.
     pub(super) fn check_samples_may_leave(&self, what: &str) -> Result<()> {
         let other = match (&self.stopping, &self.kept) {
             (None, None) => return Ok(()),
             (Some(_), _) => "until",
             (None, Some(_)) => "select",
         };
-        let must = "left out there: it is about all samples ever told";
+        let must = "left out: it needs all samples ever told";
         Err(Error::setting(other, format!("given to {what}"), must))
     }
 
-    /// What observers find of a batch: all work that they have with it. `check_stop` checks whether the session may stop, with the
-    /// batch taken, unless more of the same event is to come; decisions that were taken before stand.
+    /// All work of the observers on a batch. `check_stop` checks whether the session may stop with the batch added, unless more
+    /// of the same event follows. Decisions recorded earlier are used as they are.
     ///
     /// # Errors
-    /// Decisions that no observer of this session can have taken now; what the engine fails with.
+    /// Decisions that are impossible for the observers of this session; errors of the engine.
     pub(super) fn evaluate(
         &self,
         samples: &Samples,
@@ -93,7 +98,7 @@ impl Observers {
         check_stop: impl FnOnce(&StoppingRule) -> StopCheck,
     ) -> Result<Observed> {
         let counts = counts_with(None, samples, batch);
-        // A check while recorded samples of some arms are still to come would be wasted.
+        // A check is wasted while known samples of some arms are still to come.
         let is_due = |rule: &&StoppingRule| {
             is_last && rule.is_due(&counts) && (!is_known || StoppingRule::has_enough_samples(&counts))
         };
@@ -122,11 +127,11 @@ impl Observers {
         })
     }
 
-    /// The same for samples that are told while the bandwidth is open; `counts` are those of the samples that certainty is about, once
-    /// it is chosen. Of the observers, only a stopping rule is possible then.
+    /// The same for samples told while the bandwidth is open. `counts` are those of the samples used for confidence statements,
+    /// once it is chosen. Of the observers, only a stopping rule is possible then.
     ///
     /// # Errors
-    /// Decisions that no observer of this session can have taken now.
+    /// Decisions that are impossible for the observers of this session.
     pub(super) fn evaluate_first(
         &self,
         counts: Option<&[usize]>,
@@ -147,7 +152,7 @@ impl Observers {
         Ok(Observed { kept: None, findings: None, rang: None, stop_check, is_known })
     }
 
-    /// Takes what was found of a batch that was told in this round, and says what was decided. `counts` are with the batch.
+    /// Adds the findings of a batch that was told in this round, and returns the decisions. `counts` include the batch.
     pub(super) fn commit(&mut self, observed: Observed, batch: &Batch<'_>, round: u64, counts: &[usize]) -> Decisions {
         let mut decisions = Decisions::default();
         if let Some(kept) = observed.kept {
@@ -164,23 +169,23 @@ impl Observers {
         decisions
     }
 
-    /// A snapshot comes from outside and is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn check(&self, samples: &Samples, arms: usize, has_loss: bool) -> Result<()> {
         let fits = self.stopping.as_ref().is_none_or(|rule| rule.fits(arms))
             && self.drift.as_ref().is_none_or(|detectors| has_loss && detectors.fits(arms, samples.width))
             && self.kept.as_ref().is_none_or(|kept| kept.fits(&samples.statistics))
             && (!samples.keeper.loses_samples() || (self.stopping.is_none() && self.kept.is_none()));
-        if fits { Ok(()) } else { Err(damaged("what watches its samples does not fit them")) }
+        if fits { Ok(()) } else { Err(damaged("its observers do not fit its samples")) }
     }
 }
 
 fn foreign_decisions() -> Error {
-    let problem = "carries decisions that this session cannot have taken on it; it belongs to another session";
+    let problem = "has decisions that this session cannot have made; it belongs to another session";
     Error::Event { event: "of samples".into(), problem: problem.into() }
 }
 
-/// Samples of each arm that certainty is about, once a batch was taken, or once the bandwidth was chosen with it. Only sessions that
-/// hold all samples ask.
+/// Sample counts per arm for confidence statements, once a batch is added, or once the bandwidth is chosen with it. Only called
+/// in sessions that hold all samples.
 pub(super) fn counts_with(choice: Option<&Choice>, samples: &Samples, batch: &Batch<'_>) -> Vec<usize> {
     if let Some(choice) = choice {
         return choice.samples.certain().counts().to_vec();

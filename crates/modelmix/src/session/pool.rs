@@ -1,28 +1,29 @@
-//! Sums over the collected samples alone, for sessions that also know samples which they did not collect.
+//! Sums over the collected samples alone, for sessions that also have known samples that they did not collect.
 
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::{Statistics, retain, whole_samples};
 
-/// What is collected, beside [`Statistics`] of all samples: its masses and its loss. All sums are weighted as those are.
+/// The masses and the loss of the collected samples, next to the [`Statistics`] of all samples. All sums have the same weights
+/// as those.
 ///
-/// A session has one only while it knows samples that are not collected; before, the pool is all samples.
+/// A session has a pool only while it has known samples that are not collected; otherwise the pool is all samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pool {
-    /// By row held.
+    /// Per held row.
     is_collected: Vec<bool>,
-    /// Σw by arm, of the collected samples, held or evicted.
+    /// Σw per arm of the collected samples, held or evicted.
     mass: Vec<f64>,
-    /// Σκ over pairs of different collected samples, by arm and arm: both (a, b) and (b, a) count.
+    /// Σκ over pairs of different collected samples, per pair of arms: both (a, b) and (b, a) count.
     pair_sums: Vec<f64>,
-    /// Σκ(x, x) and Σf, by arm.
+    /// Σκ(x, x) and Σf, per arm.
     self_sums: Vec<f64>,
     linear_sums: Vec<f64>,
 }
 
 impl Pool {
-    /// The pool of samples that were all collected so far.
+    /// The pool if all samples so far were collected.
     pub(super) fn of(statistics: &Statistics) -> Self {
         let (pairs, own, linear) = statistics.sums();
         Self {
@@ -38,23 +39,23 @@ impl Pool {
         self.is_collected[row]
     }
 
-    /// Whether all rows held are collected.
+    /// Whether all held rows are collected.
     pub(super) fn is_all(&self) -> bool {
         self.is_collected.iter().all(|&is_collected| is_collected)
     }
 
-    /// Samples by arm, whole ones if they fade.
+    /// Samples per arm, rounded to whole ones if they fade.
     pub(super) fn counts(&self) -> Vec<usize> {
         self.mass.iter().map(|&mass| whole_samples(mass)).collect()
     }
 
-    /// The proportions n/t; all zero while nothing is collected.
+    /// The proportions n/t; all zero before the first collected sample.
     pub(super) fn shares(&self) -> Vec<f64> {
         let total: f64 = self.mass.iter().sum();
         self.mass.iter().map(|mass| if total > 0.0 { mass / total } else { 0.0 }).collect()
     }
 
-    /// L(P̂) without the constant; `None` while nothing is collected.
+    /// L(P̂) without the constant; `None` before the first collected sample.
     pub(super) fn loss(&self) -> Option<f64> {
         let total: f64 = self.mass.iter().sum();
         let quadratic: f64 = self.pair_sums.iter().chain(&self.self_sums).sum();
@@ -62,7 +63,7 @@ impl Pool {
         (total > 0.0).then(|| quadratic / (total * total) + linear / total)
     }
 
-    /// A new row: `kappa` against the rows of `statistics`, which does not have it yet, `beyond` by arm against evicted
+    /// Adds a row: `kappa` against the rows of `statistics`, which does not have it yet, and `beyond` per arm against evicted
     /// samples that were collected.
     pub(super) fn push(
         &mut self,
@@ -91,18 +92,18 @@ impl Pool {
         self.linear_sums[arm] += linear;
     }
 
-    /// Every sample counts `factor` times what it did.
+    /// Multiplies the weight of every sample by `factor`.
     pub(super) fn fade(&mut self, factor: f64) {
         self.mass.iter_mut().chain(&mut self.linear_sums).for_each(|value| *value *= factor);
         self.pair_sums.iter_mut().chain(&mut self.self_sums).for_each(|value| *value *= factor * factor);
     }
 
-    /// A row that leaves while its part in all sums stays. The last row takes its place.
+    /// Removes a row whose part in all sums remains. The last row takes its place.
     pub(super) fn evict(&mut self, row: usize) {
         self.is_collected.swap_remove(row);
     }
 
-    /// A row that counts next to nothing and is dropped.
+    /// Drops a row whose weight is negligible.
     pub(super) fn drop_faded(&mut self, statistics: &Statistics, row: usize) {
         if self.is_collected.swap_remove(row) {
             let mass = &mut self.mass[statistics.arm_of()[row]];
@@ -110,7 +111,7 @@ impl Pool {
         }
     }
 
-    /// A row that leaves with all that it is part of, before it leaves `statistics`: `kappa` against all rows.
+    /// Removes a row and its part in all sums, before it is removed from `statistics`: `kappa` against all rows.
     pub(super) fn remove(&mut self, statistics: &Statistics, row: usize, kappa: &[f64]) {
         let (arms, arm) = (self.mass.len(), statistics.arm_of()[row]);
         if self.is_collected[row] {
@@ -128,7 +129,7 @@ impl Pool {
         self.is_collected.swap_remove(row);
     }
 
-    /// Forgets an arm; `keep` says which rows stay.
+    /// Forgets an arm; `keep` tells which rows stay.
     pub(super) fn forget(&mut self, arm: usize, keep: &[bool]) {
         let arms = self.mass.len();
         retain(&mut self.is_collected, keep);
@@ -139,7 +140,7 @@ impl Pool {
         (self.mass[arm], self.self_sums[arm], self.linear_sums[arm]) = (0.0, 0.0, 0.0);
     }
 
-    /// A snapshot is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn fits(&self, statistics: &Statistics) -> bool {
         let arms = statistics.arms();
         let sums = [&self.mass, &self.self_sums, &self.linear_sums];

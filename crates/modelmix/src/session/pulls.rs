@@ -1,20 +1,20 @@
-//! Pulls: which are in flight, how many were answered, and which arms rest because they failed.
+//! Pulls: which are in flight, how many were answered, and which arms pause because they failed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// A request to an arm: give `count` samples.
+/// A request to an arm for `count` samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Pull {
-    /// What to tell or abandon.
+    /// The id to tell or abandon.
     pub id: u64,
     /// The arm, as an index.
     pub index: usize,
     /// The arm's name.
     pub arm: String,
-    /// How many samples are asked for.
+    /// Number of samples asked for.
     pub count: usize,
 }
 
@@ -26,29 +26,29 @@ pub(super) struct PendingPull {
     pub(super) count: usize,
 }
 
-/// An arm that fails is left alone for a while: 1, 3, 7, … asks, at most 1,023, until it answers again.
+/// The pause of an arm that fails: 1, 3, 7, … asks, at most 1,023, until it answers again.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Backoff {
     failures: u32,
     until: u64,
-    /// Pulls of any arm that had been answered at the last failure.
+    /// Number of answered pulls of any arm at the last failure.
     answered: u64,
 }
 
-/// The longest rest of an arm, in asks.
+/// The longest pause of an arm, in asks.
 const LONGEST_BACKOFF: u64 = 1023;
 
 /// All pulls of a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pulls {
-    /// Those in flight, oldest first.
+    /// Pulls in flight, oldest first.
     pub(super) pending: Vec<PendingPull>,
-    /// How many there were; the next one's id.
+    /// Number of pulls so far; the id of the next one.
     pub(super) asked: u64,
     pub(super) answered: u64,
-    /// By arm.
+    /// Per arm.
     pub(super) abandoned: Vec<u64>,
     backoffs: Vec<Backoff>,
 }
@@ -73,14 +73,14 @@ impl Pulls {
         }
     }
 
-    /// Samples in flight, by arm.
+    /// Samples in flight per arm.
     pub(super) fn samples(&self) -> Vec<usize> {
         let mut samples = vec![0; self.abandoned.len()];
         self.pending.iter().for_each(|pending| samples[pending.arm] += pending.count);
         samples
     }
 
-    /// The arms that do not rest; all if all do.
+    /// The arms that do not pause; all arms if all pause.
     pub(super) fn candidates(&self) -> Vec<usize> {
         let awake: Vec<usize> =
             (0..self.backoffs.len()).filter(|&arm| self.backoffs[arm].until <= self.asked).collect();
@@ -102,7 +102,7 @@ impl Pulls {
         self.pending.retain(|pending| pending.id != id);
         self.abandoned[arm] += 1;
         let backoff = &mut self.backoffs[arm];
-        // Failures without an answer between them count once: pulls in flight that fail together, or an outage of all.
+        // Failures without an answer between them count once: pulls in flight that fail together, or an outage of all arms.
         if backoff.failures == 0 || self.answered > backoff.answered {
             backoff.failures += 1;
         }
@@ -110,7 +110,7 @@ impl Pulls {
         backoff.until = self.asked + ((1 << backoff.failures.min(10)) - 1).min(LONGEST_BACKOFF);
     }
 
-    /// A snapshot comes from outside and is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn fits(&self, arms: usize, batch: usize) -> bool {
         let settled = self.abandoned.iter().map(|&pulls| u128::from(pulls)).sum::<u128>() + u128::from(self.answered);
         let backoff_fits = |(backoff, &abandoned): (&Backoff, &u64)| {

@@ -1,4 +1,4 @@
-//! Where a session stands, as numbers for a person.
+//! The state of a session as a report.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,67 +11,68 @@ use crate::kernel::Kernel;
 use crate::policy::Policy;
 use crate::quadratic::Quadratic;
 
-/// Where a session stands.
+/// The state of a session: samples, weights and losses per arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SessionReport {
     /// The policy's name.
     pub policy: String,
-    /// The objective, as it was written, with the bandwidth given; `None` if values are told.
+    /// The objective as written, with the bandwidth given; `None` in a session on values.
     #[serde(default)]
     pub objective: Option<String>,
-    /// The kernels, bandwidths found, one for every quadratic term; none if values are told, and none for a term whose bandwidth is
-    /// open.
+    /// The kernels with their bandwidths, one per quadratic term; empty in a session on values, and without the terms whose
+    /// bandwidth is not chosen yet.
     pub kernels: Vec<Kernel>,
-    /// The bandwidth that the session chose by the median rule; there only if it did.
+    /// The bandwidth that the session chose by the median rule; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<ChosenBandwidth>,
-    /// Whether the session still collects the samples from which it will choose a bandwidth; weights and losses are not known yet.
+    /// Whether the session still collects the samples from which it will choose a bandwidth; weights and losses are unknown
+    /// until then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bandwidth_open: bool,
-    /// Pulls that were answered.
+    /// Number of pulls answered.
     pub rounds: u64,
-    /// Samples collected, t, so far as they are remembered; those evicted by a session with a cap count.
+    /// Number of collected samples, t; forgotten ones do not count, evicted ones of a session with a cap do.
     pub samples: usize,
-    /// Recorded samples that are known beside those collected; they count in everything but shares and loss.
+    /// Number of known samples that were not collected; they count in everything except shares and loss.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub known: usize,
     /// The arms in the order given.
     pub arms: Vec<SessionArm>,
-    /// L(P̂), the loss of the samples collected, the constant included; `None` before the first.
+    /// L(P̂), the loss of the collected samples, constant included; `None` before the first.
     pub loss: Option<f64>,
-    /// L̂(α) of the weights below, the constant included; nothing before the first sample.
+    /// L̂(α) of the weights below, constant included; `None` before the first sample.
     pub mixture_loss: Option<f64>,
-    /// Samples kept, where some are discarded.
+    /// Number of samples kept, if some are discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<usize>,
-    /// L of the kept samples, the constant included.
+    /// L of the kept samples, constant included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_loss: Option<f64>,
-    /// What everyone who is handed the kept samples must know.
+    /// A caution for users of the kept samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// How far from the optimum of K̂ and f̂ the weights can be.
+    /// The duality gap: the weights are within this loss of the optimum of K̂ and f̂.
     pub gap: Option<f64>,
-    /// An upper bound of the weights' loss less the least loss of any mixture of the models, at this moment; `None` unless the
-    /// report was asked for with bounds ([`SuboptimalityBounds::weights`]).
+    /// An upper bound on the loss of the weights minus the least loss of any mixture of the models, at the current state;
+    /// `None` unless the report has bounds ([`SuboptimalityBounds::weights`]).
     #[serde(default)]
     pub bound_on_weights: Option<f64>,
-    /// The same for the shares of the samples collected ([`SuboptimalityBounds::shares`]).
+    /// The same for the shares of the collected samples ([`SuboptimalityBounds::shares`]).
     #[serde(default)]
     pub bound_on_shares: Option<f64>,
     /// Whether the session may stop.
     #[serde(default)]
     pub is_done: bool,
-    /// What it may be stopped by.
+    /// The verdict that allows stopping.
     #[serde(default)]
     pub verdict: Option<Verdict>,
     /// The best single arm so far, as an index into `arms`.
     pub best_single: Option<usize>,
     /// K̂ and f̂ (V-statistics); arms without samples have zeros.
     pub form: Quadratic,
-    /// What random features do to these numbers, once a session with a cap has let samples go.
+    /// The error that random features cause in these numbers, once a session with a cap has evicted samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feature_error: Option<FeatureError>,
 }
@@ -80,17 +81,17 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// How far above the least loss of any mixture of the models a mixture is at most, with the confidence of
-/// [`Until`](crate::Until) (95% if there is none), at this moment. Known samples count, so that a session can be sure of its
-/// weights before it has asked for anything.
+/// Upper bounds on the loss of a mixture minus the least loss of any mixture of the models, at the current state and with the
+/// confidence of [`Until`](crate::Until) (95% without one). Known samples count, so a session may have bounds before it has
+/// asked for samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SuboptimalityBounds {
-    /// Of the weights that a report gives; `None` while an arm has fewer than
+    /// For the weights in a report; `None` while an arm has fewer than
     /// [`MIN_SAMPLES_PER_ARM`](certainty::MIN_SAMPLES_PER_ARM).
     pub weights: Option<f64>,
-    /// Of the proportions of the samples collected; also `None` before the first.
+    /// For the proportions of the collected samples; also `None` before the first.
     pub shares: Option<f64>,
 }
 
@@ -120,27 +121,27 @@ impl SuboptimalityBounds {
 pub struct SessionArm {
     /// Its name.
     pub name: String,
-    /// Samples collected.
+    /// Number of collected samples.
     pub samples: usize,
-    /// Recorded samples that are known beside those collected.
+    /// Number of known samples that were not collected.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub known: usize,
-    /// Of these, samples kept, where some are discarded.
+    /// Number of collected samples that are kept, if some are discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<usize>,
-    /// Samples in flight.
+    /// Number of samples in flight.
     pub pending: usize,
-    /// Pulls given up.
+    /// Number of pulls abandoned.
     pub abandoned: u64,
-    /// Its share of the samples collected, n/t.
+    /// Its share of the collected samples, n/t.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub share: f64,
-    /// Its weight in the best mixture of the samples held: the program on V-statistics, without a bonus.
+    /// Its weight in the best mixture of the held samples: the program on V-statistics, without a bonus.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub weight: f64,
-    /// Its loss alone, the constant included; nothing before its first sample.
+    /// Its loss alone, constant included; `None` before its first sample.
     pub loss: Option<f64>,
-    /// The round in which its alarm rang, since its samples are not like its first ones; there only where it did.
+    /// The round of its drift alarm: its samples differ from its first ones; absent without an alarm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<u64>,
 }

@@ -1,4 +1,5 @@
-//! Which samples count, and how many are held: all, so many with sums of the others, the last ones, or recent ones more.
+//! Retention: which samples count, and how many are held. All, a capped number with sums of the others, a sliding window, or
+//! exponential decay.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +15,7 @@ use crate::settings::setters;
 
 /// Which samples of a session count, and how many it holds.
 ///
-/// Policies see, and reports are of, the samples that count: an arm whose samples are forgotten is asked again.
+/// Policies and reports use only the samples that count, so an arm whose samples are forgotten is pulled again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -22,30 +23,30 @@ pub enum Retention {
     /// All samples count and are held.
     #[default]
     All,
-    /// All samples count; so many are held, so that a session runs without end in the same memory.
+    /// All samples count, but only a fixed number is held, so that the memory of a long session is bounded.
     Capped(Cap),
-    /// The last so many samples count, of all arms together (a sliding window). Sums are exact, and memory is bounded.
+    /// The last N samples of all arms together count (a sliding window). Sums are exact, and memory is bounded.
     Window(usize),
-    /// A sample counts half as much after so many later ones of any arm (exponential decay).
+    /// The weight of a sample halves after every N later samples of any arm (exponential decay).
     HalfLife {
-        /// Samples until a sample counts half as much.
+        /// N, the half-life in samples.
         samples: f64,
-        /// How many samples are held; `None` for all that still count.
+        /// The cap on held samples; `None` to hold all that still count.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<Cap>,
     },
 }
 
-/// How many samples a session holds, and how well it knows the others.
+/// How many samples a session holds, and how accurately it estimates the others.
 ///
-/// Until `hold` samples were told, all is exact. From then on the oldest sample of the arm that holds most is evicted for each
-/// new one. κ between samples that were held together is exact; κ between a new sample and evicted ones is estimated by
-/// random features, of which there are so many that no entry of K̂ has a larger standard error than `error` for it.
+/// All sums are exact until `hold` samples were told. Then each new sample evicts the oldest sample of the arm that holds most.
+/// κ between samples that were held together is exact; κ between a new sample and evicted ones is estimated by random features,
+/// of which there are enough that no entry of K̂ has a larger standard error than `error` from it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Cap {
-    /// Samples held one by one.
+    /// Number of samples held.
     pub hold: usize,
     /// The largest standard error of an entry of K̂ that random features may cause.
     pub error: f64,
@@ -59,7 +60,7 @@ impl Default for Cap {
 
 setters! {
     Cap {
-        /// Sets how many samples are held one by one.
+        /// Sets the number of samples held.
         hold: usize,
         /// Sets the largest standard error of an entry of K̂ that random features may cause.
         error: f64,
@@ -67,28 +68,28 @@ setters! {
 }
 
 impl Retention {
-    /// A half-life of so many samples, of which all that still count are held.
+    /// A half-life of `samples` samples, of which all that still count are held.
     pub fn half_life(samples: f64) -> Self {
         Self::HalfLife { samples, cap: None }
     }
 
-    /// The same with a cap on the samples held; nothing changes without one.
+    /// The same with a cap on the held samples; unchanged if `cap` is `None`.
     ///
     /// # Errors
-    /// A window, which holds no more than itself.
+    /// A window, which already bounds the number of held samples.
     pub fn with_cap(self, cap: Option<Cap>) -> Result<Self> {
         match (self, cap) {
             (kept, None) => Ok(kept),
             (Self::All | Self::Capped(_), Some(cap)) => Ok(Self::Capped(cap)),
             (Self::HalfLife { samples, .. }, cap) => Ok(Self::HalfLife { samples, cap }),
             (Self::Window(_), Some(_)) => {
-                let must = "left out beside `hold`: a window holds no more than itself; use half-life, or no `hold`";
+                let must = "a half-life or all with `hold`: a window already bounds the samples held; use a half-life, or leave `hold` out";
                 Err(Error::setting("retention", self, must))
             }
         }
     }
 
-    /// The setting by which users lose samples; `None` if they lose none.
+    /// The name of the setting that loses samples; `None` if none are lost.
     pub(super) fn lossy_setting(self) -> Option<&'static str> {
         match self {
             Self::All => None,
@@ -100,18 +101,17 @@ impl Retention {
     fn check(self, settings: &SessionSettings, arms: usize, on_features: bool, policy: &str) -> Result<()> {
         let forgets = matches!(self, Self::Window(_) | Self::HalfLife { .. });
         if forgets && policy == "halving" {
-            let must = "left out with halving, which plans by all samples; use another policy";
+            let must = "all with the policy halving, which needs all samples; use another policy";
             return Err(Error::setting("retention", self, must));
         }
         let least = (4 * arms).max(2 * settings.batch);
         let at_least = |what: &str| {
-            let must = format!("a {what} of at least {least}: 4 samples for each of {arms} arms, and 2 pulls");
+            let must = format!("a {what} of at least {least}: 4 samples per arm for {arms} arms, and 2 pulls");
             Err(Error::setting("retention", self, must))
         };
         match self {
             Self::Window(_) if !on_features => {
-                let needs =
-                    "features, since κ between samples that leave and others must be known; use half-life instead";
+                let needs = "features, to evaluate κ of the samples that leave the window; use half-life instead";
                 Err(Error::missing("a session with a window", needs))
             }
             Self::Window(samples) if samples < least => at_least("window"),
@@ -123,7 +123,7 @@ impl Retention {
     }
 }
 
-/// As [`Retention::from_str`] reads it: `all`, `hold=1000`, `window=500` or `half-life=500, hold=1000, error=0.05`.
+/// The text that [`Retention::from_str`] parses: `all`, `hold=1000`, `window=500` or `half-life=500, hold=1000, error=0.05`.
 impl fmt::Display for Retention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -146,7 +146,7 @@ impl fmt::Display for Cap {
 impl FromStr for Retention {
     type Err = Error;
 
-    /// Reads `all`, `window=N`, `half-life=N`, or `hold=N` with an `error` of its own; a half-life may have a `hold` too.
+    /// Parses `all`, `window=N`, `half-life=N`, or `hold=N` with an optional `error`; a half-life may also have a `hold`.
     fn from_str(text: &str) -> Result<Self> {
         let must = "window=N or half-life=N, in samples, hold=N, or all";
         let parts: Option<Vec<(&str, &str)>> =
@@ -175,7 +175,7 @@ impl Cap {
     }
 }
 
-/// A [`Retention`] at work: which rows are the oldest, and what is left of evicted ones.
+/// The state of a [`Retention`]: the order of the rows, and the sums of evicted ones.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum RetentionState {
@@ -188,7 +188,7 @@ pub(super) enum RetentionState {
         samples: usize,
         ages: Ages,
     },
-    /// Without ages no row ever leaves: sessions on values know κ by its place.
+    /// Without ages no row is ever evicted: sessions on values identify κ by position.
     HalfLife {
         samples: f64,
         ages: Option<Ages>,
@@ -200,7 +200,7 @@ impl RetentionState {
     pub(super) fn new(settings: &SessionSettings, arms: usize, loss: Option<&Loss>, policy: &str) -> Result<Self> {
         let retention = settings.retention;
         let stream = |cap: Cap| -> Result<Box<Stream>> {
-            let needs = "features, and one on values holds none; leave it out, or tell the session features";
+            let needs = "features, but a session on values has none; leave `hold` out, or tell the session features";
             let loss = loss.ok_or_else(|| Error::missing("a session with `hold`", needs))?;
             Ok(Box::new(Stream::new(cap, settings.seed, arms, settings.batch, loss)?))
         };
@@ -217,7 +217,7 @@ impl RetentionState {
         Ok(state)
     }
 
-    /// What every sample counts after one more, of what it did before.
+    /// The factor by which the weight of every sample falls per new sample.
     pub(super) fn factor(&self) -> Option<f64> {
         match self {
             Self::HalfLife { samples, .. } => Some((-1.0 / samples).exp2()),
@@ -257,12 +257,12 @@ impl RetentionState {
         }
     }
 
-    /// Whether samples may have left, so that nothing is known of all that were ever told.
+    /// Whether samples may have been lost, so that sums are not over all samples ever told.
     pub(super) fn loses_samples(&self) -> bool {
         !matches!(self, Self::All)
     }
 
-    /// A snapshot comes from outside and is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn fits(
         &self,
         arms: usize,

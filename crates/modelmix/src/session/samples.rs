@@ -1,5 +1,5 @@
-//! The samples of a session: their sums, features and ages, and what becomes of all that when new ones come. What a batch of
-//! new samples does is evaluated first, by shared reference; taking it is arithmetic that cannot fail.
+//! The samples of a session: their sums, features and ages, and how new samples change them. The effect of a batch is evaluated
+//! first, by shared reference; adding it is then arithmetic that cannot fail.
 
 use std::borrow::Cow;
 
@@ -16,33 +16,33 @@ use crate::features::{Features, Rows};
 use crate::loss::Loss;
 use crate::statistics::Statistics;
 
-/// Values of κ that are evaluated at once when many samples come in: 32 MiB, and as much for a copy.
+/// Values of κ evaluated at once when many samples arrive: 32 MiB, and as much for a copy.
 const MAX_KAPPA_PER_STEP: usize = 1 << 22;
-/// A sample that counts less than this beside a new one is dropped.
+/// A sample with a smaller weight than this, relative to a new one, is dropped.
 const MIN_SAMPLE_WEIGHT: f64 = 1e-9;
 
-/// All that is known of the samples that count.
+/// The state of the samples that count.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Samples {
     pub(super) statistics: Statistics,
-    /// The features of the samples held; empty if the caller gives values.
+    /// The features of the held samples; empty if the caller gives values.
     pub(super) held: Store,
     pub(super) width: Option<usize>,
     pub(super) keeper: RetentionState,
-    /// What of all this is collected; `None` if all is.
+    /// The collected part; `None` if all samples are collected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pool: Option<Box<Pool>>,
-    /// What of all this certainty is about; `None` if all is.
+    /// The part used for confidence statements; `None` if it is all samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) independent: Option<Box<IndependentSums>>,
 }
 
-/// Why samples are not taken.
+/// Why samples are refused.
 pub(super) enum Refusal {
-    /// What is wrong with them, as a sentence.
+    /// The problem with the samples, as a sentence.
     Samples(String),
-    /// The work on them failed or was stopped.
+    /// The computation failed or was stopped.
     Work(Error),
 }
 
@@ -58,7 +58,7 @@ impl From<String> for Refusal {
     }
 }
 
-/// New samples of one arm, with everything that takes work evaluated.
+/// New samples of one arm, fully evaluated.
 pub(super) struct Batch<'a> {
     pub(super) arm: usize,
     /// Whether they belong to the collected pool.
@@ -66,7 +66,7 @@ pub(super) struct Batch<'a> {
     /// Their features as they will be held; empty if the caller gives values.
     pub(super) rows: Cow<'a, [f32]>,
     pub(super) width: usize,
-    /// κ of each against the rows held and those of the batch before it, κ(x, x) and f.
+    /// κ of each against the held rows and the earlier rows of the batch, κ(x, x) and f.
     pub(super) kappa: Vec<Cow<'a, [f64]>>,
     pub(super) own: Vec<f64>,
     pub(super) linear: Vec<f64>,
@@ -75,15 +75,15 @@ pub(super) struct Batch<'a> {
     departures: Departures,
 }
 
-/// Rows that leave once the batch was taken, each by its place at that time: the last row takes the place of one that left.
+/// Rows to remove after the batch is added, each by its index at that time: the last row takes the place of a removed one.
 enum Departures {
     None,
-    /// Places and features, which `mapped` has row by row.
+    /// Indices and features, which `mapped` has row by row.
     Evicted {
         rows: Vec<(usize, Vec<f32>)>,
         mapped: Mapped,
     },
-    /// Places and κ against all rows.
+    /// Indices and κ against all rows.
     Removed(Vec<(usize, Vec<f64>)>),
 }
 
@@ -97,7 +97,7 @@ impl<'a> Batch<'a> {
         &self.rows[index * self.width..(index + 1) * self.width]
     }
 
-    /// Samples as numbers, checked by the caller.
+    /// Samples as values, which the caller has checked.
     pub(super) fn of_values(arm: usize, is_collected: bool, samples: impl IntoIterator<Item = Values<'a>>) -> Self {
         let mut batch = Self {
             arm,
@@ -119,7 +119,7 @@ impl<'a> Batch<'a> {
         batch
     }
 
-    /// Samples by their features, as they will be held, whose κ is not known yet and counts as 0.
+    /// Samples as features that will be held, whose κ is not known yet and counts as 0.
     pub(super) fn without_kappa(
         arm: usize,
         is_collected: bool,
@@ -133,7 +133,7 @@ impl<'a> Batch<'a> {
         Self { rows, width, kappa, own: vec![0.0; samples], linear, ..batch }
     }
 
-    /// κ between two of all rows, the batch's after the `held` ones; nothing for a pair of held ones.
+    /// κ between two of all rows, those of the batch after the `held` ones; `None` for two held rows.
     fn kappa_between(&self, held: usize, a: usize, b: usize) -> Option<f64> {
         let (first, last) = (a.min(b), a.max(b));
         (last >= held && first != last).then(|| self.kappa[last - held][first])
@@ -145,10 +145,10 @@ impl Samples {
         Self { statistics: Statistics::new(arms), held, width, keeper, pool: None, independent: None }
     }
 
-    /// Evaluates samples by their features, as they will be held; f was evaluated before.
+    /// Evaluates samples by the features that will be held; f was evaluated before.
     ///
     /// # Errors
-    /// κ that is not finite; what the engine fails with.
+    /// κ that is not finite; errors of the engine.
     pub(super) fn evaluate<'a>(
         &self,
         loss: &Loss,
@@ -158,7 +158,7 @@ impl Samples {
         linear: Vec<f64>,
     ) -> Result<Batch<'a>, Refusal> {
         let rows = Rows::new(width, &values);
-        // All against those held at once, and then among themselves: tiles do for a batch what rows do for one sample.
+        // Against all held rows at once, and then among themselves: tiles for a batch, as rows for one sample.
         let (mut against_held, mut among) = (Vec::new(), Vec::new());
         self.held.kappa(loss, rows, &mut against_held)?;
         if rows.len() > 1 {
@@ -181,7 +181,7 @@ impl Samples {
             };
             (0..rows.len()).map(of).collect()
         };
-        // Recorded samples are of no time, so they do not make others older.
+        // Known samples have no time, so they do not age others.
         let fades = is_collected && self.keeper.factor().is_some();
         let mut beyond = Vec::new();
         if let Some(stream) = self.keeper.stream().filter(|stream| stream.has_begun()) {
@@ -209,12 +209,12 @@ impl Samples {
         Ok(batch)
     }
 
-    /// How many rows are evaluated at once if there are many.
+    /// Number of rows evaluated at once if there are many.
     pub(super) fn rows_per_step(&self) -> usize {
         (MAX_KAPPA_PER_STEP / self.statistics.rows().max(1)).clamp(16, 1024)
     }
 
-    /// Which rows leave when a batch is taken, with what must be evaluated for that.
+    /// The rows that adding a batch removes, with everything that must be evaluated for it.
     fn departures(&self, loss: &Loss, batch: &Batch<'_>) -> Result<Departures> {
         let (held, all) = (self.statistics.rows(), self.statistics.rows() + batch.len());
         let Some(ages) = self.keeper.ages() else { return Ok(Departures::None) };
@@ -232,7 +232,7 @@ impl Samples {
                 rows_of[batch.arm] += batch.len();
                 let mut evicted = Vec::new();
                 while places.len() > stream.cap.hold {
-                    // The oldest row of whichever arm holds most.
+                    // The oldest row of the arm that holds most.
                     let most = (0..rows_of.len()).rev().max_by_key(|&arm| rows_of[arm]);
                     let Some(place) = oldest(&places, &|row| Some(arm_of(row)) == most) else { break };
                     let row = places.swap_remove(place);
@@ -256,7 +256,7 @@ impl Samples {
                 if leaving.is_empty() {
                     return Ok(Departures::None);
                 }
-                // κ between rows held is evaluated again, for all that leave at once.
+                // κ between held rows is evaluated again, at once for all removed rows.
                 let of_held: Vec<usize> = leaving.iter().map(|(_, row, _)| *row).filter(|row| *row < held).collect();
                 let values: Vec<f32> = of_held.iter().flat_map(|&row| self.held.row(row)).collect();
                 let mut kappa = Vec::new();
@@ -277,18 +277,18 @@ impl Samples {
         }
     }
 
-    /// A row held or of the batch, counted behind them.
+    /// A held row or, with a larger index, a row of the batch.
     pub(super) fn row(&self, batch: &Batch<'_>, row: usize) -> Vec<f32> {
         let held = self.statistics.rows();
         if row < held { self.held.row(row) } else { batch.row(row - held).to_vec() }
     }
 
-    /// Gets ready to take a batch: the last step that can fail. Nothing that anybody can see changes.
+    /// Prepares to add a batch: the last step that can fail. It changes nothing observable.
     pub(super) fn make_room(&mut self, loss: &Loss, batch: &Batch<'_>) -> Result<()> {
         self.held.attach(loss.engine(), batch.width, batch.len())
     }
 
-    /// Takes what was evaluated. Nothing can stop or fail here.
+    /// Adds what was evaluated. This step cannot fail or stop.
     pub(super) fn commit(&mut self, batch: &Batch<'_>) {
         if !batch.rows.is_empty() {
             self.width = Some(batch.width);
@@ -373,7 +373,7 @@ impl Samples {
         }
     }
 
-    /// Rows that have faded to nothing leave, so that memory is that of some thirty half-lives.
+    /// Drops rows whose weight is negligible, so that memory is that of about thirty half-lives.
     fn drop_faded(&mut self) {
         if !matches!(self.keeper, RetentionState::HalfLife { stream: None, .. }) {
             return;
@@ -396,7 +396,7 @@ impl Samples {
         }
     }
 
-    /// Forgets all samples of an arm; the objective has so many quadratic terms.
+    /// Forgets all samples of an arm; `terms` is the number of quadratic terms of the objective.
     pub(super) fn forget(&mut self, arm: usize, terms: usize) {
         let arms = self.statistics.arms();
         let keep = self.statistics.forget(arm);
@@ -417,27 +417,27 @@ impl Samples {
         }
     }
 
-    /// Whether a row held belongs to the collected pool.
+    /// Whether a held row belongs to the collected pool.
     pub(super) fn is_collected(&self, row: usize) -> bool {
         self.pool.as_ref().is_none_or(|pool| pool.is_collected(row))
     }
 
-    /// Collected samples, by arm.
+    /// Collected samples per arm.
     pub(super) fn collected(&self) -> Vec<usize> {
         self.pool.as_ref().map_or_else(|| self.statistics.counts().to_vec(), |pool| pool.counts())
     }
 
-    /// Their proportions; all zero while there are none.
+    /// The proportions of the collected samples; all zero before the first.
     pub(super) fn shares(&self) -> Vec<f64> {
         self.pool.as_ref().map_or_else(|| self.statistics.proportions(), |pool| pool.shares())
     }
 
-    /// Their loss without the constant; `None` while there are none.
+    /// The loss of the collected samples without the constant; `None` before the first.
     pub(super) fn empirical_loss(&self) -> Option<f64> {
         self.pool.as_ref().map_or_else(|| self.statistics.empirical_loss(), |pool| pool.loss())
     }
 
-    /// The features of the samples held, in the order told.
+    /// The features of the held samples, in the order told.
     pub(super) fn features(&self) -> Option<Features> {
         let features = self.held.features()?;
         match self.keeper.ages() {
@@ -446,7 +446,7 @@ impl Samples {
         }
     }
 
-    /// A snapshot comes from outside and is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn check(&self, arms: usize, batch: usize, loss: Option<&Loss>) -> Result<()> {
         self.statistics.check()?;
         let rows = if loss.is_some() { self.statistics.rows() } else { 0 };
@@ -459,7 +459,7 @@ impl Samples {
     }
 }
 
-/// A snapshot whose parts do not fit.
+/// The error for a snapshot whose parts do not fit.
 pub(super) fn damaged(problem: &str) -> Error {
     Error::Snapshot { problem: format!("{problem}; it is damaged, so start from an earlier one") }
 }

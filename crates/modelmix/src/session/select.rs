@@ -1,5 +1,5 @@
-//! Which of the samples told are kept, for callers who may discard some: an observer with sums of its own beside the evidence,
-//! which is always of all samples, since estimates from samples that were selected would be biased.
+//! Which of the told samples are kept, for callers who may discard some. This observer has sums of its own; the evidence is
+//! always from all samples, since estimates from selected samples would be biased.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::statistics::Statistics;
 use crate::text::nearest;
 
-/// What everyone who is handed the kept samples must know.
+/// A caution for users of the kept samples.
 pub const SELECTION_NOTE: &str = "The kept samples are no longer an i.i.d. mixture: each was kept because it lowers the loss of those kept \
-before it, so their score is optimistically biased; weights and estimates are of all samples told.";
+before it, so their score is optimistically biased; weights and estimates use all samples told.";
 
-/// The first samples are kept whatever they are, until a median means something.
+/// The first samples are always kept, until there are enough for a median.
 const MIN_SAMPLES_FOR_MEDIAN: usize = 4;
 
 /// Which samples are kept.
@@ -24,7 +24,7 @@ pub enum Selection {
     /// All of them.
     #[default]
     All,
-    /// Those that lower the loss of the kept samples at least as much as the middle one of all samples told so far would.
+    /// Those that lower the loss of the kept samples at least as much as the median of all samples told so far would.
     BetterHalf,
 }
 
@@ -32,7 +32,7 @@ impl Selection {
     /// All of them.
     pub const ALL: [Selection; 2] = [Selection::All, Selection::BetterHalf];
 
-    /// As users write it.
+    /// The name of the setting.
     pub fn name(self) -> &'static str {
         match self {
             Selection::All => "all",
@@ -59,17 +59,17 @@ impl std::str::FromStr for Selection {
     }
 }
 
-/// The kept samples' sums.
+/// The sums over the kept samples.
 ///
 /// With m samples kept, whose Σκ with x is s(x), their loss with x is (ΣΣκ + 2·s(x) + κ(x, x))/(m+1)² + (Σf + f(x))/(m+1). So x
-/// lowers it more than y does where c(x) = (2·s(x) + κ(x, x))/(m+1) + f(x) is less. s is kept for every sample told, so that all
-/// of them can be asked what they would change *now*: what they changed when they came was the loss of a smaller set, and by more.
+/// lowers it more than y does if c(x) = (2·s(x) + κ(x, x))/(m+1) + f(x) is less than c(y). s is stored for every sample told,
+/// so that all of them are compared by their effect *now*: when they arrived, the kept set was smaller and their effect larger.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KeptSet {
-    /// By sample, in the order told.
+    /// Per sample, in the order told.
     is_kept: Vec<bool>,
-    /// Whether it was known beforehand.
+    /// Whether it is a known sample.
     is_known: Vec<bool>,
     /// Σκ(x, y) over the kept samples y ≠ x.
     toward: Vec<f64>,
@@ -80,8 +80,8 @@ pub(super) struct KeptSet {
 }
 
 impl KeptSet {
-    /// The kept set after a batch. If it was decided before which of its samples are kept, the decision stands; recorded samples
-    /// that were known beforehand are never kept, and are no measure for others.
+    /// The kept set after a batch. A decision recorded earlier is used as it is; known samples are never kept, and others are
+    /// not compared with them.
     pub(super) fn with_batch(
         &self,
         samples: &Samples,
@@ -114,7 +114,7 @@ impl KeptSet {
             if changes.len() < MIN_SAMPLES_FOR_MEDIAN {
                 return true;
             }
-            // Of an even number the higher of the two middle ones; one that is as good as it is kept.
+            // For an even number, the higher of the two middle values; a sample that equals it is kept.
             let middle = changes.len() / 2;
             let (_, median, _) = changes.select_nth_unstable_by(middle, f64::total_cmp);
             change(toward, own, linear) <= *median
@@ -130,12 +130,12 @@ impl KeptSet {
         self.is_kept.push(is_kept);
     }
 
-    /// Which of the last so many samples are kept.
+    /// Which of the last `samples` samples are kept.
     pub(super) fn last_decisions(&self, samples: usize) -> &[bool] {
         &self.is_kept[self.is_kept.len() - samples..]
     }
 
-    /// Whether each sample told is kept.
+    /// Whether each told sample is kept.
     pub(super) fn is_kept(&self) -> &[bool] {
         &self.is_kept
     }
@@ -144,13 +144,13 @@ impl KeptSet {
         self.count
     }
 
-    /// L of the kept samples, each counting the same, without the constant; nothing before the first.
+    /// L of the kept samples, with equal weights and without the constant; `None` before the first.
     pub(super) fn loss(&self) -> Option<f64> {
         let count = self.count as f64;
         (self.count > 0).then(|| self.pair_sum / (count * count) + self.linear_sum / count)
     }
 
-    /// A snapshot is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn fits(&self, told: &Statistics) -> bool {
         self.is_kept.len() == told.len()
             && self.toward.len() == told.len()

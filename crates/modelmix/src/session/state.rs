@@ -1,4 +1,4 @@
-//! All of a session that changes, in parts that each keep themselves whole.
+//! The mutable state of a session, in parts that each maintain their own invariants.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +18,10 @@ use crate::random::Random;
 use crate::simplex::{self, Bounds, Solution};
 use crate::statistics::Statistics;
 
-/// Samples per pull, so that products with it fit any integer here.
+/// The largest number of samples per pull, so that products with it do not overflow.
 const MAX_BATCH: usize = u32::MAX as usize;
 
-/// All of a session that changes; with the loss it is the session.
+/// The mutable state of a session; together with the loss it is the session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct State<P> {
@@ -32,9 +32,9 @@ pub(super) struct State<P> {
     pub(super) pulls: Pulls,
     pub(super) samples: Samples,
     pub(super) observers: Observers,
-    /// How far f of an arm's samples is known to range; 0 if only samples can tell.
+    /// The known range of f per arm; 0 if it is known only from samples.
     pub(super) linear_range: f64,
-    /// Where the choice of a bandwidth stands; `None` if the loss has its bandwidths.
+    /// The state of the bandwidth choice; `None` if the loss has its bandwidths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bandwidth: Option<BandwidthState>,
 }
@@ -77,7 +77,7 @@ impl<P: Policy> State<P> {
         })
     }
 
-    /// What the policy sees now.
+    /// What the policy sees.
     pub(super) fn evidence(&self) -> Evidence {
         let mut evidence = Evidence::of(&self.samples.statistics, &self.pulls.samples(), &self.pulls.candidates());
         if self.samples.pool.is_some() {
@@ -86,7 +86,7 @@ impl<P: Policy> State<P> {
         evidence
     }
 
-    /// The arm that is asked in place of the policy's choice, because nothing is certain without.
+    /// The arm to ask instead of the policy's choice, because the bandwidth choice or the stopping rule needs its samples.
     pub(super) fn required_arm(&self) -> Option<usize> {
         let first = self.bandwidth.and_then(|bandwidth| bandwidth.required_arm(&self.samples, &self.pulls));
         if first.is_some() {
@@ -112,10 +112,10 @@ impl<P: Policy> State<P> {
         simplex::minimize(&statistics.biased(), &Bounds::support(arms, support)).map(Some)
     }
 
-    /// Checks whether the session may stop once a batch was taken. What cannot be solved, such as values of a κ that is no
-    /// kernel, is not certain either.
+    /// Checks whether the session may stop once a batch is added. A problem that cannot be solved, for example if κ is not a
+    /// kernel, proves nothing.
     pub(super) fn check_stop(&self, batch: &Batch<'_>) -> StopCheck {
-        // Checks are few, so a copy of the sums may be made for each.
+        // Checks are rare, so each may copy the sums.
         let (mut statistics, mut independent) = (self.samples.statistics.clone(), self.samples.independent.clone());
         for (index, kappa) in batch.kappa.iter().enumerate() {
             let (own, linear) = (batch.own[index], batch.linear[index]);
@@ -129,8 +129,8 @@ impl<P: Policy> State<P> {
         self.judge(&statistics, independent.as_ref().map_or(&statistics, |sums| &sums.statistics), &collected)
     }
 
-    /// Checks whether the session may stop, by sums over all samples, sums over those that certainty is about, and the counts of the
-    /// collected ones.
+    /// Checks whether the session may stop, by sums over all samples, sums over the samples for confidence statements, and the
+    /// counts of the collected ones.
     pub(super) fn judge(&self, all: &Statistics, certain: &Statistics, collected: &[usize]) -> StopCheck {
         let Some(rule) = &self.observers.stopping else { return StopCheck::default() };
         let mixture = match rule.until().of {
@@ -143,12 +143,12 @@ impl<P: Policy> State<P> {
         rule.check(certain, mixture.as_deref(), self.linear_range)
     }
 
-    /// A snapshot comes from outside and is not trusted; every part checks itself.
+    /// Checks the state; a snapshot is untrusted input, and every part checks itself.
     pub(super) fn check(&self, loss: Option<&SessionLoss>) -> Result<()> {
         let arms = self.names.len();
         let is_named = arms > 0 && (1..arms).all(|arm| !self.names[..arm].contains(&self.names[arm]));
         if !is_named || self.batch == 0 || self.batch > MAX_BATCH {
-            return Err(damaged("its arms or its batch make no session"));
+            return Err(damaged("its arms or its batch size are invalid"));
         }
         if !self.pulls.fits(arms, self.batch) {
             return Err(damaged("its pulls do not fit each other"));
@@ -157,10 +157,10 @@ impl<P: Policy> State<P> {
             return Err(damaged("its policy does not fit its arms"));
         }
         if self.policy.support().is_some() && self.observers.stopping.is_some() {
-            return Err(damaged("its policy drops arms, and it is to stop"));
+            return Err(damaged("its policy drops arms, but it has a stopping rule"));
         }
         if !(self.linear_range.is_finite() && self.linear_range >= 0.0) {
-            return Err(damaged("the range of its scores is none"));
+            return Err(damaged("the range of its scores is invalid"));
         }
         if !BandwidthState::fits(self.bandwidth, loss, &self.samples) {
             return Err(damaged("its bandwidth does not fit its samples or its objective"));

@@ -1,5 +1,5 @@
-//! When a session checks whether it may stop, and which arms it then needs to know better: an observer of the samples told.
-//! What a check finds is left to `certainty`.
+//! When a session checks whether it may stop, and which arms need more samples for that: an observer of the samples told. The
+//! check itself is in `certainty`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,23 +8,23 @@ use crate::statistics::Statistics;
 
 /// Samples per arm before the first check.
 const SAMPLES_PER_ARM_BEFORE_FIRST_CHECK: usize = 20;
-/// How many times as many samples there are at each check as at the one before; see `docs/certainty.md`.
+/// The ratio between the numbers of samples at consecutive checks; see `docs/certainty.md`.
 const GROWTH_BETWEEN_CHECKS: f64 = 1.4;
 
-/// What a check whether to stop found.
+/// The result of a stopping check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StopCheck {
-    /// What the session may be stopped by.
+    /// The verdict that allows stopping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// Arms of which more samples would say more.
+    /// Arms whose additional samples would reduce the uncertainty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsure: Vec<usize>,
 }
 
-/// When a session checks whether it may stop: at fixed numbers of samples, each time with a part of the chance of error,
+/// When a session checks whether it may stop: at fixed numbers of samples, each time with a part of the error probability,
 /// δ/(k(k + 1)) at check k, which add up to δ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +32,7 @@ pub(super) struct StoppingRule {
     until: Until,
     checks: u32,
     next: usize,
-    /// How many samples of each arm there should be before the next check.
+    /// Samples per arm before the next check.
     wanted: Vec<usize>,
     verdict: Option<Verdict>,
 }
@@ -56,18 +56,19 @@ impl StoppingRule {
         self.verdict.as_ref()
     }
 
-    /// Whether these counts of samples are enough for a check to find anything.
+    /// Whether these sample counts are enough for a check to find anything.
     pub(super) fn has_enough_samples(counts: &[usize]) -> bool {
         counts.iter().all(|&count| count >= MIN_SAMPLES_PER_ARM)
     }
 
-    /// Whether it is time for a check, with these counts of samples.
+    /// Whether a check is due, with these sample counts.
     pub(super) fn is_due(&self, counts: &[usize]) -> bool {
         self.verdict.is_none() && counts.iter().sum::<usize>() >= self.next
     }
 
-    /// What a check finds; `mixture` is what is to be near the optimum, `None` if it cannot be found, and f of an arm's samples
-    /// is known to range over `linear_range` (0 if only samples can tell). A program that cannot be solved proves nothing.
+    /// Runs a check. `mixture` is the candidate for a mixture near the optimum, `None` if it cannot be found; f of an arm's
+    /// samples has the known range `linear_range` (0 if it is known only from samples). A program that cannot be solved proves
+    /// nothing.
     pub(super) fn check(&self, statistics: &Statistics, mixture: Option<&[f64]>, linear_range: f64) -> StopCheck {
         let number = f64::from(self.checks) + 1.0;
         let error_chance = (1.0 - self.until.confidence) / (number * (number + 1.0));
@@ -78,7 +79,7 @@ impl StoppingRule {
         StopCheck { verdict, unsure }
     }
 
-    /// Takes what a check found, with these counts of samples.
+    /// Adds the result of a check, with these sample counts.
     pub(super) fn commit(&mut self, found: StopCheck, counts: &[usize]) {
         self.checks += 1;
         let samples: usize = counts.iter().sum();
@@ -91,19 +92,19 @@ impl StoppingRule {
         self.verdict = found.verdict;
     }
 
-    /// The arm that is to be asked before any other with pull number `pull`, given how many samples of each there are or will be: a
-    /// policy has no eyes for arms that it does not want, of which little is known, and nothing is certain without.
+    /// The arm to ask before any other at pull number `pull`, given the samples of each arm, told or in flight. A policy does
+    /// not sample arms that it does not want, but a bound needs samples of every arm.
     pub(super) fn required_arm(&self, counts: &[usize], candidates: &[usize], pull: u64) -> Option<usize> {
         let total: usize = counts.iter().sum();
         if self.verdict.is_some() || total < MIN_SAMPLES_PER_ARM * counts.len() {
             return None;
         }
-        // Beyond the least, every other pull is the policy's.
+        // Above the minimum, every other pull is the policy's.
         let wanted = |arm: usize| if pull.is_multiple_of(2) { self.wanted[arm] } else { MIN_SAMPLES_PER_ARM };
         candidates.iter().copied().filter(|&arm| counts[arm] < wanted(arm)).min_by_key(|&arm| counts[arm])
     }
 
-    /// A snapshot comes from outside and is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn fits(&self, arms: usize) -> bool {
         self.until.check().is_ok()
             && self.next > 0

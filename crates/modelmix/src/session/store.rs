@@ -1,5 +1,5 @@
-//! The features of the samples held, appended row after row, in single or half precision. The rows lie in host memory, so that
-//! changing them cannot fail; an engine with memory of its own holds a mirror of them beside it.
+//! The features of the held samples, appended row by row, in single or half precision. The rows are in host memory, so that
+//! changing them cannot fail; an engine with its own memory also holds a mirror of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,7 @@ use crate::loss::Loss;
 
 pub use crate::compute::Storage;
 
-/// Rows in the order in which they were pushed; the last one takes the place of a row that is removed.
+/// Rows in the order in which they were pushed; the last one takes the place of a removed row.
 #[derive(Debug)]
 pub(super) struct Store {
     storage: Storage,
@@ -23,7 +23,7 @@ pub(super) struct Store {
     mirror: Mirror,
 }
 
-/// The rows in the memory of a device. One that fails is not used any more, and made again by [`Store::attach`].
+/// The rows in the memory of a device. A mirror that fails is not used any more; [`Store::attach`] creates a new one.
 #[derive(Debug, Default)]
 struct Mirror {
     set: Option<Box<dyn Resident>>,
@@ -36,7 +36,7 @@ impl Mirror {
     }
 }
 
-/// What a snapshot has.
+/// The serialised form of a store.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -44,7 +44,7 @@ struct Stored {
     values: Values,
 }
 
-/// All values, row after row.
+/// All values, row by row.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Values {
@@ -54,7 +54,7 @@ enum Values {
 }
 
 impl Clone for Store {
-    /// Of the rows alone: a copy makes a mirror of its own when it needs one.
+    /// Clones the rows alone: a copy creates its own mirror when it needs one.
     fn clone(&self) -> Self {
         Self { storage: self.storage, rows: self.rows.clone(), mirror: Mirror::default() }
     }
@@ -65,18 +65,18 @@ impl Store {
         Self { storage, rows: None, mirror: Mirror::default() }
     }
 
-    /// Gets ready for `more` rows: all that can fail when rows are pushed. Changes nothing that anybody can see.
+    /// Prepares for `more` rows: everything that can fail when rows are pushed. Changes nothing observable.
     pub(super) fn attach(&mut self, engine: &Engine, width: usize, more: usize) -> Result<()> {
         let mut fresh = None;
         let rows = match &mut self.rows {
-            // Rows of another width were made room for, and never came.
+            // Rows of another width were prepared for, and never pushed.
             Some(rows) if rows.width() == width || !rows.is_empty() => rows,
             _ => fresh.insert(HostSet::empty(width, self.storage)),
         };
         rows.reserve(more)?;
         if self.mirror.usable().is_none() || fresh.is_some() {
             let mut mirror = engine.empty(width, self.storage)?;
-            // The processor reads the rows where they are.
+            // The processor reads the rows in place.
             let set = match mirror.host() {
                 Some(_) => None,
                 None => {
@@ -93,7 +93,7 @@ impl Store {
         Ok(())
     }
 
-    /// One that stores rows in the same way, and has none.
+    /// An empty store with the same precision.
     pub(super) fn emptied(&self) -> Self {
         Self::new(self.storage)
     }
@@ -103,7 +103,7 @@ impl Store {
         self.rows.as_ref().map_or(0, Resident::len)
     }
 
-    /// Whether rows have this width, and values that can be computed with.
+    /// Whether rows have this width and valid values.
     pub(super) fn fits(&self, rows: usize, width: Option<usize>) -> bool {
         match (&self.rows, width) {
             (None, _) => rows == 0,
@@ -112,13 +112,13 @@ impl Store {
         }
     }
 
-    /// Rows as they will be held; `None` if they are held as they are.
+    /// Rows as they will be held; `None` if they are held unchanged.
     pub(super) fn rounded(&self, rows: Rows<'_>) -> Option<Vec<f32>> {
         let round = |&value: &f32| f16::from_f32(value).to_f32();
         (self.storage == Storage::Half).then(|| rows.values().iter().map(round).collect())
     }
 
-    /// κ of new rows against all rows held, new row after new row.
+    /// κ of new rows against all held rows, one new row after the other.
     pub(super) fn kappa(&self, loss: &Loss, rows: Rows<'_>, out: &mut Vec<f64>) -> Result<()> {
         if let Some(mirror) = self.mirror.usable() {
             match loss.kappa_rows(rows, mirror, out) {
@@ -137,7 +137,7 @@ impl Store {
         }
     }
 
-    /// Adds a row; [`Store::attach`] made room for it.
+    /// Adds a row; [`Store::attach`] reserved its memory.
     pub(super) fn push(&mut self, row: &[f32]) {
         let row = Rows::new(row.len(), row);
         self.change(|rows| rows.append(row));
@@ -157,14 +157,14 @@ impl Store {
         self.change(|rows| rows.swap_remove(row));
     }
 
-    /// Keeps the rows that stay, in their order.
+    /// Keeps only the rows that stay, in their order.
     pub(super) fn retain(&mut self, keep: &[bool]) {
         self.change(|rows| rows.retain(keep));
     }
 
     fn change(&mut self, change: impl Fn(&mut dyn Resident) -> Result<()>) {
         if let Some(rows) = &mut self.rows {
-            change(rows).expect("rows in host memory change in room that was reserved");
+            change(rows).expect("rows in host memory change in reserved memory");
         }
         if self.mirror.set.as_deref_mut().is_some_and(|mirror| change(mirror).is_err()) {
             self.mirror = Mirror::default();

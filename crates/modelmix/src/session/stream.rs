@@ -1,5 +1,5 @@
-//! Evicted samples: of those that a session with a cap no longer holds, sums of random features are kept, so that memory and
-//! the time of a round stay constant.
+//! Evicted samples: a session with a cap keeps only sums of their random features, so that memory and the time per round stay
+//! constant.
 
 use std::sync::OnceLock;
 
@@ -13,37 +13,37 @@ use crate::kernel::Kernel;
 use crate::loss::Loss;
 use crate::random::Random;
 
-/// Streams of the session's seed that the maps are drawn from; the policy has stream 0, simulated arms the next.
+/// Random streams of the session's seed for the feature maps; the policy has stream 0, simulated arms the next.
 const RANDOM_STREAM: u64 = 1 << 62;
 
-/// What is kept of evicted samples.
+/// The sums of evicted samples.
 ///
-/// Their features are summed by group: a group is the collected samples of an arm, and, if some were evicted, those of an arm
-/// that were known without being collected.
+/// Their features are summed per group: the collected samples of each arm and, if any were evicted, the known samples of each
+/// arm that were not collected.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stream {
     pub(super) cap: Cap,
     seed: u64,
-    /// D, of every quadratic term.
+    /// D, per quadratic term.
     features: usize,
-    /// What features are measured from, so that large values do not round: the first sample evicted; empty before.
+    /// The origin of the features, so that large values do not round: the first evicted sample; empty before.
     centre: Vec<f32>,
-    /// Σφ over the evicted samples: group after group, term after term, D values each. The first groups are the arms'
-    /// collected samples, the others those that were known. Empty before the first.
+    /// Σφ over the evicted samples: by group, then by term, D values each. The first groups are the arms' collected samples,
+    /// the others their known ones. Empty before the first eviction.
     sums: Vec<f64>,
     #[serde(skip)]
     maps: OnceLock<Vec<GaussianFeatures>>,
 }
 
-/// Σκ̂ between a row and the evicted samples, by arm.
+/// Σκ̂ between a row and the evicted samples, per arm.
 pub(super) struct EvictedSums {
     pub(super) all: Vec<f64>,
-    /// Of the samples that were collected.
+    /// For the collected samples.
     pub(super) collected: Vec<f64>,
 }
 
-/// Features of some rows: term after term, row after row.
+/// Features of some rows: by term, then by row.
 pub(super) struct Mapped {
     rows: usize,
     values: Vec<Vec<f64>>,
@@ -56,9 +56,9 @@ fn gaussians(loss: &Loss) -> Result<Vec<(f64, f64)>> {
         .map(|(term, kappa)| match kappa {
             Kernel::Gaussian { bandwidth } => Ok((term.weight, bandwidth)),
             other => Err(Error::setting(
-                &format!("the kernel of {} in a session that holds so many samples", term.measure),
+                &format!("the kernel of {} in a session with `hold`", term.measure),
                 other,
-                "gaussian, the one kernel that has random features here; name a gaussian kernel or leave `hold` out",
+                "gaussian, the only kernel with random features; name a gaussian kernel or leave `hold` out",
             )),
         })
         .collect()
@@ -69,7 +69,7 @@ impl Stream {
         let Cap { hold, error } = cap;
         let least = (4 * arms).max(2 * batch);
         if hold < least {
-            let must = format!("at least {least}: 4 samples for each of {arms} arms, and 2 pulls of {batch}");
+            let must = format!("at least {least}: 4 samples per arm for {arms} arms, and 2 pulls of {batch}");
             return Err(Error::setting("hold", hold, must));
         }
         let weights: Vec<f64> = gaussians(loss)?.iter().map(|(weight, _)| *weight).collect();
@@ -77,7 +77,7 @@ impl Stream {
         let features = if weights.is_empty() { 0 } else { features_for(error, &weights) };
         if !(error.is_finite() && error > 0.0) || features > MOST_FEATURES {
             let least = scale / (MOST_FEATURES as f64).sqrt();
-            let must = format!("a number of at least {least:.4}, which takes {MOST_FEATURES} features");
+            let must = format!("a number of at least {least:.4}, which needs {MOST_FEATURES} features");
             return Err(Error::setting("feature_error", error, must));
         }
         Ok(Self { cap, seed, features, centre: Vec::new(), sums: Vec::new(), maps: OnceLock::new() })
@@ -114,7 +114,7 @@ impl Stream {
         Ok(Mapped { rows: rows.len(), values })
     }
 
-    /// Σκ̂ between one of the mapped rows and the evicted samples, which count `scale` times what they do now.
+    /// Σκ̂ between one of the mapped rows and the evicted samples, whose weights are multiplied by `scale`.
     pub(super) fn sums_with_evicted(
         &self,
         loss: &Loss,
@@ -139,7 +139,7 @@ impl Stream {
         EvictedSums { all: collected.iter().zip(&known).map(|(sum, more)| sum + more).collect(), collected }
     }
 
-    /// Takes the features of a mapped row that is evicted and counts so much.
+    /// Adds the features of a mapped row that is evicted with this weight.
     pub(super) fn absorb(&mut self, row: &[f32], mapped: (&Mapped, usize), weight: f64, group: usize, arms: usize) {
         let (mapped, at) = mapped;
         if self.centre.is_empty() {
@@ -157,7 +157,7 @@ impl Stream {
         }
     }
 
-    /// All evicted samples count `factor` times what they did.
+    /// Multiplies the weights of all evicted samples by `factor`.
     pub(super) fn fade(&mut self, factor: f64) {
         self.sums.iter_mut().for_each(|sum| *sum *= factor);
     }
@@ -171,7 +171,7 @@ impl Stream {
         }
     }
 
-    /// A snapshot comes from outside and is not trusted.
+    /// Checks the fit; a snapshot is untrusted input.
     pub(super) fn fits(&self, arms: usize, batch: usize, width: Option<usize>, loss: Option<&Loss>) -> bool {
         let Some(expected) = loss.and_then(|loss| Self::new(self.cap, self.seed, arms, batch, loss).ok()) else {
             return false;
@@ -195,7 +195,7 @@ impl Mapped {
         weights.zip(self.values.iter().map(Vec::as_slice))
     }
 
-    /// Σκ̂ between each row and the rows of each group (`group_of[b]` < `groups`), a row with itself left out: row after row.
+    /// Σκ̂ between each row and the rows of each group (`group_of[b]` < `groups`), without a row's own pair: row by row.
     pub(super) fn sums_toward(&self, loss: &Loss, group_of: &[usize], groups: usize) -> Vec<f64> {
         let mut toward = vec![0.0; self.rows * groups];
         for (weight, values) in self.weighted(loss) {

@@ -53,7 +53,7 @@ pub struct SimulationReport {
     pub order: Vec<String>,
     /// The result of each policy.
     pub policies: BTreeMap<String, PolicyReport>,
-    /// Where it comes from; absent if nobody filled it in.
+    /// Provenance of the result; absent unless the caller filled it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
 }

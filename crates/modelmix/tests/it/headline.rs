@@ -1,4 +1,4 @@
-//! The headline of a result: it names every arm that it uses, and no score that was not minimised.
+//! The headline of a result names every arm that it uses, and only scores that were minimised.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use modelmix::objective::ScoreMeaning;
 use modelmix::simplex::Bounds;
 use modelmix::{Features, Inputs, Objective, RecordedArm, RecordedArms, solve};
 
-/// Rows that are all different: one coordinate each, from `first` on, of `width`.
+/// Orthogonal rows: one coordinate each, from `first` on, of `width`.
 fn kinds(first: usize, count: usize, width: usize) -> Features {
     let row = |kind: usize| (0..width).map(move |column| if column == kind { 1.0f32 } else { 0.0 }).collect::<Vec<_>>();
     Features::from_rows((first..first + count).map(row)).unwrap()
@@ -45,7 +45,7 @@ fn a_score_has_the_direction_of_its_sign() {
     }
 }
 
-/// Arms with half of all kinds each; the first has the better scores.
+/// Arms with half of all modes each; the first has the better scores.
 fn halves() -> RecordedArms {
     let arm = |name: &str, first: usize, realism: f64| {
         RecordedArm::new(name, kinds(first, 4, 8)).with_score("realism", vec![realism; 4])
@@ -73,7 +73,7 @@ fn a_sum_of_terms_is_not_read_as_its_first_term() {
     assert_eq!(cheap.headline().answer, "Use right alone: no mixture has a better realism than its 1.5000.");
 }
 
-/// 400 kinds of one arm and one more of another, whose best share is 1/401.
+/// 400 modes in one arm and one more in another, whose optimal share is 1/401.
 #[test]
 fn an_arm_with_little_weight_is_named() {
     let arms = RecordedArms::new(vec![
@@ -147,7 +147,7 @@ fn scores_by_name_follow_the_objective() {
     assert_eq!((best.mixture.score, best.mixture.loss), (2.0, -2.0));
 }
 
-/// Rows around a centre, by a generator written here.
+/// Rows around a centre, from a small generator.
 fn cloud(centre: f32, count: usize, seed: u64) -> Features {
     let mut state = seed;
     let mut draw = || {
@@ -157,7 +157,7 @@ fn cloud(centre: f32, count: usize, seed: u64) -> Features {
     Features::from_rows((0..count).map(|_| [centre + draw(), draw()])).unwrap()
 }
 
-/// Two samples of the same distribution: what mixing them seems to gain is noise.
+/// Two samples of the same distribution: any gain of mixing them is noise.
 fn twins() -> RecordedArms {
     let arm = |name: &str, seed: u64| RecordedArm::new(name, cloud(0.0, 40, seed));
     RecordedArms::new(vec![arm("left", 1000003), arm("right", 31337)]).unwrap()
@@ -171,7 +171,7 @@ fn a_gain_that_is_not_significant_is_called_so() {
     let (single, p) = (&best.best_single.name, best.p_value.unwrap());
     let start = format!("No significant gain over the best single model, {single} (p = {p:.2}; 95% CI 0 to ");
     assert!(headline.answer.starts_with(&start), "{}", headline.answer);
-    // The two numbers beside each other differ.
+    // The two numbers next to each other differ.
     let (mixed, alone) = headline.answer.split_once(": RKE ").unwrap().1.split_once(" instead of ").unwrap();
     assert_ne!(mixed, alone.trim_end_matches('.'));
     let certainty = headline.certainty.unwrap();
@@ -187,7 +187,7 @@ fn without_a_test_nothing_is_said_of_significance() {
     assert!(headline.answer.starts_with("Mix ") && !headline.answer.contains("ignificant"), "{}", headline.answer);
 }
 
-/// Samples that are all the same in every arm say nothing of how far another sample may be.
+/// If all samples of every arm are equal, there is no variance to estimate.
 #[test]
 fn constant_arms_have_no_intervals() {
     let arm = |name: &str, place: f32| RecordedArm::new(name, Features::from_rows([[place, 0.0]; 20]).unwrap());
@@ -199,7 +199,7 @@ fn constant_arms_have_no_intervals() {
     assert_eq!(best.headline().answer, "Mix a 50%, b 50%: RKE 2.00 instead of 1.00 with the best single model, a.");
 }
 
-/// Half and half of two arms that are the same is no gain, so one of them is enough.
+/// Mixing two equal arms half and half is no gain, so one of them is enough.
 #[test]
 fn a_mixture_that_gains_nothing_is_not_advised() {
     let arm = |name: &str| RecordedArm::new(name, kinds(0, 4, 8));
@@ -260,7 +260,7 @@ fn floors_and_caps_are_spoken_of() {
     assert_eq!(solved(&only, "rke(bandwidth=0.1)").headline().answer, "wide is the only arm: RKE 6.00.");
 }
 
-/// More precision is better, and less cost: the other way round is hardly meant.
+/// More precision is better, and less cost: the opposite sign gets a warning.
 #[test]
 fn a_reversed_term_is_warned_of() {
     let warnings = |objective: &str| Objective::parse(objective).unwrap().warnings();

@@ -1,5 +1,6 @@
-//! One meaning of KID: the objective `kid` and the metric `kid_full` are the same number, that of NumPy in double precision; other
-//! kernels are refused; sessions need no range of its kernel, and policies that do say what to give.
+//! KID has one definition: the objective `kid` and the metric `kid_full` are the same number, equal to NumPy in double
+//! precision. Other kernels are refused. Sessions do not need the range of its kernel; errors of policies that do need it name
+//! what to give.
 
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use modelmix::{
 };
 use serde_json::Value;
 
-/// What double precision leaves of a difference of sums over millions of pairs.
+/// The rounding error of a difference of sums over millions of pairs in double precision.
 const TOLERANCE: f64 = 1e-9;
 
 fn data(file: &str) -> PathBuf {
@@ -37,7 +38,7 @@ fn same(what: &str, found: f64, expected: f64) {
     assert!((found - expected).abs() <= TOLERANCE * expected.abs(), "{what}: {found}, expected {expected}");
 }
 
-/// KID by NumPy (`tools/golden.py`): the U-statistic at these weights.
+/// KID computed with NumPy (`tools/golden.py`): the U-statistic at these weights.
 fn by_numpy(case: &Value, weights: &[f64]) -> f64 {
     let numbers = |value: &Value| -> Vec<f64> {
         value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
@@ -89,7 +90,7 @@ fn the_objective_is_the_metric_digit_by_digit() {
     }
 }
 
-/// The same kernel under `mmd` has the same loss, and a score that is 100 times as large, as its name says.
+/// The same kernel under `mmd` has the same loss, and a score 100 times as large, as its name states.
 #[test]
 fn mmd_with_the_kernel_of_kid_is_printed_100_times_as_large() {
     let arms = arms("generators");
@@ -130,7 +131,7 @@ fn kid_has_no_other_kernel() {
     assert!(sentence.contains("write mmd(kernel=laplacian, bandwidth=3)"), "{sentence}");
 }
 
-/// Beside a term that takes it, a bandwidth is that term's.
+/// Next to a term that accepts a bandwidth, the bandwidth applies to that term.
 #[test]
 fn a_bandwidth_goes_past_kid_to_the_other_terms() {
     let kernels = |objective: Objective| objective.prepare(Inputs::new().reference(reference())).unwrap().kernels();
@@ -139,7 +140,7 @@ fn a_bandwidth_goes_past_kid_to_the_other_terms() {
     assert_eq!(kernels((Objective::rke() + Objective::kid()).with_bandwidth(20.0)), [gaussian, cubic]);
     assert_eq!(kernels((Objective::kid() + Objective::mmd()).with_bandwidth(20.0)), [cubic, gaussian]);
     assert_eq!(kernels(Objective::kid().with_kernel(KernelSpec::Kid)), [cubic]);
-    // A kernel that names its own leaves nothing to give, as without kid.
+    // If all other kernels are given, there is no term for the bandwidth, as without kid.
     let named = Objective::parse("rke(bandwidth=20) + kid").unwrap();
     assert_eq!(kernels(named.with_bandwidth(3.0)), [gaussian, cubic]);
 }
@@ -186,7 +187,7 @@ fn squared_norm(row: &[f32]) -> f64 {
     row.iter().map(|&value| f64::from(value).powi(2)).sum()
 }
 
-/// `rke` and `vendi` count nothing with this kernel, and other bandwidths mean nothing to it.
+/// `rke` and `vendi` are not defined with this kernel, and it has no bandwidth to vary.
 #[test]
 fn analyses_of_bandwidths_need_a_kernel_that_has_one() {
     let arms = arms("categories");

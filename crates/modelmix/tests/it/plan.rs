@@ -1,5 +1,5 @@
-//! Plans: samples that are drawn as planned from the shipped data give intervals of the wanted width, and half as many do not. Widths
-//! that are achieved come from `solve` on draws that the plan has not seen.
+//! Plans: drawing the planned numbers of samples from the shipped data gives intervals of the wanted width, and half as many
+//! samples do not. The achieved widths come from `solve` on draws that the plan has not seen.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use modelmix::mixture::{Allocation, PlanSettings, plan};
 use modelmix::policy::Random;
 use modelmix::{Error, Features, Gap, Inputs, Loss, Objective, RecordedArm, RecordedArms, load, solve};
 
-/// How far the median width may be from the wanted one.
+/// The largest relative deviation of the median width from the wanted one.
 const TOLERANCE: f64 = 0.10;
 
 fn fashion(file: &str) -> PathBuf {
@@ -36,7 +36,7 @@ impl World {
         self.objective.prepare(inputs).unwrap()
     }
 
-    /// So many rows of every arm, each at most once.
+    /// `count` rows of every arm, without replacement.
     fn draw(&self, counts: &[usize], random: &mut Random) -> RecordedArms {
         let draw = |(arm, &count): (&RecordedArm, &usize)| {
             assert!(count <= arm.features.len(), "{} has no {count} samples to draw", arm.name);
@@ -46,7 +46,7 @@ impl World {
         RecordedArms::new(self.arms.iter().zip(counts).map(draw).collect()).unwrap()
     }
 
-    /// The half-widths of gain and widest weight that `solve` gives for so many samples.
+    /// The half-widths of the gain and of the widest weight that `solve` gives for these numbers of samples.
     fn achieved(&self, counts: &[usize], random: &mut Random) -> [f64; 2] {
         let arms = self.draw(counts, random);
         let mixture = solve(&arms, &self.loss(&arms)).unwrap();
@@ -65,8 +65,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A question, and how often it is asked of new pilots and answered by new draws. The wanted half-widths are so many times those of all
-/// shipped samples, so that the planned samples can be drawn.
+/// A test case, with the number of pilots and of draws per plan. The wanted half-widths are multiples of those with all shipped
+/// samples, so that the planned samples can be drawn.
 struct Case {
     name: &'static str,
     world: World,
@@ -77,7 +77,7 @@ struct Case {
     draws: usize,
 }
 
-/// Median ratios of achieved and wanted half-width: with the equal allocation, with half of it, and with the optimal one.
+/// Median ratios of achieved to wanted half-width: with the equal allocation, with half of it, and with the optimal one.
 fn ratios(case: &Case) -> [Option<f64>; 3] {
     let Case { world, pilot, pilots, draws, .. } = case;
     let mut random = Random::seeded(41);
@@ -122,7 +122,7 @@ fn cases(pilot: usize, pilots: usize, draws: usize) -> Vec<Case> {
     ]
 }
 
-/// The control: with half of the samples intervals are wider by √2, which the tolerance tells apart.
+/// The control: with half of the samples intervals are wider by √2, which exceeds the tolerance.
 #[test]
 fn planned_samples_give_the_wanted_width_on_shipped_data() {
     for case in cases(250, 5, 3) {
@@ -173,7 +173,7 @@ fn widths_of_the_pilot_are_those_of_solve_and_a_wide_enough_goal_needs_no_more()
     let planned = plan(&arms, &loss, &PlanSettings::default().gain_error(Gap::Loss(half / 3.0))).unwrap();
     let equal = planned.equal.unwrap();
     assert!(!planned.is_enough && equal.expected.gain <= half / 3.0);
-    // About 9 times the samples, and fewer, since of more samples it is known which single arm is the best.
+    // About 9 times the samples, and fewer, since with more samples the best single arm is known.
     assert!((6.5..10.5).contains(&(equal.samples as f64 / 350.0)), "{}", equal.samples);
     assert_eq!(equal.more, equal.samples - 350);
     assert!(equal.arms.iter().all(|arm| arm.more == arm.samples - arm.pilot));
@@ -218,7 +218,7 @@ fn small_pilots_and_missing_gains_are_said() {
     let arms = blobs(&[(0.0, 20), (3.0, 200)], 1.0, 5);
     let planned = plan(&arms, &rke(&arms), &settings("loss=0.01")).unwrap();
     assert!(planned.notes.iter().any(|note| note.contains("arm0 has 20")), "{:?}", planned.notes);
-    // One arm is all that the other is, and more.
+    // One arm covers everything that the other does, and more.
     let mut random = Random::seeded(6);
     let rows: Vec<[f32; 2]> = (0..200).map(|_| [6.0 * random.normal() as f32, random.normal() as f32]).collect();
     let narrow = blobs(&[(0.0, 200)], 0.3, 7);

@@ -123,7 +123,7 @@ fn features_that_do_not_fit_are_refused() {
     let wide = Features::new(3, vec![0.5; 6]).unwrap();
     refuses(&mut session, |session| session.tell(pull.id, &wide), is_answer(pull), &[&pull.arm, "3 columns", "2"]);
     let many = clusters(0, 3, &mut Random::seeded(1));
-    let words = ["3 samples were told where 2 were asked for"];
+    let words = ["3 samples were told, but 2 were asked for"];
     refuses(&mut session, |session| session.tell(pull.id, &many), is_answer(pull), &words);
     let values = [Values { kappa: &[0.5; 16], own: 1.0, linear: 0.0 }];
     let words = ["evaluates features"];
@@ -142,7 +142,7 @@ fn the_first_sample_sets_the_width() {
     refuses(&mut session, |session| session.tell(first.id, &too_many), is_answer(&first), &["2 samples"]);
     session.tell(first.id, &Features::new(4, vec![0.5; 4]).unwrap()).unwrap();
     let narrow = Features::new(2, vec![0.5; 2]).unwrap();
-    let words = ["2 columns where 4 are expected"];
+    let words = ["2 columns, but 4 are expected"];
     refuses(&mut session, |session| session.tell(second.id, &narrow), is_answer(&second), &words);
 }
 

@@ -1,5 +1,5 @@
-//! Sessions that choose their bandwidth: from which samples, which value, that it is fixed for good, and that events and snapshots
-//! bring it back to the last bit, whatever happens while it is open.
+//! Sessions that choose their bandwidth: which samples are used, which value is chosen, that it stays fixed, and that events
+//! and snapshots restore it bit for bit, with any calls while it is open.
 
 use modelmix::compute::{Cpu, Instructions, Reference};
 use modelmix::policy::Random;
@@ -81,7 +81,7 @@ fn the_first_samples_are_asked_evenly_and_their_median_distance_is_the_bandwidth
     assert_eq!(session.samples().unwrap().len(), 70);
 }
 
-/// The choice changes nothing but the bandwidth: a session that was given it and told the same has the same sums.
+/// The choice affects only the bandwidth: a session that was given the same bandwidth and samples has the same sums.
 #[test]
 fn sums_are_those_of_a_session_that_was_given_the_bandwidth() {
     let mut random = Random::seeded(8);
@@ -109,8 +109,8 @@ fn sums_are_those_of_a_session_that_was_given_the_bandwidth() {
     assert!(close(one.loss.unwrap(), two.loss.unwrap()) && close(one.mixture_loss.unwrap(), two.mixture_loss.unwrap()));
 }
 
-/// Whatever happens while the bandwidth is open and after: plain calls and events do the same, every snapshot with the events after
-/// it brings the session back, and so does the journal. How often a bandwidth was chosen.
+/// Random calls before and after the choice: calls and events give the same state, every snapshot with the events after it
+/// restores the session, and so does the journal. Returns how often a bandwidth was chosen.
 fn check(settings: &SessionSettings, actions: &[u8], seed: u64) -> usize {
     let (mut plain, mut logged) = (start(settings), start(settings));
     let mut random = Random::stream(seed, 9);
@@ -129,7 +129,7 @@ fn check(settings: &SessionSettings, actions: &[u8], seed: u64) -> usize {
             }
             Err(error) => {
                 assert_eq!(left.unwrap_err().to_string(), error.to_string());
-                assert_eq!(state(&logged), before, "an event that was refused left a trace: {error}");
+                assert_eq!(state(&logged), before, "a refused event changed the session: {error}");
             }
         }
         assert_eq!(state(&plain), state(&logged));
@@ -172,7 +172,7 @@ fn every_cut_brings_the_session_back() {
         })
         .unwrap();
     for seed in 0..8 {
-        // Asks and tells alone, so that the choice is reached.
+        // Only asks and tells, so that the choice is reached.
         let mut random = Random::seeded(seed);
         let actions: Vec<u8> = (0..110).map(|_| random.below(24) as u8).collect();
         chosen[check(&SessionSettings::default().batch(2), &actions, seed)] += 1;
@@ -200,7 +200,7 @@ fn another_processor_replays_the_bandwidth_of_the_event() {
     assert_eq!(there.chosen_bandwidth(), here.chosen_bandwidth());
     let choice =
         events.iter().position(|event| matches!(event, Event::Told(told) if told.decisions.bandwidth.is_some()));
-    // The bandwidth is taken from the event, and a check finds that it is another.
+    // The bandwidth is taken from the event, and a check finds the difference.
     let mut events = events[..=choice.unwrap()].to_vec();
     let Some(Event::Told(told)) = events.last_mut() else { panic!("it was told") };
     told.decisions.bandwidth = Some(2.5);
@@ -230,7 +230,7 @@ fn an_arm_that_fails_is_not_waited_for() {
     let (mut session, mut random) = (start(&SessionSettings::default().batch(2)), Random::seeded(5));
     let mut rounds = 0;
     while session.is_bandwidth_open() {
-        // Three pulls in flight, told in the other order.
+        // Three pulls in flight, told in reverse order.
         let mut pulls: Vec<_> = (0..3).map(|_| session.ask().unwrap()).collect();
         pulls.reverse();
         for pull in pulls {
@@ -279,8 +279,8 @@ fn known_samples_choose_at_once_and_count() {
     assert_eq!(state(&restored(&session)), state(&session));
 }
 
-/// Bounds and stops are about samples that the bandwidth does not depend on: their sums are those of a session that was told the
-/// later samples alone.
+/// Bounds and stopping use only samples that the bandwidth does not depend on: their sums equal those of a session that was
+/// told only the later samples.
 #[test]
 fn certainty_is_from_later_samples_alone() {
     let mut random = Random::seeded(7);
@@ -325,7 +325,7 @@ fn what_needs_the_bandwidth_with_the_first_sample_is_refused() {
         let error = Session::new(NAMES, open(), &settings).unwrap_err().to_string();
         assert!(error.contains(word) && error.contains("median_bandwidth"), "{error}");
     }
-    // With a reference, the bandwidth is the reference's, and nothing is open.
+    // With a reference, the bandwidth comes from the reference, and is not open.
     let reference = clusters(0, 50, &mut Random::seeded(1));
     let given = Inputs::new().reference(reference.clone()).engine(Reference);
     let loss = Objective::parse("rke - 0.2*precision").unwrap().prepare_for_session(given).unwrap();

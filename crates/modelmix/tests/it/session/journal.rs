@@ -23,7 +23,7 @@ fn a_journal_ends_with_a_failed_write() {
     let written = (0..9).position(|pull| writer.append(&event(pull), None).is_err()).unwrap();
     writer.get_mut().1 = 10_000;
     let error = writer.append(&event(99), None).unwrap_err().to_string();
-    assert!(error.contains("an earlier line was written in part"), "{error}");
+    assert!(error.contains("an earlier line is incomplete"), "{error}");
     let reader: JournalReader<_> = JournalReader::new(writer.get_mut().0.as_slice()).unwrap();
     let read = reader.collect::<Result<Vec<_>, _>>().unwrap().len();
     assert!(written > 0 && read == written);
