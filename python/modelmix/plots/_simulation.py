@@ -104,7 +104,7 @@ def _policy(canvas: Canvas, at: int, name: str, done: SimulatedPolicy, order: fl
         ends.append((done.kept_loss.mean[-1], line, f"{name}, kept samples"))
     if done.stopped is not None and done.stopped.round is not None:
         place = [done.stopped.round], [_at(done, done.stopped.round)]
-        # a white edge separates the marks of several policies
+        # an edge in the background colour separates the marks of several policies
         paper = ax.get_facecolor()
         ax.plot(*place, marker="D", markersize=7, color=colour, markeredgecolor=paper, zorder=order + 1)
     return ends

@@ -161,7 +161,10 @@ pub fn plan(arms: &RecordedArms, loss: &Loss, settings: &PlanSettings) -> Result
     loss.check_quadratic("a plan")?;
     let program = Program::new(arms, loss, true)?;
     let influences = program.influences(loss.linear_spread())?.ok_or_else(|| {
-        Error::missing("a plan", "at least two samples of every arm, with finite estimates; record a few dozen")
+        Error::missing(
+            "a plan",
+            "at least two samples of every arm, with values that do not overflow; record a few dozen",
+        )
     })?;
     let bounds = Bounds::simplex(arms.len());
     let start = simplex::minimize(program.form(), &bounds)?.weights;
