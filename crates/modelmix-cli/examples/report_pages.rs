@@ -89,7 +89,7 @@ fn main() -> Outcome<()> {
             "truncated",
             "rke",
             600,
-            "Eight copies of one model, each stuck around another point.",
+            "Eight copies of one model, each concentrated around a different point.",
             images.as_deref(),
         )?,
     ];
