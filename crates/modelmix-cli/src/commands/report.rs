@@ -85,7 +85,7 @@ fn name(path: &Path) -> String {
 fn compare_two(documents: &[(&PathBuf, Document)]) -> Result<Comparison> {
     let [(first_path, first), (second_path, second)] = documents else {
         let found = documents.len();
-        return Err(Failure::input(format!("--compare needs two documents, but the number given is {found}")));
+        return Err(Failure::input(format!("--compare needs two documents, not {found}")));
     };
     let (one, other) = (name(first_path), name(second_path));
     let (one, other) = match one == other {

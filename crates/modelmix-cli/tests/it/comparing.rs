@@ -85,8 +85,8 @@ fn what_cannot_be_compared_is_refused() {
     for (documents, sentence) in [
         ("solve.json score.json", "a document of solve cannot be compared with one of score"),
         ("solve.json others.json", "they have no arm in common: a, b and c, d"),
-        ("solve.json", "--compare needs two documents, but the number given is 1"),
-        ("solve.json solve.json solve.json", "and 3 are given"),
+        ("solve.json", "--compare needs two documents, not 1"),
+        ("solve.json solve.json solve.json", "--compare needs two documents, not 3"),
     ] {
         let run = world.run(&format!("report {documents} --compare"));
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{documents}");

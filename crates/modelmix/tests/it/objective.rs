@@ -156,7 +156,7 @@ const BAD_TEXTS: [(&str, usize, &str); 40] = [
     ("fid(order=2)", 5, "fid takes no settings, but order was given"),
     ("rke + kid(bandwidth=2)", 7, "KID has one kernel, (x·y/d + 1)³, which has no bandwidth; write mmd(bandwidth=2)"),
     ("kid(neighbours=2)", 5, "kid takes no settings, but neighbours was given"),
-    ("vendi(order=two)", 7, "order must be a number, and \"two\" is not"),
+    ("vendi(order=two)", 7, "order must be a number, not \"two\""),
     ("rke + vendi(order=-2)", 13, "the order of vendi is -2, but it must be a number above 0"),
     ("vendi(order=2, neighbours=3)", 16, "vendi has no setting neighbours; it has order, kernel, bandwidth"),
     ("vendi(order=2, order=3)", 16, "order is given twice"),

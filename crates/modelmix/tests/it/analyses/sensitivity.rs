@@ -102,7 +102,7 @@ fn what_has_no_bandwidth_is_refused() {
     for bad in ["", "wide", "5,", "0", "-1,2", "nan"] {
         let error = bad.parse::<Bandwidths>().unwrap_err().to_string();
         let sentence = format!(
-            "bandwidths is \"{bad}\", but it must be auto, or positive numbers with commas between them, as in 5,10,20"
+            "bandwidths is \"{bad}\", but it must be auto, or positive numbers separated by commas, such as 5,10,20"
         );
         assert_eq!(error, sentence);
     }

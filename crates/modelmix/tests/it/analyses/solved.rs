@@ -106,7 +106,7 @@ fn analyses_that_do_not_fit_are_refused() {
     );
     says(
         Budget::by_arm(&names, [], Some(vec![1.0; 3]), None, within),
-        "the cheapest mixture needs the number of samples that are bought in a period, which costs are multiplied by; give samples",
+        "the cheapest mixture needs the number of samples bought per period, by which costs are multiplied; give samples",
     );
     says(Budget::by_arm(&names, [], Some(vec![1.0; 3]), Some(-2.0), within), "samples is -2, but it must be 0 or more");
     says(

@@ -267,7 +267,7 @@ fn a_single_arm_is_enough_and_arms_that_are_dropped_are_not() {
     assert!(session.is_done());
     let settings = SessionSettings::default().policy("halving".parse().unwrap()).rounds(100).until(until);
     let error = Session::on_values(["a", "b"], None, &settings).unwrap_err().to_string();
-    assert!(error.contains("until") && error.contains("halving") && error.contains("dropped"), "{error}");
+    assert!(error.contains("until") && error.contains("halving") && error.contains("drops arms"), "{error}");
 }
 
 /// If κ between different samples is always zero, as with a far too narrow kernel, nothing is certain.

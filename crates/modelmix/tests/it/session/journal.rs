@@ -96,9 +96,9 @@ fn journals_of_another_form_are_refused_with_the_release_that_wrote_them() {
     };
     let old = "{\"checkpoint\":1,\"modelmix\":\"0.1.0\",\"arms\":[\"a\"],\"crc\":12}\n";
     let text = read(old);
-    assert!(text.contains("modelmix 0.1.0") && text.contains("form 1"), "{text}");
+    assert!(text.contains("modelmix 0.1.0") && text.contains("format version 1"), "{text}");
     let text = read("{\"journal\":7,\"modelmix\":\"0.9.0\",\"run\":\"\",\"crc\":12}\n");
-    assert!(text.contains("modelmix 0.9.0") && text.contains("form 7"), "{text}");
+    assert!(text.contains("modelmix 0.9.0") && text.contains("format version 7"), "{text}");
     assert!(read("name,price\n1,2\n").contains("is not a journal"));
     assert!(read("{\"a\":1}\n").contains("is not a journal"));
     let empty: JournalReader<_> = JournalReader::new(&b"{\"jour"[..]).unwrap();

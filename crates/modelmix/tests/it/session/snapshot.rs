@@ -318,7 +318,7 @@ fn snapshots_of_another_release_are_refused_by_name() {
     assert!(error.contains("written by modelmix 0.1") && error.contains("known"), "{error}");
     let later = old.replace("\"version\":1", "\"version\":3");
     let error = Snapshot::<modelmix::policy::AnyPolicy>::from_json(&later).unwrap_err().to_string();
-    assert!(error.contains("version 3") && error.contains("reads 2"), "{error}");
+    assert!(error.contains("version 3") && error.contains("reads version 2"), "{error}");
     let (session, _) = on_features();
     let text = session.snapshot().to_json().unwrap();
     let error = Snapshot::<modelmix::policy::AnyPolicy>::from_json(&text[..text.len() - 9]).unwrap_err().to_string();
