@@ -149,7 +149,7 @@ impl Mixture {
     /// unbiased, unlike the loss.
     fn score_follows_loss(&self) -> bool {
         let objective = self.objective.parse::<Objective>();
-        let is_unbiased = |term: &Term| matches!(term.measure, Measure::Mmd { .. } | Measure::Kid { .. });
+        let is_unbiased = |term: &Term| matches!(term.measure, Measure::Mmd { .. } | Measure::Kid);
         objective.is_ok_and(|objective| matches!(objective.terms(), [term] if !is_unbiased(term)))
     }
 

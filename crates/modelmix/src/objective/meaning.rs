@@ -104,9 +104,7 @@ impl Measure {
             Measure::Precision { .. } | Measure::Density { .. } => Some(true),
             Measure::Cost => Some(false),
             Measure::Score { name } => more_is_better(name),
-            Measure::Rke { .. } | Measure::Mmd { .. } | Measure::Kid { .. } | Measure::Fid | Measure::Vendi { .. } => {
-                None
-            }
+            Measure::Rke { .. } | Measure::Mmd { .. } | Measure::Kid | Measure::Fid | Measure::Vendi { .. } => None,
         }
     }
 }
