@@ -58,7 +58,11 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
             _ => output::gallery(&args.output, &output::weights_of(section))?,
         };
     }
-    let title = args.output.title.clone().unwrap_or_else(|| "modelmix".into());
+    let title = args
+        .output
+        .title
+        .clone()
+        .unwrap_or_else(|| if args.compare { "Comparison of two runs" } else { "modelmix" }.into());
     let mut report = output::report(title, sections);
     report.comparison.clone_from(&comparison);
     let mut outputs = Outputs::default();

@@ -56,11 +56,8 @@ pub(super) fn blocks(comparison: &Comparison) -> Vec<Block> {
         };
         let mut columns = columns();
         columns.push(Column::new("SHA-256"));
-        let table = Table::new("Input", columns, comparison.inputs.iter().map(row).collect());
-        blocks.push(Block::Table(TableBlock::new(
-            "Input files; a file that both runs used has two paths.".into(),
-            table,
-        )));
+        let table = Table::new("Input", columns, comparison.inputs.iter().map(row).collect()).with_text();
+        blocks.push(Block::Table(TableBlock::new("Input files of both runs.".into(), table)));
     }
     blocks
 }
@@ -109,7 +106,7 @@ fn differences(comparison: &Comparison, list: &[Difference], is_share: bool, at:
         }
         Row::new(name(one, list), cells)
     };
-    Table::new("Of", columns, list.iter().enumerate().map(row).collect())
+    Table::new(if is_share { "Arm" } else { "Quantity" }, columns, list.iter().enumerate().map(row).collect())
 }
 
 impl Comparison {
@@ -144,7 +141,8 @@ impl Comparison {
         let is_tested = list.iter().any(|one| one.beyond_noise.is_some());
         let has_interval = list.iter().any(|one| one.interval.is_some());
         let has_p = list.iter().any(|one| one.p_value.is_some());
-        let mut header = vec!["of", self.runs[0].as_str(), self.runs[1].as_str(), "difference"];
+        let mut header =
+            vec![if is_share { "arm" } else { "quantity" }, self.runs[0].as_str(), self.runs[1].as_str(), "difference"];
         header.extend(has_interval.then_some("95% interval"));
         header.extend(has_p.then_some("p-value"));
         header.extend(is_tested.then_some("noise"));
