@@ -1,7 +1,9 @@
 //! `modelmix demo`: solves, scores and simulates on built-in samples of real generators.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use modelmix::document::{InputRole, Provenance, UsedBandwidth};
 use modelmix::load::{self, ArmSource};
 use modelmix::metrics::ScoreSettings;
 use modelmix::mixture::Analyses;
@@ -15,6 +17,7 @@ use crate::args::{DemoArgs, OutputArgs};
 use crate::error::Result;
 use crate::files::{self, Scratch};
 use crate::inputs::Recorded;
+use crate::provenance::Sources;
 use crate::terminal::{Terminal, bold, count};
 
 macro_rules! data {
@@ -60,6 +63,9 @@ const SCENARIOS: [Scenario; 2] = [
     },
 ];
 
+/// The seed of the demo, which is the default of every command.
+const SEED: u64 = 0;
+
 /// The constants of `cab`, `ogd` and `vanilla` were tuned on this data, as those of the paper were on its data.
 const POLICIES: [&str; 8] = [
     "adaptive",
@@ -87,6 +93,26 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     terminal.print_after(written).map(drop)
 }
 
+/// The provenance of a scenario. Its files are named as in the repository, not by their temporary paths.
+fn provenance(
+    folder: &Path,
+    name: &str,
+    bandwidths: &[UsedBandwidth],
+    terminal: &Terminal,
+) -> Result<Option<Provenance>> {
+    let files = [(InputRole::Arms, format!("{name}.npz")), (InputRole::Reference, "reference.npy".into())];
+    let mut sources = Sources::default();
+    for (role, file) in &files {
+        sources.add(*role, &folder.join(file), file);
+    }
+    let mut found = sources.hash(true).provenance(terminal.engine().describe(), SEED, bandwidths.to_vec())?;
+    for input in found.iter_mut().flat_map(|found| &mut found.inputs) {
+        input.path = input.arguments.first().map(|file| format!("{file} (built in)"));
+        input.arguments.clear();
+    }
+    Ok(found)
+}
+
 /// Writes the data to files, which the library reads like a user's files.
 fn unpack() -> Result<Scratch> {
     let folder = Scratch::new()?;
@@ -97,12 +123,7 @@ fn unpack() -> Result<Scratch> {
     Ok(folder)
 }
 
-fn run_scenario(
-    scenario: &Scenario,
-    folder: &std::path::Path,
-    args: &DemoArgs,
-    terminal: &Terminal,
-) -> Result<Section> {
+fn run_scenario(scenario: &Scenario, folder: &Path, args: &DemoArgs, terminal: &Terminal) -> Result<Section> {
     let Scenario { name, note, objective, bandwidth, rounds } = scenario;
     let source = |file: String| ArmSource { name: None, path: folder.join(file), key: None };
     let arms = load::arms(&[source(format!("{name}.npz"))])?;
@@ -121,7 +142,7 @@ fn run_scenario(
     }
     let loss = objective.prepare(inputs)?;
     let bounds = Bounds::simplex(recorded.arms.len());
-    let solved = solve::solve(&recorded, &loss, &bounds, &Analyses::default(), terminal)?;
+    let mut solved = solve::solve(&recorded, &loss, &bounds, &Analyses::default(), terminal)?;
     solve::print(terminal, &solved, false);
     terminal.say("");
 
@@ -129,7 +150,7 @@ fn run_scenario(
     let weights: Vec<f64> = solved.arms.iter().map(|arm| arm.weight).collect();
     let kernel = KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(*bandwidth) };
     let settings = ScoreSettings::default().kernel(kernel);
-    let scored = score::score(&recorded, &settings, Some(&weights), terminal)?;
+    let mut scored = score::score(&recorded, &settings, Some(&weights), terminal)?;
     score::print(terminal, &scored);
     terminal.say("");
 
@@ -138,10 +159,14 @@ fn run_scenario(
         .policies(POLICIES.iter().map(|policy| policy.parse()).collect::<modelmix::Result<_>>()?)
         .rounds(*rounds)
         .threads(args.common.threads);
-    let simulated = simulate::run_policies(&recorded, &loss, &simulation, terminal)?;
+    let mut simulated = simulate::run_policies(&recorded, &loss, &simulation, terminal)?;
     simulate::print(terminal, &simulated);
     terminal.say("");
 
+    let provenance = provenance(folder, name, &loss.bandwidths(&recorded.arms, SEED), terminal)?;
+    solved.provenance.clone_from(&provenance);
+    scored.provenance.clone_from(&provenance);
+    simulated.provenance = provenance;
     let images = OutputArgs {
         images: vec![folder.join(format!("images/{name}.npz")).to_string_lossy().into_owned()],
         ..OutputArgs::default()

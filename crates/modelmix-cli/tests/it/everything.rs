@@ -168,6 +168,15 @@ fn a_set_of_the_usual_size_is_solved() {
 fn the_demo_has_a_document() {
     let world = World::new();
     let document = world.json("demo --json --html report.html");
+    for scenario in document["scenarios"].as_array().unwrap() {
+        for result in ["solve", "score", "simulate"] {
+            let provenance = &scenario[result]["provenance"];
+            assert!(provenance["command"].as_str().unwrap().starts_with("modelmix demo --json"), "{provenance}");
+            let inputs = provenance["inputs"].as_array().unwrap();
+            assert!(inputs.iter().all(|input| input["path"].as_str().unwrap().ends_with("(built in)")), "{inputs:?}");
+            assert!(inputs.len() == 2 && inputs.iter().all(|input| input["sha256"].as_str().unwrap().len() == 64));
+        }
+    }
     let names: Vec<_> = document["scenarios"].as_array().unwrap().iter().map(|scenario| &scenario["name"]).collect();
     assert_eq!(names, ["specialists", "truncated"]);
     assert_eq!(world.left_behind(), ["report.html"]);

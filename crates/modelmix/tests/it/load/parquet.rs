@@ -84,7 +84,7 @@ mod with {
             ("structure", ["features (nested)", "write a column of lists of floats"]),
             ("null_row", [":features", "row 2 (counted from 0) is null"]),
             ("empty_row", [":features", "row 2 (counted from 0) is an empty list"]),
-            ("null_value", [":features", "row 2 holds a null"]),
+            ("null_value", [":features", "row 2 (counted from 0) holds a null"]),
             ("null_cell", ["row 2 (counted from 0) of column a is null", "fill the null"]),
             ("ragged", [":features", "row 3 has 2 values, but row 0, the first, has 3"]),
             ("ragged_end", [":features", "row 4 has 4 values, but row 0, the first, has 3"]),
