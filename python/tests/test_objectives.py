@@ -60,7 +60,7 @@ def test_only_numbers_scale(bad: Any) -> None:
         (lambda: mm.Objective("rke + "), "cannot read"),
         (lambda: mm.Rke(kernel="cosin"), "there is no kernel cosin (did you mean cosine?)"),  # type: ignore[arg-type]
         (lambda: mm.Mmd(kernel="kid", bandwidth=2), "the kid kernel has no bandwidth"),
-        (lambda: mm.Objective("kid(bandwidth=20)"), "has no bandwidth; write mmd(bandwidth=20) for MMD² with this kernel"),
+        (lambda: mm.Objective("kid(bandwidth=20)"), "has no bandwidth; write mmd(bandwidth=20) for MMD² with a Gaussian kernel"),
         (lambda: mm.Vendi(order=0), "the Vendi score of order 0 is not smooth"),
         (lambda: mm.Rke(bandwidth=-1), "bandwidth must be a positive number or auto"),
     ],

@@ -93,10 +93,10 @@ pub(crate) struct ObjectiveArgs {
     /// "rke - 0.2*precision" [default: mmd with a reference, otherwise rke]
     #[arg(long, short, value_name = "TERMS", allow_hyphen_values = true)]
     pub(crate) objective: Option<Objective>,
-    /// Kernel bandwidth σ of terms without their own, for rke and mmd [default: median distance]
+    /// Bandwidth σ of the kernels of rke and mmd, unless a term states its own [default: median distance]
     #[arg(long, short, value_name = "SIGMA", allow_hyphen_values = true, value_parser = values::number())]
     pub(crate) bandwidth: Option<f64>,
-    /// Price per sample, for the term `cost`; one per arm
+    /// Price per sample, one per arm: for the term `cost`, for the cheapest mixture and for plans
     #[arg(long, value_name = "ARM=COST", value_delimiter = ',', allow_hyphen_values = true)]
     #[arg(value_parser = values::arm_number("cost"))]
     pub(crate) costs: Vec<ArmNumber>,
@@ -248,8 +248,8 @@ pub(crate) struct SimulateArgs {
     pub(crate) arms: ArmsArgs,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
-    /// Policies, separated by commas: adaptive, cab, ogd, sparse, greedy, vanilla, halving, uniform, mixture-oracle, one-arm-oracle;
-    /// with settings as in "cab(sensitivity=0.03)"
+    /// Policies, separated by commas: adaptive, cab, ogd, sparse, greedy, vanilla, halving, uniform, fixed, mixture-oracle,
+    /// one-arm-oracle; with settings as in "cab(sensitivity=0.03)" or "fixed(weights=0.5 0.3 0.2)"
     #[arg(long, value_name = "NAMES", num_args = 1.., default_value = "adaptive,greedy,one-arm-oracle,mixture-oracle")]
     #[arg(value_parser = values::policies(), hide_possible_values = true)]
     pub(crate) policy: Vec<Policies>,
@@ -398,9 +398,9 @@ pub(crate) struct ReportArgs {
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) arms: ArmsArgs,
-    /// Half-width of the 95% interval of the gain: a share of the gain (5%) or a difference of the loss (loss=0.001)
-    #[arg(long, value_name = "ERROR", required_unless_present = "weight_error")]
-    #[arg(value_parser = values::gain_error)]
+    /// Half-width of the 95% interval of the gain: a share of the gain (5%) or a difference of the loss (loss=0.001);
+    /// required unless --weight-error is given
+    #[arg(long, value_name = "ERROR", value_parser = values::gain_error)]
     pub(crate) gain_error: Option<Gap>,
     /// Half-width of the widest 95% interval of a weight, such as 0.05
     #[arg(long, value_name = "ERROR", value_parser = values::number())]

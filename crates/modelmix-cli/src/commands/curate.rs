@@ -68,8 +68,9 @@ fn write(
     let mut outputs = Outputs::default();
     if let Some((kind, files)) = manifest {
         let manifest = Manifest { document: &document, arms: &args.arms, names };
-        for (path, text) in files.iter().zip(manifest.texts(kind)?) {
-            outputs.add(path, "The manifest", text.as_bytes())?;
+        let names = ["The manifest", "The description of the manifest"];
+        for ((path, text), name) in files.iter().zip(manifest.texts(kind)?).zip(names) {
+            outputs.add(path, name, text.as_bytes())?;
         }
     }
     let gallery = gallery::chosen(&args.output, &document)?;
@@ -104,6 +105,7 @@ fn print(terminal: &Terminal, document: &Curated) {
     table.row(row(["mixture of all rows".into(), brief_cell(mixture.loss), brief_cell(mixture.score)]));
     terminal.table(table);
     terminal.say("");
-    terminal.say(dim(&format!("objective {}; {}", document.objective, document.how())));
+    let kernels: Vec<String> = document.kernels.iter().map(|kernel| format!("; {kernel}")).collect();
+    terminal.say(dim(&format!("objective {}{}; {}", document.objective, kernels.concat(), document.how())));
     terminal.say(&document.note);
 }

@@ -133,7 +133,9 @@ pub(crate) fn print(terminal: &Terminal, document: &Scores) {
             mixture.effective_samples
         )));
     }
-    terminal.say(dim("* best; ±: standard error; for kid the standard deviation between subsets"));
+    let kernel = document.settings.kernel.map_or(String::new(), |kernel| format!("; kernel of rke and mmd: {kernel}"));
+    let note = "* best; ±: standard error; for kid the standard deviation between subsets";
+    terminal.say(dim(&format!("{note}{kernel}")));
 }
 
 /// The name of a metric with an arrow towards better values.

@@ -122,8 +122,9 @@ pub(crate) fn print(terminal: &Terminal, document: &SimulationReport) {
     terminal.table(table);
     terminal.say("");
     terminal.say(dim(&format!(
-        "objective {}, {} seed{}; optimum {}, best single arm {} {}; \"to 95%\": median round from which 95% of the gain is kept",
+        "objective {}{}; {} seed{}; optimum {}, best single arm {} {}; \"to 95%\": median round from which 95% of the gain is kept",
         document.objective,
+        document.kernel.map_or(String::new(), |kernel| format!("; {kernel}")),
         document.seeds,
         if document.seeds == 1 { "" } else { "s" },
         brief(document.optimum.loss),

@@ -2,7 +2,7 @@
 
 use super::compare::{ChangedSetting, ComparedInput, Comparison, Difference};
 use super::names::plain;
-use super::numbers::{Digits, brief, percent};
+use super::numbers::{Digits, brief, percent, percents};
 use super::page::{Block, TableBlock};
 use super::table::{Cell, Column, Row, Table};
 use crate::tables;
@@ -30,6 +30,18 @@ fn verdict(one: &Difference) -> &'static str {
 fn name(one: &Difference, list: &[Difference]) -> String {
     let is_plain = list.iter().all(|other| other.what == list[0].what);
     if is_plain { plain(&one.of) } else { plain(&format!("{}, {}", one.of, one.what)) }
+}
+
+/// The weights of both runs in percent, rounded so that those of a run add up to 100%.
+fn written_shares(list: &[Difference]) -> Vec<[String; 2]> {
+    let written = |value: &dyn Fn(&Difference) -> Option<f64>| {
+        let known: Vec<f64> = list.iter().filter_map(value).collect();
+        let mut texts = percents(&known).into_iter();
+        let text = |one| value(one).and_then(|_| texts.next()).unwrap_or_else(|| tables::MISSING.into());
+        list.iter().map(text).collect::<Vec<String>>()
+    };
+    let both = written(&|one| one.first).into_iter().zip(written(&|one| one.second));
+    both.map(|(first, second)| [first, second]).collect()
 }
 
 pub(super) fn blocks(comparison: &Comparison) -> Vec<Block> {
@@ -77,6 +89,7 @@ fn differences(comparison: &Comparison, list: &[Difference], is_share: bool, at:
     if is_tested {
         columns.push(Column::new("Noise"));
     }
+    let written = is_share.then(|| written_shares(list));
     let row = |(index, one): (usize, &Difference)| {
         let values = [one.first, one.second, one.difference].into_iter().flatten();
         let digits = Digits::of(values.clone(), one.interval.iter().map(|[low, high]| (high - low) / 4.0));
@@ -87,6 +100,11 @@ fn differences(comparison: &Comparison, list: &[Difference], is_share: bool, at:
         };
         let mut cells =
             vec![number(one.first, "first"), number(one.second, "second"), number(one.difference, "difference")];
+        if let Some(written) = &written {
+            for (cell, text) in cells.iter_mut().zip(&written[index]) {
+                cell.parts[0].text.clone_from(text);
+            }
+        }
         if has_interval {
             cells.push(one.interval.map_or_else(Cell::missing, |[low, high]| {
                 number(Some(low), "interval/0").low().and(" to ", number(Some(high), "interval/1").high())
@@ -152,12 +170,18 @@ impl Comparison {
             table = table.left(last);
         }
         let text = |value: f64| if is_share { percent(value) } else { brief(value) };
-        for one in list {
+        let written = is_share.then(|| written_shares(list));
+        for (index, one) in list.iter().enumerate() {
             let number = |value: Option<f64>| {
                 let cell = tables::brief_cell(value);
                 value.filter(|value| value.is_finite()).map_or(cell.clone(), |value| cell.saying(text(value)))
             };
             let mut row = vec![name(one, list).into(), number(one.first), number(one.second), number(one.difference)];
+            if let Some(written) = &written {
+                for (cell, text) in row[1..3].iter_mut().zip(&written[index]) {
+                    cell.text.clone_from(text);
+                }
+            }
             if has_interval {
                 let cell = tables::interval(one.interval);
                 row.push(

@@ -60,7 +60,7 @@ fn two_runs_stand_side_by_side() {
         page.contains("id=\"comparison-of-two-runs\"") && page.contains("id=\"old\"") && page.contains("id=\"new\"")
     );
     let csv = world.answer("report old.json new.json --compare --csv");
-    assert!(csv.starts_with("of,old,new,difference,95% interval low,95% interval high,noise\nleft,"), "{csv}");
+    assert!(csv.starts_with("arm,old,new,difference,95% interval low,95% interval high,noise\nleft,"), "{csv}");
 }
 
 /// The same samples with another objective: weights are compared, and no test is made.

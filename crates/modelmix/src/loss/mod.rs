@@ -105,7 +105,7 @@ impl PreparedTerm {
             let bounded = if self.measure == Measure::Kid { "mmd, whose Gaussian kernel is bounded" } else { "a Gaussian kernel" };
             Error::missing(
                 format!("the unbounded kernel of {} ({kernel})", self.measure.name()),
-                format!("its range for this policy; give the range of the kernel, give the policy its constants, use the adaptive policy, which needs none, or use {bounded}"),
+                format!("its range for this policy; give the policy a constant, as in cab(sensitivity=0.03), give the range of the kernel, use the adaptive policy, which needs neither, or use {bounded}"),
             )
         })
     }

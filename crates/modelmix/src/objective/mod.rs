@@ -296,6 +296,7 @@ impl Objective {
 pub(crate) fn kid_has_one_kernel(spec: &KernelSpec) -> String {
     let instead = match spec {
         KernelSpec::Kid => "kid without settings".to_string(),
+        KernelSpec::Gaussian { .. } => format!("mmd({spec}) for MMD² with a Gaussian kernel"),
         _ => format!("mmd({spec}) for MMD² with this kernel"),
     };
     format!("KID has one kernel, (x·y/d + 1)³, which has no bandwidth; write {instead}")

@@ -51,6 +51,7 @@ impl WidthSpec {
             // Without a linear term Δ_L = 2Δκ, and with one Δκ is smaller: it is at most half of Δ_L.
             (Some(loss), None, _) => (loss, loss / 2.0),
             (None, kappa, Ok(known)) => (known.loss, kappa.unwrap_or(known.kappa)),
+            (None, _, Err(Error::Missing { what, needs, .. })) => return Err(Error::missing(what, needs)),
             (None, _, Err(error)) => return Err(Error::missing("the width of this policy", error.to_string())),
         };
         Ok(Widths {

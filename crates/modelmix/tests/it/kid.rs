@@ -108,7 +108,7 @@ fn mmd_with_the_kernel_of_kid_is_printed_100_times_as_large() {
 #[test]
 fn kid_has_no_other_kernel() {
     for (text, instead) in [
-        ("kid(bandwidth=20)", "write mmd(bandwidth=20) for MMD² with this kernel"),
+        ("kid(bandwidth=20)", "write mmd(bandwidth=20) for MMD² with a Gaussian kernel"),
         ("kid ( bandwidth = auto )", "write mmd(bandwidth=auto)"),
         ("kid(kernel=laplacian, bandwidth=5)", "write mmd(kernel=laplacian, bandwidth=5)"),
         ("kid(kernel=polynomial, degree=2)", "write mmd(kernel=polynomial, offset=1, degree=2)"),
@@ -124,7 +124,7 @@ fn kid_has_no_other_kernel() {
     assert_eq!(
         refusal(Objective::kid().with_bandwidth(20.0)),
         "the bandwidth of kid is 20, but it must be left out: KID has one kernel, (x·y/d + 1)³, which has no bandwidth; \
-         write mmd(bandwidth=20) for MMD² with this kernel"
+         write mmd(bandwidth=20) for MMD² with a Gaussian kernel"
     );
     let laplacian = KernelSpec::Laplacian { bandwidth: Bandwidth::Fixed(3.0) };
     let sentence = refusal(0.5 * Objective::kid().with_kernel(laplacian) - Objective::precision());

@@ -14,7 +14,7 @@ fn untested(overlap: Overlap) -> Option<&'static str> {
     match overlap {
         Overlap::None => None,
         Overlap::Same => Some(
-            "Both runs use the same samples (by SHA-256), so they are not independent and their differences come from settings. \
+            "Both runs use the same samples (by SHA-256), so they are not independent: differences come from settings. \
              No test is made.",
         ),
         Overlap::Some => Some(
