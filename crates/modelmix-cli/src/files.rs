@@ -76,6 +76,22 @@ pub(crate) fn check_distinct<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Re
     Ok(())
 }
 
+/// Checks that no output replaces a file that the command reads.
+pub(crate) fn check_not_inputs<'a, 'b>(
+    outputs: impl IntoIterator<Item = &'a PathBuf>,
+    inputs: impl IntoIterator<Item = &'b PathBuf>,
+) -> Result<()> {
+    let real = |path: &PathBuf| path.canonicalize().ok();
+    let inputs: Vec<PathBuf> = inputs.into_iter().filter(|path| !is_special(path)).filter_map(real).collect();
+    match outputs.into_iter().find(|path| real(path).is_some_and(|place| inputs.contains(&place))) {
+        None => Ok(()),
+        Some(path) => {
+            let path = path.display();
+            Err(Failure::input(format!("cannot write {path}: the command reads this file; name another file")))
+        }
+    }
+}
+
 /// Checks that files can be written into a folder, which need not exist yet.
 pub(crate) fn check_folder(path: &Path) -> Result<()> {
     let here = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));

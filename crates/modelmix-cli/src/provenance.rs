@@ -13,6 +13,7 @@ use modelmix_cli::words::shell_word;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Failure, Result};
+use crate::files;
 
 /// The environment variable that fixes the date, for reproducible builds (reproducible-builds.org).
 const FIXED_DATE: &str = "SOURCE_DATE_EPOCH";
@@ -57,6 +58,12 @@ impl Sources {
             input
         };
         self.files.iter().map(complete).collect()
+    }
+
+    /// Checks that no output replaces one of the files.
+    pub(crate) fn protected_from<'a>(self, outputs: impl IntoIterator<Item = &'a PathBuf>) -> Result<Self> {
+        files::check_not_inputs(outputs, self.files.iter().map(|(path, _)| path))?;
+        Ok(self)
     }
 
     /// Starts to compute checksums if `is_wanted`.

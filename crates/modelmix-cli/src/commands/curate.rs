@@ -38,7 +38,9 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
+    let written = manifest.iter().flat_map(|(_, files)| files).chain(&args.output.html);
     let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?
+        .protected_from(written)?
         .hash(terminal.keeps(&args.output) || args.out.is_some());
     let loss = prepare(&args.objective, &recorded, &terminal)?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;

@@ -67,6 +67,19 @@ fn print(terminal: &Terminal, document: &SamplePlan) {
         }
         terminal.table(table);
     }
+    if kinds.is_empty() {
+        terminal.say("");
+        let mut table = Table::new("Half-widths", ["half-width", "pilot", "wanted", "largest plan"]);
+        let (pilot, limit) = (document.pilot, document.limit);
+        for (name, pilot, wanted, limit) in [
+            ("gain", pilot.gain, document.gain_error, limit.gain),
+            ("widest weight", pilot.weight, document.weight_error, limit.weight),
+        ] {
+            let wanted = wanted.map_or_else(Cell::default, brief_cell);
+            table.row(vec![Cell::from(name), brief_cell(pilot), wanted, brief_cell(limit)]);
+        }
+        terminal.table(table);
+    }
     terminal.say("");
     document.notes.iter().for_each(|note| terminal.say(note));
     let [low, high] = document.gain_interval.map(brief);

@@ -11,6 +11,7 @@ use super::curate::gallery;
 use super::output::{self, Outputs, Section};
 use crate::args::ReportArgs;
 use crate::error::{Failure, Result};
+use crate::files;
 use crate::schemas::Compared;
 use crate::terminal::{Format, Terminal, bold, dim};
 use modelmix_cli::report::{Comparison, compare};
@@ -28,6 +29,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         return Err(Failure::input("no output is requested; give --html FILE, --svg FOLDER or --png FOLDER"));
     }
     output::check(&args.output)?;
+    files::check_not_inputs(&args.output.html, &args.documents)?;
     let mut sections: Vec<Section> = Vec::new();
     for (path, document) in documents {
         // Documents of the same data form a section, with at most one per kind. Compared runs have separate sections.
@@ -65,6 +67,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         .unwrap_or_else(|| if args.compare { "Comparison of two runs" } else { "modelmix" }.into());
     let mut report = output::report(title, sections);
     report.comparison.clone_from(&comparison);
+    report.check()?;
     let mut outputs = Outputs::default();
     outputs.add_report(&report, &args.output)?;
     if let Some(comparison) = &comparison {

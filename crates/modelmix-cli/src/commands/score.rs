@@ -30,7 +30,8 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     } else {
         settings
     };
-    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.keeps(&args.output));
+    let sources = inputs::sources(&args.arms, &args.objective, &args.common)?.protected_from(&args.output.html)?;
+    let hashing = sources.hash(terminal.keeps(&args.output));
     let weights = if args.no_mixture || recorded.arms.len() == 1 && args.weights.is_empty() {
         None
     } else if args.weights.is_empty() {

@@ -21,7 +21,8 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.keeps(&args.output));
+    let sources = inputs::sources(&args.arms, &args.objective, &args.common)?.protected_from(&args.output.html)?;
+    let hashing = sources.hash(terminal.keeps(&args.output));
     let loss = prepare(&args.objective, &recorded, &terminal)?;
     let simulation = Simulation::default()
         .policies(policies)

@@ -22,7 +22,8 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.keeps(&args.output));
+    let sources = inputs::sources(&args.arms, &args.objective, &args.common)?.protected_from(&args.output.html)?;
+    let hashing = sources.hash(terminal.keeps(&args.output));
     let loss = prepare(&args.objective, &recorded, &terminal)?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;

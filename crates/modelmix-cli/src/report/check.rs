@@ -1,5 +1,7 @@
 //! Validation: documents may come from untrusted files, so inconsistent ones are rejected before anything is drawn.
 
+use std::collections::BTreeSet;
+
 use modelmix::mixture::AnalysisResults;
 use modelmix::simulate::PolicyReport;
 use modelmix::{Curated, Error, Mixture, Result, SimulationReport};
@@ -13,6 +15,8 @@ pub(super) fn report(report: &Report) -> Result<()> {
 
 /// Limit of numbers; sums and scales of larger ones could overflow.
 const MAX_NUMBER: f64 = 1e100;
+/// Limit of counts; sums of larger ones could overflow.
+const MAX_COUNT: u64 = 1_000_000_000_000_000;
 /// Rounding tolerance of shares outside of 0 to 1.
 const SHARE_TOLERANCE: f64 = 1e-6;
 
@@ -45,6 +49,9 @@ fn out_of_range(value: &Value, place: String, is_share: bool) -> Option<String> 
     match value {
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {
             // The weight of a term may be any number; in an object of weights, fields are names of arms.
+            if name == "seed" {
+                return None;
+            }
             let is_term = fields.contains_key("term");
             let is_share = is_share || !is_term && ["weight", "weights", "share", "shares"].contains(&name.as_str());
             out_of_range(value, format!("{place}/{name}"), is_share)
@@ -57,6 +64,8 @@ fn out_of_range(value: &Value, place: String, is_share: bool) -> Option<String> 
             let found = number.as_f64().unwrap_or(f64::INFINITY);
             if is_share && !(-SHARE_TOLERANCE..=1.0 + SHARE_TOLERANCE).contains(&found) {
                 Some(format!("{place} is {found}, but a share must be between 0 and 1"))
+            } else if number.as_u64().is_some_and(|count| count > MAX_COUNT) {
+                Some(format!("{place} is {number}, but counts of a report must be at most {MAX_COUNT}"))
             } else if found.abs() > MAX_NUMBER {
                 Some(format!("{place} is {found:e}, but numbers of a report must be at most {MAX_NUMBER:e}"))
             } else {
@@ -77,6 +86,16 @@ fn solve(section: &str, document: &Mixture) -> Result<()> {
     let wrong = |problem: String| Err(refuse(section, problem, "solve"));
     if arms == 0 {
         return wrong("the solution has no arms".into());
+    }
+    let names: BTreeSet<&str> = document.arms.iter().map(|arm| arm.name.as_str()).collect();
+    if names.len() < arms {
+        return wrong("two arms have the same name".into());
+    }
+    if !names.contains(document.best_single.name.as_str()) {
+        return wrong(format!("best_single is {}, which is not an arm", document.best_single.name));
+    }
+    if let Some(arm) = document.arms.iter().find(|arm| arm.interval.is_some_and(|[low, high]| low > high)) {
+        return wrong(format!("the interval of arm {} has a lower end above its upper end", arm.name));
     }
     if document.form.arms() != arms {
         return wrong(format!("there are {arms} arms, but K and f have {}", document.form.arms()));

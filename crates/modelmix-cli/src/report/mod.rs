@@ -80,6 +80,14 @@ impl Report {
         self
     }
 
+    /// Checks that the documents are consistent: they may come from untrusted files.
+    ///
+    /// # Errors
+    /// If a document is inconsistent or a number is out of range.
+    pub fn check(&self) -> Result<()> {
+        check::report(self)
+    }
+
     /// The page: one file that needs no network. Its only script copies text to the clipboard. The element `#documents` contains the
     /// documents as JSON, and every number of a table has its JSON pointer.
     ///

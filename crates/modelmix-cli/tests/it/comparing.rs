@@ -1,6 +1,6 @@
 //! `report --compare`: the comparison of two runs in the terminal, as a document and as a page.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::world::World;
 
@@ -91,6 +91,27 @@ fn what_cannot_be_compared_is_refused() {
         let run = world.run(&format!("report {documents} --compare"));
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{documents}");
         assert!(run.stderr.contains(sentence), "{}", run.stderr);
+    }
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(world.path("solve.json")).unwrap()).unwrap();
+    for (change, sentence) in [
+        (("/arms/0/name", json!("flux")), "which is not an arm"),
+        (("/arms/0/name", document["arms"][1]["name"].clone()), "two arms have the same name"),
+        (("/arms/0/samples", json!(u64::MAX)), "counts of a report must be at most"),
+        (("/arms/0/weight", json!(7.5)), "a share must be between 0 and 1"),
+        (("/arms/0/interval", json!([0.9, 0.1])), "a lower end above its upper end"),
+    ] {
+        let (place, value) = change;
+        let mut changed = document.clone();
+        *changed.pointer_mut(place).unwrap() = value;
+        if place == "/arms/0/name" {
+            changed["best_single"]["name"] = document["arms"][0]["name"].clone();
+        }
+        world.write("changed.json", changed.to_string());
+        for options in ["solve.json changed.json --compare", "changed.json --html changed.html"] {
+            let run = world.run(&format!("report {options}"));
+            assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{place}: {}", run.stderr);
+            assert!(run.stderr.contains(sentence), "{place}: {}", run.stderr);
+        }
     }
     let run = world.run("report solve.json --csv");
     assert!(run.code == 2 && run.stderr.contains("--compare"), "{}", run.stderr);

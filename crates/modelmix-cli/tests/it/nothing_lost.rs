@@ -146,6 +146,30 @@ fn figures_that_do_not_exist_are_refused() {
     }
 }
 
+/// An output never replaces a file that the command reads.
+#[test]
+fn inputs_are_not_overwritten() {
+    let world = World::new();
+    fs::copy(world.path("made/a.npy"), world.path("a.npy")).unwrap();
+    fs::copy(world.path("made/b.npy"), world.path("b.npy")).unwrap();
+    let before = fs::read(world.path("a.npy")).unwrap();
+    world.write("solve.json", world.answer("solve a.npy b.npy --json"));
+    for line in [
+        "solve a.npy b.npy --html a.npy",
+        "solve x=./a.npy b.npy --html a.npy",
+        "score a.npy b.npy --metrics rke --html a.npy",
+        "simulate a.npy b.npy --rounds 5 --seeds 2 --html a.npy",
+        "curate a.npy b.npy --count 5 --html a.npy",
+        "report solve.json --html solve.json",
+    ] {
+        let run = world.run(line);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{line}: {}", run.stderr);
+        assert!(run.stderr.contains("the command reads this file; name another file"), "{line}: {}", run.stderr);
+    }
+    assert_eq!(fs::read(world.path("a.npy")).unwrap(), before);
+    assert!(fs::read_to_string(world.path("solve.json")).unwrap().starts_with('{'));
+}
+
 /// The demo computes for a while before it writes, and also ignores a closed pipe.
 #[test]
 fn the_demo_writes_its_report_into_a_closed_pipe() {

@@ -210,6 +210,8 @@ pub fn plan(arms: &RecordedArms, loss: &Loss, settings: &PlanSettings) -> Result
         (Some(_), Some(_)) => allocate(&forecast.neyman_shares(&now, settings.costs.as_deref()), &counts)?,
         _ => None,
     };
+    // Arms that the gain does not depend on keep the pilot's samples, and these may be too few.
+    let is_unreached = equal.is_some() && wanted.gain.is_some() && optimal.is_none();
     if let (Some(even), Some(neyman)) = (&equal, &optimal) {
         let price = |allocation: &Allocation| allocation.cost.unwrap_or(allocation.more as f64);
         if price(neyman) >= price(even) {
@@ -235,6 +237,12 @@ pub fn plan(arms: &RecordedArms, loss: &Loss, settings: &PlanSettings) -> Result
         provenance: None,
     };
     planned.notes = planned.cautions(arms, &wanted, loss.reference_len());
+    if is_unreached {
+        planned.notes.push(
+            "There is no optimal allocation: it adds samples only to arms with weight, but the pilot has too few samples of the others."
+                .into(),
+        );
+    }
     Ok(planned)
 }
 
@@ -408,7 +416,8 @@ impl SamplePlan {
                 format!("Record {samples} samples per arm for {goal}, with 95% confidence.")
             }
             (None, false) => {
-                format!("No number of samples gives {goal}: with unlimited samples, ±{} remain.", self.remaining())
+                let most = count(UNLIMITED_SAMPLES);
+                format!("Not even {most} samples per arm give {goal}: ±{} remain.", self.remaining())
             }
         }
     }
