@@ -209,7 +209,7 @@ fn a_reference_of_few_rows_limits_what_can_be_reached() {
     let planned = plan(&arms, &loss, &settings).unwrap();
     assert!(planned.equal.is_none() && planned.optimal.is_none() && planned.limit.gain > 1e-4);
     assert!(planned.notes.iter().any(|note| note.contains("40 rows")), "{:?}", planned.notes);
-    assert!(planned.sentence().starts_with("No number of samples"), "{}", planned.sentence());
+    assert!(planned.sentence().starts_with("Not even 100,000,000 samples per arm"), "{}", planned.sentence());
 }
 
 #[test]
