@@ -264,8 +264,13 @@ def hand_session(**changes: Any) -> mm.SessionReport:
 
 def hand_asked() -> mm.Mixture:
     """A mixture with all analyses."""
+    return mm.Mixture._read({**solve_document(), **worth_document()}, SENTENCE, CERTAINTY)
+
+
+def hand_warned() -> mm.Mixture:
+    """A mixture with bounds and a warning about its objective."""
     objective = {"warnings": ["the objective minimises precision, but higher is better"], "bounded": True}
-    return mm.Mixture._read({**solve_document(), **worth_document(), **objective}, SENTENCE, CERTAINTY)
+    return mm.Mixture._read({**solve_document(), **objective}, SENTENCE)
 
 
 def hand_curated() -> mm.Curated:

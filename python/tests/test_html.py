@@ -118,6 +118,7 @@ def test_analyses_are_shown_below_their_mixture() -> None:
     html = hand_asked()._repr_html_()
     assert html.count("<table ") == 5
     places = [
-        html.index(words) for words in ("Mix flux", "Best mixtures", "least money", "against precision", "somewhat")
+        html.index(words)
+        for words in ("Mix flux", "Best mixtures", "Cheapest mixture", "against precision", "somewhat")
     ]
     assert places == sorted(places)

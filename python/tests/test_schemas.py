@@ -11,7 +11,16 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from by_hand import hand_asked, hand_curated, hand_kept, hand_scores, hand_session, hand_simulation, hand_stopped
+from by_hand import (
+    hand_asked,
+    hand_curated,
+    hand_kept,
+    hand_scores,
+    hand_session,
+    hand_simulation,
+    hand_stopped,
+    hand_warned,
+)
 from conftest import ROOT
 
 import modelmix as mm
@@ -78,7 +87,7 @@ def test_dataclasses_have_the_fields_of_the_schema(pair: tuple[type, str, str, s
 @pytest.mark.parametrize(
     ("command", "made"),
     [
-        ("solve", [hand_asked]),
+        ("solve", [hand_asked, hand_warned]),
         ("score", [hand_scores]),
         ("simulate", [hand_simulation, hand_stopped]),
         ("curate", [hand_curated]),
