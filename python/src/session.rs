@@ -261,7 +261,9 @@ impl Session {
     fn report<'py>(&self, py: Python<'py>, bounds: bool) -> PyResult<Bound<'py, PyDict>> {
         let report = run_short(py, || {
             let session = self.lock();
-            if bounds { session.report_with_bounds() } else { session.report() }
+            let mut report = if bounds { session.report_with_bounds() } else { session.report() }?;
+            report.provenance = Some(session.provenance());
+            Ok(report)
         })?;
         dictionary(py, &report)
     }

@@ -135,3 +135,18 @@ def test_what_needs_a_bandwidth_at_once_says_how_to_choose_one() -> None:
     ):
         with pytest.raises(ValueError, match="median_bandwidth"):
             mm.Session(NAMES, mm.Rke(), settings=settings)
+
+
+def test_the_report_has_its_provenance() -> None:
+    session = mm.Session(["a", "b"], mm.Rke() + mm.Rke(bandwidth=3.0))
+    known = session.report().provenance
+    assert known is not None and known.version == mm.__version__ and known.engine is not None
+    assert [(one.bandwidth, one.rule) for one in known.bandwidths] == [(3.0, "given")]  # the other is not chosen yet
+    for _ in range(20):
+        pull = session.ask()
+        session.tell(pull, np.random.default_rng(pull.id).normal(size=(1, 2)))
+    report = session.report()
+    assert report.provenance is not None and report.bandwidth is not None
+    found = [(one.bandwidth, one.rule) for one in report.provenance.bandwidths]
+    assert found == [(report.bandwidth.bandwidth, "median"), (3.0, "given")]
+    assert report.to_dict()["provenance"]["engine"] == known.engine

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._modelmix import brief, named_shares
 from .._table import EMPTY, Table, bar, count, number, percent, percents
 from ._base import Keyed, by_name, floating, frame, matrix, plain, present
+from .provenance import Provenance, documented
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -247,6 +248,8 @@ class SessionReport(Keyed[str, SessionArm]):
         The bandwidth that the session chose; ``None`` if it was given, or is not chosen yet.
     is_bandwidth_open
         Whether the session still collects the samples from which it will choose a bandwidth. Weights are 0 until then.
+    provenance
+        Where the report comes from: version, engine and bandwidths. It plays no part in comparisons.
 
     Examples
     --------
@@ -281,6 +284,7 @@ class SessionReport(Keyed[str, SessionArm]):
     known: int = 0
     bandwidth: ChosenBandwidth | None = None
     is_bandwidth_open: bool = False
+    provenance: Provenance | None = field(default=None, compare=False)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -327,6 +331,7 @@ class SessionReport(Keyed[str, SessionArm]):
             known=document.get("known", 0),
             bandwidth=ChosenBandwidth(**document["bandwidth"]) if "bandwidth" in document else None,
             is_bandwidth_open=document.get("is_bandwidth_open", False),
+            provenance=Provenance._read(document.get("provenance")),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -340,6 +345,7 @@ class SessionReport(Keyed[str, SessionArm]):
             Fields by name.
         """
         whole = _some_known(present(plain(self), "feature_error", "kept", "kept_loss", "note", "bandwidth"))
+        del whole["provenance"]
         if not self.is_bandwidth_open:
             del whole["is_bandwidth_open"]
         names = [arm.name for arm in self.arms]
@@ -348,7 +354,7 @@ class SessionReport(Keyed[str, SessionArm]):
         if self.verdict is not None:
             whole["verdict"]["mixture"] = [self.verdict.mixture[name] for name in names]
         whole["arms"] = [_some_known(present(arm, "changed", "kept")) for arm in whole["arms"]]
-        return whole
+        return {**whole, **documented(self.provenance)}
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a data frame with one row per arm; with columns ``known``, ``kept`` and ``changed`` (the round of a drift

@@ -134,7 +134,9 @@ fn print_front(terminal: &Terminal, document: &Mixture, front: &FrontDocument) {
         Table::new(title, ["λ", document.score.name.as_str(), front.score.name.as_str(), "mixture"]).left(3);
     let names: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
     let last = front.points.len() - 1;
-    let steps = last.clamp(1, MAX_SHOWN_POINTS - 1);
+    // Terminals show a few points; documents and files have all of them.
+    let most = if terminal.format == Format::Text { MAX_SHOWN_POINTS - 1 } else { last.max(1) };
+    let steps = last.clamp(1, most);
     let mut shown: Vec<usize> = (0..=steps).map(|step| (step * last + steps / 2) / steps).collect();
     shown.dedup();
     for point in shown.iter().map(|&index| &front.points[index]) {

@@ -66,6 +66,21 @@ fn csv_has_all_digits_of_the_document() {
     );
 }
 
+/// A terminal shows some points of a front; a CSV file has all of them.
+#[test]
+fn csv_has_all_points_of_a_front() {
+    let world = World::new();
+    let line = "solve fashion/quality.npz -r fashion/reference.npy -o rke -b 20 --front precision --no-intervals";
+    let document = world.json(&format!("{line} --json"));
+    let csv = world.answer(&format!("{line} --csv"));
+    let front = rows(csv.split("\n\n").last().unwrap());
+    let points = document["front"]["points"].as_array().unwrap();
+    assert!(points.len() > 12 && front.len() == points.len() + 1, "{} rows of {}", front.len(), points.len());
+    for (row, point) in front[1..].iter().zip(points) {
+        assert_eq!(row[2].parse::<f64>().unwrap(), point["second_score"].as_f64().unwrap());
+    }
+}
+
 /// Names with all characters that are special in LaTeX, Markdown or CSV.
 #[test]
 fn awkward_names_are_escaped() {

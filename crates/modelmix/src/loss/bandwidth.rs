@@ -16,12 +16,17 @@ impl Loss {
             Some(reference) => vec![&reference.features],
             None => arms.iter().map(|arm| &arm.features).collect(),
         };
-        let used = self.terms.iter().zip(self.objective.terms()).filter_map(|(term, written)| {
+        self.used_bandwidths(&sets, seed).into_iter().flatten().collect()
+    }
+
+    /// The bandwidth of each term, `None` if it has none; `sets` are the samples of the median rule.
+    pub(super) fn used_bandwidths(&self, sets: &[&Features], seed: u64) -> Vec<Option<UsedBandwidth>> {
+        let used = self.terms.iter().zip(self.objective.terms()).map(|(term, written)| {
             let spec = match &written.measure {
                 Measure::Vendi { kernel, .. } => *kernel,
                 measure => measure.kernel().copied().flatten().unwrap_or_default(),
             };
-            UsedBandwidth::found(written.measure.name(), &spec, &term.kernel?, &sets, seed)
+            UsedBandwidth::found(written.measure.name(), &spec, &term.kernel?, sets, seed)
         });
         used.collect()
     }

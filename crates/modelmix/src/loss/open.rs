@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::kernel::{Bandwidth, Kernel, KernelSpec, median_distance};
 use crate::objective::{Measure, Objective};
+use crate::provenance::UsedBandwidth;
 
 /// The loss of a session: a [`Loss`], possibly with an automatic bandwidth that is not chosen yet because there were no samples
 /// to measure when it was prepared ([`Objective::prepare_for_session`]).
@@ -53,6 +54,14 @@ impl SessionLoss {
     /// chose.
     pub fn fingerprint(&self) -> u64 {
         self.loss.fingerprint_without_kernels(&self.open)
+    }
+
+    /// The bandwidth of each term that has one, and its rule; without the terms whose bandwidth is still open. A session does not
+    /// know the number of samples in the rule or its seed.
+    pub(crate) fn bandwidths(&self, is_chosen: bool) -> Vec<UsedBandwidth> {
+        let terms = self.loss.used_bandwidths(&[], self.seed).into_iter().enumerate();
+        let known = terms.filter(|(index, _)| is_chosen || !self.open.contains(index));
+        known.filter_map(|(_, used)| Some(UsedBandwidth { samples: None, seed: None, ..used? })).collect()
     }
 
     /// The median rule on these samples, as `solve` applies it to recorded arms.

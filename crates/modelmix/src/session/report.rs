@@ -9,6 +9,7 @@ use crate::certainty::{self, Verdict};
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::policy::Policy;
+use crate::provenance::Provenance;
 use crate::quadratic::Quadratic;
 
 /// The state of a session: samples, weights and losses per arm.
@@ -75,6 +76,9 @@ pub struct SessionReport {
     /// The error that random features cause in these numbers, once a session with a cap has evicted samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feature_error: Option<FeatureError>,
+    /// Where the report comes from; absent unless the caller filled it in, for example with [`Session::provenance`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -209,11 +213,25 @@ impl SessionReport {
             best_single: (0..arms).filter(is_known).min_by(|&a, &b| form.single(a).total_cmp(&form.single(b))),
             form,
             feature_error,
+            provenance: None,
         })
     }
 
     /// The weights in the order of the arms.
     pub fn weights(&self) -> Vec<f64> {
         self.arms.iter().map(|arm| arm.weight).collect()
+    }
+}
+
+impl<P: Policy> Session<P> {
+    /// What the session knows of the provenance of its reports: the version, the engine and the bandwidths. The caller adds the
+    /// command, the date and the input files.
+    pub fn provenance(&self) -> Provenance {
+        let mut provenance = Provenance::new();
+        if let Source::Features(loss) = &self.source {
+            provenance.engine = Some(loss.loss().engine().describe());
+            provenance.bandwidths = loss.bandwidths(!self.is_bandwidth_open());
+        }
+        provenance
     }
 }
