@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::numbers::six_digits;
@@ -43,7 +44,7 @@ impl RecordedArms {
     /// Creates a list of arms after checking them.
     ///
     /// # Errors
-    /// If there are no arms, if two have the same name, if widths differ, if an arm has fewer than two samples, or if
+    /// If there are no arms, if two have the same name, if widths or encoders differ, if an arm has fewer than two samples, or if
     /// scores are not finite or not one per sample.
     pub fn new(arms: Vec<RecordedArm>) -> Result<Self> {
         let Some(first) = arms.first() else {
@@ -54,14 +55,13 @@ impl RecordedArms {
             if arms[..index].iter().any(|other| other.name == arm.name) {
                 return Err(array("two arms have this name; rename one of them".into()));
             }
-            if arm.features.width() != first.features.width() {
-                return Err(Error::Width {
-                    origin: format!("arm {}", arm.name),
-                    found: arm.features.width(),
-                    other: format!("arm {}", first.name),
-                    expected: first.features.width(),
-                });
-            }
+            // Files without an encoding say nothing, so an arm is compared with the first that has one.
+            let other = arms.iter().find(|arm| arm.features.encoding().is_some()).unwrap_or(first);
+            arm.features.check_comparable(
+                &format!("arm {}", arm.name),
+                &other.features,
+                &format!("arm {}", other.name),
+            )?;
             check_rows(&arm.features).map_err(|error| error.of(format!("arm {}", arm.name)))?;
             for (score, values) in &arm.scores {
                 if values.len() != arm.features.len() {
@@ -112,6 +112,21 @@ impl RecordedArms {
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// How the features of the arms were made; `None` if unknown.
+    pub fn encoding(&self) -> Option<&Encoding> {
+        self.0.iter().find_map(|arm| arm.features.encoding())
+    }
+
+    /// Checks that a reference, named for messages, has the width and the encoder of the arms.
+    ///
+    /// # Errors
+    /// If width or encoder differ.
+    pub fn check_reference(&self, reference: &Features, name: &str) -> Result<()> {
+        let first = &self.0[0];
+        let other = self.0.iter().find(|arm| arm.features.encoding().is_some()).unwrap_or(first);
+        reference.check_comparable(name, &other.features, &format!("arm {}", other.name))
     }
 
     /// Width of the features of every arm.

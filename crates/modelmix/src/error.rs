@@ -65,6 +65,21 @@ pub enum Error {
         expected: usize,
     },
 
+    /// Different encoders, or different preprocessing, made two sets.
+    #[error(
+        "{origin} was made by {found}, but {other} was made by {expected}; every arm and the reference must come from the same encoder with the same preprocessing"
+    )]
+    Encoding {
+        /// The set that does not fit.
+        origin: String,
+        /// Its encoder.
+        found: String,
+        /// The set that it was compared with.
+        other: String,
+        /// The encoder of that set.
+        expected: String,
+    },
+
     /// The text of an objective, a kernel or a policy cannot be parsed.
     #[error("cannot read \"{text}\" at character {at}: {problem}")]
     Parse {
@@ -262,6 +277,7 @@ impl Error {
             Error::Array { problem, .. } => Error::Array { origin, problem },
             Error::NotFinite { row, column, value, .. } => Error::NotFinite { origin, row, column, value },
             Error::Width { found, other, expected, .. } => Error::Width { origin, found, other, expected },
+            Error::Encoding { found, other, expected, .. } => Error::Encoding { origin, found, other, expected },
             other => other,
         }
     }

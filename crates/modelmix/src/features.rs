@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 
 /// Features of samples: `len` × `width` finite values, one row per sample.
@@ -15,11 +16,14 @@ use crate::error::{Error, Result};
 /// # Ok::<(), modelmix::Error>(())
 /// ```
 ///
+/// Two sets are equal if their rows are; their encodings are not compared.
+///
 /// The values may be memory of the caller or a mapped file ([`Features::shared`]). Clones share them.
 #[derive(Clone)]
 pub struct Features {
     width: usize,
     values: Arc<dyn AsRef<[f32]> + Send + Sync>,
+    encoding: Option<Arc<Encoding>>,
 }
 
 impl Features {
@@ -57,7 +61,41 @@ impl Features {
                 value: values[at].into(),
             });
         }
-        Ok(Self { width, values: shared })
+        Ok(Self { width, values: shared, encoding: None })
+    }
+
+    /// States how the features were made.
+    #[must_use]
+    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = Some(Arc::new(encoding));
+        self
+    }
+
+    /// How the features were made; `None` if unknown.
+    pub fn encoding(&self) -> Option<&Encoding> {
+        self.encoding.as_deref()
+    }
+
+    /// Checks that two sets, named for messages, may be compared: they have the same width, and the same encoder made them,
+    /// as far as that is known.
+    pub(crate) fn check_comparable(&self, origin: &str, other: &Features, other_origin: &str) -> Result<()> {
+        if self.width != other.width {
+            return Err(Error::Width {
+                origin: origin.into(),
+                found: self.width,
+                other: other_origin.into(),
+                expected: other.width,
+            });
+        }
+        match (self.encoding(), other.encoding()) {
+            (Some(found), Some(expected)) if found.fingerprint != expected.fingerprint => Err(Error::Encoding {
+                origin: origin.into(),
+                found: found.to_string(),
+                other: other_origin.into(),
+                expected: expected.to_string(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Creates features from an iterator of rows. All rows must have the same width.
@@ -124,7 +162,8 @@ impl Features {
     /// # Panics
     /// If an index is out of range.
     pub fn select(&self, indices: impl IntoIterator<Item = usize>) -> Result<Self> {
-        Self::from_rows(indices.into_iter().map(|index| self.row(index)))
+        let selected = Self::from_rows(indices.into_iter().map(|index| self.row(index)))?;
+        Ok(Self { encoding: self.encoding.clone(), ..selected })
     }
 }
 

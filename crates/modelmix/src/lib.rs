@@ -30,6 +30,7 @@ pub mod compute;
 mod confidence;
 pub mod curate;
 pub mod document;
+mod encoding;
 mod error;
 pub mod experiment;
 mod features;
@@ -59,6 +60,7 @@ mod version;
 pub use arms::{RecordedArm, RecordedArms};
 pub use certainty::{Certified, Gap, Until, Verdict};
 pub use curate::{Curated, Curation, curate};
+pub use encoding::Encoding;
 pub use error::{Error, Input, Result};
 pub use experiment::Experiment;
 pub use features::{Features, Rows};
@@ -99,6 +101,10 @@ pub mod internals {
     /// Influence functions: the effect of each sample on estimates.
     pub mod influence {
         pub use crate::influence::{Influences, Slopes};
+    }
+    /// What files of features say about themselves.
+    pub mod load {
+        pub use crate::load::about::{ABOUT_FILE, About, IDS_FILE};
     }
     /// Which arms tables and sentences list, and how.
     pub mod listing {

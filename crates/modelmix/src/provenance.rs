@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::encoding::Encoding;
 use crate::features::Features;
 use crate::kernel::{Bandwidth, Kernel, KernelSpec, MEDIAN_ROWS};
 
@@ -28,6 +29,9 @@ pub struct Provenance {
     /// The inputs of the result: one entry per file, and one per data set in memory.
     #[serde(default)]
     pub inputs: Vec<InputFile>,
+    /// How the features of the arms were made; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
     /// The bandwidth of each kernel that has one, and its source.
     #[serde(default)]
     pub bandwidths: Vec<UsedBandwidth>,
@@ -43,6 +47,7 @@ impl Provenance {
             seed: None,
             date: None,
             inputs: Vec::new(),
+            encoding: None,
             bandwidths: Vec::new(),
         }
     }

@@ -12,6 +12,7 @@
 //!
 //! All other file access of the library is here too: text files such as experiments, and whether a file exists.
 
+pub(crate) mod about;
 mod csv;
 mod mapped;
 mod npy;
@@ -28,6 +29,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+pub use about::ids;
 pub use pictures::{Encoded, Pictures, chosen_pictures, picture_names, pictures};
 pub use source::{ArmSource, arms};
 pub use texts::texts;

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
+use super::about::{self, About};
 use super::npy::Size;
 use super::payload::{self, Origin};
 use super::{npy, one_line};
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::features::Features;
 
@@ -24,20 +26,27 @@ const VALUES_AT_ONCE: usize = 1 << 20;
 pub(super) struct Npz {
     path: PathBuf,
     archive: ZipArchive<BufReader<File>>,
-    /// Its members in the order of the archive, without `.npy`.
+    /// Its arrays in the order of the archive, without `.npy`.
     pub(super) names: Vec<String>,
+    /// The index of each array in the archive.
+    members: Vec<usize>,
+    /// How its features were made, if it says so.
+    encoding: Option<Encoding>,
 }
 
 impl Npz {
     pub(super) fn open(path: &Path, file: File, length: u64) -> Result<Self> {
         let origin = Origin { path, array: None };
         let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| refused(error, &origin))?;
-        let mut names = Vec::with_capacity(archive.len());
+        let (mut names, mut members) = (Vec::with_capacity(archive.len()), Vec::with_capacity(archive.len()));
         let mut compressed: u64 = 0;
         for index in 0..archive.len() {
             let member = archive.by_index_data(index).map_err(|error| refused(error, &origin))?;
             let name = member.name().map_err(|error| refused(error, &origin))?;
-            names.push(name.strip_suffix(".npy").unwrap_or(&name).to_string());
+            if !about::is_reserved(&name) {
+                names.push(name.strip_suffix(".npy").unwrap_or(&name).to_string());
+                members.push(index);
+            }
             compressed = compressed.saturating_add(member.compressed_size());
         }
         // Members that share their bytes would multiply the size that a small file can expand to.
@@ -50,33 +59,32 @@ impl Npz {
         if archive.metadata().has_duplicate_names() || distinct < names.len() {
             return Err(origin.file("two arrays have the same name; save it again with different names"));
         }
-        Ok(Self { path: path.into(), archive, names })
+        let mut file = Self { path: path.into(), archive, names, members, encoding: None };
+        if let Some(text) = file.reserved(about::ABOUT_FILE, about::LONGEST_ABOUT)? {
+            file.encoding = Some(About::parse(&text, &origin)?.encoding);
+        }
+        Ok(file)
     }
 
-    /// Checks the claims of the archive about a member: its inflated size, and whether it is stored uncompressed.
-    fn claimed(&self, index: usize, origin: &Origin<'_>) -> Result<(u64, bool)> {
-        let member = self.archive.by_index_data(index).map_err(|error| refused(error, origin))?;
-        let (compressed, size) = (member.compressed_size(), member.size());
-        if member.encrypted() {
-            return Err(origin.file("the array is encrypted; save it again with numpy.savez"));
+    /// The ids of its samples as JSON, if it has them.
+    pub(super) fn ids(&mut self) -> Result<Option<Vec<u8>>> {
+        self.reserved(about::IDS_FILE, about::LONGEST_IDS)
+    }
+
+    /// The bytes of a member that is not an array; `None` if there is none.
+    fn reserved(&mut self, name: &str, longest: u64) -> Result<Option<Vec<u8>>> {
+        let origin = Origin { path: &self.path, array: None };
+        let Some(index) = self.archive.index_for_name(name) else { return Ok(None) };
+        let (size, _) = claimed(&self.archive, index, &origin)?;
+        if size > longest {
+            return Err(
+                origin.file(format!("{name} has {size} bytes, but {longest} are allowed; write the file again"))
+            );
         }
-        let largest = match member.compression() {
-            CompressionMethod::Stored => compressed,
-            CompressionMethod::Deflated => compressed.saturating_mul(LARGEST_EXPANSION),
-            other => {
-                return Err(origin.file(format!(
-                    "the compression method ({}) is not supported; save it again with numpy.savez or numpy.savez_compressed",
-                    one_line(other)
-                )));
-            }
-        };
-        let stored = member.compression() == CompressionMethod::Stored;
-        if size > largest || stored && size != compressed {
-            return Err(origin.file(format!(
-                "the archive claims {size} bytes, which {compressed} bytes in the file cannot hold; save it again with numpy.savez"
-            )));
-        }
-        Ok((size, stored))
+        let member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
+        let mut bytes = Vec::new();
+        member.take(longest).read_to_end(&mut bytes).map_err(|error| origin.io(error))?;
+        Ok(Some(bytes))
     }
 
     /// Calls `read` with an array of any type.
@@ -86,16 +94,16 @@ impl Npz {
         read: impl FnOnce(&mut dyn Read, Size, &Origin<'_>) -> Result<T>,
     ) -> Result<T> {
         let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
-        let (available, stored) = self.claimed(index, &origin)?;
-        let mut member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
+        let (available, stored) = claimed(&self.archive, self.members[index], &origin)?;
+        let mut member = self.archive.by_index(self.members[index]).map_err(|error| refused(error, &origin))?;
         let at_once = if stored { usize::MAX } else { VALUES_AT_ONCE };
         read(&mut member, Size { available, at_once }, &origin)
     }
 
     pub(super) fn read(&mut self, index: usize) -> Result<Features> {
         let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
-        let (size, stored) = self.claimed(index, &origin)?;
-        let mut member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
+        let (size, stored) = claimed(&self.archive, self.members[index], &origin)?;
+        let mut member = self.archive.by_index(self.members[index]).map_err(|error| refused(error, &origin))?;
         let (layout, used) = npy::header(&mut member, size, &origin)?;
         layout.check(size - used, &origin)?;
         // Fortran order needs all of its memory at the start, so the claim is first verified by inflating without
@@ -104,17 +112,46 @@ impl Npz {
             let inflated = io::copy(&mut member, &mut io::sink()).map_err(|error| origin.io(error))?;
             layout.check(inflated, &origin)?;
             drop(member);
-            member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
+            member = self.archive.by_index(self.members[index]).map_err(|error| refused(error, &origin))?;
             npy::header(&mut member, size, &origin)?;
         }
         let at_once = if stored { usize::MAX } else { VALUES_AT_ONCE };
         let features = payload::read(&mut member, &layout, at_once, &origin)?;
         // Reading to the end also verifies the checksum.
         match member.read(&mut [0]).map_err(|error| origin.io(error))? {
-            0 => Ok(features),
+            0 => Ok(match &self.encoding {
+                Some(encoding) => features.with_encoding(encoding.clone()),
+                None => features,
+            }),
             _ => Err(origin.file("bytes follow the array; save it again with numpy.savez")),
         }
     }
+}
+
+/// Checks the claims of the archive about a member: its inflated size, and whether it is stored uncompressed.
+fn claimed(archive: &ZipArchive<BufReader<File>>, index: usize, origin: &Origin<'_>) -> Result<(u64, bool)> {
+    let member = archive.by_index_data(index).map_err(|error| refused(error, origin))?;
+    let (compressed, size) = (member.compressed_size(), member.size());
+    if member.encrypted() {
+        return Err(origin.file("the array is encrypted; save it again with numpy.savez"));
+    }
+    let largest = match member.compression() {
+        CompressionMethod::Stored => compressed,
+        CompressionMethod::Deflated => compressed.saturating_mul(LARGEST_EXPANSION),
+        other => {
+            return Err(origin.file(format!(
+                "the compression method ({}) is not supported; save it again with numpy.savez or numpy.savez_compressed",
+                one_line(other)
+            )));
+        }
+    };
+    let stored = member.compression() == CompressionMethod::Stored;
+    if size > largest || stored && size != compressed {
+        return Err(origin.file(format!(
+            "the archive claims {size} bytes, which {compressed} bytes in the file cannot hold; save it again with numpy.savez"
+        )));
+    }
+    Ok((size, stored))
 }
 
 fn refused(error: ZipError, origin: &Origin<'_>) -> Error {

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use ::safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
+use super::about::{self, About};
 use super::payload::{self, Element, Layout, Order, Origin};
 use super::{mapped, one_line};
+use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::features::Features;
 
@@ -25,6 +27,8 @@ pub(super) struct Safetensors {
     start: u64,
     /// The names of the tensors, sorted.
     pub(super) names: Vec<String>,
+    /// How its features were made, if it says so.
+    encoding: Option<Encoding>,
 }
 
 impl Safetensors {
@@ -56,8 +60,32 @@ impl Safetensors {
             )));
         }
         let mut names = metadata.offset_keys();
+        names.retain(|name| !about::is_reserved(name));
         names.sort_unstable();
-        Ok(Self { path: path.into(), file, metadata, start: 8 + header, names })
+        let entry = about::ABOUT_FILE.trim_end_matches(".json");
+        let stated = metadata.metadata().as_ref().and_then(|entries| entries.get(entry));
+        let encoding =
+            stated.map(|text| About::parse(text.as_bytes(), &origin)).transpose()?.map(|about| about.encoding);
+        Ok(Self { path: path.into(), file, metadata, start: 8 + header, names, encoding })
+    }
+
+    /// The ids of its samples as JSON, if it has them.
+    pub(super) fn ids(&mut self) -> Result<Option<Vec<u8>>> {
+        let origin = Origin { path: &self.path, array: None };
+        let Some(TensorInfo { dtype, data_offsets: (begin, end), .. }) = self.metadata.info(about::IDS_FILE) else {
+            return Ok(None);
+        };
+        let (begin, length) = (*begin as u64, end.saturating_sub(*begin) as u64);
+        if *dtype != Dtype::U8 || length > about::LONGEST_IDS {
+            let longest = about::LONGEST_IDS;
+            return Err(
+                origin.file(format!("{} must be at most {longest} bytes; write the file again", about::IDS_FILE))
+            );
+        }
+        self.file.seek(SeekFrom::Start(self.start + begin)).map_err(|error| origin.io(error))?;
+        let mut bytes = Vec::new();
+        (&self.file).take(length).read_to_end(&mut bytes).map_err(|error| origin.io(error))?;
+        Ok(Some(bytes))
     }
 
     pub(super) fn read(&mut self, index: usize) -> Result<Features> {
@@ -76,11 +104,17 @@ impl Safetensors {
             return Err(origin.file("the tensor extends beyond the file; write the file again with safetensors"));
         }
         layout.check(end.saturating_sub(begin), &origin)?;
-        if let Some(features) = mapped::features(&self.file, self.start + begin, &layout, &origin)? {
-            return Ok(features);
-        }
-        self.file.seek(SeekFrom::Start(self.start + begin)).map_err(|error| origin.io(error))?;
-        payload::read(&mut self.file, &layout, usize::MAX, &origin)
+        let features = match mapped::features(&self.file, self.start + begin, &layout, &origin)? {
+            Some(features) => features,
+            None => {
+                self.file.seek(SeekFrom::Start(self.start + begin)).map_err(|error| origin.io(error))?;
+                payload::read(&mut self.file, &layout, usize::MAX, &origin)?
+            }
+        };
+        Ok(match &self.encoding {
+            Some(encoding) => features.with_encoding(encoding.clone()),
+            None => features,
+        })
     }
 }
 

@@ -135,6 +135,9 @@ impl Objective {
         let engine = engine.unwrap_or_default();
         if let Some(reference) = &reference {
             check_rows(reference).map_err(|error| error.of("the reference"))?;
+            if let Some(arms) = arms {
+                arms.check_reference(reference, "the reference")?;
+            }
             if let Some(width) = width.filter(|&width| width != reference.width()) {
                 return Err(Error::Width {
                     origin: "the reference".into(),

@@ -1,21 +1,14 @@
 //! Input checks of metrics, each with its error message.
 
-use super::Pool;
+use super::{Part, Pool};
 use crate::error::{Error, Result};
 use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 
-/// Checks that widths are equal.
+/// Checks that widths and encoders are equal.
 pub(super) fn width(pool: &Pool<'_>, reference: &Features) -> Result<()> {
-    if pool.width() == reference.width() {
-        return Ok(());
-    }
-    Err(Error::Width {
-        origin: "the reference".into(),
-        found: reference.width(),
-        other: "the set of samples".into(),
-        expected: pool.width(),
-    })
+    let check = |part: &Part<'_>| reference.check_comparable("the reference", part.features, "the set of samples");
+    pool.parts().iter().try_for_each(check)
 }
 
 /// Checks that the kernel is defined on all rows.

@@ -38,7 +38,7 @@ pub struct Part<'a> {
     pub set: Set<'a>,
     /// Its share α; all shares sum to 1.
     pub share: f64,
-    features: &'a Features,
+    pub(super) features: &'a Features,
 }
 
 impl<'a> Pool<'a> {
@@ -53,20 +53,13 @@ impl<'a> Pool<'a> {
     /// If no share is positive, if one is negative or not finite, or if widths differ.
     pub fn mixture(sets: impl IntoIterator<Item = (&'a Features, f64)>) -> Result<Self> {
         let mut parts: Vec<Part<'a>> = Vec::new();
-        let mut width = None;
+        let mut first = None;
         for (index, (features, share)) in sets.into_iter().enumerate() {
             if !is_share(share) {
                 return Err(Error::setting(&format!("the weight of set {index}"), share, "zero or a positive number"));
             }
-            let expected = *width.get_or_insert(features.width());
-            if expected != features.width() {
-                return Err(Error::Width {
-                    origin: format!("set {index}"),
-                    found: features.width(),
-                    other: "the first set".into(),
-                    expected,
-                });
-            }
+            let first: &Features = first.get_or_insert(features);
+            features.check_comparable(&format!("set {index}"), first, "the first set")?;
             if share > 0.0 {
                 parts.push(Part { rows: features.view(), set: features.into(), share, features });
             }

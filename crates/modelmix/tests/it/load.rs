@@ -1,5 +1,6 @@
 //! Files written by NumPy, safetensors and pyarrow (`tools/make_load_fixtures.py`), and the arms in them.
 
+mod about;
 mod csv;
 mod galleries;
 mod hostile;

@@ -18,7 +18,7 @@ macro_rules! surface {
 
 surface! {
     modelmix {
-        Certified, Curated, Curation, Error, Event, Experiment, Features, Gap, Input, Inputs, Kernel, KernelSpec,
+        Certified, Curated, Curation, Encoding, Error, Event, Experiment, Features, Gap, Input, Inputs, Kernel, KernelSpec,
         Loss, Mixture, Objective, Policy, PolicySpec, Pull, Quadratic, Ranges, RecordedArm, RecordedArms, Result,
         Retention, Rows, SamplePlan, Scores, Selection, Session, SessionLoss, SessionSettings, Simulation, SimulationReport, Statistics, Until,
         Values, Verdict,
@@ -45,7 +45,7 @@ surface! {
     }
     modelmix::load {
         ArmSource, Encoded, Pictures,
-        arms, arrays, chosen_pictures, features, is_there, picture_names, pictures, text, texts,
+        arms, arrays, chosen_pictures, features, ids, is_there, picture_names, pictures, text, texts,
     }
     modelmix::metrics {
         ErrorBy, Estimate, Extrapolation, FidReference, Frechet, KidSettings, Metric, Mmd, Moments, Neighbourhoods,
