@@ -65,6 +65,15 @@ pub enum Error {
         expected: usize,
     },
 
+    /// An encoder cannot be opened.
+    #[error("encoder {name}: {problem}")]
+    Encoder {
+        /// Its name.
+        name: String,
+        /// What is wrong, and the fix.
+        problem: String,
+    },
+
     /// Different encoders, or different preprocessing, made two sets.
     #[error(
         "{origin} was made by {found}, but {other} was made by {expected}; every arm and the reference must come from the same encoder with the same preprocessing"

@@ -102,9 +102,10 @@ pub mod internals {
     pub mod influence {
         pub use crate::influence::{Influences, Slopes};
     }
-    /// What files of features say about themselves.
+    /// What files of features say about themselves; arrays of any element type.
     pub mod load {
         pub use crate::load::about::{ABOUT_FILE, About, IDS_FILE};
+        pub use crate::load::raw_arrays::{RawArray, RawArrays};
     }
     /// Which arms tables and sentences list, and how.
     pub mod listing {
@@ -121,6 +122,12 @@ pub mod internals {
     /// Objectives that are functions of the eigenvalues of a mixture.
     pub mod spectral {
         pub use crate::spectral::{MOST_ROWS, Smoothed, Spectral};
+    }
+    /// Texts in JSON and in Parquet, one by one.
+    pub mod texts {
+        #[cfg(feature = "parquet")]
+        pub use crate::load::parquet::TextTable;
+        pub use crate::load::texts::json::{Part, document, line};
     }
 }
 

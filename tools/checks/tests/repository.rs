@@ -138,7 +138,7 @@ fn sources_of(folder: &Path) -> Vec<(PathBuf, String)> {
 fn modules_use_only_modules_listed_above_them() {
     let root = root();
     let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    for folder in ["crates/modelmix/src/", "crates/modelmix-cli/src/"] {
+    for folder in ["crates/modelmix/src/", "crates/modelmix-encode/src/", "crates/modelmix-cli/src/"] {
         let order = stated_order(&architecture, folder);
         assert!(order.len() > 5, "{folder}: {order:?}");
         let problems = disorder(&order, &sources_of(&root.join(folder)));
@@ -179,14 +179,21 @@ fn disorder_is_found() {
 fn packaged_copies_are_the_originals() {
     let root = root();
     let mut copies: Vec<(PathBuf, PathBuf)> = Vec::new();
-    for folder in ["crates/modelmix", "crates/modelmix-cli", "python"] {
+    for folder in ["crates/modelmix", "crates/modelmix-cli", "crates/modelmix-encode", "python"] {
         for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
             copies.push((root.join(folder).join(licence), root.join(licence)));
         }
     }
     let demo = root.join("crates/modelmix-cli/demo");
-    for copy in files(&demo, &["npz", "npy"]) {
-        let original = root.join("data/fashion").join(copy.strip_prefix(&demo).unwrap());
+    for copy in files(&demo, &["npz", "npy", "onnx", "toml"]) {
+        let place = copy.strip_prefix(&demo).unwrap();
+        let folder =
+            if place.starts_with("images") || copy.extension().is_some_and(|kind| kind == "npz" || kind == "npy") {
+                root.join("data/fashion")
+            } else {
+                root.join("data/fashion/models")
+            };
+        let original = folder.join(place);
         copies.push((copy, original));
     }
     assert!(copies.len() > 8, "the demo's data was not found");

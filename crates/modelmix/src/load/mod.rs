@@ -18,12 +18,13 @@ mod mapped;
 mod npy;
 mod npz;
 #[cfg(feature = "parquet")]
-mod parquet;
+pub(crate) mod parquet;
 mod payload;
 mod pictures;
+pub(crate) mod raw_arrays;
 mod safetensors;
 mod source;
-mod texts;
+pub(crate) mod texts;
 
 use std::fs::File;
 use std::io::Read;

@@ -87,6 +87,14 @@ impl Npz {
         Ok(Some(bytes))
     }
 
+    /// The position of a member's bytes in the file; `None` if it is compressed.
+    pub(super) fn stored_at(&mut self, index: usize) -> Result<Option<u64>> {
+        let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
+        let (_, stored) = claimed(&self.archive, self.members[index], &origin)?;
+        let member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
+        Ok(member.data_start().filter(|_| stored))
+    }
+
     /// Calls `read` with an array of any type.
     pub(super) fn with<T>(
         &mut self,

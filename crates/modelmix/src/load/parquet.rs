@@ -1,4 +1,4 @@
-//! The `.parquet` format: one column of lists of floats, or float columns side by side.
+//! The `.parquet` format: one column of lists of floats, or float columns side by side; `strings` reads texts.
 //!
 //! It is parsed here instead of by the `parquet` crate: that one requests 16 GiB if 15 bytes claim a schema of 2³¹ − 1
 //! children, overflows the stack on deeply nested groups, and trusts the sizes of pages. Features need only a small
@@ -6,12 +6,15 @@
 
 mod footer;
 mod page;
+mod strings;
 mod thrift;
 mod values;
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+pub use self::strings::TextTable;
 
 use self::footer::{Footer, Leaf};
 use self::page::{Failure, Pages};
@@ -45,37 +48,9 @@ pub(super) struct Parquet {
 }
 
 impl Parquet {
-    pub(super) fn open(path: &Path, mut file: File, length: u64) -> Result<Self> {
+    pub(super) fn open(path: &Path, file: File, length: u64) -> Result<Self> {
         let origin = Origin { path, array: None };
-        let none =
-            |problem: &str| origin.file(format!("this is not a Parquet file: {problem}; write or copy it again"));
-        let mut tail = [0; 8];
-        let Some(before) = length.checked_sub(12) else {
-            return Err(none(&format!("its {length} bytes are fewer than the format needs")));
-        };
-        let mut head = [0; 4];
-        file.read_exact(&mut head).map_err(|error| origin.io(error))?;
-        file.seek(SeekFrom::Start(before + 4)).map_err(|error| origin.io(error))?;
-        file.read_exact(&mut tail).map_err(|error| origin.io(error))?;
-        let [size @ .., m0, m1, m2, m3] = tail;
-        if [m0, m1, m2, m3] == *b"PARE" {
-            return Err(origin.file("the file is encrypted; write it without encryption"));
-        }
-        if head != *b"PAR1" || [m0, m1, m2, m3] != *b"PAR1" {
-            return Err(none("it does not begin and end with the magic number"));
-        }
-        let size = u64::from(u32::from_le_bytes(size));
-        if size > before || size > LONGEST_FOOTER {
-            return Err(none(&format!(
-                "the footer claims {size} bytes, but {before} are there and {LONGEST_FOOTER} are allowed"
-            )));
-        }
-        let mut bytes = vec![0; size as usize];
-        file.seek(SeekFrom::Start(before + 4 - size)).map_err(|error| origin.io(error))?;
-        file.read_exact(&mut bytes).map_err(|error| origin.io(error))?;
-        let footer = footer::footer(&bytes, before + 4 - size).map_err(|damage| {
-            origin.file(format!("the footer cannot be used: {damage}; write it again as one plain Parquet file"))
-        })?;
+        let footer = read_footer(&file, length, &origin)?;
         let (arrays, lists) = arrays(&footer, &origin)?;
         let names = if lists {
             arrays.iter().map(|leaves| footer.leaves[leaves[0]].column.clone()).collect()
@@ -193,6 +168,38 @@ impl Parquet {
         let leaf = &self.footer.leaves[index];
         (leaf, leaf.element.expect("only leaves of floats are picked"))
     }
+}
+
+/// Reads the footer, and checks what it says against the file.
+fn read_footer(mut file: &File, length: u64, origin: &Origin<'_>) -> Result<Footer> {
+    let none = |problem: &str| origin.file(format!("this is not a Parquet file: {problem}; write or copy it again"));
+    let mut tail = [0; 8];
+    let Some(before) = length.checked_sub(12) else {
+        return Err(none(&format!("its {length} bytes are fewer than the format needs")));
+    };
+    let mut head = [0; 4];
+    file.read_exact(&mut head).map_err(|error| origin.io(error))?;
+    file.seek(SeekFrom::Start(before + 4)).map_err(|error| origin.io(error))?;
+    file.read_exact(&mut tail).map_err(|error| origin.io(error))?;
+    let [size @ .., m0, m1, m2, m3] = tail;
+    if [m0, m1, m2, m3] == *b"PARE" {
+        return Err(origin.file("the file is encrypted; write it without encryption"));
+    }
+    if head != *b"PAR1" || [m0, m1, m2, m3] != *b"PAR1" {
+        return Err(none("it does not begin and end with the magic number"));
+    }
+    let size = u64::from(u32::from_le_bytes(size));
+    if size > before || size > LONGEST_FOOTER {
+        return Err(none(&format!(
+            "the footer claims {size} bytes, but {before} are there and {LONGEST_FOOTER} are allowed"
+        )));
+    }
+    let mut bytes = vec![0; size as usize];
+    file.seek(SeekFrom::Start(before + 4 - size)).map_err(|error| origin.io(error))?;
+    file.read_exact(&mut bytes).map_err(|error| origin.io(error))?;
+    footer::footer(&bytes, before + 4 - size).map_err(|damage| {
+        origin.file(format!("the footer cannot be used: {damage}; write it again as one plain Parquet file"))
+    })
 }
 
 /// Why reading stopped.

@@ -1,12 +1,11 @@
 //! Texts of samples, for reports.
 
-use std::fmt;
+pub(crate) mod json;
+
 use std::io::Read;
 use std::path::Path;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
-
+use self::json::Part;
 use super::source::{self, ArmSource};
 use super::{extension, one_line, open, stem};
 use crate::error::{Error, Result};
@@ -49,6 +48,9 @@ pub fn texts(sources: &[ArmSource], most: usize) -> Result<Vec<(String, Vec<Stri
     Ok(arms)
 }
 
+/// The field of an object that is its text.
+const FIELD: &str = "text";
+
 /// The contents of a file.
 enum File {
     Arms(Vec<(String, Vec<String>)>),
@@ -81,19 +83,18 @@ fn read(path: &Path) -> Result<File> {
         "jsonl" => {
             let mut texts = Vec::new();
             for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-                let read: Text = serde_json::from_str(line).map_err(|_| {
+                let read = json::line(line, FIELD).map_err(|_| {
                     refused(format!(
                         "line {} is neither a text in quotes nor an object with a \"text\"; write one of them per line",
                         at + 1
                     ))
                 })?;
-                texts.push(read.text());
+                texts.push(read);
             }
             Ok(File::One(texts))
         }
-        _ => match serde_json::from_str(text) {
-            Ok(Document::Arms(arms)) => Ok(File::Arms(arms)),
-            Ok(Document::One(texts)) => Ok(File::One(texts)),
+        _ => match document(text) {
+            Ok(file) => Ok(file),
             Err(error) => Err(refused(format!(
                 "it is neither an object of lists of texts, as in {{\"arm\": [\"a text\"]}}, nor a list of texts ({}); write it as one",
                 one_line(error)
@@ -102,56 +103,16 @@ fn read(path: &Path) -> Result<File> {
     }
 }
 
-/// A text, alone or as a field of an object.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Text {
-    Plain(String),
-    Object { text: String },
-}
-
-impl Text {
-    fn text(self) -> String {
-        match self {
-            Text::Plain(text) | Text::Object { text } => text,
+/// The contents of a JSON document.
+fn document(text: &str) -> serde_json::Result<File> {
+    let (mut arms, mut one): (Vec<(String, Vec<String>)>, Vec<String>) = Default::default();
+    json::document(text.as_bytes(), FIELD, |part| {
+        match (part, arms.last_mut()) {
+            (Part::Arm(name), _) => arms.push((name, Vec::new())),
+            (Part::Text(text), Some((_, texts))) => texts.push(text),
+            (Part::Text(text), None) => one.push(text),
         }
-    }
-}
-
-/// A JSON document of texts, with the arms in order.
-enum Document {
-    Arms(Vec<(String, Vec<String>)>),
-    One(Vec<String>),
-}
-
-impl<'de> Deserialize<'de> for Document {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-
-        impl<'de> Visitor<'de> for Either {
-            type Value = Document;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object or a list")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-                let mut arms = Vec::new();
-                while let Some((name, texts)) = map.next_entry::<String, Vec<Text>>()? {
-                    arms.push((name, texts.into_iter().map(Text::text).collect()));
-                }
-                Ok(Document::Arms(arms))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Document, A::Error> {
-                let mut texts = Vec::new();
-                while let Some(text) = list.next_element::<Text>()? {
-                    texts.push(text.text());
-                }
-                Ok(Document::One(texts))
-            }
-        }
-
-        deserializer.deserialize_any(Either)
-    }
+        Ok(())
+    })?;
+    Ok(if text.trim_start().starts_with('{') { File::Arms(arms) } else { File::One(one) })
 }

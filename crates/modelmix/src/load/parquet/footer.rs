@@ -33,6 +33,13 @@ pub(super) struct Leaf {
     pub(super) bare: bool,
 }
 
+impl Leaf {
+    /// Whether it is a column of texts, one per row. Old writers do not mark texts, so bytes count too.
+    pub(super) fn is_text(&self) -> bool {
+        self.physical == 6 && self.bare && self.repeated == 0
+    }
+}
+
 /// A row group.
 pub(super) struct Group {
     pub(super) rows: u64,

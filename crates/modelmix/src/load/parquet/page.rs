@@ -7,7 +7,10 @@ use super::footer::Chunk;
 use super::thrift::{Compact, Damage};
 
 /// The number of bytes read to find a page header; headers of floats take about a hundred.
-const LONGEST_HEADER: u64 = 1 << 14;
+const USUAL_HEADER: u64 = 1 << 14;
+
+/// The number of bytes read if that was not enough: headers of texts may have the least and the greatest text.
+const LONGEST_HEADER: u64 = 1 << 20;
 
 /// The maximum size of a page. Writers make pages of about a megabyte, some of up to a hundred.
 const LARGEST_PAGE: u64 = 128 << 20;
@@ -80,10 +83,10 @@ impl<'a> Pages<'a> {
         if self.at == self.end {
             return Ok(None);
         }
-        let head = self.bytes((self.end - self.at).min(LONGEST_HEADER))?;
-        let mut reader = Compact::new(&head);
-        let header = header(&mut reader)?;
-        self.at += reader.at as u64;
+        let header = match self.header(USUAL_HEADER) {
+            Err(Failure::Damage(_)) if self.end - self.at > USUAL_HEADER => self.header(LONGEST_HEADER)?,
+            header => header?,
+        };
         if header.packed > self.end - self.at {
             return Err("a page extends beyond its column".into());
         }
@@ -95,6 +98,15 @@ impl<'a> Pages<'a> {
         self.at += header.packed;
         let bytes = self.unpack(packed, &header)?;
         Ok(Some(Page { header, bytes }))
+    }
+
+    /// Reads the header at the current position, which has at most `longest` bytes, and moves behind it.
+    fn header(&mut self, longest: u64) -> Result<Header, Failure> {
+        let head = self.bytes((self.end - self.at).min(longest))?;
+        let mut reader = Compact::new(&head);
+        let header = header(&mut reader)?;
+        self.at += reader.at as u64;
+        Ok(header)
     }
 
     fn bytes(&self, count: u64) -> Result<Vec<u8>, Failure> {

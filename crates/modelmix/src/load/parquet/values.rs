@@ -1,4 +1,5 @@
-//! Decodes the bytes of a page: levels, which say where lists begin and what is null, and values in their encodings.
+//! Decodes the bytes of a page: levels, which say where lists begin and what is null, and floats in their encodings.
+//! `strings` decodes texts.
 
 use super::footer::{Chunk, Leaf};
 use super::page::{Failure, Page, PageKind, Pages};
@@ -6,19 +7,38 @@ use super::thrift::Damage;
 use crate::load::payload::Element;
 
 /// A cell of a column: a value, or the reason why there is none.
-pub(super) struct Cell {
+pub(super) struct Cell<V> {
     /// Whether a row begins here.
     pub(super) first: bool,
     /// The value, or the definition level that says why there is none.
-    pub(super) value: Result<f64, u32>,
+    pub(super) value: Result<V, u32>,
+}
+
+/// A type of values: how a page and a dictionary store them.
+pub(super) trait Stored {
+    /// A value, which may be part of the page or of the dictionary.
+    type Value<'a>;
+    /// The entries of a dictionary.
+    type Dictionary;
+
+    /// The entries of a dictionary page.
+    fn dictionary(&self, page: Page) -> Result<Self::Dictionary, Damage>;
+
+    /// A function that returns the values of a page, whose levels come before `bytes`, in order.
+    fn values<'a>(
+        &self,
+        page: &'a Page,
+        bytes: &'a [u8],
+        dictionary: Option<&'a Self::Dictionary>,
+    ) -> Result<impl FnMut() -> Result<Self::Value<'a>, Damage>, Damage>;
 }
 
 /// Reads a chunk cell by cell. `left` counts down how many more cells a file of this size may contain.
-pub(super) fn cells<E: From<Failure>>(
+pub(super) fn cells<S: Stored, E: From<Failure>>(
     mut pages: Pages<'_>,
-    (chunk, leaf, element): (&Chunk, &Leaf, Element),
+    (chunk, leaf, stored): (&Chunk, &Leaf, S),
     left: &mut u64,
-    mut cell: impl FnMut(Cell) -> Result<(), E>,
+    mut cell: impl FnMut(Cell<S::Value<'_>>) -> Result<(), E>,
 ) -> Result<(), E> {
     let failed = |damage: Damage| E::from(Failure::Damage(damage));
     let mut dictionary = None;
@@ -42,15 +62,15 @@ pub(super) fn cells<E: From<Failure>>(
             if dictionary.is_some() || seen > 0 {
                 return Err(failed("a dictionary is out of place"));
             }
-            dictionary = Some(entries(&page, element).map_err(failed)?);
+            dictionary = Some(stored.dictionary(page).map_err(failed)?);
             continue;
         }
         let (mut repetition, mut definition, bytes) = levels(&page, leaf).map_err(failed)?;
-        let mut values = Values::new(&page, bytes, element, dictionary.as_deref()).map_err(failed)?;
+        let mut value = stored.values(&page, bytes, dictionary.as_ref()).map_err(failed)?;
         for _ in 0..page.header.values {
             let repeated = repetition.next().map_err(failed)?;
             let defined = definition.next().map_err(failed)?;
-            let value = if defined == leaf.defined { Ok(values.next().map_err(failed)?) } else { Err(defined) };
+            let value = if defined == leaf.defined { Ok(value().map_err(failed)?) } else { Err(defined) };
             cell(Cell { first: repeated == 0, value })?;
         }
     }
@@ -84,19 +104,43 @@ fn levels<'a>(page: &'a Page, leaf: &Leaf) -> Result<(Hybrid<'a>, Hybrid<'a>, &'
     Ok((repetition, definition, rest))
 }
 
-/// The entries of a dictionary.
-fn entries(page: &Page, element: Element) -> Result<Vec<f64>, Damage> {
-    if !matches!(page.header.encoding, 0 | 2) {
-        return Err("a dictionary's encoding is not known");
+impl Stored for Element {
+    type Value<'a> = f64;
+    type Dictionary = Vec<f64>;
+
+    fn dictionary(&self, page: Page) -> Result<Vec<f64>, Damage> {
+        check_dictionary(&page)?;
+        let entries = page.bytes.chunks_exact(self.size());
+        if entries.len() as u64 != page.header.values || !entries.remainder().is_empty() {
+            return Err("a dictionary does not have the size it claims");
+        }
+        Ok(entries.map(|bytes| self.value(bytes)).collect())
     }
-    let entries = page.bytes.chunks_exact(element.size());
-    if entries.len() as u64 != page.header.values || !entries.remainder().is_empty() {
-        return Err("a dictionary does not have the size it claims");
+
+    fn values<'a>(
+        &self,
+        page: &'a Page,
+        bytes: &'a [u8],
+        dictionary: Option<&'a Vec<f64>>,
+    ) -> Result<impl FnMut() -> Result<f64, Damage>, Damage> {
+        let mut values = Values::new(page, bytes, *self, dictionary.map(Vec::as_slice))?;
+        Ok(move || values.next())
     }
-    Ok(entries.map(|bytes| element.value(bytes)).collect())
 }
 
-/// The values of a page, in order.
+/// Rejects dictionaries of an encoding that is not plain.
+pub(super) fn check_dictionary(page: &Page) -> Result<(), Damage> {
+    if matches!(page.header.encoding, 0 | 2) { Ok(()) } else { Err("a dictionary's encoding is not known") }
+}
+
+/// The indices of a page into its dictionary.
+pub(super) fn indices(bytes: &[u8]) -> Result<Hybrid<'_>, Damage> {
+    // If all values are null, there may be no bytes at all.
+    let (&width, indices) = bytes.split_first().unwrap_or((&0, &[]));
+    Hybrid::new(indices, width.into())
+}
+
+/// The floats of a page, in order.
 enum Values<'a> {
     Plain {
         bytes: &'a [u8],
@@ -121,9 +165,7 @@ impl<'a> Values<'a> {
             0 => Ok(Values::Plain { bytes, element }),
             2 | 8 => {
                 let dictionary = dictionary.ok_or("a dictionary is missing")?;
-                // If all values are null, there may be no bytes at all.
-                let (&width, indices) = bytes.split_first().unwrap_or((&0, &[]));
-                Ok(Values::Indices { indices: Hybrid::new(indices, width.into())?, dictionary })
+                Ok(Values::Indices { indices: indices(bytes)?, dictionary })
             }
             9 => Ok(Values::Split { bytes, element, count: bytes.len() / element.size(), at: 0 }),
             _ => Err("its encoding is not PLAIN, RLE_DICTIONARY or BYTE_STREAM_SPLIT"),
@@ -159,7 +201,7 @@ impl<'a> Values<'a> {
 }
 
 /// Small numbers of `width` bits in runs: repeated, or packed side by side (RLE/bit-packing hybrid).
-struct Hybrid<'a> {
+pub(super) struct Hybrid<'a> {
     bytes: &'a [u8],
     width: u32,
     run: Run<'a>,
@@ -177,7 +219,7 @@ impl<'a> Hybrid<'a> {
     }
 
     #[inline]
-    fn next(&mut self) -> Result<u32, Damage> {
+    pub(super) fn next(&mut self) -> Result<u32, Damage> {
         const TOO_SHORT: Damage = "a page has fewer levels or indices than it claims";
         if self.width == 0 {
             return Ok(0);

@@ -131,6 +131,22 @@ fn the_forger_can_also_write_a_good_file() {
     read(&folder, "parquet", &column(2, (4, 4), &pages)).unwrap();
 }
 
+/// Statistics of a page may have whole texts; a header of more than a mebibyte is no header.
+#[test]
+fn headers_of_pages_may_be_long() {
+    let folder = folder("long-headers");
+    for (length, is_read) in [(10_000, true), (1 << 14, true), (500_000, true), (1 << 20, false), (3 << 20, false)] {
+        let described = vec![(1, Number(3)), (2, Number(0)), (3, Number(3)), (4, Number(3))];
+        let statistics = Fields(vec![(5, Text("z".repeat(length).leak()))]);
+        let described = Fields([described, vec![(5, statistics)]].concat());
+        let mut page = Vec::new();
+        Fields(vec![(1, Number(0)), (2, Number(12)), (3, Number(12)), (5, described)]).write(&mut page);
+        page.extend(floats(&[1.0, 2.0, 3.0]));
+        let result = read(&folder, "parquet", &column(0, (3, 3), &page));
+        assert_eq!(result.is_ok(), is_read, "{length}: {result:?}");
+    }
+}
+
 #[test]
 fn forged_footers_are_refused() {
     let folder = folder("footer");

@@ -1,0 +1,342 @@
+//! Opens an encoder: finds its weights, chooses preprocessing and output, and states its fingerprint.
+
+use std::path::{Path, PathBuf};
+
+use modelmix::{Encoding, Error, Result};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::{Content, Encoder};
+use crate::encoders::{self, EncoderFile, Kind, Output, Preset, SentenceSettings};
+use crate::inception;
+use crate::onnx::external;
+use crate::preprocess::Preprocessing;
+use crate::problem::Problem;
+use crate::runtime::{Device, Element, Model, ModelSource, Options, Runtime};
+use crate::tokens::Tokenizer;
+use crate::torch_file;
+use crate::weights::{Environment, Found, Location, locate};
+
+/// The names of the inputs of text models, which are given what the tokenizer returns.
+const TOKEN_INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
+
+/// Which encoder to open, and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EncoderSettings {
+    /// The name of an encoder, or the path of an `.onnx` file.
+    pub encoder: String,
+    /// Its weights; they are looked for if `None`.
+    pub weights: Option<PathBuf>,
+    /// The tool whose preprocessing is used; the encoder's first if `None`.
+    pub preset: Option<String>,
+    /// The tool whose preprocessing is used if the encoder has one of that name and `preset` is not given.
+    pub preset_if_there: Option<String>,
+    /// The runtime of the network.
+    pub runtime: Runtime,
+    /// The device of the network.
+    pub device: Device,
+    /// The library of onnxruntime; it is looked for if `None`.
+    pub library: Option<PathBuf>,
+    /// The threads of onnxruntime; all cores if `None`. With rten, the threads of a run count.
+    pub threads: Option<usize>,
+    /// Where weights are looked for.
+    pub environment: Environment,
+}
+
+impl EncoderSettings {
+    /// The settings of an encoder by name or path, with weights that are looked for in `environment`.
+    pub fn new(encoder: impl Into<String>, environment: Environment) -> Self {
+        Self {
+            encoder: encoder.into(),
+            weights: None,
+            preset: None,
+            preset_if_there: None,
+            runtime: Runtime::default(),
+            device: Device::default(),
+            library: None,
+            threads: None,
+            environment,
+        }
+    }
+}
+
+/// Opens an encoder.
+///
+/// # Errors
+/// If there is no encoder of this name, its weights are not on this machine or cannot be read, it has no such preset, or the
+/// runtime cannot run it.
+pub fn open(settings: &EncoderSettings) -> Result<Encoder> {
+    let is_file =
+        Path::new(&settings.encoder).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"));
+    if is_file { open_file(settings) } else { open_named(settings) }
+}
+
+/// A network with its checksum.
+struct Network {
+    model: Model,
+    /// The file, for messages.
+    path: PathBuf,
+    sha256: String,
+}
+
+impl Network {
+    fn refused(&self, problem: Problem) -> Error {
+        refused(&self.path, problem)
+    }
+
+    /// The names of its outputs.
+    fn outputs(&self) -> Vec<&str> {
+        self.model.outputs().iter().map(|output| output.name.as_str()).collect()
+    }
+
+    /// Its input of images: the first one of the usual names, or the only one.
+    fn image_input(&self, usual: &[&str]) -> Result<String> {
+        let inputs = self.model.inputs();
+        let known = inputs.iter().find(|input| usual.contains(&input.name.as_str()));
+        match (known, inputs) {
+            (Some(input), _) => Ok(input.name.clone()),
+            (None, [only]) => Ok(only.name.clone()),
+            (None, several) => {
+                let names: Vec<&str> = several.iter().map(|input| input.name.as_str()).collect();
+                Err(self.refused(Problem::new(format!(
+                    "its inputs are {}, but an encoder of images takes one; export the model again",
+                    names.join(", ")
+                ))))
+            }
+        }
+    }
+
+    /// Its inputs of texts, which must be what a tokenizer returns.
+    fn text_inputs(&self) -> Result<Vec<String>> {
+        let inputs = self.model.inputs();
+        match inputs
+            .iter()
+            .find(|input| !TOKEN_INPUTS.contains(&input.name.as_str()) || input.element != Element::Integers)
+        {
+            None => Ok(inputs.iter().map(|input| input.name.clone()).collect()),
+            Some(other) => Err(self.refused(Problem::new(format!(
+                "its input {} is not one that a tokenizer returns ({}); export the model again",
+                other.name,
+                TOKEN_INPUTS.join(", ")
+            )))),
+        }
+    }
+}
+
+/// What the fingerprint is made of.
+#[derive(Serialize)]
+struct Definition<'a> {
+    weights: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preprocessing: Option<&'a Preprocessing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<Tokens<'a>>,
+    output: &'a Output,
+}
+
+/// How texts become tokens.
+#[derive(Serialize)]
+struct Tokens<'a> {
+    tokenizer: &'a str,
+    prefix: &'a str,
+    max_length: Option<usize>,
+    lower_case: bool,
+}
+
+fn open_named(settings: &EncoderSettings) -> Result<Encoder> {
+    let unnamed = |problem: Problem| Error::Encoder { name: settings.encoder.clone(), problem: problem.to_string() };
+    let named = encoders::NamedEncoder::named(&settings.encoder).map_err(unnamed)?;
+    let found = match locate(named, settings.weights.as_deref(), &settings.environment) {
+        Location::Found(found) => found,
+        Location::Missing(missing) => {
+            let problem = format!("its weights are not on this machine; {}", missing.how_to_get);
+            return Err(Error::Encoder { name: named.name.into(), problem });
+        }
+    };
+    let if_there = settings.preset_if_there.as_deref();
+    let if_there = if_there.filter(|tool| named.presets.iter().any(|preset| preset.tool == *tool));
+    let preset = named.preset(settings.preset.as_deref().or(if_there)).map_err(unnamed)?;
+    let network = load(&found.model, settings)?;
+    match named.kind {
+        Kind::Image { .. } => {
+            let preprocessing = named.preprocessing(preset.tool).map_err(unnamed)?;
+            let output = preset.output(&network.outputs()).map_err(|problem| network.refused(problem))?;
+            let input = network.image_input(named.inputs)?;
+            finish(named.name, Some(preset), network, output, Parts::Images { preprocessing, input }, settings)
+        }
+        Kind::Text { prefix, max_length } => open_texts(named, preset, &found, network, (prefix, max_length), settings),
+    }
+}
+
+fn open_texts(
+    named: &encoders::NamedEncoder,
+    preset: &Preset,
+    found: &Found,
+    network: Network,
+    (prefix, max_length): (&str, usize),
+    settings: &EncoderSettings,
+) -> Result<Encoder> {
+    let Some(tokenizer) = &found.tokenizer else {
+        let problem = "its tokenizer.json is missing; put it next to the model".into();
+        return Err(Error::Encoder { name: named.name.into(), problem });
+    };
+    let sentence = SentenceSettings::read(&found.folder)?;
+    let mut output = preset.output(&network.outputs()).map_err(|problem| network.refused(problem))?;
+    if let (Some(pooling), true) = (sentence.pooling, preset.tool == "sentence-transformers") {
+        output.pooling = pooling;
+        output.normalise = sentence.normalise.unwrap_or(output.normalise);
+    }
+    let max_length = Some(sentence.max_length.unwrap_or(max_length));
+    let parts = text_parts(tokenizer, prefix, max_length, &sentence)?;
+    finish(named.name, Some(preset), network, output, parts, settings)
+}
+
+/// A user's own model.
+fn open_file(settings: &EncoderSettings) -> Result<Encoder> {
+    let path = settings.weights.clone().unwrap_or_else(|| PathBuf::from(&settings.encoder));
+    let file = EncoderFile::open(&path)?;
+    let network = load(&file.model, settings)?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let mut output = file.output.clone().unwrap_or_default();
+    let outputs = network.outputs();
+    if let Some(tensor) = output.tensor.as_ref().filter(|tensor| !outputs.contains(&tensor.as_str())) {
+        let problem = Problem::new(format!("it has no output {tensor}; its outputs are {}", outputs.join(", ")));
+        return Err(network.refused(problem));
+    }
+    if let Some(tokenizer) = &file.tokenizer {
+        let sentence = SentenceSettings::read(tokenizer.parent().unwrap_or(Path::new("")))?;
+        if file.output.is_none() {
+            output.pooling = sentence.pooling.unwrap_or(output.pooling);
+            output.normalise = sentence.normalise.unwrap_or(output.normalise);
+        }
+        let max_length = file.max_length.or(sentence.max_length);
+        let parts = text_parts(tokenizer, &file.prefix, max_length, &sentence)?;
+        return finish(&name, None, network, output, parts, settings);
+    }
+    let input = network.image_input(&["pixel_values", "image", "input"])?;
+    let preprocessing = match (&file.preprocessing, settings.preset.as_ref().or(file.preset.as_ref())) {
+        (Some(preprocessing), None) => preprocessing.clone(),
+        (_, Some(preset)) => like(preset).map_err(|problem| network.refused(problem))?,
+        (None, None) => {
+            return Err(network.refused(Problem::new(
+                "nothing says how its images are preprocessed; name the preprocessing of an encoder and a tool, as in clip-vit-b32/clean-fid, or write a settings file next to it (docs/encoders.md)",
+            )));
+        }
+    };
+    finish(&name, None, network, output, Parts::Images { preprocessing, input }, settings)
+}
+
+/// The preprocessing of a named encoder: `clip-vit-b32/clean-fid`, or `clip-vit-b32` for its default.
+fn like(text: &str) -> Result<Preprocessing, Problem> {
+    let (name, tool) = text.split_once('/').map_or((text, None), |(name, tool)| (name, Some(tool)));
+    let named = encoders::NamedEncoder::named(name)?;
+    named.preprocessing(named.preset(tool)?.tool)
+}
+
+/// The parts of an encoder that depend on what it takes.
+enum Parts {
+    Images { preprocessing: Preprocessing, input: String },
+    Texts { tokenizer: Box<Tokenizer>, sha256: String, prefix: String, max_length: Option<usize>, lower_case: bool },
+}
+
+fn text_parts(path: &Path, prefix: &str, max_length: Option<usize>, sentence: &SentenceSettings) -> Result<Parts> {
+    let mut tokenizer = Tokenizer::open(path, max_length)?.with_prefix(prefix);
+    if let Some(token) = &sentence.pad_token {
+        tokenizer = tokenizer.with_pad_token(token);
+    }
+    if sentence.lower_case {
+        tokenizer = tokenizer.with_lower_case().map_err(|problem| refused(path, problem))?;
+    }
+    let bytes = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    let lower_case = sentence.lower_case;
+    let tokenizer = Box::new(tokenizer);
+    Ok(Parts::Texts { tokenizer, sha256: hex(&Sha256::digest(bytes)), prefix: prefix.into(), max_length, lower_case })
+}
+
+/// Puts the parts together, and runs the network once to know its width.
+fn finish(
+    name: &str,
+    preset: Option<&Preset>,
+    network: Network,
+    output: Output,
+    parts: Parts,
+    settings: &EncoderSettings,
+) -> Result<Encoder> {
+    let definition = match &parts {
+        Parts::Images { preprocessing, .. } => {
+            Definition { weights: &network.sha256, preprocessing: Some(preprocessing), tokens: None, output: &output }
+        }
+        Parts::Texts { sha256, prefix, max_length, lower_case, .. } => Definition {
+            weights: &network.sha256,
+            preprocessing: None,
+            tokens: Some(Tokens { tokenizer: sha256, prefix, max_length: *max_length, lower_case: *lower_case }),
+            output: &output,
+        },
+    };
+    let text = serde_json::to_vec(&definition).map_err(|error| network.refused(Problem::new(error.to_string())))?;
+    let mut encoding = Encoding::new(name, hex(&Sha256::digest(text)));
+    encoding.preset = preset.map(|preset| preset.tool.to_string()).or_else(|| settings.preset.clone());
+    encoding.runtime = Some(network.model.describe());
+    encoding.version = Some(modelmix::VERSION.into());
+    let content = match parts {
+        Parts::Images { preprocessing, input } => {
+            let shape = preprocessing.shape().map_err(|problem| network.refused(problem))?;
+            Content::Images { preprocessing, shape, input }
+        }
+        Parts::Texts { tokenizer, .. } => Content::Texts { tokenizer, inputs: network.text_inputs()? },
+    };
+    let path = network.path.clone();
+    let is_on_gpu = settings.device != Device::Cpu;
+    let mut encoder = Encoder { encoding, width: 0, model: network.model, output, content, is_on_gpu };
+    encoder.width = encoder.probe().map_err(|problem| refused(&path, problem))?;
+    if let Some(preset) = preset.filter(|preset| preset.width != encoder.width) {
+        let problem = format!(
+            "it returns {} features per sample, but {name} has {}; the file has other weights",
+            encoder.width, preset.width
+        );
+        return Err(Error::File { path, problem });
+    }
+    Ok(encoder)
+}
+
+/// Opens the network in a file: ONNX, or the tensors of the FID Inception.
+fn load(path: &Path, settings: &EncoderSettings) -> Result<Network> {
+    // Threads call rten at the same time, each with samples of its own; onnxruntime runs one call at a time, on all cores.
+    let threads = match settings.runtime {
+        Runtime::Rten => 1,
+        Runtime::OnnxRuntime => settings.threads.unwrap_or(0),
+    };
+    let options = Options { threads, device: settings.device, library: settings.library.clone() };
+    let is_onnx = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"));
+    let (source, sha256) = if is_onnx {
+        (ModelSource::Path(path.into()), checksum(path)?)
+    } else {
+        // Files of different tools with the same tensors make the same network, and have the same fingerprint.
+        let bytes = inception::onnx(&torch_file::tensors(path)?).map_err(|problem| refused(path, problem))?;
+        let sha256 = hex(&Sha256::digest(&bytes));
+        (ModelSource::Bytes(bytes), sha256)
+    };
+    let model = Model::open(&source, settings.runtime, &options).map_err(|problem| refused(path, problem))?;
+    Ok(Network { model, path: path.into(), sha256 })
+}
+
+/// The SHA-256 checksum of an ONNX file and of the data files beside it.
+fn checksum(path: &Path) -> Result<String> {
+    let read = |path: &Path| std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source });
+    let model = read(path)?;
+    let mut digest = Sha256::new();
+    digest.update(&model);
+    for name in external::data_files(&model) {
+        digest.update(read(&path.with_file_name(name))?);
+    }
+    Ok(hex(&digest.finalize()))
+}
+
+fn refused(path: &Path, problem: Problem) -> Error {
+    Error::File { path: path.into(), problem: problem.to_string() }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

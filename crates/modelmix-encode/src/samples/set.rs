@@ -1,0 +1,224 @@
+//! A set of samples of one kind: images or texts.
+
+use std::path::{Path, PathBuf};
+
+use modelmix::load::ArmSource;
+use modelmix::{Error, Result};
+use sha2::{Digest as _, Sha256};
+
+use super::texts::{self, TextSamples};
+use super::{ImageSamples, holds_images};
+use crate::cache::Digest;
+use crate::decode::Limits;
+use crate::image::Image;
+use crate::problem::Problem;
+
+/// The alternative to repairing a sample; both front ends have a setting of this name.
+const SKIP_HINT: &str = " (or set on-error to skip, to leave such samples out)";
+
+/// Samples of one model: images or texts.
+#[derive(Debug)]
+pub struct Samples {
+    /// Where they come from, for messages.
+    source: PathBuf,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Images(ImageSamples),
+    Texts(TextSamples),
+}
+
+/// What samples are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleKind {
+    /// Images.
+    Images,
+    /// Texts.
+    Texts,
+}
+
+impl SampleKind {
+    /// The kind of samples at a path, without reading them; `None` if it has neither images nor texts, such as a file of
+    /// features. In a table, a key names a column of texts.
+    pub fn at(path: &Path, key: Option<&str>) -> Option<Self> {
+        if holds_images(path) {
+            return Some(SampleKind::Images);
+        }
+        texts::holds_texts(path, key).then_some(SampleKind::Texts)
+    }
+
+    /// Its name in messages, in the plural.
+    pub fn name(self) -> &'static str {
+        match self {
+            SampleKind::Images => "images",
+            SampleKind::Texts => "texts",
+        }
+    }
+}
+
+impl Samples {
+    /// Opens the samples of a source, by the name of the arm.
+    ///
+    /// # Errors
+    /// If the source has neither images nor texts, or cannot be read.
+    pub fn open(source: &ArmSource) -> Result<Vec<(String, Samples)>> {
+        let ArmSource { name, path, key } = source;
+        let of = |content| Samples { source: path.clone(), content };
+        let mut sets: Vec<(String, Samples)> = match SampleKind::at(path, key.as_deref()) {
+            Some(SampleKind::Images) => ImageSamples::open(path, key.as_deref())?
+                .into_iter()
+                .map(|(name, images)| (name, of(Content::Images(images))))
+                .collect(),
+            Some(SampleKind::Texts) => TextSamples::open(path, key.as_deref())?
+                .into_iter()
+                .map(|(name, texts)| (name, of(Content::Texts(texts))))
+                .collect(),
+            None if !path.exists() => {
+                let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+                return Err(Error::Io { path: path.clone(), source });
+            }
+            None => {
+                let problem = "it has neither images nor texts; give a folder, a .zip, .npy or .npz file of images, or a \
+                               .txt, .jsonl, .json, .csv or .parquet file of texts";
+                return Err(Error::File { path: path.clone(), problem: problem.into() });
+            }
+        };
+        if let Some(name) = name {
+            match sets.as_mut_slice() {
+                [(only, _)] => only.clone_from(name),
+                several => {
+                    let problem = format!(
+                        "it has {} sets of samples, so {name} cannot name them all; pick one, as in {name}={}:{}, or leave out the name",
+                        several.len(),
+                        path.display(),
+                        several[0].0
+                    );
+                    return Err(Error::File { path: path.clone(), problem });
+                }
+            }
+        }
+        Ok(sets)
+    }
+
+    /// A set of images that are not in one source, such as images in memory.
+    pub fn of_images(source: PathBuf, images: ImageSamples) -> Self {
+        Self { source, content: Content::Images(images) }
+    }
+
+    /// A set of texts that are not in one source, such as texts in memory.
+    pub fn of_texts(source: PathBuf, texts: TextSamples) -> Self {
+        Self { source, content: Content::Texts(texts) }
+    }
+
+    /// What they are.
+    pub fn kind(&self) -> SampleKind {
+        match self.content {
+            Content::Images(_) => SampleKind::Images,
+            Content::Texts(_) => SampleKind::Texts,
+        }
+    }
+
+    /// The number of samples; never 0.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        match &self.content {
+            Content::Images(images) => images.len(),
+            Content::Texts(texts) => texts.len(),
+        }
+    }
+
+    /// The id of a sample: the relative path of an image, or the row of a text.
+    ///
+    /// # Panics
+    /// If there is no such sample.
+    pub fn id(&self, index: usize) -> String {
+        match &self.content {
+            Content::Images(images) => images.id(index).to_string(),
+            Content::Texts(texts) => texts.id(index),
+        }
+    }
+
+    /// The path of a sample that is a file of its own.
+    ///
+    /// # Panics
+    /// If there is no such sample.
+    pub fn file(&self, index: usize) -> Option<PathBuf> {
+        match &self.content {
+            Content::Images(images) => images.file(index),
+            Content::Texts(_) => None,
+        }
+    }
+
+    /// The text of a sample; `None` for an image.
+    ///
+    /// # Panics
+    /// If there is no such sample.
+    pub fn text(&self, index: usize) -> Option<&str> {
+        match &self.content {
+            Content::Images(_) => None,
+            Content::Texts(texts) => Some(texts.text(index)),
+        }
+    }
+
+    /// The decoded image of a sample; `None` for a text.
+    ///
+    /// # Errors
+    /// If the image cannot be read or decoded.
+    ///
+    /// # Panics
+    /// If there is no such sample.
+    pub fn image(&self, index: usize) -> Option<Result<Image, Problem>> {
+        match &self.content {
+            Content::Images(images) => Some(images.raw(index).and_then(|raw| raw.image(&Limits::default()))),
+            Content::Texts(_) => None,
+        }
+    }
+
+    /// The content of a sample, as it is encoded.
+    pub(crate) fn raw(&self, index: usize) -> Result<Raw<'_>, Problem> {
+        match &self.content {
+            Content::Images(images) => images.raw(index).map(Raw::Image),
+            Content::Texts(texts) => Ok(Raw::Text(texts.text(index))),
+        }
+    }
+
+    /// The order in which samples are put into batches: texts by length, so that little is padded.
+    pub(crate) fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.len()).collect();
+        if let Content::Texts(texts) = &self.content {
+            order.sort_by_key(|&index| texts.text(index).len());
+        }
+        order
+    }
+
+    /// An error of the whole set.
+    pub(crate) fn error(&self, problem: String) -> Error {
+        Error::File { path: self.source.clone(), problem }
+    }
+
+    /// The error of one sample.
+    pub(crate) fn error_of(&self, index: usize, problem: &Problem) -> Error {
+        match self.file(index) {
+            Some(path) => Error::File { path, problem: format!("{problem}{SKIP_HINT}") },
+            None => self.error(format!("{}: {problem}{SKIP_HINT}", self.id(index))),
+        }
+    }
+}
+
+/// The content of a sample.
+pub(crate) enum Raw<'a> {
+    Image(super::Raw),
+    Text(&'a str),
+}
+
+impl Raw<'_> {
+    /// The SHA-256 checksum of the content.
+    pub(crate) fn digest(&self) -> Digest {
+        match self {
+            Raw::Image(image) => image.digest(),
+            Raw::Text(text) => Sha256::digest(text.as_bytes()).into(),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Arrays of images.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use modelmix_encode::decode::Limits;
+use modelmix_encode::samples::{ImageSamples, holds_images};
+use sha2::{Digest, Sha256};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+use super::{ids, only, refusal};
+
+/// An `.npy` file as NumPy writes it.
+fn npy(element: &str, shape: &[usize], fortran: bool, bytes: &[u8]) -> Vec<u8> {
+    let sides: Vec<String> = shape.iter().map(|side| format!("{side},")).collect();
+    let fortran = if fortran { "True" } else { "False" };
+    let mut header = format!("{{'descr': '{element}', 'fortran_order': {fortran}, 'shape': ({}), }}", sides.join(" "));
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend((header.len() as u16).to_le_bytes());
+    file.extend(header.as_bytes());
+    file.extend(bytes);
+    file
+}
+
+/// Distinct values for every element of an array of less than 256 × 256 elements, of which two bytes differ.
+fn values(count: usize) -> Vec<u8> {
+    (0..count).map(|index| (index * 37 + index / 251) as u8).collect()
+}
+
+fn npz(path: &Path, arrays: &[(&str, Vec<u8>)], method: CompressionMethod) {
+    let mut archive = ZipWriter::new(File::create(path).unwrap());
+    for (name, file) in arrays {
+        let options = SimpleFileOptions::default().compression_method(method);
+        archive.start_file(format!("{name}.npy"), options).unwrap();
+        archive.write_all(file).unwrap();
+    }
+    archive.finish().unwrap();
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn npy(&self, element: &str, shape: &[usize], fortran: bool, bytes: &[u8]) -> PathBuf {
+        let path = self.0.path().join("flow.npy");
+        fs::write(&path, npy(element, shape, fortran, bytes)).unwrap();
+        path
+    }
+}
+
+/// RGB of pixel (y, x) of an image, computed from the position in the array.
+type Expected = fn(values: &[u8], image: usize, y: usize, x: usize) -> [u8; 3];
+
+const COUNT: usize = 4;
+const HEIGHT: usize = 5;
+const WIDTH: usize = 7;
+
+fn check(samples: &ImageSamples, values: &[u8], expected: Expected) {
+    assert_eq!(ids(samples), ["0", "1", "2", "3"]);
+    // Not in order, because images are read on demand.
+    for index in [2, 0, 3, 1] {
+        let image = samples.raw(index).unwrap().image(&Limits::default()).unwrap();
+        assert_eq!((image.width(), image.height()), (WIDTH, HEIGHT));
+        for y in 0..HEIGHT {
+            for x in 0..WIDTH {
+                let at = (y * WIDTH + x) * 3;
+                assert_eq!(image.pixels()[at..at + 3], expected(values, index, y, x), "image {index} at {y}, {x}");
+            }
+        }
+    }
+}
+
+/// Position in an array of this shape.
+fn at(index: [usize; 4], shape: [usize; 4]) -> usize {
+    index.iter().zip(shape).fold(0, |place, (index, side)| place * side + index)
+}
+
+#[test]
+fn all_shapes_are_read() {
+    let folder = Folder::new();
+    let shapes: [(Vec<usize>, Expected); 6] = [
+        (vec![COUNT, HEIGHT, WIDTH], |v, i, y, x| [v[at([0, i, y, x], [1, COUNT, HEIGHT, WIDTH])]; 3]),
+        (vec![COUNT, HEIGHT, WIDTH, 1], |v, i, y, x| [v[at([i, y, x, 0], [COUNT, HEIGHT, WIDTH, 1])]; 3]),
+        (vec![COUNT, HEIGHT, WIDTH, 3], |v, i, y, x| [0, 1, 2].map(|c| v[at([i, y, x, c], [COUNT, HEIGHT, WIDTH, 3])])),
+        (vec![COUNT, HEIGHT, WIDTH, 4], |v, i, y, x| [0, 1, 2].map(|c| v[at([i, y, x, c], [COUNT, HEIGHT, WIDTH, 4])])),
+        (vec![COUNT, 1, HEIGHT, WIDTH], |v, i, y, x| [v[at([i, 0, y, x], [COUNT, 1, HEIGHT, WIDTH])]; 3]),
+        (vec![COUNT, 3, HEIGHT, WIDTH], |v, i, y, x| [0, 1, 2].map(|c| v[at([i, c, y, x], [COUNT, 3, HEIGHT, WIDTH])])),
+    ];
+    for (shape, expected) in shapes {
+        let values = values(shape.iter().product());
+        let path = folder.npy("|u1", &shape, false, &values);
+        let (name, samples) = only(&path);
+        assert_eq!(name, "flow");
+        check(&samples, &values, expected);
+        for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
+            let path = folder.0.path().join("two.npz");
+            let other = npy("|u1", &[1, 2, 2], false, &[9; 4]);
+            npz(&path, &[("first", other), ("second", npy("|u1", &shape, false, &values))], method);
+            let sets = ImageSamples::open(&path, None).unwrap();
+            assert_eq!(sets.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["first", "second"]);
+            check(&sets[1].1, &values, expected);
+            assert_eq!(sets[0].1.raw(0).unwrap().image(&Limits::default()).unwrap().pixels(), [9; 12]);
+            let picked = ImageSamples::open(&path, Some("second")).unwrap().remove(0);
+            assert_eq!(picked.0, "second");
+            check(&picked.1, &values, expected);
+        }
+    }
+}
+
+#[test]
+fn digests_depend_on_size_and_pixels_alone() {
+    let folder = Folder::new();
+    let digest = |shape: &[usize], values: &[u8]| {
+        let raw = only(&folder.npy("|u1", shape, false, values)).1.raw(0).unwrap();
+        assert_eq!(raw.encoded(), None);
+        raw.digest()
+    };
+    let interleaved: Vec<u8> = vec![1, 2, 3, 4, 5, 6];
+    let planes = vec![1, 4, 2, 5, 3, 6];
+    let expected = {
+        let mut hasher = Sha256::new();
+        hasher.update(b"modelmix pixels");
+        [2_u64, 1, 3].iter().for_each(|side| hasher.update(side.to_le_bytes()));
+        hasher.update(&interleaved);
+        <[u8; 32]>::from(hasher.finalize())
+    };
+    assert_eq!(digest(&[1, 1, 2, 3], &interleaved), expected);
+    assert_eq!(digest(&[1, 3, 1, 2], &planes), expected);
+    assert_ne!(digest(&[1, 2, 1, 3], &interleaved), expected);
+    assert_ne!(digest(&[1, 1, 6], &interleaved), digest(&[1, 6, 1], &interleaved));
+}
+
+#[test]
+fn labels_beside_images_are_skipped() {
+    let folder = Folder::new();
+    let path = folder.0.path().join("labelled.npz");
+    let images = npy("|u1", &[2, 2, 2, 3], false, &values(24));
+    let labels = npy("<i8", &[2], false, &[0; 16]);
+    npz(&path, &[("arr_0", images.clone()), ("arr_1", labels.clone())], CompressionMethod::Stored);
+    assert!(holds_images(&path));
+    let sets = ImageSamples::open(&path, None).unwrap();
+    assert_eq!(sets.iter().map(|(name, samples)| (name.as_str(), samples.len())).collect::<Vec<_>>(), [("arr_0", 2)]);
+    let text = refusal(&path, Some("arr_1"));
+    assert!(text.contains("are not 8-bit pixels; save (array * 255).round().astype(numpy.uint8)"), "{text}");
+    let text = refusal(&path, Some("arr_2"));
+    assert_eq!(text, "there is no array named \"arr_2\" (did you mean \"arr_0\"?); pick one of arr_0, arr_1");
+
+    // A matrix may be features.
+    let matrix = npy("<f4", &[2, 1], false, &[0; 8]);
+    npz(&path, &[("images", images), ("features", matrix)], CompressionMethod::Stored);
+    assert!(!holds_images(&path));
+    npz(&path, &[("labels", labels.clone()), ("more", labels)], CompressionMethod::Stored);
+    assert!(!holds_images(&path));
+    let expected = "it holds no array of 8-bit images; save them as uint8 with the shape [n, height, width, 3]";
+    assert_eq!(refusal(&path, None), expected);
+}
+
+#[test]
+fn other_arrays_are_refused() {
+    let folder = Folder::new();
+    let cases: [(&str, &[usize], bool, usize, &str); 7] = [
+        ("<f4", &[1, 2, 2, 3], false, 48, "the elements ('<f4') are not 8-bit pixels"),
+        ("|i1", &[1, 2, 2, 3], false, 12, "the elements ('|i1') are not 8-bit pixels"),
+        ("|u1", &[3, 4], false, 12, "the shape (3, 4) is not that of images"),
+        ("|u1", &[1, 2, 2, 2], false, 8, "the shape (1, 2, 2, 2) is not that of images"),
+        ("|u1", &[0, 2, 2, 3], false, 0, "the shape (0, 2, 2, 3) has no images"),
+        ("|u1", &[1, 2, 2, 3], true, 12, "the array is in Fortran order"),
+        ("|u1", &[2, 2, 2, 3], false, 23, "the header claims the shape [2, 2, 2, 3] of '|u1', but 23 bytes follow it"),
+    ];
+    for (element, shape, fortran, bytes, expected) in cases {
+        let path = folder.npy(element, shape, fortran, &vec![0; bytes]);
+        let text = refusal(&path, None);
+        assert!(text.starts_with(expected) && text.contains("; "), "{text}");
+    }
+    // A forged shape whose product overflows.
+    let path = folder.npy("|u1", &[usize::MAX, usize::MAX, 3, 3], false, &[0; 9]);
+    assert!(refusal(&path, None).starts_with("the header claims the shape"));
+    let path = folder.npy("|u1", &[1, 1, 1], false, &[7]);
+    assert_eq!(refusal(&path, Some("x")), "the file holds one array without a name; leave out the name \"x\"");
+    assert!(holds_images(&path));
+    assert!(!holds_images(&folder.npy("<f4", &[2, 2], false, &[0; 16])));
+    assert!(!holds_images(&folder.npy("|u1", &[2, 2], false, &[0; 4])));
+    fs::write(&path, b"no array").unwrap();
+    assert!(!holds_images(&path));
+}
+
+#[test]
+fn a_file_that_shrinks_has_a_problem() {
+    let folder = Folder::new();
+    let path = folder.npy("|u1", &[4, 10, 10], false, &values(400));
+    let (_, samples) = only(&path);
+    let length = fs::metadata(&path).unwrap().len();
+    File::options().write(true).open(&path).unwrap().set_len(length - 100).unwrap();
+    assert!(samples.raw(2).is_ok());
+    let problem = samples.raw(3).unwrap_err().to_string();
+    assert!(problem.starts_with("the array cannot be read ("), "{problem}");
+}
+
+#[test]
+fn images_of_arrays_count_against_limits() {
+    let folder = Folder::new();
+    let (_, samples) = only(&folder.npy("|u1", &[1, 10, 10], false, &values(100)));
+    let raw = samples.raw(0).unwrap();
+    assert!(raw.image(&Limits { pixels: 100 }).is_ok());
+    let text = raw.image(&Limits { pixels: 99 }).unwrap_err().to_string();
+    assert_eq!(text, "the image claims 10 × 10 pixels, more than the 99 allowed; scale it down");
+}
