@@ -10,6 +10,10 @@ use modelmix::{Certified, Gap, Objective, Retention, Selection};
 
 use crate::values::{self, ArmNumber, Confidence, Policies};
 
+mod encoder;
+
+pub(crate) use encoder::{EncodeArgs, EncoderArgs, EncodersAction, EncodersArgs, OnError, RuntimeName};
+
 /// Finds the mixture of generative models that beats every single one of them.
 #[derive(Debug, Parser)]
 #[command(name = "modelmix", version, max_term_width = 100, arg_required_else_help = true)]
@@ -29,6 +33,10 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Find the best mixture of recorded arms, offline
     Solve(SolveArgs),
+    /// Encode images and texts as features, and write them to a file
+    Encode(EncodeArgs),
+    /// List encoders, show one, or download its weights
+    Encoders(EncodersArgs),
     /// Compute RKE, Vendi, KID, FID, precision, recall, density and coverage of each arm and the mixture
     Score(ScoreArgs),
     /// Measure how fast bandit policies find the mixture, on recorded samples
@@ -78,12 +86,14 @@ pub(crate) struct Common {
 /// Recorded samples.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ArmsArgs {
-    /// Features of each model's samples, one row per sample: [name=]path[:key]
+    /// Samples of each model: features, one row per sample, or with --encoder a folder of images or a file of texts; [name=]path[:key]
     #[arg(required = true, value_name = "ARM")]
     pub(crate) arms: Vec<String>,
-    /// Features of real samples from the same encoder: path[:key]
+    /// Real samples, in the same forms: path[:key]
     #[arg(long, short, value_name = "PATH")]
     pub(crate) reference: Option<String>,
+    #[command(flatten)]
+    pub(crate) encoder: EncoderArgs,
 }
 
 /// The objective and its settings.
@@ -317,6 +327,12 @@ pub(crate) struct CurateArgs {
     /// Write the selected rows: FILE.json, or FILE.csv with a description in FILE.csv.json
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Copy the selected image files into this new folder, with one folder per arm
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) copy_to: Option<PathBuf>,
+    /// With --copy-to, link the files instead of copying them
+    #[arg(long, requires = "copy_to")]
+    pub(crate) link: bool,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
     /// Shares of the arms in the set: those of the best mixture, unconstrained, or the better of both
@@ -439,6 +455,8 @@ pub(crate) enum Documented {
     Compare,
     /// The report of a session, from Rust or Python
     Session,
+    /// Sets of samples that were encoded
+    Encode,
 }
 
 /// `modelmix completions`.

@@ -34,8 +34,23 @@ impl Scratch {
         Ok(Self(folder))
     }
 
+    /// A temporary folder in another one.
+    pub(crate) fn within(folder: &Path) -> Result<Self> {
+        let mut paths = unfinished();
+        let made = tempfile::Builder::new().prefix(".modelmix-").tempdir_in(folder);
+        let made = made.map_err(|error| Failure::Write(folder.into(), without_path(error)))?;
+        paths.push(made.path().into());
+        Ok(Self(made))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
+    }
+
+    /// Moves the folder to its place, where nothing is.
+    pub(crate) fn rename(self, place: &Path) -> Result<()> {
+        readable_folder(self.path());
+        std::fs::rename(self.path(), place).map_err(|error| Failure::Write(place.into(), error))
     }
 }
 
@@ -120,19 +135,34 @@ enum Contents {
 impl Batch {
     /// Writes a temporary file in the same folder.
     pub(crate) fn add(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let failed = |error| Failure::Write(path.into(), error);
         if is_special(path) {
             self.files.push((path.into(), Contents::Held(bytes.into())));
             return Ok(());
+        }
+        self.add_with(path, |file| file.write_all(bytes))
+    }
+
+    /// [`Batch::add`] with a function that writes the contents; not for devices and pipes.
+    pub(crate) fn add_with(
+        &mut self,
+        path: &Path,
+        write: impl FnOnce(&mut std::fs::File) -> std::io::Result<()>,
+    ) -> Result<()> {
+        let failed = |error| Failure::Write(path.into(), error);
+        if is_special(path) {
+            let path = path.display();
+            return Err(Failure::input(format!("cannot write {path}: it is not a regular file; name a file")));
         }
         let mut paths = unfinished();
         let temporary = tempfile::Builder::new().prefix(".modelmix-").tempfile_in(folder(path));
         let temporary = temporary.map_err(|error| failed(without_path(error)))?;
         paths.push(temporary.path().into());
         drop(paths);
-        let mut file = temporary.as_file();
-        let written = file.write_all(bytes).and_then(|()| file.sync_all());
-        readable_by_others(file);
+        let written = temporary.as_file().try_clone().and_then(|mut file| {
+            write(&mut file)?;
+            file.sync_all()
+        });
+        readable_by_others(temporary.as_file());
         self.files.push((path.into(), Contents::Beside(temporary)));
         written.map_err(failed)
     }
@@ -222,6 +252,17 @@ fn is_special(path: &Path) -> bool {
 
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Temporary folders are private; results have the usual permissions.
+fn readable_folder(path: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755));
+    }
+    #[cfg(not(unix))]
+    let _ = path;
 }
 
 /// Temporary files are private; reports have the usual permissions.

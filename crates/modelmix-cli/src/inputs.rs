@@ -1,40 +1,99 @@
 //! Converts arguments to inputs of the library: arms, a reference, an objective with its inputs, galleries.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelmix::compute::Engine;
 use modelmix::document::InputRole;
 use modelmix::load::{self, ArmSource};
-use modelmix::{Features, Inputs, Loss, Objective, RecordedArms};
+use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms};
 
 use crate::args::{ArmsArgs, Common, ObjectiveArgs};
+use crate::encoding::{self, ArmSamples, Encoding};
 use crate::error::{Failure, Result};
 use crate::provenance::Sources;
+use crate::terminal::Terminal;
 use crate::values::ArmNumber;
 
 /// Recorded samples and the reference.
 pub(crate) struct Recorded {
     pub(crate) arms: RecordedArms,
     pub(crate) reference: Option<Arc<Features>>,
+    /// The images or texts of arms that were encoded here, by arm.
+    pub(crate) samples: BTreeMap<String, ArmSamples>,
+    /// The checksum of each path that was encoded here.
+    digests: BTreeMap<PathBuf, String>,
 }
 
 impl Recorded {
-    pub(crate) fn load(args: &ArmsArgs) -> Result<Self> {
+    /// Features that were recorded before.
+    pub(crate) fn of(arms: RecordedArms, reference: Option<Arc<Features>>) -> Self {
+        Self { arms, reference, samples: BTreeMap::new(), digests: BTreeMap::new() }
+    }
+
+    /// Reads features, and encodes images and texts.
+    pub(crate) fn load(args: &ArmsArgs, common: &Common, terminal: &Terminal) -> Result<Self> {
+        Self::load_with_preset(args, None, common, terminal)
+    }
+
+    /// [`Recorded::load`] with the preprocessing of a tool, if the encoder has one of that name and no other is given.
+    pub(crate) fn load_with_preset(
+        args: &ArmsArgs,
+        preset: Option<&str>,
+        common: &Common,
+        terminal: &Terminal,
+    ) -> Result<Self> {
         let sources = args.arms.iter().map(|text| text.parse()).collect::<modelmix::Result<Vec<ArmSource>>>()?;
-        let arms = load::arms(&sources)?;
-        let reference = args.reference.as_deref().map(reference).transpose()?.map(Arc::new);
-        if let Some(reference) = reference.as_ref().filter(|reference| reference.width() != arms.width()) {
-            return Err(modelmix::Error::Width {
-                origin: format!("the reference {}", args.reference.as_deref().unwrap_or_default()),
-                found: reference.width(),
-                other: format!("arm {}", arms[0].name),
-                expected: arms.width(),
+        let reference: Option<ArmSource> = args.reference.as_deref().map(str::parse).transpose()?;
+        let all = || sources.iter().chain(&reference);
+        let samples = all().find_map(|source| Some((source, encoding::needs_encoder(source, &args.encoder)?)));
+        let encoding = match (samples, &args.encoder.encoder) {
+            (None, None) => None,
+            (Some(_), Some(_)) => Some(Encoding::open(&args.encoder, preset, common, terminal)?),
+            (Some((source, kind)), None) => {
+                return Err(Failure::input(format!(
+                    "{} has {}, which need an encoder; give --encoder NAME (modelmix encoders lists them)",
+                    source.path.display(),
+                    kind.name()
+                )));
             }
-            .into());
+            (None, Some(_)) => {
+                let remedy = "leave out --encoder, or give folders of images or files of texts";
+                return Err(Failure::input(format!(
+                    "every input has features already, so there is nothing to encode; {remedy}"
+                )));
+            }
+        };
+        let (mut arms, mut samples, mut digests) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        for source in &sources {
+            match encoding.as_ref().filter(|_| encoding::needs_encoder(source, &args.encoder).is_some()) {
+                None => arms.extend(load::arms(std::slice::from_ref(source))?.iter().cloned()),
+                Some(encoding) => {
+                    for arm in encoding.encode(source)? {
+                        digests.insert(arm.samples.path.clone(), arm.samples.sha256.clone());
+                        arms.push(RecordedArm::new(&arm.name, arm.features));
+                        samples.insert(arm.name, arm.samples);
+                    }
+                }
+            }
         }
-        Ok(Self { arms, reference })
+        let arms = RecordedArms::new(arms)?;
+        let mut features = None;
+        if let Some(source) = &reference {
+            let name = format!("the reference {}", args.reference.as_deref().unwrap_or_default());
+            let read = match encoding.as_ref().filter(|_| encoding::needs_encoder(source, &args.encoder).is_some()) {
+                None => load::features(&source.path, source.key.as_deref())?,
+                Some(encoding) => {
+                    let arm = encoding.encode_one(source)?;
+                    digests.insert(arm.samples.path, arm.samples.sha256);
+                    arm.features
+                }
+            };
+            arms.check_reference(&read, &name)?;
+            features = Some(Arc::new(read));
+        }
+        Ok(Self { arms, reference: features, samples, digests })
     }
 
     /// Number of samples of all arms.
@@ -43,15 +102,14 @@ impl Recorded {
     }
 }
 
-/// `path[:key]`.
-fn reference(text: &str) -> Result<Features> {
-    let source: ArmSource = text.parse()?;
-    Ok(load::features(&source.path, source.key.as_deref())?)
-}
-
-/// The files that a command reads, as given on the command line.
-pub(crate) fn sources(arms: &ArmsArgs, objective: &ObjectiveArgs, common: &Common) -> Result<Sources> {
-    let mut sources = Sources::default();
+/// The files and folders that a command reads, as given on the command line.
+pub(crate) fn sources(
+    arms: &ArmsArgs,
+    objective: &ObjectiveArgs,
+    common: &Common,
+    recorded: &Recorded,
+) -> Result<Sources> {
+    let mut sources = Sources::new(recorded.arms.encoding().cloned(), recorded.digests.clone());
     for argument in &arms.arms {
         sources.add(InputRole::Arms, &argument.parse::<ArmSource>()?.path, argument);
     }

@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod config;
+mod encoding;
 mod error;
 mod files;
 mod inputs;

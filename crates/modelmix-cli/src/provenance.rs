@@ -1,6 +1,7 @@
 //! Provenance of a run: the command line, the date, and the input files with their checksums, which are computed while the
 //! command works.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use modelmix::Encoding;
 use modelmix::document::{InputFile, InputRole, Provenance, UsedBandwidth};
 use modelmix_cli::words::shell_word;
 use sha2::{Digest, Sha256};
@@ -26,9 +28,18 @@ const BLOCK: usize = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     files: Vec<(PathBuf, InputFile)>,
+    /// How the features of the arms were made.
+    encoding: Option<Encoding>,
+    /// The checksums of samples that were encoded, by path.
+    digests: BTreeMap<PathBuf, String>,
 }
 
 impl Sources {
+    /// No files yet, for arms with this encoding and samples with these checksums.
+    pub(crate) fn new(encoding: Option<Encoding>, digests: BTreeMap<PathBuf, String>) -> Self {
+        Self { files: Vec::new(), encoding, digests }
+    }
+
     /// Adds a file with its path as written and the argument that names it, unless the same path and role are present.
     pub(crate) fn add(&mut self, role: InputRole, path: &Path, argument: &str) {
         let same = |(known, input): &&mut (PathBuf, InputFile)| known == path && input.role == role;
@@ -68,13 +79,28 @@ impl Sources {
 
     /// Starts to compute checksums if `is_wanted`.
     pub(crate) fn hash(self, is_wanted: bool) -> Hashing {
-        let hash = || std::thread::spawn(move || self.files.into_iter().map(hashed).collect());
-        Hashing(is_wanted.then(hash))
+        let Sources { files, encoding, digests } = self;
+        let hash = || {
+            std::thread::spawn(move || {
+                let known = |(path, mut input): (PathBuf, InputFile)| match digests.get(&path) {
+                    Some(digest) => {
+                        input.sha256 = Some(digest.clone());
+                        Ok(input)
+                    }
+                    None => hashed((path, input)),
+                };
+                files.into_iter().map(known).collect()
+            })
+        };
+        Hashing { files: is_wanted.then(hash), encoding }
     }
 }
 
 /// Checksums that are being computed.
-pub(crate) struct Hashing(Option<JoinHandle<Result<Vec<InputFile>>>>);
+pub(crate) struct Hashing {
+    files: Option<JoinHandle<Result<Vec<InputFile>>>>,
+    encoding: Option<Encoding>,
+}
 
 impl Hashing {
     /// Waits for the checksums and returns the provenance; `None` if it was not requested.
@@ -84,7 +110,7 @@ impl Hashing {
         seed: impl Into<Option<u64>>,
         bandwidths: Vec<UsedBandwidth>,
     ) -> Result<Option<Provenance>> {
-        let Some(inputs) = self.0 else { return Ok(None) };
+        let Some(inputs) = self.files else { return Ok(None) };
         let inputs = inputs.join().map_err(|_| Failure::input("the checksums of the inputs could not be computed"))?;
         let mut provenance = Provenance::new();
         provenance.command = Some(command_line());
@@ -92,6 +118,7 @@ impl Hashing {
         provenance.seed = seed.into();
         provenance.date = Some(date()?);
         provenance.inputs = inputs?;
+        provenance.encoding = self.encoding;
         provenance.bandwidths = bandwidths;
         Ok(Some(provenance))
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::args::Documented;
+use crate::encoding::EncodedSets;
 use crate::error::{Failure, Result};
 use crate::reproduction::Reproduction;
 
@@ -33,6 +34,7 @@ pub(crate) fn schema(document: Documented) -> Result<String> {
         Documented::Compare => {
             described::<Comparison>("compare", "modelmix report A B --compare --json", Some("compare"))
         }
+        Documented::Encode => printed::<EncodedSets>("encode"),
         // Sessions exist in Rust and Python only; no command prints their reports.
         Documented::Session => described::<SessionReport>("session", "The report of a session", None),
     };

@@ -178,7 +178,7 @@ impl Terminal {
     }
 
     /// A progress bar over `total` steps, with rate and remaining time; drawn only on a terminal.
-    pub(crate) fn progress(&self, what: &'static str, total: u64) -> ProgressBar {
+    pub(crate) fn progress(&self, what: &str, total: u64) -> ProgressBar {
         if self.quiet || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
@@ -186,7 +186,7 @@ impl Terminal {
         let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}%, {per_sec}, {eta} left")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style);
-        bar.set_message(what);
+        bar.set_message(what.to_string());
         bar.enable_steady_tick(Duration::from_millis(500));
         bar
     }

@@ -1,10 +1,11 @@
 //! `modelmix curate`: selects a coreset.
 
+mod copies;
 pub(crate) mod gallery;
 mod manifest;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
@@ -18,11 +19,13 @@ use crate::error::Result;
 use crate::files;
 use crate::inputs::{self, Recorded};
 use crate::terminal::{Cell, Table, Terminal, bar, bold, brief_cell, count_cell, dim, percents, spread};
+use copies::Copies;
 use manifest::{Kind, Manifest};
 
 pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     gallery::check(&args.output, args.out.is_some())?;
+    copies::check(args.copy_to.as_deref())?;
     let kind = args.out.as_deref().map(manifest::kind).transpose()?;
     let manifest = args.out.as_deref().zip(kind).map(|(out, kind)| (kind, manifest::files(out, kind)));
     let manifest_files = manifest.iter().flat_map(|(_, files)| files);
@@ -34,12 +37,12 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
         .seed(args.objective.seed)
         .sweeps(args.sweeps)
         .pool(args.pool);
-    let mut recorded = Recorded::load(&args.arms)?;
+    let mut recorded = Recorded::load(&args.arms, &args.common, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
     let written = manifest.iter().flat_map(|(_, files)| files).chain(&args.output.html);
-    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?
+    let hashing = inputs::sources(&args.arms, &args.objective, &args.common, &recorded)?
         .protected_from(written)?
         .hash(terminal.keeps(&args.output) || args.out.is_some());
     let loss = prepare(&args.objective, &recorded, &terminal)?;
@@ -55,7 +58,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     terminal.document(&Document::Curate(document.clone()))?;
     print(&terminal, &document);
-    let written = write(&terminal, args, document, manifest, &names);
+    let written = write(&terminal, args, document, manifest, &names, &recorded);
     terminal.print_after(written)
 }
 
@@ -66,7 +69,10 @@ fn write(
     document: Curated,
     manifest: Option<(Kind, Vec<PathBuf>)>,
     names: &BTreeMap<String, Vec<String>>,
+    recorded: &Recorded,
 ) -> Result<()> {
+    let copies =
+        args.copy_to.as_deref().map(|folder| Copies::of(folder, args.link, &document, recorded)).transpose()?;
     let mut outputs = Outputs::default();
     if let Some((kind, files)) = manifest {
         let manifest = Manifest { document: &document, arms: &args.arms, names };
@@ -75,10 +81,17 @@ fn write(
             outputs.add(path, name, text.as_bytes())?;
         }
     }
-    let gallery = gallery::chosen(&args.output, &document)?;
+    let gallery = gallery::chosen(&args.output, &document, Some(recorded))?;
     let title = args.output.title.clone().unwrap_or_else(|| "A curated set".into());
     let section = Section { name: "curate".into(), curate: Some(document), gallery, ..Section::default() };
     outputs.add_report(&report(title, vec![section]), &args.output)?;
+    if let Some(copies) = copies {
+        copies.write()?;
+        terminal.remark(format!(
+            "The selected files are in {}",
+            args.copy_to.as_deref().unwrap_or(Path::new("")).display()
+        ));
+    }
     outputs.commit(terminal).map(drop)
 }
 

@@ -1,4 +1,7 @@
-//! `modelmix demo`: solves, scores and simulates on built-in samples of real generators.
+//! `modelmix demo`: encodes images of real generators, then solves, scores and simulates on more of their samples; all are
+//! built in.
+
+mod images;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,8 +29,10 @@ macro_rules! data {
     };
 }
 
-/// Features and images of two scenarios.
-const DATA_FILES: [(&str, &[u8]); 5] = [
+/// Features and images of two scenarios, and the encoder that made the features.
+const DATA_FILES: [(&str, &[u8]); 7] = [
+    data!("encoder.onnx"),
+    data!("encoder.encoder.toml"),
     data!("specialists.npz"),
     data!("truncated.npz"),
     data!("reference.npy"),
@@ -82,6 +87,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     files::check(&args.html)?;
     let folder = unpack()?;
+    images::encode(folder.path(), &args.common, &terminal)?;
     let mut sections = Vec::new();
     for scenario in &SCENARIOS {
         sections.push(run_scenario(scenario, folder.path(), args, &terminal)?);
@@ -127,7 +133,7 @@ fn run_scenario(scenario: &Scenario, folder: &Path, args: &DemoArgs, terminal: &
     let Scenario { name, note, objective, bandwidth, rounds } = scenario;
     let source = |file: String| ArmSource { name: None, path: folder.join(file), key: None };
     let arms = load::arms(&[source(format!("{name}.npz"))])?;
-    let recorded = Recorded { arms, reference: Some(Arc::new(load::features(folder.join("reference.npy"), None)?)) };
+    let recorded = Recorded::of(arms, Some(Arc::new(load::features(folder.join("reference.npy"), None)?)));
     terminal.say(bold(&format!("── {name} ──")));
     terminal.say(format!("{note}\n"));
     terminal.remark(format!(

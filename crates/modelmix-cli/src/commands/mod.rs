@@ -4,6 +4,8 @@ mod analyses;
 mod completions;
 mod curate;
 mod demo;
+mod encode;
+mod encoders;
 mod man;
 mod output;
 mod plan;
@@ -21,6 +23,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo(args) => demo::run(&args),
         Command::Solve(args) => solve::run(&args),
+        Command::Encode(args) => encode::run(&args),
+        Command::Encoders(args) => encoders::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Curate(args) => curate::run(&args),

@@ -10,11 +10,14 @@ use crate::files::{self, Batch};
 use crate::inputs::Recorded;
 use crate::terminal::Terminal;
 use modelmix_cli::report::{Gallery, GalleryRow, Image, Report};
+use modelmix_encode::resize::{Filter, Method, PassOrder, Workspace, resize};
 
 pub(crate) use modelmix_cli::report::Section;
 
 /// Maximum number of samples per arm in a gallery.
 pub(crate) const SHOWN_SAMPLES: usize = 24;
+/// The longest side of an image in a gallery of encoded samples, in pixels.
+const LONGEST_THUMBNAIL: usize = 192;
 /// Pixels of a PNG file per unit of the figure.
 const PNG_SCALE: f32 = 2.0;
 
@@ -50,7 +53,66 @@ pub(crate) fn check_figures(args: &OutputArgs, has_figures: bool) -> Result<()> 
 /// [`with_weights`] adds the weights.
 pub(crate) fn section(name: &str, args: &OutputArgs, recorded: &Recorded) -> Result<Section> {
     let arms: Vec<(String, f64)> = recorded.arms.names().into_iter().map(|name| (name, 0.0)).collect();
-    Ok(Section { name: name.into(), gallery: gallery(args, &arms)?, ..Section::default() })
+    let mut gallery = gallery(args, &arms)?;
+    if gallery.is_none() && args.html.is_some() {
+        let rows = recorded
+            .samples
+            .iter()
+            .flat_map(|(name, samples)| (0..samples.len().min(SHOWN_SAMPLES)).map(move |row| (name.as_str(), row)));
+        gallery = encoded_gallery(recorded, rows)?;
+    }
+    Ok(Section { name: name.into(), gallery, ..Section::default() })
+}
+
+/// A gallery of these rows of arms whose images or texts were encoded here; `None` if there are none.
+pub(crate) fn encoded_gallery<'a>(
+    recorded: &Recorded,
+    rows: impl IntoIterator<Item = (&'a str, usize)>,
+) -> Result<Option<Gallery>> {
+    let mut images: Vec<GalleryRow<Image>> = Vec::new();
+    let mut texts: Vec<GalleryRow<String>> = Vec::new();
+    for (name, row) in rows {
+        let Some(samples) = recorded.samples.get(name) else { continue };
+        if let Some(text) = samples.text(row) {
+            add_item(&mut texts, name, samples.len(), text.to_string());
+        } else if let Some(image) = samples.image(row) {
+            add_item(&mut images, name, samples.len(), thumbnail(&image?)?);
+        }
+    }
+    let order = recorded.arms.names();
+    let place = |name: &String| order.iter().position(|arm| arm == name);
+    images.sort_by_key(|row| place(&row.name));
+    texts.sort_by_key(|row| place(&row.name));
+    Ok(match (images.is_empty(), texts.is_empty()) {
+        (false, _) => Some(Gallery::Images(images)),
+        (true, false) => Some(Gallery::Texts(texts)),
+        (true, true) => None,
+    })
+}
+
+/// Adds a sample to the row of its arm.
+fn add_item<T>(rows: &mut Vec<GalleryRow<T>>, name: &str, samples: usize, item: T) {
+    match rows.iter_mut().find(|row| row.name == name) {
+        Some(row) => row.items.push(item),
+        None => rows.push(GalleryRow::new(name, 0.0, vec![item]).of(samples)),
+    }
+}
+
+/// A small copy of an image, so that reports of photographs stay small.
+fn thumbnail(image: &modelmix_encode::Image) -> Result<Image> {
+    let longest = image.width().max(image.height());
+    if longest <= LONGEST_THUMBNAIL {
+        return Ok(Image::new(image.width() as u32, image.height() as u32, 3, image.pixels())?);
+    }
+    let side = |side: usize| (side * LONGEST_THUMBNAIL / longest).max(1);
+    let (height, width) = (side(image.height()), side(image.width()));
+    let method = Method::Pillow { filter: Filter::Bicubic, passes: PassOrder::default() };
+    let planes = resize(image, height, width, method, &mut Workspace::default());
+    let planes = planes.map_err(|problem| Failure::input(problem.to_string()))?;
+    let value = |channel, y, x: usize| planes.row(channel, y)[x] as u8;
+    let pixel = |y, x| [value(0, y, x), value(1, y, x), value(2, y, x)];
+    let pixels: Vec<u8> = (0..height).flat_map(|y| (0..width).flat_map(move |x| pixel(y, x))).collect();
+    Ok(Image::new(width as u32, height as u32, 3, &pixels)?)
 }
 
 /// Adds the weights of the section's documents to its gallery.

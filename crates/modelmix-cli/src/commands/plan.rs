@@ -13,11 +13,12 @@ use crate::terminal::{Cell, Format, Table, Terminal, bold, brief_cell, count_cel
 
 pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
-    let mut recorded = Recorded::load(&args.arms)?;
+    let mut recorded = Recorded::load(&args.arms, &args.common, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let hashing = inputs::sources(&args.arms, &args.objective, &args.common)?.hash(terminal.format == Format::Json);
+    let hashing =
+        inputs::sources(&args.arms, &args.objective, &args.common, &recorded)?.hash(terminal.format == Format::Json);
     let loss = prepare(&args.objective, &recorded, &terminal)?;
     let costs = match args.objective.costs.as_slice() {
         [] => None,

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     output::check_figures(&args.output, sections.iter().any(has_figures))?;
     if let Some(section) = sections.first_mut() {
         section.gallery = match &section.curate {
-            Some(curate) if section.is_curated() => gallery::chosen(&args.output, curate)?,
+            Some(curate) if section.is_curated() => gallery::chosen(&args.output, curate, None)?,
             _ => output::gallery(&args.output, &output::weights_of(section))?,
         };
     }

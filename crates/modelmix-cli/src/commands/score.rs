@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     output::check(&args.output)?;
     output::check_figures(&args.output, false)?;
     let settings = settings(args);
-    let mut recorded = Recorded::load(&args.arms)?;
+    let mut recorded = Recorded::load_with_preset(&args.arms, args.preset.map(Preset::name), &args.common, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
@@ -30,7 +30,8 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     } else {
         settings
     };
-    let sources = inputs::sources(&args.arms, &args.objective, &args.common)?.protected_from(&args.output.html)?;
+    let sources =
+        inputs::sources(&args.arms, &args.objective, &args.common, &recorded)?.protected_from(&args.output.html)?;
     let hashing = sources.hash(terminal.keeps(&args.output));
     let weights = if args.no_mixture || recorded.arms.len() == 1 && args.weights.is_empty() {
         None

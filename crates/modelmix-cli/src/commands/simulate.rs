@@ -17,11 +17,12 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     output::check(&args.output)?;
     let policies = args.policy.iter().flat_map(|policies| policies.0.clone()).collect();
-    let mut recorded = Recorded::load(&args.arms)?;
+    let mut recorded = Recorded::load(&args.arms, &args.common, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let sources = inputs::sources(&args.arms, &args.objective, &args.common)?.protected_from(&args.output.html)?;
+    let sources =
+        inputs::sources(&args.arms, &args.objective, &args.common, &recorded)?.protected_from(&args.output.html)?;
     let hashing = sources.hash(terminal.keeps(&args.output));
     let loss = prepare(&args.objective, &recorded, &terminal)?;
     let simulation = Simulation::default()

@@ -18,11 +18,12 @@ use crate::terminal::{
 pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     output::check(&args.output)?;
-    let mut recorded = Recorded::load(&args.arms)?;
+    let mut recorded = Recorded::load(&args.arms, &args.common, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
-    let sources = inputs::sources(&args.arms, &args.objective, &args.common)?.protected_from(&args.output.html)?;
+    let sources =
+        inputs::sources(&args.arms, &args.objective, &args.common, &recorded)?.protected_from(&args.output.html)?;
     let hashing = sources.hash(terminal.keeps(&args.output));
     let loss = prepare(&args.objective, &recorded, &terminal)?;
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;

@@ -5,6 +5,7 @@ mod comparing;
 mod configuration;
 mod curated;
 mod documents;
+mod encoding;
 mod everything;
 mod first_hour;
 mod nothing_lost;

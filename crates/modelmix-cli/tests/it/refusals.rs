@@ -12,7 +12,7 @@ const FILES: &[Case] = &[
     ),
     ("solve made/missing.npy made/b.npy", &["cannot read made/missing.npy", "No such file"]),
     ("solve made/folder made/b.npy", &["made/folder", "folder"]),
-    ("solve made/notes.txt made/b.npy", &["made/notes.txt", ".npy"]),
+    ("solve made/notes.txt made/b.npy", &["made/notes.txt", "texts", "--encoder"]),
     ("solve made/empty.npy made/b.npy", &["made/empty.npy"]),
     ("solve made/truncated.npy made/b.npy", &["made/truncated.npy", "bytes"]),
     ("solve made/cut.npy made/b.npy", &["made/cut.npy"]),

@@ -8,6 +8,7 @@ use modelmix_cli::report::{Gallery, GalleryRow};
 
 use crate::args::OutputArgs;
 use crate::commands::output::{self, SHOWN_SAMPLES};
+use crate::encoding::ArmSamples;
 use crate::error::Result;
 use crate::inputs::Recorded;
 
@@ -19,20 +20,38 @@ pub(super) fn check(args: &OutputArgs, has_manifest: bool) -> Result<()> {
     output::check(args)
 }
 
-/// File names of the images by arm; empty if the images are arrays.
+/// File names of the images by arm, or ids of the samples that were encoded; empty if the images are arrays.
 pub(super) fn names(args: &OutputArgs, recorded: &Recorded) -> Result<BTreeMap<String, Vec<String>>> {
+    if args.images.is_empty() {
+        let name = |samples: &ArmSamples, row: usize| match samples.file(row) {
+            Some(path) => path.to_string_lossy().into_owned(),
+            None => samples.id(row),
+        };
+        let names = |samples: &ArmSamples| (0..samples.len()).map(|row| name(samples, row)).collect();
+        return Ok(recorded.samples.iter().map(|(arm, samples)| (arm.clone(), names(samples))).collect());
+    }
     let named = load::picture_names(&output::sources(&args.images)?)?;
     output::check_unknown_arms("images", &recorded.arms.names(), named.iter().map(|(name, _)| name))?;
     Ok(named.into_iter().collect())
 }
 
 /// One row per arm: its first chosen samples, in the order chosen.
-pub(crate) fn chosen(args: &OutputArgs, document: &Curated) -> Result<Option<Gallery>> {
+pub(crate) fn chosen(args: &OutputArgs, document: &Curated, recorded: Option<&Recorded>) -> Result<Option<Gallery>> {
     if !args.is_wanted() {
         return Ok(None);
     }
     let mut rows: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     document.rows.iter().for_each(|row| rows.entry(row.arm.clone()).or_default().push(row.row));
+    if let (true, true, Some(recorded)) = (args.images.is_empty(), args.texts.is_empty(), recorded) {
+        let first = rows.iter().flat_map(|(arm, rows)| rows.iter().take(SHOWN_SAMPLES).map(|&row| (arm.as_str(), row)));
+        let mut gallery = output::encoded_gallery(recorded, first)?;
+        match &mut gallery {
+            Some(Gallery::Images(shown)) => set_shares(shown, document),
+            Some(Gallery::Texts(shown)) => set_shares(shown, document),
+            None => {}
+        }
+        return Ok(gallery);
+    }
     let arms: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
     if !args.images.is_empty() {
         let mut named = Vec::new();
@@ -51,6 +70,15 @@ pub(crate) fn chosen(args: &OutputArgs, document: &Curated) -> Result<Option<Gal
         return Ok(Some(Gallery::Texts(shown("texts", document, &arms, named)?)));
     }
     Ok(None)
+}
+
+/// Replaces weights by shares of the set, and numbers of samples by numbers of chosen ones.
+fn set_shares<T>(shown: &mut [GalleryRow<T>], document: &Curated) {
+    for row in shown {
+        if let Some(arm) = document.arms.iter().find(|arm| arm.name == row.name) {
+            (row.weight, row.of) = (arm.share, Some(arm.chosen));
+        }
+    }
 }
 
 fn shown<T: Clone>(

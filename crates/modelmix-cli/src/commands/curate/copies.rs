@@ -1,0 +1,79 @@
+//! Copies of the chosen files of a curated set, in a new folder.
+
+use std::path::{Path, PathBuf};
+
+use modelmix::Curated;
+
+use crate::error::{Failure, Result};
+use crate::files;
+use crate::inputs::Recorded;
+
+/// The files to copy and their places in the folder.
+pub(super) struct Copies {
+    folder: PathBuf,
+    files: Vec<(PathBuf, PathBuf)>,
+    link: bool,
+}
+
+/// Checks before the work that the folder can be created: it does not exist, or it is empty.
+pub(super) fn check(folder: Option<&Path>) -> Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    files::check_folder(folder)?;
+    let is_empty = !folder.exists() || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+    if is_empty {
+        return Ok(());
+    }
+    let folder = folder.display();
+    Err(Failure::input(format!("cannot copy into {folder}: it is not empty; name a new folder")))
+}
+
+impl Copies {
+    /// The chosen files of the set: each is copied to the folder of its arm, under its path in the folder that it is from.
+    pub(super) fn of(folder: &Path, link: bool, document: &Curated, recorded: &Recorded) -> Result<Self> {
+        let mut chosen = Vec::new();
+        for row in &document.rows {
+            let samples = recorded.samples.get(&row.arm);
+            let file = samples.and_then(|samples| Some((samples.file(row.row)?, samples.id(row.row))));
+            let Some((file, id)) = file else {
+                let arm = &row.arm;
+                return Err(Failure::input(format!(
+                    "the samples of {arm} are not files, so they cannot be copied; give a folder of images as {arm}, or leave out --copy-to"
+                )));
+            };
+            // Names of arms are free text; ids are relative paths without "..".
+            let arm: String = row.arm.chars().map(|c| if c == '/' || c == '\\' { '_' } else { c }).collect();
+            let arm = if arm.chars().all(|c| c == '.') { format!("_{arm}") } else { arm };
+            chosen.push((file, Path::new(&arm).join(id)));
+        }
+        Ok(Self { folder: folder.into(), files: chosen, link })
+    }
+
+    /// Copies all files into a temporary folder beside the wanted one, which is renamed at the end.
+    pub(super) fn write(&self) -> Result<()> {
+        let parent = self.folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        files::make_folder(parent)?;
+        let scratch = files::Scratch::within(parent)?;
+        let failed = |path: &Path, error: std::io::Error| Failure::Write(path.into(), error);
+        for (file, place) in &self.files {
+            let (target, shown) = (scratch.path().join(place), self.folder.join(place));
+            if let Some(folder) = target.parent() {
+                std::fs::create_dir_all(folder).map_err(|error| failed(&shown, error))?;
+            }
+            let written = if self.link { link(file, &target) } else { std::fs::copy(file, &target).map(drop) };
+            written.map_err(|error| failed(&shown, error))?;
+        }
+        if self.folder.exists() {
+            std::fs::remove_dir(&self.folder).map_err(|error| failed(&self.folder, error))?;
+        }
+        scratch.rename(&self.folder)
+    }
+}
+
+/// A symbolic link to the absolute path of a file; a hard link on systems without symbolic ones.
+fn link(file: &Path, place: &Path) -> std::io::Result<()> {
+    let file = file.canonicalize()?;
+    #[cfg(unix)]
+    return std::os::unix::fs::symlink(file, place);
+    #[cfg(not(unix))]
+    return std::fs::hard_link(file, place);
+}

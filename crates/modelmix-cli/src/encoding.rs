@@ -1,0 +1,235 @@
+//! Images and texts given as inputs: opens the encoder, encodes with progress, and keeps the samples for galleries,
+//! manifests and copies.
+
+use std::path::PathBuf;
+
+use modelmix::Features;
+use modelmix::load::ArmSource;
+use modelmix_encode::cache::Cache;
+use modelmix_encode::encode::{self, Encoder, EncoderSettings, OnError, RunSettings};
+use modelmix_encode::runtime::Runtime;
+use modelmix_encode::samples::{SampleKind, Samples};
+use modelmix_encode::weights::Environment;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::args::{self, Common, EncoderArgs, RuntimeName};
+use crate::error::{Failure, Result};
+use crate::terminal::{Terminal, count};
+
+/// The number of skipped samples that a warning names.
+const NAMED_PROBLEMS: usize = 3;
+
+/// The document of `encode --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EncodedSets {
+    /// The version of modelmix.
+    pub(crate) version: &'static str,
+    /// The encoder, its preprocessing and its fingerprint.
+    pub(crate) encoding: modelmix::Encoding,
+    /// The number of features per sample.
+    pub(crate) width: usize,
+    /// The file of features.
+    pub(crate) file: String,
+    /// The sets of samples, in the order of the file.
+    pub(crate) sets: Vec<EncodedSetSummary>,
+}
+
+/// One set of samples.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "encoded_set")]
+pub(crate) struct EncodedSetSummary {
+    /// The name of its array.
+    pub(crate) name: String,
+    /// The number of rows.
+    pub(crate) samples: usize,
+    /// The number of samples that could not be read.
+    pub(crate) skipped: usize,
+    /// The number of rows that were in the cache.
+    pub(crate) cached: usize,
+}
+
+/// Samples of an arm and their features.
+pub(crate) struct EncodedArm {
+    pub(crate) name: String,
+    pub(crate) features: Features,
+    pub(crate) samples: ArmSamples,
+    pub(crate) skipped: usize,
+    pub(crate) cached: usize,
+}
+
+/// The samples behind the rows of an arm.
+pub(crate) struct ArmSamples {
+    samples: Samples,
+    /// The index of the sample of each row.
+    rows: Vec<usize>,
+    /// The SHA-256 checksum of all samples, in hexadecimal digits.
+    pub(crate) sha256: String,
+    /// The path as given.
+    pub(crate) path: PathBuf,
+}
+
+impl ArmSamples {
+    /// The number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The id of a row.
+    pub(crate) fn id(&self, row: usize) -> String {
+        self.samples.id(self.rows[row])
+    }
+
+    /// The file of a row, if it is a file of its own.
+    pub(crate) fn file(&self, row: usize) -> Option<PathBuf> {
+        self.samples.file(self.rows[row])
+    }
+
+    pub(crate) fn text(&self, row: usize) -> Option<&str> {
+        self.samples.text(self.rows[row])
+    }
+
+    /// The decoded image of a row; `None` for a text.
+    pub(crate) fn image(&self, row: usize) -> Option<Result<modelmix_encode::Image>> {
+        let image = self.samples.image(self.rows[row])?;
+        Some(image.map_err(|problem| Failure::input(format!("{}: {problem}", self.id(row)))))
+    }
+}
+
+/// An encoder that was opened, with its cache and settings.
+pub(crate) struct Encoding<'a> {
+    encoder: Encoder,
+    cache: Option<Cache>,
+    settings: RunSettings,
+    terminal: &'a Terminal,
+}
+
+impl<'a> Encoding<'a> {
+    /// Opens the encoder of the arguments. `preset` is a tool whose preprocessing is used if the encoder has one of that name
+    /// and no other is given.
+    pub(crate) fn open(
+        args: &EncoderArgs,
+        preset: Option<&str>,
+        common: &Common,
+        terminal: &'a Terminal,
+    ) -> Result<Self> {
+        let Some(name) = &args.encoder else {
+            return Err(Failure::input(
+                "images and texts need an encoder; give --encoder NAME (modelmix encoders lists them)",
+            ));
+        };
+        let environment = Environment::of_process();
+        let mut settings = EncoderSettings::new(name, environment.clone());
+        settings.weights.clone_from(&args.encoder_weights);
+        settings.preset = args.preprocessing.clone();
+        settings.preset_if_there = preset.map(str::to_string);
+        settings.runtime = match args.runtime {
+            RuntimeName::Rten => Runtime::Rten,
+            RuntimeName::Onnxruntime => Runtime::OnnxRuntime,
+        };
+        settings.device = args.device;
+        settings.threads = common.threads;
+        let encoder = encode::open(&settings)?;
+        let cache = match (&args.cache, args.no_cache) {
+            (_, true) => None,
+            (Some(folder), _) => Some(folder.clone()),
+            (None, _) => environment.cache().map(|folder| folder.join("features")),
+        };
+        let cache = cache.map(|folder| Cache::open(&folder, &encoder.cache_name(), encoder.width())).transpose()?;
+        let mut settings = RunSettings::default();
+        settings.threads = common.threads;
+        settings.on_error = match args.on_error {
+            args::OnError::Refuse => OnError::Refuse,
+            args::OnError::Skip => OnError::Skip,
+        };
+        Ok(Self { encoder, cache, settings, terminal })
+    }
+
+    pub(crate) fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// Encodes all sets of a source.
+    pub(crate) fn encode(&self, source: &ArmSource) -> Result<Vec<EncodedArm>> {
+        let sets = Samples::open(source)?;
+        sets.into_iter().map(|(name, samples)| self.encode_set(name, samples, source)).collect()
+    }
+
+    /// Encodes a source that must have one set.
+    pub(crate) fn encode_one(&self, source: &ArmSource) -> Result<EncodedArm> {
+        let mut sets = Samples::open(source)?;
+        match (sets.pop(), sets.is_empty()) {
+            (Some((name, samples)), true) => self.encode_set(name, samples, source),
+            _ => {
+                let path = source.path.display();
+                Err(Failure::input(format!("{path} has several sets of samples; pick one, as in {path}:name")))
+            }
+        }
+    }
+
+    fn encode_set(&self, name: String, samples: Samples, source: &ArmSource) -> Result<EncodedArm> {
+        let (kind, wanted) = (samples.kind(), self.encoder.kind());
+        if kind != wanted {
+            return Err(Failure::input(format!(
+                "{} has {}, but {} encodes {}; choose another encoder",
+                source.path.display(),
+                kind.name(),
+                self.encoder.encoding().encoder,
+                wanted.name()
+            )));
+        }
+        let what = match kind {
+            SampleKind::Images => "encoding images",
+            SampleKind::Texts => "encoding texts",
+        };
+        let progress = self.terminal.progress(&format!("{what} of {name}"), samples.len() as u64);
+        let encoded = encode::encode(&self.encoder, &samples, &self.settings, self.cache.as_ref(), &|done| {
+            progress.inc(done as u64);
+        });
+        progress.finish_and_clear();
+        let encoded = encoded?;
+        if !encoded.skipped.is_empty() {
+            let named: Vec<String> = encoded
+                .skipped
+                .iter()
+                .take(NAMED_PROBLEMS)
+                .map(|skipped| format!("{}: {}", skipped.id, skipped.problem))
+                .collect();
+            let more = encoded.skipped.len().saturating_sub(NAMED_PROBLEMS);
+            let more = if more > 0 { format!("; and {} more", count(more)) } else { String::new() };
+            self.terminal.warn(&[format!(
+                "{} of {} samples of {name} were skipped ({}{more})",
+                count(encoded.skipped.len()),
+                count(samples.len()),
+                named.join("; "),
+            )]);
+        }
+        let samples =
+            ArmSamples { samples, rows: encoded.rows, sha256: hex(&encoded.digest), path: source.path.clone() };
+        Ok(EncodedArm {
+            name,
+            features: encoded.features,
+            samples,
+            skipped: encoded.skipped.len(),
+            cached: encoded.cached,
+        })
+    }
+}
+
+/// Whether a source has images or texts, which need an encoder.
+pub(crate) fn needs_encoder(source: &ArmSource, args: &EncoderArgs) -> Option<SampleKind> {
+    // Without an encoder, a column of a table is a column of features.
+    let is_table = |path: &std::path::Path| {
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+        extension == "csv" || extension == "tsv" || extension == "parquet"
+    };
+    if args.encoder.is_none() && is_table(&source.path) {
+        return None;
+    }
+    SampleKind::at(&source.path, source.key.as_deref())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
