@@ -52,7 +52,7 @@ python: wheel
 
 WHEEL := target/wheels/built
 wheel: $(WHEEL)
-$(WHEEL): target/python/ready Cargo.toml Cargo.lock tools/build_wheel.py $(shell find crates/modelmix/src crates/modelmix/Cargo.toml python/src python/modelmix python/*.toml python/*.md -type f -not -name '*.pyc')
+$(WHEEL): target/python/ready Cargo.toml Cargo.lock tools/build_wheel.py $(shell find crates/modelmix/src crates/modelmix/Cargo.toml crates/modelmix-encode/src crates/modelmix-encode/Cargo.toml python/src python/modelmix python/*.toml python/*.md -type f -not -name '*.pyc')
 	$(PYTHON) tools/build_wheel.py --profile wheel-test
 	touch $@
 

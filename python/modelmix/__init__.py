@@ -6,7 +6,8 @@
 >>> best.sentence
 'Mix tops_gan 37%, shoes_gan 32%, legs_bags_gan 31%: MMD² ×100 0.147 instead of 1.97 with the best single model, flow.'
 
-Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`plan`, :func:`load`, :func:`median_bandwidth`,
+Features: :func:`encode` turns images and texts into features with the encoders of :mod:`modelmix.encoders`, and the functions below take
+folders of images and files of texts with ``encoder=``. Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`plan`, :func:`load`, :func:`median_bandwidth`,
 :mod:`modelmix.metrics`. Online: :class:`Session` chooses which model to sample next, and :func:`run` calls it; :class:`Until` and
 :class:`SessionSettings` are their settings. The objective is a sum of :class:`Rke`, :class:`Mmd`, :class:`Kid`, :class:`Fid`,
 :class:`Vendi`, :class:`Precision`, :class:`Density`, :class:`Cost` and any :class:`SampleScore` of your own. Results are in
@@ -15,10 +16,11 @@ Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from . import metrics, results
+from . import encoders, metrics, results
 from ._modelmix import __version__
 from .bandwidths import median_bandwidth
 from .curated import curate
+from .encoding import encode
 from .live import Failure, Run, run
 from .loading import load, load_array
 from .objectives import Cost, Density, Fid, Kid, Mmd, Objective, Precision, Rke, SampleScore, Vendi
@@ -41,6 +43,7 @@ from .policies import (
 from .results import (
     Cheapest,
     Curated,
+    Encoded,
     Estimate,
     Front,
     Mixture,
@@ -63,6 +66,7 @@ __all__ = [
     "Cost",
     "Curated",
     "Density",
+    "Encoded",
     "Estimate",
     "Failure",
     "Fid",
@@ -101,6 +105,8 @@ __all__ = [
     "Window",
     "__version__",
     "curate",
+    "encode",
+    "encoders",
     "load",
     "load_array",
     "median_bandwidth",

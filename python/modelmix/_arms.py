@@ -7,7 +7,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from . import _check
-from ._files import Path, Rows, Values, is_path, load_arms, long_parquet, missing, rows, score_values, scores_file
+from ._files import Path, Rows, Values, is_path, long_parquet, missing, rows, score_values, scores_file
+from ._inputs import Inputs
 from ._lazy import Lazy
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Frame(Protocol):
     def columns(self) -> Any: ...
 
 
-#: Samples of several models: a mapping from model name to features or a file; one or several files; or, with ``arm=``, a frame.
+#: Samples of several models: a mapping from model name to features, a file or a folder; one or several of these; or, with ``arm=``, a
+#: frame.
 Arms: TypeAlias = Mapping[str, Rows] | Path | Sequence[Path] | Frame
 
 #: Values of one score: a mapping from arm to one value per sample, or an ``.npz`` file with one array per arm.
@@ -42,13 +44,13 @@ Named: TypeAlias = "list[tuple[str, npt.NDArray[Any]]]"
 
 
 def arms_and_scores(
-    arms: Arms, arm: str | None, features: str | Sequence[str] | None, scores: Scores | None
+    arms: Arms, arm: str | None, features: str | Sequence[str] | None, scores: Scores | None, inputs: Inputs
 ) -> tuple[Named, Mapping[str, ScoreValues] | None]:
     """Return named arms in the form that the extension accepts, and the scores of their samples by name and arm."""
     if isinstance(scores, (str, PathLike)):
-        return named(arms, arm, features), scores_file(scores)
+        return named(arms, arm, features, inputs=inputs), scores_file(scores)
     if scores is None or isinstance(scores, Mapping):
-        return named(arms, arm, features), scores
+        return named(arms, arm, features, inputs=inputs), scores
     _check.items("scores", scores, 'numbers by score and arm, such as {"taste": {"flux": [0.5, …]}}')
     if arm is None:
         raise ValueError(
@@ -64,27 +66,29 @@ def named(
     arm: str | None = None,
     features: str | Sequence[str] | None = None,
     apart: Sequence[str] = (),
+    inputs: Inputs | None = None,
 ) -> Named:
     """Return named arms in the form that the extension accepts.
 
     If ``arm`` (the name of a column) is given, ``arms`` is a frame or a Parquet file with one row per sample. ``features`` are the
     columns with numbers, or the one column with lists of numbers. Columns in ``apart`` are not features unless ``features`` names
-    them.
+    them. ``inputs`` encodes images and texts; without it, they are refused.
     """
     given: Any = arms
+    inputs = Inputs(None) if inputs is None else inputs
     if arm is not None or features is not None:
         return _long(given, arm, features, apart)
     if isinstance(given, (str, PathLike)):
-        return list(load_arms([given]))
+        return inputs.arms([given])
     if isinstance(given, (list, tuple)) and given and all(is_path(source) for source in given):
-        return list(load_arms(given))
+        return inputs.arms(given)
     if not isinstance(given, Mapping) and _columns(given) is not None:
         raise TypeError(
             f"arms is a {type(given).__name__}, whose columns are not arms; "
             'name the column that contains the arm of each row, as in mm.solve(frame, arm="model")'
         )
     by_name = _check.mapping("arms", given, 'features or files by name, such as {"flux": flux, "sdxl": sdxl}')
-    return [(_check.arm_name(name), rows(f"arm {name}", values)) for name, values in by_name.items()]
+    return [(_check.arm_name(name), inputs.rows(f"arm {name}", values, name)) for name, values in by_name.items()]
 
 
 def sets_of(samples: Arms | Rows, arm: str | None = None, features: str | Sequence[str] | None = None) -> Named:

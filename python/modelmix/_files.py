@@ -145,6 +145,14 @@ def _exists(source: str) -> None:
 def _supported(source: object) -> str:
     """Return the path as text; raise if the file type is not supported."""
     text = _check.file("the file", source)
+    kind = _modelmix.sample_kind(text, False)
+    if kind is not None:
+        path = _modelmix.source_path(text)
+        name = {"images": "dinov2-vitl14", "texts": "all-minilm-l6-v2"}[kind]
+        raise ValueError(
+            f"{path} has {kind}, which need an encoder; encode them, as in mm.encode({path!r}, {name!r}), "
+            f"or name the encoder, as in mm.solve(…, encoder={name!r})"
+        )
     if _TORCH.search(text):
         file = text.split("=", 1)[-1] if "=" in text and "/" not in text.split("=", 1)[0] else text
         file = _TORCH.sub(lambda found: f".{found[1]}", file)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _check, _modelmix
 from ._arms import ScoreValues
 from ._files import Rows, is_path, rows, score_arms, score_values
+from ._inputs import Inputs
 from ._lazy import Lazy
 from ._warnings import warn
 from .objectives import Objective
@@ -59,6 +60,7 @@ def problem(
     width: int | None = None,
     seed: int = 0,
     threads: int | None = None,
+    inputs: Inputs | None = None,
 ) -> Problem:
     """Combine the inputs of the terms of the objective, those of a second objective ``beside`` it, and the arguments of the call."""
     objective = of(objective)
@@ -76,9 +78,13 @@ def problem(
             all_scores[term.score] = _same(f"values of {term.score}", term.values, all_scores.get(term.score)) or {}
         if term.score is not None and term.range is not None:
             ranges[term.score] = _check.interval(f"the range of {term.score}", term.range)
+    read = rows if inputs is None else inputs.rows
+    features = None if reference is None else read("the reference", reference)
+    if inputs is not None:
+        inputs.check_encoder()
     return Problem(
         objective=None if objective is None else str(objective),
-        reference=None if reference is None else rows("the reference", reference),
+        reference=features,
         costs=None if costs is None else _check.by_arm("costs", "cost", costs),
         scores={name: _score(name, values) for name, values in all_scores.items()},
         bandwidth=_check.real_or_none("bandwidth", bandwidth),

@@ -23,15 +23,15 @@ class Bar:
                 raise ImportError("progress=True needs tqdm; install it with pip install tqdm") from None
             self._tqdm = tqdm
 
-    def started(self, total: int) -> None:
-        """Start the bar with the total number of units."""
+    def started(self, total: int | None) -> None:
+        """Start the bar with the total number of units, if it is known."""
         if self._tqdm is not None:
             self._bar = self._tqdm(total=total, desc=self._what, unit=self._unit, unit_scale=self._scaled, leave=False)
 
     def done(self, count: int) -> None:
         """Set the number of units that are done."""
         if self._bar is not None:
-            self._bar.update(min(count, self._bar.total) - self._bar.n)
+            self._bar.update((count if self._bar.total is None else min(count, self._bar.total)) - self._bar.n)
 
     def __enter__(self) -> Bar:
         """Return the bar."""

@@ -10,14 +10,17 @@ from typing import Any
 
 from . import _modelmix
 from ._files import is_path
+from ._inputs import Inputs
 
 #: How much of a file is read at a time.
 _BLOCK = 1 << 20
 
 
-def add_inputs(document: dict[str, Any], arms: Any, reference: Any = None, scores: Any = None) -> dict[str, Any]:
-    """The document with its inputs: files by path, size and checksum, everything else by name."""
-    inputs = _Inputs()
+def add_inputs(
+    document: dict[str, Any], arms: Any, reference: Any = None, scores: Any = None, read: Inputs | None = None
+) -> dict[str, Any]:
+    """The document with its inputs: files by path, size and checksum, everything else by name. ``read`` has the checksums of samples."""
+    inputs = _Inputs({} if read is None else read.digests)
     if is_path(arms):
         inputs.add("arms", fspath(arms))
     elif isinstance(arms, Mapping):
@@ -43,7 +46,8 @@ def _score_files(scores: Any) -> Iterable[str | PathLike[str]]:
 
 
 class _Inputs:
-    def __init__(self) -> None:
+    def __init__(self, digests: Mapping[str, str]) -> None:
+        self._digests = digests
         self.found: list[dict[str, Any]] = []
 
     def add(self, role: str, source: str | None, name: str = "") -> None:
@@ -56,7 +60,12 @@ class _Inputs:
             if (known["role"], known.get("path")) == (role, path):
                 known["arguments"].append(source)
                 return
-        self.found.append({"role": role, "path": path, "arguments": [source], **_checksum(path)})
+        self.found.append({"role": role, "path": path, "arguments": [source], **self._checksum(path)})
+
+    def _checksum(self, path: str) -> dict[str, Any]:
+        """The checksum of samples that were encoded; otherwise size and checksum of the file."""
+        known = self._digests.get(path)
+        return _checksum(path) if known is None else {"sha256": known}
 
 
 def _checksum(path: str) -> dict[str, Any]:

@@ -83,3 +83,15 @@ class CurateSettings:
     pool: int
     floor: dict[str, float]
     cap: dict[str, float]
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """Which encoder to open, and how."""
+
+    encoder: str
+    weights: str | None
+    preset: str | None
+    runtime: str
+    device: str
+    library: str | None

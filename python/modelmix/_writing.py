@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from . import _check
 
 
 def write_whole(name: str, path: str | os.PathLike[str], text: str) -> None:
-    """Replace a file by ``text`` atomically: readers see the old or the new contents, never a part. ``name`` is that of the argument.
+    """Replace a file by ``text`` atomically. ``name`` is that of the argument."""
+    with replaced(name, path) as partial, open(partial, "x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
-    The text is first written to a temporary file with a random name in the same folder and synced to disk. Then that file is
-    renamed. If anything fails, the temporary file is removed.
+
+@contextmanager
+def replaced(name: str, path: str | os.PathLike[str]) -> Iterator[str]:
+    """Replace a file atomically: readers see the old or the new contents, never a part. ``name`` is that of the argument.
+
+    The block creates the file whose path it is given: a temporary file with a random name in the same folder. After the block, that
+    file is renamed. If anything fails, it is removed.
     """
     target = _check.file(name, path)
     if os.path.isdir(target):
@@ -24,10 +34,7 @@ def write_whole(name: str, path: str | os.PathLike[str], text: str) -> None:
     target = os.path.realpath(target)
     partial = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{secrets.token_hex(8)}")
     try:
-        with open(partial, "x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        yield partial
         with suppress(FileNotFoundError):
             os.chmod(partial, os.stat(target).st_mode & 0o777)
         os.replace(partial, target)

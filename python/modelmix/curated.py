@@ -9,10 +9,12 @@ from . import _check, _modelmix
 from ._arguments import checked
 from ._arms import Arms, Scores, arms_and_scores
 from ._files import Rows
+from ._inputs import Inputs
 from ._problem import problem
 from ._progress import Bar
 from ._provenance import add_inputs
 from ._settings import CurateSettings
+from .encoders._registry import EncoderGiven
 from .objectives import Objective
 from .results import Curated
 
@@ -37,6 +39,7 @@ def curate(
     sweeps: int = 10,
     pool: int = 100_000,
     reference: Rows | None = None,
+    encoder: EncoderGiven | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
     scores: Scores | None = None,
@@ -70,6 +73,8 @@ def curate(
         The maximum number of candidate rows; if there are more, a random pool of this size is drawn.
     reference, bandwidth, costs, scores
         Inputs of the objective, as in :func:`modelmix.solve`.
+    encoder
+        What turns images and texts into features, as in :func:`modelmix.solve`.
     seed
         The random seed.
     threads
@@ -100,9 +105,17 @@ def curate(
     >>> sum(len(rows) for rows in chosen.indices.values())
     50
     """
-    recorded, values = arms_and_scores(arms, arm, features, scores)
+    inputs = Inputs(encoder, threads, progress)
+    recorded, values = arms_and_scores(arms, arm, features, scores, inputs)
     given = problem(
-        objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
+        objective,
+        reference=reference,
+        costs=costs,
+        scores=values,
+        bandwidth=bandwidth,
+        seed=seed,
+        threads=threads,
+        inputs=inputs,
     )
     settings = CurateSettings(
         _check.whole("count", count),
@@ -116,4 +129,6 @@ def curate(
         document, sentence, how = _modelmix.curate(
             recorded, given, settings, shown.started, shown.done if progress else None
         )
-    return Curated._read(add_inputs(document, arms, given.reference_given, scores), sentence, how)
+    return Curated._read(
+        add_inputs(document, arms, given.reference_given, scores, inputs), sentence, how, inputs.encoded
+    )

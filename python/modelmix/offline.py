@@ -10,10 +10,12 @@ from ._arguments import checked
 from ._arms import Arms, arms_and_scores
 from ._arms import Scores as ScoresGiven
 from ._files import Rows
+from ._inputs import Inputs
 from ._problem import of, problem
 from ._progress import Bar
 from ._provenance import add_inputs
 from ._settings import Analyses, ScoreSettings, SimulationArguments
+from .encoders._registry import EncoderGiven
 from .objectives import Objective
 from .policies import Policy
 from .policies import texts as policy_texts
@@ -55,6 +57,7 @@ def solve(
     arm: str | None = None,
     features: str | Sequence[str] | None = None,
     reference: Rows | None = None,
+    encoder: EncoderGiven | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
     scores: ScoresGiven | None = None,
@@ -77,7 +80,8 @@ def solve(
     ----------
     arms
         Features of the models, one row per sample: a mapping from name to an array (NumPy, torch, a frame, a list of rows) or a
-        file; one file or a list of files, as in :func:`modelmix.load`; or, with ``arm``, a frame with one row per sample.
+        file; one file or a list of files, as in :func:`modelmix.load`; or, with ``arm``, a frame with one row per sample. With
+        ``encoder``, also images and texts: folders, files, and what :func:`modelmix.encode` takes.
     objective
         The objective to minimise, such as ``mm.Mmd(reference) - 0.2 * mm.Precision(reference)``, or its text. If ``None``, ``mmd``
         with a reference and ``rke`` without one.
@@ -86,6 +90,9 @@ def solve(
         ``features`` are the numeric columns, or one column with lists of numbers; all other columns if ``None``.
     reference
         Features of real samples, or a file, unless the terms of the objective contain it.
+    encoder
+        What turns images and texts into features, if ``arms`` or the reference are folders or files of them: a name, an ``.onnx`` file, an
+        encoder from :func:`modelmix.encoders.open`, or a function, as in :func:`modelmix.encode`.
     bandwidth
         The bandwidth of :class:`Rke` and :class:`Mmd` terms that name no kernel. If ``None``, the median distance
         (:func:`modelmix.median_bandwidth`).
@@ -140,7 +147,8 @@ def solve(
     {'tops_gan': 0.37, 'shoes_gan': 0.31, 'legs_bags_gan': 0.31, 'vae': 0.0, 'flow': 0.0}
     """
     second = of(front, "front")
-    recorded, values = arms_and_scores(arms, arm, features, scores)
+    inputs = Inputs(encoder, threads, progress)
+    recorded, values = arms_and_scores(arms, arm, features, scores, inputs)
     given = problem(
         objective,
         beside=second,
@@ -150,6 +158,7 @@ def solve(
         bandwidth=bandwidth,
         seed=seed,
         threads=threads,
+        inputs=inputs,
     )
     auto = isinstance(bandwidths, str)
     analyses = Analyses(
@@ -172,7 +181,7 @@ def solve(
             bar.started,
             bar.done if progress else None,
         )
-    return Mixture._read(add_inputs(document, arms, given.reference_given, scores), sentence, certainty)
+    return Mixture._read(add_inputs(document, arms, given.reference_given, scores, inputs), sentence, certainty)
 
 
 def _list(bandwidths: Any) -> list[float]:
@@ -185,6 +194,7 @@ def score(
     arms: Arms,
     reference: Rows | None = None,
     *,
+    encoder: EncoderGiven | None = None,
     arm: str | None = None,
     features: str | Sequence[str] | None = None,
     metrics: Sequence[MetricName] | None = None,
@@ -212,6 +222,9 @@ def score(
         Features of every model, as in :func:`solve`.
     reference
         Features of real samples, or a file. Without a reference, only RKE and Vendi are computed.
+    encoder
+        What turns images and texts into features, as in :func:`solve`. If it is a name and has the preprocessing of ``preset``, that is
+        used.
     arm, features
         Columns, if ``arms`` is a frame with one row per sample, as in :func:`solve`.
     metrics
@@ -264,9 +277,17 @@ def score(
     mixture = _check.flag("mixture", mixture)
     if not mixture and weights is not None:
         raise ValueError("weights are given, but mixture=False asks for no mixture; remove one of them")
-    recorded, values = arms_and_scores(arms, arm, features, scores)
+    inputs = Inputs(encoder, threads, progress, _check.text_or_none("preset", preset))
+    recorded, values = arms_and_scores(arms, arm, features, scores, inputs)
     given = problem(
-        objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
+        objective,
+        reference=reference,
+        costs=costs,
+        scores=values,
+        bandwidth=bandwidth,
+        seed=seed,
+        threads=threads,
+        inputs=inputs,
     )
     settings = ScoreSettings(
         metrics=None if metrics is None else _check.name_list("metrics", metrics),
@@ -289,7 +310,7 @@ def score(
             bar.started,
             bar.done if progress else None,
         )
-    return Scores._read(add_inputs(document, arms, given.reference_given, scores))
+    return Scores._read(add_inputs(document, arms, given.reference_given, scores, inputs))
 
 
 @checked
@@ -312,6 +333,7 @@ def simulate(
     checkpoints: int = 100,
     memory: int | None = None,
     reference: Rows | None = None,
+    encoder: EncoderGiven | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
     scores: ScoresGiven | None = None,
@@ -358,6 +380,8 @@ def simulate(
         The maximum memory for precomputed kernel values, in bytes.
     reference, bandwidth, costs, scores
         Inputs of the objective, as in :func:`solve`.
+    encoder
+        What turns images and texts into features, as in :func:`solve`.
     threads
         The number of threads; all cores if ``None``.
     progress
@@ -385,9 +409,17 @@ def simulate(
     >>> list(report)
     ['adaptive', 'greedy']
     """
-    recorded, values = arms_and_scores(arms, arm, features, scores)
+    inputs = Inputs(encoder, threads, progress)
+    recorded, values = arms_and_scores(arms, arm, features, scores, inputs)
     given = problem(
-        objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
+        objective,
+        reference=reference,
+        costs=costs,
+        scores=values,
+        bandwidth=bandwidth,
+        seed=seed,
+        threads=threads,
+        inputs=inputs,
     )
     chosen = SessionSettings._read(settings)
     arguments = SimulationArguments(
@@ -406,4 +438,4 @@ def simulate(
     )
     with Bar(progress, "simulating", "run") as bar:
         document = _modelmix.simulate(recorded, given, arguments, bar.started, bar.done if progress else None)
-    return Simulation._read(add_inputs(document, arms, given.reference_given, scores))
+    return Simulation._read(add_inputs(document, arms, given.reference_given, scores, inputs))

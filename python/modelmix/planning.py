@@ -8,8 +8,10 @@ from . import _check, _modelmix
 from ._arguments import checked
 from ._arms import Arms, Scores, arms_and_scores
 from ._files import Rows
+from ._inputs import Inputs
 from ._problem import problem
 from ._provenance import add_inputs
+from .encoders._registry import EncoderGiven
 from .objectives import Objective
 from .results import SamplePlan
 
@@ -30,6 +32,7 @@ def plan(
     arm: str | None = None,
     features: str | Sequence[str] | None = None,
     reference: Rows | None = None,
+    encoder: EncoderGiven | None = None,
     bandwidth: float | None = None,
     costs: Mapping[str, float] | None = None,
     scores: Scores | None = None,
@@ -54,6 +57,8 @@ def plan(
         The cost per sample of each arm; the optimal allocation then has the lowest cost. Also for a term :class:`Cost`.
     reference, bandwidth, scores
         Inputs of the objective, as in :func:`modelmix.solve`.
+    encoder
+        What turns images and texts into features, as in :func:`modelmix.solve`.
     seed
         The random seed of an automatic bandwidth.
     threads
@@ -82,12 +87,20 @@ def plan(
     >>> planned.optimal.samples < planned.equal.samples
     True
     """
-    recorded, values = arms_and_scores(arms, arm, features, scores)
+    inputs = Inputs(encoder, threads)
+    recorded, values = arms_and_scores(arms, arm, features, scores, inputs)
     given = problem(
-        objective, reference=reference, costs=costs, scores=values, bandwidth=bandwidth, seed=seed, threads=threads
+        objective,
+        reference=reference,
+        costs=costs,
+        scores=values,
+        bandwidth=bandwidth,
+        seed=seed,
+        threads=threads,
+        inputs=inputs,
     )
     if gain_error is not None and not isinstance(gain_error, str):
         raise _check.wrong_type("gain_error", gain_error, 'text with its unit, such as "5%" or "loss=0.001"')
     widest = _check.real_or_none("weight_error", weight_error)
     document, sentence = _modelmix.plan(recorded, given, gain_error, widest)
-    return SamplePlan._read(add_inputs(document, arms, given.reference_given, scores), sentence)
+    return SamplePlan._read(add_inputs(document, arms, given.reference_given, scores, inputs), sentence)

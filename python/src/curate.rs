@@ -63,7 +63,7 @@ pub(crate) fn curate<'py>(
             counter.fetch_add(1, Ordering::Relaxed);
         };
         let mut document = curate_within(&arms, &loss, &bounds, &curation, &done)?;
-        document.provenance = provenance(&engine, prepared.seed, loss.bandwidths(&arms, prepared.seed));
+        document.provenance = provenance(&engine, prepared.seed, &arms, loss.bandwidths(&arms, prepared.seed));
         Ok(document)
     })?;
     let (sentence, how) = (document.sentence(), document.how());

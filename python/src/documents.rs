@@ -1,5 +1,6 @@
 //! Documents as Python dictionaries, and the library's functions for number formatting and name suggestions.
 
+use modelmix::RecordedArms;
 use modelmix::compute::Engine;
 use modelmix::document::{Provenance, UsedBandwidth};
 use pyo3::prelude::*;
@@ -7,14 +8,25 @@ use pyo3::types::PyDict;
 
 /// Converts a document to a dictionary, with keys in the order of the JSON output of the command line.
 pub(crate) fn dictionary<'py>(py: Python<'py>, document: &impl serde::Serialize) -> PyResult<Bound<'py, PyDict>> {
-    let text = serde_json::to_string(document)
-        .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))?;
-    Ok(py.import("json")?.call_method1("loads", (text,))?.cast_into()?)
+    Ok(loaded(py, document)?.cast_into()?)
+}
+
+/// Converts any value to Python's types: dictionaries, lists, texts, numbers.
+pub(crate) fn loaded<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text =
+        serde_json::to_string(value).map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))?;
+    py.import("json")?.call_method1("loads", (text,))
 }
 
 /// Where a result comes from, as far as the extension knows; the package adds the inputs.
-pub(crate) fn provenance(engine: &Engine, seed: u64, bandwidths: Vec<UsedBandwidth>) -> Option<Provenance> {
+pub(crate) fn provenance(
+    engine: &Engine,
+    seed: u64,
+    arms: &RecordedArms,
+    bandwidths: Vec<UsedBandwidth>,
+) -> Option<Provenance> {
     let mut provenance = Provenance::new();
+    provenance.encoding = arms.encoding().cloned();
     provenance.engine = Some(engine.describe());
     provenance.seed = Some(seed);
     provenance.bandwidths = bandwidths;

@@ -4,12 +4,16 @@
 mod arrays;
 mod curate;
 mod documents;
+mod encoder;
 mod errors;
+mod images;
 mod journal;
 mod load;
 mod objective;
 mod plan;
 mod policy;
+mod registry;
+mod samples;
 mod score;
 mod session;
 mod simulate;
@@ -29,6 +33,10 @@ mod _modelmix {
     #[pymodule_export]
     use super::documents::{brief, listed_arms, named_shares, nearest, percents};
     #[pymodule_export]
+    use super::encoder::{Cache, Encoder, encoding_of, with_encoding, write_features};
+    #[pymodule_export]
+    use super::images::{decode_image, resize_image};
+    #[pymodule_export]
     use super::journal::Journal;
     #[pymodule_export]
     use super::load::{load, load_array, source_path};
@@ -38,6 +46,10 @@ mod _modelmix {
     use super::plan::plan;
     #[pymodule_export]
     use super::policy::policy;
+    #[pymodule_export]
+    use super::registry::{encoder, encoders, preprocessing, pull_encoder};
+    #[pymodule_export]
+    use super::samples::{Samples, sample_kind};
     #[pymodule_export]
     use super::score::{median_bandwidth, metrics, score};
     #[pymodule_export]

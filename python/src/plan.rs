@@ -39,7 +39,7 @@ pub(crate) fn plan<'py>(
     let document = run(py, &progress, move || {
         let loss = prepared.loss(Some(&arms), &engine)?;
         let mut document = planned(&arms, &loss, &settings)?;
-        document.provenance = provenance(loss.engine(), prepared.seed, loss.bandwidths(&arms, prepared.seed));
+        document.provenance = provenance(loss.engine(), prepared.seed, &arms, loss.bandwidths(&arms, prepared.seed));
         Ok(document)
     })?;
     let sentence = document.sentence();

@@ -107,7 +107,7 @@ pub(crate) fn score<'py>(
         let reference = prepared.reference.as_deref();
         let mut document = score_watched(&arms, reference, &settings, weights.as_deref(), &engine, &done)?;
         let bandwidths = document.bandwidths(&settings, &arms, reference);
-        document.provenance = provenance(&engine, prepared.seed, bandwidths);
+        document.provenance = provenance(&engine, prepared.seed, &arms, bandwidths);
         Ok(document)
     })?;
     dictionary(py, &Document::Score(document))

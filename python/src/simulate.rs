@@ -77,7 +77,7 @@ pub(crate) fn simulate<'py>(
             counter.fetch_add(1, Ordering::Relaxed);
         };
         let mut document = simulate_watched(&arms, &loss, &simulation, &done)?;
-        document.provenance = provenance(&engine, prepared.seed, loss.bandwidths(&arms, prepared.seed));
+        document.provenance = provenance(&engine, prepared.seed, &arms, loss.bandwidths(&arms, prepared.seed));
         Ok(document)
     })?;
     dictionary(py, &Document::Simulate(document))

@@ -95,7 +95,7 @@ pub(crate) fn solve<'py>(
     counter.store(0, Ordering::Relaxed);
     let document = run(py, &progress, move || {
         let mut document = mixture::solve_with_analyses(&arms, &loss, &bounds, &analyses)?;
-        document.provenance = provenance(loss.engine(), seed, loss.bandwidths(&arms, seed));
+        document.provenance = provenance(loss.engine(), seed, &arms, loss.bandwidths(&arms, seed));
         Ok(document)
     })?;
     let headline = document.headline();

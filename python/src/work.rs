@@ -34,6 +34,11 @@ impl Progress {
         Arc::clone(&self.done)
     }
 
+    /// Returns the token that Ctrl-C sets.
+    pub(crate) fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
     /// Returns the same with the stop token of another.
     pub(crate) fn stopping(self, other: &Self) -> Self {
         Self { stop: other.stop.clone(), ..self }

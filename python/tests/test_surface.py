@@ -29,9 +29,10 @@ def public_modules() -> Iterator[ModuleType]:
 
 
 def objects() -> dict[str, Any]:
-    """All public objects of ``mm``, ``mm.metrics``, ``mm.results`` and ``mm.plots``, by name."""
+    """All public objects of ``mm`` and its modules, by name."""
     found: dict[str, Any] = {}
-    for prefix, module in (("", mm), ("metrics.", mm.metrics), ("results.", results), ("plots.", plots)):
+    modules = (("", mm), ("metrics.", mm.metrics), ("results.", results), ("encoders.", mm.encoders), ("plots.", plots))
+    for prefix, module in modules:
         for name in module.__all__:
             thing = getattr(module, name)
             if not isinstance(thing, (ModuleType, str)) and thing not in found.values():

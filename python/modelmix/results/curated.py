@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .._lazy import Lazy
 from .._table import Table, bar, count, number, percents, spread
 from ._base import Keyed, TermValue, by_name, frame, plain, terms
+from .encoded import Encoded
 from .provenance import Provenance, documented
 
 if TYPE_CHECKING:
@@ -168,6 +170,11 @@ class Curated(Keyed[str, CuratedArm]):
         The result in one sentence.
     how
         How the set was found, in one sentence.
+    samples
+        The id of every selected sample, such as the path of an image in its folder, in the order selected; ``None`` for samples that
+        were given as features without ids.
+    files
+        The path of every selected sample that is a file of its own, in the order selected; ``None`` for all others.
     provenance
         Provenance: version, engine, seed, inputs and bandwidths. Comparisons ignore it.
 
@@ -201,6 +208,8 @@ class Curated(Keyed[str, CuratedArm]):
     seed: int
     sentence: str
     how: str
+    samples: list[str | None] = field(default_factory=list, compare=False)
+    files: list[str | None] = field(default_factory=list, compare=False)
     provenance: Provenance | None = field(default=None, compare=False)
 
     def _entries(self) -> dict[str, CuratedArm]:
@@ -220,8 +229,11 @@ class Curated(Keyed[str, CuratedArm]):
         return {arm.name: arm.share for arm in self.arms}
 
     @classmethod
-    def _read(cls, document: dict[str, Any], sentence: str, how: str) -> Curated:
+    def _read(
+        cls, document: dict[str, Any], sentence: str, how: str, encoded: Mapping[str, Encoded] = MappingProxyType({})
+    ) -> Curated:
         chosen, mixture, random = document["set"], document["mixture"], document["random"]
+        rows = [(encoded.get(row["arm"]), row["row"]) for row in document["rows"]]
         return cls(
             version=document["version"],
             objective=document["objective"],
@@ -249,6 +261,8 @@ class Curated(Keyed[str, CuratedArm]):
             seed=document["seed"],
             sentence=sentence,
             how=how,
+            samples=[None if samples is None else samples.ids[row] for samples, row in rows],
+            files=[None if samples is None else samples.files[row] for samples, row in rows],
             provenance=Provenance._read(document.get("provenance")),
         )
 
@@ -286,7 +300,7 @@ class Curated(Keyed[str, CuratedArm]):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with one row per selected sample, in the order selected: its arm, and its row there.
+        """Return a data frame with one row per selected sample, in the order selected: its arm, its row there, its id and its file.
 
         Returns
         -------
@@ -298,7 +312,10 @@ class Curated(Keyed[str, CuratedArm]):
         ImportError
             If pandas is not installed.
         """
-        return frame({"arm": [arm for arm, _ in self.ids], "row": [row for _, row in self.ids]})
+        columns: dict[str, list[Any]] = {"arm": [arm for arm, _ in self.ids], "row": [row for _, row in self.ids]}
+        known = {"sample": self.samples, "file": self.files}
+        columns.update({name: list(found) for name, found in known.items() if any(one is not None for one in found)})
+        return frame(columns)
 
     def plot(self, ax: axes.Axes | None = None) -> axes.Axes:
         """Draw the arms' shares in the set next to their weights in the mixture.

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from .._names import plain as shown
+from .encoded import Encoding
 
 __all__ = ["InputFile", "Provenance", "UsedBandwidth"]
 
@@ -28,9 +29,9 @@ class InputFile:
     path
         The path as written; ``None`` if the data was in memory.
     bytes
-        The file's size; ``None`` if the data was in memory.
+        The file's size; ``None`` if the data was in memory or in a folder.
     sha256
-        The file's SHA-256 checksum; ``None`` if the data was in memory.
+        The SHA-256 checksum of the file, or of the samples that were encoded; ``None`` if the data was in memory.
 
     Examples
     --------
@@ -90,6 +91,8 @@ class Provenance:
         The inputs of the result: one entry per file, and one per data set in memory.
     bandwidths
         The bandwidth of each kernel that has one, and its source.
+    encoding
+        How the features of the arms were made; ``None`` if unknown.
     command
         The command line; ``None`` in Python.
     engine
@@ -112,6 +115,7 @@ class Provenance:
     version: str
     inputs: tuple[InputFile, ...] = ()
     bandwidths: tuple[UsedBandwidth, ...] = ()
+    encoding: Encoding | None = None
     command: str | None = None
     engine: str | None = None
     seed: int | None = None
@@ -123,7 +127,8 @@ class Provenance:
             return None
         inputs = tuple(InputFile(**{**one, "arguments": tuple(one["arguments"])}) for one in document["inputs"])
         bandwidths = tuple(UsedBandwidth(**one) for one in document["bandwidths"])
-        return cls(**{**document, "inputs": inputs, "bandwidths": bandwidths})
+        encoding = Encoding._read(document.get("encoding"))
+        return cls(**{**document, "inputs": inputs, "bandwidths": bandwidths, "encoding": encoding})
 
     def _document(self) -> dict[str, Any]:
         """The fields of a document; unknown ones are absent."""
@@ -133,7 +138,8 @@ class Provenance:
             return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v is not None}
 
         lists = {"inputs": [known(one) for one in self.inputs], "bandwidths": [known(one) for one in self.bandwidths]}
-        return {**known(self), **lists}
+        encoding = {} if self.encoding is None else {"encoding": self.encoding._document()}
+        return {**known(self), **lists, **encoding}
 
     def _html(self) -> str:
         """The provenance as HTML for notebooks, collapsed below the table."""
@@ -143,10 +149,13 @@ class Provenance:
                 "given" if used.rule == "given" else f"median distance between {used.samples} samples, seed {used.seed}"
             )
             facts.append(f"bandwidth of {used.of}: {used.bandwidth:.6g} ({rule})")
+        if self.encoding is not None:
+            facts.append(f"features by {self.encoding}")
         for one in self.inputs:
             name = f"{', '.join(one.arguments)} (in memory)" if one.path is None else one.path
-            sizes = "" if one.sha256 is None else f", {one.bytes:,} bytes, SHA-256 {one.sha256}"
-            facts.append(f"{one.role}: {name}{sizes}")
+            size = "" if one.bytes is None else f", {one.bytes:,} bytes"
+            checksum = "" if one.sha256 is None else f", SHA-256 {one.sha256}"
+            facts.append(f"{one.role}: {name}{size}{checksum}")
         lines = "<br>".join(escape(shown(fact)) for fact in facts if fact)
         return f"<details><summary>Provenance</summary><small>{lines}</small></details>"
 

@@ -27,3 +27,7 @@ mm.solve(7)  # wrong
 mm.Kid(bandwidth=20)  # wrong
 mm.solve({"a": rows}, arm=3)  # wrong
 mm.score({"a": rows})["a"] + 1  # wrong
+mm.encode(rows, 3)  # wrong
+mm.encode(rows, "dinov2-vits14", on_error="ignore")  # wrong
+mm.encoders.open("dinov2-vits14", backend="tensorflow")  # wrong
+mm.solve({"a": rows}, encoder=3)  # wrong

@@ -59,6 +59,27 @@ chosen: mm.Curated = mm.curate(arms, "rke", bandwidth=20, count=10)
 rows: dict[str, list[int]] = chosen.indices
 print(asked.subsets, asked.cheapest, asked.front, two, total, precision, tried, chosen, rows)
 
+encoder: mm.encoders.Encoder = mm.encoders.open(Path("data/fashion/models/encoder.onnx"))
+encoded: mm.Encoded = mm.encode("data/fashion/images/reference.npz", encoder, on_error="skip", cache=False)
+matrix: npt.NDArray[np.float32] = encoded.features
+paths: tuple[str | None, ...] = encoded.files
+by_name: mm.encoders.NamedEncoder = mm.encoders.list()[0]
+tensors: npt.NDArray[np.float32] = mm.encoders.preprocess([np.zeros((8, 8, 3), np.uint8)], "dinov2-vits14")
+of_images: mm.Mixture = mm.solve("data/fashion/images/specialists.npz", mm.Mmd(encoded, bandwidth=5), encoder=encoder)
+of_texts: mm.Encoded = mm.encode(["a", "bc"], lambda texts: [[float(len(text))] for text in texts])
+picked: mm.Curated = mm.curate({"a": encoded, "b": encoded}, "rke", bandwidth=5, count=3)
+files: list[str | None] = picked.files
+print(
+    encoder(np.zeros((2, 28, 28), np.uint8)).shape,
+    matrix.shape,
+    paths,
+    by_name,
+    tensors.shape,
+    of_images,
+    of_texts,
+    files,
+)
+
 table: mm.Scores = mm.score(arms, reference, metrics=["fid", "recall"], weights=weights)
 fid: float = table["bag"]["fid"]
 mixed: float | None = None if table.mixture is None else table.mixture["fid"]

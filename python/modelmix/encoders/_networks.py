@@ -1,0 +1,150 @@
+"""Networks: what turns samples into features. One runs in the extension, the others are functions in Python."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import _modelmix
+from .._arrays import as_rows
+from .._lazy import Lazy
+from .._samples import Kind
+from ..results import Encoding
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np, npt = Lazy("numpy"), Lazy("numpy.typing")
+
+#: Samples per call of a function.
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Job:
+    """How samples are encoded."""
+
+    #: Whether samples that cannot be read are left out.
+    skip: bool
+    cache: _modelmix.Cache | None
+    threads: int | None
+    #: Called with the number of samples that are done.
+    done: Callable[[int], object] | None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features of a set of samples."""
+
+    features: npt.NDArray[np.float32]
+    #: The index of the sample of each row.
+    rows: list[int]
+    #: Samples that were left out: id and problem.
+    skipped: list[tuple[str, str]]
+    cached: int = 0
+    sha256: str | None = None
+
+
+class Network(ABC):
+    """What turns samples into features."""
+
+    #: What it takes; ``None`` if it takes both.
+    kind: Kind | None = None
+    #: The number of features per sample, if it is known.
+    width: int | None = None
+    #: How features are made; ``None`` if unknown.
+    encoding: Encoding | None = None
+    #: The name of its cache; ``None`` if its features cannot be cached.
+    cache_name: str | None = None
+    #: The preprocessing of images, as JSON.
+    preprocessing: str | None = None
+
+    @abstractmethod
+    def run(self, samples: _modelmix.Samples, job: Job) -> Rows:
+        """Return the features of samples."""
+
+
+class OnnxNetwork(Network):
+    """A network that the extension runs."""
+
+    def __init__(self, inner: _modelmix.Encoder) -> None:
+        """Take the attributes of the extension's encoder."""
+        self._inner = inner
+        self.kind, self.width = inner.kind, inner.width
+        self.encoding = Encoding._read(inner.encoding)
+        self.cache_name, self.preprocessing = inner.cache_name, inner.preprocessing
+
+    def run(self, samples: _modelmix.Samples, job: Job) -> Rows:
+        """Return the features of samples."""
+        return Rows(*self._inner.encode(samples, job.skip, job.cache, job.threads, job.done))
+
+
+class FunctionNetwork(Network):
+    """A function of the user: a list of images (arrays of height × width × 3) or of texts → one row per sample."""
+
+    def __init__(self, function: Callable[[list[Any]], Any]) -> None:
+        """Store the function."""
+        self._function = function
+
+    def run(self, samples: _modelmix.Samples, job: Job) -> Rows:
+        """Return the features of samples."""
+        parts: list[npt.NDArray[np.float32]] = []
+        rows: list[int] = []
+        skipped: list[tuple[str, str]] = []
+        for start in range(0, len(samples), _BATCH):
+            stop = min(start + _BATCH, len(samples))
+            batch: list[Any]
+            if samples.kind == "images":
+                batch, found, failed = samples.images(start, stop, job.threads)
+                skipped += refuse_or_skip(samples, failed, job.skip)
+            else:
+                batch, found = samples.texts(start, stop), list(range(start, stop))
+            if batch:
+                parts.append(checked_rows(self._function(batch), len(batch)))
+                rows += found
+            if job.done is not None:
+                job.done(stop)
+        return Rows(joined(samples, parts, skipped), rows, skipped)
+
+
+def checked_rows(result: Any, count: int) -> npt.NDArray[np.float32]:
+    """Return the result of a function as single-precision rows, one per sample."""
+    import numpy
+
+    rows = as_rows("the features that the encoder returned", result)
+    if rows.ndim != 2 or len(rows) != count:
+        raise ValueError(
+            f"the encoder returned an array of shape {rows.shape} for {count} samples; it must return one row per sample"
+        )
+    return rows.astype(numpy.float32, copy=False)
+
+
+def joined(
+    samples: _modelmix.Samples, parts: list[npt.NDArray[np.float32]], skipped: list[tuple[str, str]]
+) -> npt.NDArray[np.float32]:
+    """Return the rows of all batches; raise if there are none."""
+    import numpy
+
+    if not parts:
+        name, problem = skipped[0]
+        raise ValueError(f"no sample could be read; the first problem is that of {name}: {problem}")
+    return numpy.ascontiguousarray(parts[0]) if len(parts) == 1 else numpy.concatenate(parts)
+
+
+def refuse_or_skip(samples: _modelmix.Samples, failed: Iterable[tuple[int, str]], skip: bool) -> list[tuple[str, str]]:
+    """Return the ids of samples that cannot be read, or raise the problem of the first."""
+    skipped = []
+    for row, problem in failed:
+        name = samples.ids([row])[0]
+        if not skip:
+            raise unreadable(samples.files([row])[0] or name, problem)
+        skipped.append((name, problem))
+    return skipped
+
+
+def unreadable(name: str, problem: str) -> ValueError:
+    """Return the exception for a sample that cannot be read."""
+    return ValueError(f"{name}: {problem} (or set on_error to skip, to leave such samples out)")

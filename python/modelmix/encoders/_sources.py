@@ -1,0 +1,270 @@
+"""Where torch gets the original network of a named encoder: torch.hub, transformers, open_clip, timm, or a file.
+
+Each source is asked in turn; the first that has the weights on this machine is used. Only if none has them and downloads are
+allowed, the first that is installed downloads them, in its own way and into its own cache.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A network, how to run it, and what loaded it."""
+
+    module: Any
+    #: Images: a tensor → one vector per image. Texts: tokens → one vector per token.
+    run: Callable[[Any], Any]
+    library: str
+    tokenizer: Any = None
+
+
+class Missing(Exception):
+    """A source that cannot be used, and why."""
+
+
+class NotLoaded(ValueError):
+    """No source has the network."""
+
+
+class Source(Protocol):
+    """A library that has the network."""
+
+    def load(self, local: bool) -> Loaded:
+        """Load the network; without a download if ``local``. Raise :class:`Missing` if that is impossible."""
+        ...
+
+
+def load(described: dict[str, Any], weights: Any, local: bool = False) -> Loaded:
+    """Load the network of a named encoder; from ``weights`` if they are given.
+
+    ``weights`` are a module, or a folder or a repository of transformers. With ``local``, nothing is downloaded.
+    """
+    _library("torch")
+    if weights is not None and not isinstance(weights, str):
+        if described["kind"] == "texts" or not (callable(weights) and hasattr(weights, "state_dict")):
+            raise TypeError(
+                f"weights is {type(weights).__name__}, but it must be a path"
+                + ("" if described["kind"] == "texts" else ", or a torch.nn.Module that returns the features")
+            )
+        return Loaded(weights, lambda tensor: _vector(weights(tensor)), type(weights).__module__.split(".")[0])
+    sources = _sources(described) if weights is None else [_at(described, weights)]
+    problems: list[str] = []
+    for without_download in (True, False) if not local else (True,):
+        for source in sources:
+            try:
+                return source.load(without_download)
+            except Missing as problem:
+                problems.append(str(problem))
+    reasons = "; ".join(dict.fromkeys(problems))
+    raise NotLoaded(f"encoder {described['name']}: torch cannot load it ({reasons})")
+
+
+def _sources(described: dict[str, Any]) -> list[Source]:
+    """Return the sources of a named encoder, the original first."""
+    name: str = described["name"]
+    if described["kind"] == "texts":
+        repository = {"roberta-base": "FacebookAI/roberta-base"}.get(name) or described["sources"][0]
+        return [TransformersText(repository)]
+    if name.startswith("dinov2-"):
+        letter = name[len("dinov2-vit")]
+        size = {"s": "small", "b": "base", "l": "large", "g": "giant"}[letter]
+        entry = f"dinov2_vit{letter}14"
+        return [
+            TorchHub("facebookresearch/dinov2", entry, f"{entry}_pretrain.pth"),
+            TransformersImage("Dinov2Model", f"facebook/dinov2-{size}"),
+            Timm(f"vit_{size}_patch14_dinov2.lvd142m"),
+        ]
+    clip = {
+        "clip-vit-b32": ("openai/clip-vit-base-patch32", "ViT-B-32-quickgelu"),
+        "clip-vit-l14": ("openai/clip-vit-large-patch14", "ViT-L-14-quickgelu"),
+        "clip-vit-l14-336": ("openai/clip-vit-large-patch14-336", "ViT-L-14-336-quickgelu"),
+    }.get(name)
+    if clip is not None:
+        return [TransformersImage("CLIPVisionModelWithProjection", clip[0]), OpenClip(clip[1], "openai", True)]
+    if name == "clip-vit-l14-datacomp":
+        return [OpenClip("ViT-L-14", "datacomp_xl_s13b_b90k", False)]
+    if name == "swav-resnet50":
+        return [TorchHub("facebookresearch/swav", "resnet50", "swav_800ep_pretrain.pth.tar")]
+    if name == "inception-v3-fid":
+        return [TorchScript(described["found"]), PytorchFid()]
+    return []
+
+
+def _at(described: dict[str, Any], weights: str) -> Source:
+    """Return the source of weights that are given: a file of FID's Inception, or a folder or a repository of transformers."""
+    name: str = described["name"]
+    if name == "inception-v3-fid":
+        return TorchScript(weights)
+    if described["kind"] == "texts":
+        return TransformersText(weights)
+    return TransformersImage("CLIPVisionModelWithProjection" if name.startswith("clip-") else "AutoModel", weights)
+
+
+@dataclass(frozen=True)
+class TorchHub:
+    """An entry of a repository of torch.hub."""
+
+    repository: str
+    entry: str
+    checkpoint: str
+
+    def load(self, local: bool) -> Loaded:
+        """Load from the cached repository, or download it."""
+        hub = _library("torch").hub
+        folder = os.path.join(hub.get_dir(), self.repository.replace("/", "_") + "_main")
+        checkpoint = os.path.join(hub.get_dir(), "checkpoints", self.checkpoint)
+        if os.path.isdir(folder) and os.path.isfile(checkpoint):
+            module = hub.load(folder, self.entry, source="local")
+        elif local:
+            raise Missing(f"torch.hub has not cached {self.repository}")
+        else:
+            module = hub.load(self.repository, self.entry)
+        if hasattr(module, "fc"):
+            module.fc = _library("torch").nn.Identity()
+        return Loaded(module, lambda tensor: _vector(module(tensor)), "torch.hub")
+
+
+@dataclass(frozen=True)
+class TransformersImage:
+    """A vision model of transformers."""
+
+    model: str
+    repository: str
+
+    def load(self, local: bool) -> Loaded:
+        """Load a folder, or a repository."""
+        module, library = _transformers(self.model, self.repository, local)
+        return Loaded(module, lambda tensor: _vector(module(pixel_values=tensor)), library)
+
+
+@dataclass(frozen=True)
+class TransformersText:
+    """A text model of transformers, with its tokenizer."""
+
+    repository: str
+
+    def load(self, local: bool) -> Loaded:
+        """Load a folder, or a repository."""
+        module, library = _transformers("AutoModel", self.repository, local)
+        tokenizer, _ = _transformers("AutoTokenizer", self.repository, local)
+        return Loaded(module, lambda tokens: module(**tokens).last_hidden_state, library, tokenizer)
+
+
+@dataclass(frozen=True)
+class OpenClip:
+    """The vision tower of a model of open_clip, with or without its projection."""
+
+    model: str
+    tag: str
+    is_projected: bool
+
+    def load(self, local: bool) -> Loaded:
+        """Load from the caches that open_clip uses, or download."""
+        library = _library("open_clip")
+        if local and not self._is_cached(library):
+            raise Missing(f"open_clip has not cached {self.model} {self.tag}")
+        module = library.create_model(self.model, self.tag).visual
+        if not self.is_projected:
+            module.proj = None
+        return Loaded(module, lambda tensor: _vector(module(tensor)), _version("open_clip", library))
+
+    def _is_cached(self, library: Any) -> bool:
+        known: dict[str, str] = library.get_pretrained_cfg(self.model, self.tag) or {}
+        repository, url = known.get("hf_hub", "").rstrip("/"), known.get("url", "")
+        files = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+        if repository and any(_is_in_hub_cache(repository, file) for file in files):
+            return True
+        return bool(url) and os.path.isfile(os.path.expanduser(f"~/.cache/clip/{os.path.basename(url)}"))
+
+
+@dataclass(frozen=True)
+class Timm:
+    """A model of timm at 224 × 224 pixels."""
+
+    model: str
+
+    def load(self, local: bool) -> Loaded:
+        """Load from the cache of the hub, or download."""
+        library = _library("timm")
+        if local and not _is_in_hub_cache(f"timm/{self.model}", "model.safetensors"):
+            raise Missing(f"timm has not cached {self.model}")
+        module = library.create_model(self.model, pretrained=True, num_classes=0, img_size=224)
+        return Loaded(module, lambda tensor: _vector(module(tensor)), _version("timm", library))
+
+
+@dataclass(frozen=True)
+class TorchScript:
+    """FID's Inception as TorchScript, without its own preprocessing."""
+
+    path: str | None
+
+    def load(self, local: bool) -> Loaded:
+        """Load the file."""
+        if self.path is None or not self.path.endswith(".pt"):
+            raise Missing("there is no inception-2015-12-05.pt")
+        module = _library("torch").jit.load(self.path, map_location="cpu")
+        if not hasattr(module, "layers"):
+            raise Missing(f"{self.path} has no layers, unlike inception-2015-12-05.pt")
+        return Loaded(module, lambda tensor: module.layers(tensor).flatten(1), "TorchScript")
+
+
+@dataclass(frozen=True)
+class PytorchFid:
+    """FID's Inception of pytorch-fid."""
+
+    def load(self, local: bool) -> Loaded:
+        """Load with the weights that pytorch-fid cached, or let it download them."""
+        library = _library("pytorch_fid.inception")
+        file = os.path.basename(library.FID_WEIGHTS_URL)
+        if local and not os.path.isfile(os.path.join(_library("torch").hub.get_dir(), "checkpoints", file)):
+            raise Missing(f"torch.hub has not cached {file}")
+        module = library.InceptionV3([3], resize_input=False, normalize_input=False)
+        return Loaded(module, lambda tensor: module(tensor)[0].flatten(1), "pytorch-fid")
+
+
+def _library(name: str) -> Any:
+    """Import a library; raise :class:`Missing` if it is not installed, or ``ImportError`` for torch itself."""
+    try:
+        return import_module(name)
+    except ImportError:
+        if name == "torch":
+            raise ImportError('backend="torch" needs torch; install it with pip install torch') from None
+        raise Missing(f"{name.split('.')[0]} is not installed") from None
+
+
+def _version(name: str, library: Any) -> str:
+    return f"{name} {getattr(library, '__version__', '')}".strip()
+
+
+def _transformers(model: str, repository: str, local: bool) -> tuple[Any, str]:
+    """Load a model or a tokenizer of transformers."""
+    library = _library("transformers")
+    try:
+        found = getattr(library, model).from_pretrained(repository, local_files_only=local)
+    except OSError as problem:  # how transformers says that files are missing
+        first = str(problem).strip().split("\n")[0]
+        raise Missing(f"transformers has no {repository} ({first[:200]})") from None
+    return found, _version("transformers", library)
+
+
+def _is_in_hub_cache(repository: str, file: str) -> bool:
+    hub = _library("huggingface_hub")
+    return isinstance(hub.try_to_load_from_cache(repository, file), str)
+
+
+def _vector(output: Any) -> Any:
+    """Return one vector per image: the projected or pooled one, the class token, or the tensor itself."""
+    for name in ("image_embeds", "last_hidden_state"):
+        found = getattr(output, name, None)
+        if found is not None:
+            output = found
+            break
+    if isinstance(output, (tuple, list)):
+        output = output[0]
+    return output[:, 0] if output.ndim == 3 else output
