@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from by_hand import (
     HANDS,
@@ -264,6 +265,11 @@ COPIED: list[Any] = [
     hand_curated().tried[0],
     hand_stopped()["adaptive"].stopped,
     hand_run().failures["pixart"][0],
+    mm.results.Encoding("dinov2-vitl14", "0123abcd", "dgm-eval"),
+    mm.results.Skipped("a.png", "it is broken"),
+    mm.Encoded(
+        np.eye(2, dtype=np.float32), ("a.png", "b.png"), (None, "b.png"), encoding=mm.results.Encoding("e", "01")
+    ),
     mm.SessionSettings(retention=mm.HalfLife(50, cap=mm.Capped(20)), alarm=0.01),
     mm.Window(500),
     mm.HalfLife(50),

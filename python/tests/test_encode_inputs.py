@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,10 @@ def test_arms_of_different_encoders_are_refused(folder: Path, encoder: mm.encode
         mm.solve({"one": one}, mm.Mmd(two, bandwidth=5))
     with pytest.raises(ValueError, match=r"was made by"):
         mm.metrics.kid(one, two)
+    for copied in (copy.deepcopy(two), pickle.loads(pickle.dumps(two))):
+        assert copied == two and copied != one
+        with pytest.raises(ValueError, match=sentence):
+            mm.solve({"one": one, "two": copied}, RKE)
 
 
 def test_curate_lists_the_chosen_files(folder: Path, encoder: mm.encoders.Encoder, features: dict[str, Any]) -> None:

@@ -186,7 +186,7 @@ class _Run:
             found = self._network.run(samples, self._job(bar.done if self._progress else None))
         self._warn(name, found.skipped, len(samples))
         return Encoded(
-            features=self._stated(found.features),
+            features=found.features,
             ids=tuple(samples.ids(found.rows)),
             files=tuple(samples.files(found.rows)),
             skipped=tuple(Skipped(*one) for one in found.skipped),
@@ -213,7 +213,7 @@ class _Run:
                 bar.done(chunk.start + chunk.count)
         self._warn("", gathered.skipped, gathered.count)
         return Encoded(
-            features=self._stated(gathered.features()),
+            features=gathered.features(),
             ids=tuple(gathered.ids),
             files=tuple(gathered.files),
             skipped=tuple(Skipped(*one) for one in gathered.skipped),
@@ -224,10 +224,6 @@ class _Run:
     def _job(self, done: Any) -> Job:
         return Job(self._skip, self._cache, self._threads, done)
 
-    def _stated(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return the features with the statement of their encoder, which arms and references are compared by."""
-        return stated(features, self._network.encoding)
-
     def _warn(self, name: str, skipped: list[tuple[str, str]], count: int) -> None:
         if not skipped:
             return
@@ -236,15 +232,6 @@ class _Run:
         others = f"; and {more:,} more" if more > 0 else ""
         whose = f" of {plain(name)}" if name else ""
         warn([f"{len(skipped):,} of {count:,} samples{whose} were skipped ({named}{others})"])
-
-
-def stated(features: npt.NDArray[np.float32], encoding: Encoding | None) -> npt.NDArray[np.float32]:
-    """Return features that state their encoding, without a copy."""
-    import json
-
-    if encoding is None or _modelmix.encoding_of(features) is not None:
-        return features
-    return _modelmix.with_encoding(features, json.dumps(encoding._document()))
 
 
 class _Gathered:

@@ -145,6 +145,26 @@ class Encoded:
     cached: int = 0
     sha256: str | None = None
 
+    def __post_init__(self) -> None:
+        """Let the features state their encoding, which arms and references are compared by."""
+        object.__setattr__(self, "features", _stated(self.features, self.encoding))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copy, whose features are a new array."""
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether features, samples and encoding are equal."""
+        if not isinstance(other, Encoded):
+            return NotImplemented
+        import numpy
+
+        same = all(getattr(self, name) == getattr(other, name) for name in ("ids", "files", "skipped", "encoding"))
+        return same and numpy.array_equal(self.features, other.features)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -200,3 +220,10 @@ class Encoded:
         encoding = json.dumps(self.encoding._document())
         with replaced("path", target) as partial:
             _modelmix.write_features(partial, target, [(array, self.features, list(self.ids))], encoding)
+
+
+def _stated(features: npt.NDArray[np.float32], encoding: Encoding | None) -> npt.NDArray[np.float32]:
+    """Return features that state their encoding, without a copy."""
+    if encoding is None or _modelmix.encoding_of(features) is not None:
+        return features
+    return _modelmix.with_encoding(features, json.dumps(encoding._document()))
