@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,7 @@ class TorchNetwork(Network):
 
     def __init__(self, described: dict[str, Any], preset: dict[str, Any], loaded: Loaded, device: str) -> None:
         """Move the network to the device, and state its fingerprint."""
-        import torch
-
+        torch: Any = import_module("torch")
         self._torch, self._device = torch, _device(torch, device)
         self._loaded, self._described, self._preset = loaded, described, preset
         self.kind = described["kind"]
@@ -215,8 +215,7 @@ def _device(torch: Any, name: str) -> Any:
 
 def _checksum(module: Any) -> str:
     """Return the SHA-256 checksum of all weights, with their names and types."""
-    import torch
-
+    torch: Any = import_module("torch")
     digest = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
         tensor = value.detach().cpu().contiguous()

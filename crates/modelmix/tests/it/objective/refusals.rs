@@ -125,7 +125,7 @@ fn references_that_do_not_fit() {
     let wide = Features::from_rows([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]).unwrap();
     refused(
         objective("mmd").prepare(Inputs::new().arms(&arms()).reference(wide.clone())),
-        &["the reference has 3 columns, but an arm has 2"],
+        &["the reference has 3 columns, but arm a has 2"],
     );
     // Without the arms, the loss reports it.
     let loss = objective("mmd(bandwidth=1)").prepare(Inputs::new().reference(wide)).unwrap();
