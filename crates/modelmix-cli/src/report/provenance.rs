@@ -35,6 +35,10 @@ fn facts(provenance: &Provenance) -> Vec<Fact> {
     facts.extend(provenance.date.as_ref().map(|date| Fact::new("Date", date)));
     facts.extend(provenance.engine.as_ref().map(|engine| Fact::new("Engine", engine)));
     facts.extend(provenance.seed.map(|seed| Fact::new("Seed", seed.to_string())));
+    if let Some(encoding) = &provenance.encoding {
+        facts.push(Fact::new("Encoder", plain(&encoding.to_string())));
+        facts.extend(encoding.runtime.as_ref().map(|runtime| Fact::new("Runtime", plain(runtime))));
+    }
     let bandwidth = |used: &UsedBandwidth| {
         Fact::new(format!("Bandwidth of {}", used.of), format!("{} ({})", numbers::tick(used.bandwidth), used.how()))
     };

@@ -50,10 +50,27 @@ fn command(weights: &[(&str, f64)], provenance: Option<&Provenance>) -> Option<S
     for reference in arguments(InputRole::Reference).into_iter().take(1) {
         words.extend(["--reference".into(), reference]);
     }
+    words.append(&mut encoder(provenance)?);
     let used = weights.iter().filter(|(_, weight)| *weight > 0.0);
     let pairs: Vec<String> = used.map(|(name, weight)| format!("{name}={weight}")).collect();
     words.extend(["--weights".into(), shell_word(&pairs.join(","))]);
     Some(words.join(" "))
+}
+
+/// The options that name the encoder, if images or texts were encoded: their inputs have a checksum, but no size. `None` if the
+/// encoder is a file, whose place is not known.
+fn encoder(provenance: Option<&Provenance>) -> Option<Vec<String>> {
+    let Some(provenance) = provenance else { return Some(Vec::new()) };
+    let was_encoded = provenance.inputs.iter().any(|input| input.bytes.is_none() && input.sha256.is_some());
+    let Some(encoding) = provenance.encoding.as_ref().filter(|_| was_encoded) else { return Some(Vec::new()) };
+    if encoding.encoder.ends_with(".onnx") {
+        return None;
+    }
+    let mut words = vec!["--encoder".into(), shell_word(&encoding.encoder)];
+    if let Some(preset) = &encoding.preset {
+        words.extend(["--preprocessing".into(), shell_word(preset)]);
+    }
+    Some(words)
 }
 
 #[cfg(test)]
@@ -89,5 +106,27 @@ mod tests {
             )
         );
         assert_eq!(command(&[("a,b", 1.0)], None), None);
+    }
+
+    #[test]
+    fn the_command_names_the_encoder() {
+        let mut provenance = Provenance::new();
+        let mut input = InputFile::new(InputRole::Arms, "out/a");
+        input.arguments = vec!["out/a".into()];
+        input.sha256 = Some("12".into());
+        provenance.inputs = vec![input];
+        let mut encoding = modelmix::Encoding::new("dinov2-vitl14", "99");
+        encoding.preset = Some("dgm-eval".into());
+        provenance.encoding = Some(encoding);
+        assert_eq!(
+            command(&[("a", 1.0)], Some(&provenance)).as_deref(),
+            Some("modelmix score out/a --encoder dinov2-vitl14 --preprocessing dgm-eval --weights a=1")
+        );
+        // Features that were encoded before need no encoder.
+        provenance.inputs[0].bytes = Some(7);
+        assert_eq!(command(&[("a", 1.0)], Some(&provenance)).as_deref(), Some("modelmix score out/a --weights a=1"));
+        provenance.inputs[0].bytes = None;
+        provenance.encoding = Some(modelmix::Encoding::new("own.onnx", "99"));
+        assert_eq!(command(&[("a", 1.0)], Some(&provenance)), None);
     }
 }
