@@ -63,11 +63,13 @@ fn is_images(array: &RawArray) -> bool {
     array.element.get(1..) == Some("u1") && matches!(array.shape.len(), 3 | 4)
 }
 
-/// Whether a file has arrays of images, and no matrix, which may be features.
-pub(super) fn holds_images(path: &Path) -> bool {
+/// Whether the array of a file with this name has images; without a name, whether the file has arrays of images, and no
+/// matrix, which may be features.
+pub(super) fn holds_images(path: &Path, key: Option<&str>) -> bool {
     let headers = || {
         let mut file = RawArrays::open(path)?;
-        (0..file.names().len()).map(|index| file.header(index)).collect::<modelmix::Result<Vec<RawArray>>>()
+        let picked = file.picked(path, key)?;
+        picked.into_iter().map(|(index, _)| file.header(index)).collect::<modelmix::Result<Vec<RawArray>>>()
     };
     headers().is_ok_and(|arrays| arrays.iter().any(is_images) && arrays.iter().all(|array| array.shape.len() != 2))
 }

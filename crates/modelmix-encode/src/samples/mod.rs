@@ -192,13 +192,13 @@ impl Raw {
 }
 
 /// Whether `path` holds images: a folder, a `.zip` file, or an `.npy` or `.npz` file with arrays of 8-bit integers in
-/// three or four dimensions. An `.npz` file that also holds a matrix holds features. Only headers are read; a file that
-/// cannot be read holds no images.
-pub fn holds_images(path: &Path) -> bool {
+/// three or four dimensions. An `.npz` file that also holds a matrix holds features, unless `key` picks an array of images.
+/// Only headers are read; a file that cannot be read holds no images.
+pub fn holds_images(path: &Path, key: Option<&str>) -> bool {
     match names::extension(path).as_str() {
         _ if path.is_dir() => true,
         "zip" => path.is_file(),
-        "npy" | "npz" => array::holds_images(path),
+        "npy" | "npz" => array::holds_images(path, key),
         _ => false,
     }
 }

@@ -43,7 +43,7 @@ impl SampleKind {
     /// The kind of samples at a path, without reading them; `None` if it has neither images nor texts, such as a file of
     /// features. In a table, a key names a column of texts.
     pub fn at(path: &Path, key: Option<&str>) -> Option<Self> {
-        if holds_images(path) {
+        if holds_images(path, key) {
             return Some(SampleKind::Images);
         }
         texts::holds_texts(path, key).then_some(SampleKind::Texts)

@@ -91,7 +91,7 @@ impl Npz {
     pub(super) fn stored_at(&mut self, index: usize) -> Result<Option<u64>> {
         let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
         let (_, stored) = claimed(&self.archive, self.members[index], &origin)?;
-        let member = self.archive.by_index(index).map_err(|error| refused(error, &origin))?;
+        let member = self.archive.by_index(self.members[index]).map_err(|error| refused(error, &origin))?;
         Ok(member.data_start().filter(|_| stored))
     }
 

@@ -45,7 +45,7 @@ fn images_of_archives_are_listed_like_those_of_folders() {
             assert_eq!(raw.image(&Limits::default()), decode(&files[file].1, &Limits::default()));
             assert_eq!(samples.file(index), None);
         }
-        assert!(holds_images(&path));
+        assert!(holds_images(&path, None));
     }
 }
 

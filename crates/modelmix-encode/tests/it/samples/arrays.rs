@@ -146,7 +146,7 @@ fn labels_beside_images_are_skipped() {
     let images = npy("|u1", &[2, 2, 2, 3], false, &values(24));
     let labels = npy("<i8", &[2], false, &[0; 16]);
     npz(&path, &[("arr_0", images.clone()), ("arr_1", labels.clone())], CompressionMethod::Stored);
-    assert!(holds_images(&path));
+    assert!(holds_images(&path, None));
     let sets = ImageSamples::open(&path, None).unwrap();
     assert_eq!(sets.iter().map(|(name, samples)| (name.as_str(), samples.len())).collect::<Vec<_>>(), [("arr_0", 2)]);
     let text = refusal(&path, Some("arr_1"));
@@ -157,11 +157,29 @@ fn labels_beside_images_are_skipped() {
     // A matrix may be features.
     let matrix = npy("<f4", &[2, 1], false, &[0; 8]);
     npz(&path, &[("images", images), ("features", matrix)], CompressionMethod::Stored);
-    assert!(!holds_images(&path));
+    assert!(!holds_images(&path, None));
+    assert!(holds_images(&path, Some("images")) && !holds_images(&path, Some("features")));
     npz(&path, &[("labels", labels.clone()), ("more", labels)], CompressionMethod::Stored);
-    assert!(!holds_images(&path));
+    assert!(!holds_images(&path, None));
     let expected = "it holds no array of 8-bit images; save them as uint8 with the shape [n, height, width, 3]";
     assert_eq!(refusal(&path, None), expected);
+}
+
+/// Members that are no arrays may come first, as in an archive that was packed again.
+#[test]
+fn pixels_are_those_of_their_member() {
+    let folder = Folder::new();
+    let path = folder.0.path().join("packed.npz");
+    let pixels = values(24);
+    let mut archive = ZipWriter::new(File::create(&path).unwrap());
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    archive.start_file("modelmix-ids.json", stored).unwrap();
+    archive.write_all(&[b' '; 500]).unwrap();
+    archive.start_file("images.npy", stored).unwrap();
+    archive.write_all(&npy("|u1", &[2, 2, 2, 3], false, &pixels)).unwrap();
+    archive.finish().unwrap();
+    let (_, samples) = only(&path);
+    assert_eq!(samples.raw(1).unwrap().image(&Limits::default()).unwrap().pixels(), &pixels[12..]);
 }
 
 #[test]
@@ -186,11 +204,11 @@ fn other_arrays_are_refused() {
     assert!(refusal(&path, None).starts_with("the header claims the shape"));
     let path = folder.npy("|u1", &[1, 1, 1], false, &[7]);
     assert_eq!(refusal(&path, Some("x")), "the file holds one array without a name; leave out the name \"x\"");
-    assert!(holds_images(&path));
-    assert!(!holds_images(&folder.npy("<f4", &[2, 2], false, &[0; 16])));
-    assert!(!holds_images(&folder.npy("|u1", &[2, 2], false, &[0; 4])));
+    assert!(holds_images(&path, None));
+    assert!(!holds_images(&folder.npy("<f4", &[2, 2], false, &[0; 16]), None));
+    assert!(!holds_images(&folder.npy("|u1", &[2, 2], false, &[0; 4]), None));
     fs::write(&path, b"no array").unwrap();
-    assert!(!holds_images(&path));
+    assert!(!holds_images(&path, None));
 }
 
 #[test]

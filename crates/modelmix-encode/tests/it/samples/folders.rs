@@ -171,10 +171,10 @@ fn unreasonably_large_files_are_not_read() {
 #[test]
 fn folders_hold_images() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(holds_images(folder.path()));
+    assert!(holds_images(folder.path(), None));
     write(folder.path(), "a.txt", b"x");
-    assert!(!holds_images(&folder.path().join("a.txt")));
-    assert!(!holds_images(&folder.path().join("missing")));
+    assert!(!holds_images(&folder.path().join("a.txt"), None));
+    assert!(!holds_images(&folder.path().join("missing"), None));
 }
 
 #[cfg(unix)]
