@@ -1,8 +1,45 @@
 //! What must be known of a model before a runtime reads it: whether it is one, and the data files that it names.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use super::protobuf::Fields;
+use crate::problem::Problem;
+
+/// The content of a model's file.
+///
+/// # Errors
+/// If it is not a regular file, or cannot be read.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Problem> {
+    let name = || path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let unread =
+        |error: std::io::Error| Problem::new(format!("{} cannot be read ({error}); get the model again", name()));
+    if !std::fs::metadata(path).map_err(unread)?.is_file() {
+        return Err(Problem::new(format!("{} is not a file; get the model again", name())));
+    }
+    std::fs::read(path).map_err(unread)
+}
+
+/// The data files of the model at `path`. They are found beside the path as given: in the Hugging Face cache that is a link,
+/// and the file that it points to has other neighbours.
+///
+/// # Errors
+/// If a data file is not a regular file beside the model.
+pub(crate) fn data_files_beside(path: &Path, model: &[u8]) -> Result<Vec<PathBuf>, Problem> {
+    let beside = |name: String| {
+        let file = Path::new(&name);
+        if file.components().count() != 1 || file.file_name().is_none() {
+            let remedy = "export the model again";
+            return Err(Problem::new(format!("it names the data file {name}, which is not beside it; {remedy}")));
+        }
+        let file = path.with_file_name(file);
+        if file.is_file() {
+            return Ok(file);
+        }
+        Err(Problem::new(format!("its data file {name} is not beside it; put it there, or get the model again")))
+    };
+    data_files(model).into_iter().map(beside).collect()
+}
 
 /// Whether bytes are a model: whole fields, and a graph among them.
 ///

@@ -1,8 +1,7 @@
 //! Models run by rten.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rten::{DataType, Dimension, LoadError, LoadErrorKind, ModelOptions, NodeId, RunOptions, ThreadPool, ValueType};
 use rten_tensor::{AsView, Layout};
@@ -19,7 +18,10 @@ const REMEDY: &str = "use --runtime onnxruntime";
 
 struct Rten {
     model: rten::Model,
-    threads: Arc<ThreadPool>,
+    /// The threads of one run.
+    threads: usize,
+    /// Pools of threads that no run uses now. Runs that share a pool would wait for each other.
+    idle: Mutex<Vec<Arc<ThreadPool>>>,
 }
 
 /// Opens a model.
@@ -33,8 +35,8 @@ pub(super) fn open(source: &ModelSource, options: &Options) -> Result<Opened, Pr
     let model = guarded(|| load(source))??;
     let inputs = model.input_ids().iter().map(|&id| info(&model, id)).collect::<Result<Vec<_>, _>>()?;
     let outputs = model.output_ids().iter().map(|&id| info(&model, id)).collect::<Result<Vec<_>, _>>()?;
-    let threads = Arc::new(ThreadPool::with_num_threads(options.threads()));
-    Ok((Box::new(Rten { model, threads }), inputs, outputs))
+    let (threads, idle) = (options.threads(), Mutex::default());
+    Ok((Box::new(Rten { model, threads, idle }), inputs, outputs))
 }
 
 fn load(source: &ModelSource) -> Result<rten::Model, Problem> {
@@ -42,7 +44,7 @@ fn load(source: &ModelSource) -> Result<rten::Model, Problem> {
     options.prepack_weights(true);
     let bytes = match source {
         ModelSource::Bytes(bytes) => bytes.clone(),
-        ModelSource::Path(path) => read(path)?,
+        ModelSource::Path(path) => external::read(path)?,
     };
     if !external::is_model(&bytes) {
         return Err(Problem::new(
@@ -50,24 +52,12 @@ fn load(source: &ModelSource) -> Result<rten::Model, Problem> {
         ));
     }
     if let ModelSource::Path(path) = source {
-        // Data files are found beside the path as given: in the Hugging Face cache that is a link, and the file that it
-        // points to has other neighbours.
-        for file in external::data_files(&bytes) {
-            let beside = Path::new(&file);
-            if beside.components().count() != 1 || beside.file_name().is_none() {
-                return Err(Problem::new(format!("it names the data file {file}, which is not beside it; {REMEDY}")));
-            }
-            options.external_data(&file, read(&path.with_file_name(beside))?);
+        for file in external::data_files_beside(path, &bytes)? {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            options.external_data(&name, external::read(&file)?);
         }
     }
     options.load(bytes).map_err(|error| unloadable(&error))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Problem> {
-    std::fs::read(path).map_err(|error| {
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        Problem::new(format!("{name} cannot be read ({error}); download the model again"))
-    })
 }
 
 fn unloadable(error: &LoadError) -> Problem {
@@ -112,6 +102,10 @@ fn info(model: &rten::Model, id: NodeId) -> Result<TensorInfo, Problem> {
 }
 
 impl Rten {
+    fn idle(&self) -> MutexGuard<'_, Vec<Arc<ThreadPool>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn id(&self, name: &str) -> Result<NodeId, Problem> {
         self.model.node_id(name).map_err(|error| Problem::new(first_line(&error.to_string())))
     }
@@ -134,8 +128,11 @@ impl Session for Rten {
         });
         let values = values.collect::<Result<Vec<_>, Problem>>()?;
         let ids = outputs.iter().map(|name| self.id(name)).collect::<Result<Vec<_>, _>>()?;
-        let run = RunOptions::default().with_thread_pool(Some(Arc::clone(&self.threads)));
-        let results = guarded(|| self.model.run(values, &ids, Some(run)))?.map_err(|error| {
+        let pool = self.idle().pop().unwrap_or_else(|| Arc::new(ThreadPool::with_num_threads(self.threads)));
+        let run = RunOptions::default().with_thread_pool(Some(Arc::clone(&pool)));
+        let results = guarded(|| self.model.run(values, &ids, Some(run)));
+        self.idle().push(pool);
+        let results = results?.map_err(|error| {
             Problem::new(format!("rten cannot run the model ({}); {REMEDY}", first_line(&error.to_string())))
         })?;
         outputs.iter().zip(results).map(|(name, value)| output(name, &value)).collect()

@@ -17,21 +17,26 @@ const DIGITS: usize = 64;
 /// # Errors
 /// If the file cannot be read.
 pub fn sha256(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            count => hasher.update(&buffer[..count]),
-        }
-    }
+    add_file(&mut hasher, path)?;
     let mut digits = String::with_capacity(DIGITS);
     for byte in hasher.finalize() {
         // Writing to a string cannot fail.
         let _ = write!(digits, "{byte:02x}");
     }
     Ok(digits)
+}
+
+/// Adds the content of a file to a digest.
+pub(crate) fn add_file(hasher: &mut Sha256, path: &Path) -> std::io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
 }
 
 /// Computes the SHA-256 of a file and compares it with its record, if there is one.

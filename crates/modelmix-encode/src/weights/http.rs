@@ -143,6 +143,9 @@ fn of_transport(host: &str, error: &ureq::Error) -> Failure {
         ureq::Error::HostNotFound => Failure::Final(format!(
             "the host {host} cannot be found; check the network, or set HF_ENDPOINT to a mirror, or give the path of a copy"
         )),
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Failure::Final(format!(
+            "{host} refuses the connection; check the network, or set HF_ENDPOINT to a mirror, or give the path of a copy"
+        )),
         ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => {
             let problem = format!(
                 "there is no connection to {host} ({error}); check the network, or set HF_ENDPOINT to a mirror, or give the path of a copy"

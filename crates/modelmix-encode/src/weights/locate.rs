@@ -140,15 +140,18 @@ impl Search<'_> {
 
     fn own_cache(&mut self, environment: &Environment) -> Option<Found> {
         let cache = environment.cache()?;
-        for source in self.encoder.sources {
-            if let Some(found) = self.all(source, Origin::Cache, |path| cached(&cache, source, path)) {
-                return Some(found);
-            }
-        }
+        // A user's own export comes first: it may have the features that published files do not have to the last digit.
         let exports = cache.join("encoders");
         let name = self.encoder.name;
-        self.model(exports.join(format!("{name}.onnx")), Origin::Cache)
-            .or_else(|| self.model(exports.join(name).join("model.onnx"), Origin::Cache))
+        let exported = self
+            .model(exports.join(format!("{name}.onnx")), Origin::Cache)
+            .or_else(|| self.model(exports.join(name).join("model.onnx"), Origin::Cache));
+        exported.or_else(|| {
+            let sources = self.encoder.sources.iter();
+            sources
+                .map(|source| (source, cache.clone()))
+                .find_map(|(source, cache)| self.all(source, Origin::Cache, |path| cached(&cache, source, path)))
+        })
     }
 
     fn hub_cache(&mut self, environment: &Environment) -> Option<Found> {

@@ -1,14 +1,18 @@
 //! Downloads the weights of a named encoder into modelmix's cache.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::download::{Done, Download, Stop};
 use super::environment::Environment;
 use super::http::Client;
 use super::locate::cached;
-use crate::encoders::{NamedEncoder, Role, Source};
+use crate::encoders::{NamedEncoder, Role, Source, WeightsFile};
+use crate::onnx::external;
 use crate::problem::Problem;
+
+/// The size up to which a model is searched for the names of data files: one without its weights is small.
+const LARGEST_GRAPH: u64 = 64 << 20;
 
 /// How downloads are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,19 +122,36 @@ fn files(
             for file in *files {
                 let url = format!("{endpoint}/{repository}/resolve/{revision}/{}", file.path);
                 let shown = format!("{repository}/{}", file.path);
-                match run(&url, &shown, file.path, file.sha256) {
-                    Err(Stop::NotFound(_)) if file.role == Role::Settings => {}
-                    done => {
-                        // All files are of one commit, even if a new one is made meanwhile.
-                        if let Some(commit) = keep(done?).filter(|commit| is_commit(commit)) {
-                            revision = commit;
-                        }
+                let done = match run(&url, &shown, file.path, file.sha256) {
+                    Err(Stop::NotFound(_)) if file.role == Role::Settings => continue,
+                    done => done?,
+                };
+                let model = done.0.clone();
+                // All files are of one commit, even if a new one is made meanwhile.
+                if let Some(commit) = keep(done).filter(|commit| is_commit(commit)) {
+                    revision = commit;
+                }
+                if file.role == Role::Model {
+                    for path in unlisted_data_files(&model, file.path, files) {
+                        let url = format!("{endpoint}/{repository}/resolve/{revision}/{path}");
+                        keep(run(&url, &format!("{repository}/{path}"), &path, None)?);
                     }
                 }
             }
         }
     }
     Ok(pulled)
+}
+
+/// The paths of the data files that a model names and the table does not list. Some exporters write a file per large tensor.
+fn unlisted_data_files(model: &Path, path: &str, listed: &[WeightsFile]) -> Vec<String> {
+    let is_small = std::fs::metadata(model).is_ok_and(|metadata| metadata.len() <= LARGEST_GRAPH);
+    let bytes = if is_small { external::read(model).unwrap_or_default() } else { Vec::new() };
+    let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let names = external::data_files(&bytes).into_iter();
+    let names = names.filter(|name| Path::new(name).file_name().is_some_and(|file| file == name.as_str()));
+    let paths = names.map(|name| format!("{folder}{name}"));
+    paths.filter(|path| listed.iter().all(|file| file.path != path)).collect()
 }
 
 /// Whether a text is a full commit, as `X-Repo-Commit` names it.

@@ -141,6 +141,14 @@ fn data_files_are_found_through_links() {
     }
 }
 
+/// Features of another version are another cache, so the version must be the one that is compiled in.
+#[test]
+fn the_version_of_rten_is_the_locked_one() {
+    let lock = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock")).unwrap();
+    let version = lock.split("name = \"rten\"\nversion = \"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(open("tokens.onnx", Runtime::Rten).describe().starts_with(&format!("rten {version} ")));
+}
+
 #[test]
 fn the_runtime_is_described_with_its_version() {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");

@@ -90,7 +90,7 @@ fn missing_data_files_are_refused() {
     let folder = tempfile::TempDir::new().unwrap();
     let model = folder.path().join("external.onnx");
     std::fs::copy(fixture("external.onnx"), &model).unwrap();
-    unopened(&ModelSource::Path(model.clone()), Runtime::Rten, "external.onnx_data cannot be read");
+    unopened(&ModelSource::Path(model.clone()), Runtime::Rten, "its data file external.onnx_data is not beside it");
     if runtimes().contains(&Runtime::OnnxRuntime) {
         unopened(&ModelSource::Path(model.clone()), Runtime::OnnxRuntime, "cannot load the model");
     }
@@ -103,6 +103,11 @@ fn missing_data_files_are_refused() {
     let mut escaping = bytes.clone();
     escaping[at..at + 18].copy_from_slice(b"../al.../onnx_data");
     std::fs::write(&model, escaping).unwrap();
+    unopened(&ModelSource::Path(model.clone()), Runtime::Rten, "which is not beside it");
+    // A device has no end.
+    let mut device = bytes;
+    device[at..at + 18].copy_from_slice(b"/dev/../../dev/nul");
+    std::fs::write(&model, &device).unwrap();
     unopened(&ModelSource::Path(model), Runtime::Rten, "which is not beside it");
 }
 

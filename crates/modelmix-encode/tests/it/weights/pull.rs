@@ -80,6 +80,27 @@ fn the_content_has_the_stated_digest() {
     assert_eq!(digest::sha256(&folder.path().join("a")).unwrap(), abc);
 }
 
+/// Some exporters write a data file per large tensor; all are downloaded, from the commit of the model.
+#[test]
+fn data_files_that_a_model_names_are_downloaded() {
+    let fixture = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/models");
+        std::fs::read(folder.join(name)).unwrap()
+    };
+    let (model, data) = (fixture("external.onnx"), fixture("external.onnx_data"));
+    let commit = "0123456789012345678901234567890123456789";
+    let (served, expected) = (data.clone(), format!("/owner/name/resolve/{commit}/onnx/external.onnx_data"));
+    let server = Server::start(move |_, request| match request.path.as_str() {
+        path if path.ends_with("/model.onnx") => Reply::file(request, &model, "tag").with("X-Repo-Commit", commit),
+        path if path == expected => Reply::file(request, &served, "other"),
+        _ => Reply::status(404),
+    });
+    let setting = Setting::new(&server);
+    let pulled = setting.pull(&encoder(ONE_FILE)).unwrap();
+    assert_eq!(pulled.len(), 2);
+    assert_eq!(std::fs::read(setting.model().with_file_name("external.onnx_data")).unwrap(), data);
+}
+
 #[test]
 fn files_of_one_commit_are_put_into_the_cache() {
     const TOKENIZER: WeightsFile = WeightsFile { path: "tokenizer.json", role: Role::Settings, sha256: None };
