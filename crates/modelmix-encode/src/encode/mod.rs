@@ -22,6 +22,13 @@ const SAMPLES_PER_BATCH: usize = 8;
 /// Samples that a GPU takes at a time.
 const SAMPLES_PER_GPU_BATCH: usize = 64;
 
+/// The number of changes to what features are computed from: decoding, resizing, tokens. It is part of the name of caches, so
+/// that no release reads features that another one would compute differently. Change it together with golden values.
+pub const PIPELINE_REVISION: u32 = 1;
+
+/// The side of the image that a network of free size is first run on.
+const PROBED_SIDE: usize = 224;
+
 /// An encoder that is ready to run.
 #[derive(Debug)]
 pub struct Encoder {
@@ -35,7 +42,7 @@ pub struct Encoder {
 
 #[derive(Debug)]
 enum Content {
-    Images { preprocessing: Preprocessing, shape: [usize; 3], input: String },
+    Images { preprocessing: Preprocessing, input: String },
     Texts { tokenizer: Box<Tokenizer>, inputs: Vec<String> },
 }
 
@@ -66,16 +73,17 @@ impl Encoder {
         }
     }
 
-    /// The name of its cache: the fingerprint, and the runtime, since features of two runtimes differ in the last digits.
+    /// The name of its cache: the fingerprint, the runtime, since features of two runtimes differ in the last digits, and the
+    /// [`PIPELINE_REVISION`].
     pub fn cache_name(&self) -> String {
         let runtime: String =
             self.model.describe().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        format!("{}-{runtime}", self.encoding.fingerprint)
+        format!("{}-{runtime}-{PIPELINE_REVISION}", self.encoding.fingerprint)
     }
 
-    /// The number of samples that a thread takes at a time.
-    pub(crate) fn batch(&self) -> usize {
-        if self.is_on_gpu { SAMPLES_PER_GPU_BATCH } else { SAMPLES_PER_BATCH }
+    /// The number of samples that a thread takes at a time, out of this many samples. Small sets are divided among all threads.
+    pub(crate) fn batch(&self, samples: usize, threads: usize) -> usize {
+        if self.is_on_gpu { SAMPLES_PER_GPU_BATCH } else { (samples / (4 * threads)).clamp(1, SAMPLES_PER_BATCH) }
     }
 
     /// The number of samples that the network takes at a time. On a processor it is one: a core is busy with it, texts need no
@@ -87,15 +95,14 @@ impl Encoder {
     /// An empty batch for at most `capacity` samples.
     pub(crate) fn prepared(&self, capacity: usize) -> Prepared<'_, '_> {
         match &self.content {
-            Content::Images { shape, .. } => {
-                let size: usize = shape.iter().product();
-                Prepared::Images { encoder: self, values: Vec::with_capacity(capacity * size), count: 0 }
+            Content::Images { .. } => {
+                Prepared::Images { encoder: self, values: Vec::new(), shapes: Vec::with_capacity(capacity) }
             }
             Content::Texts { .. } => Prepared::Texts { encoder: self, texts: Vec::with_capacity(capacity) },
         }
     }
 
-    /// The features of preprocessed images: tensors of channels × height × width.
+    /// The features of preprocessed images: tensors of the same channels × height × width.
     ///
     /// # Errors
     /// If the network fails.
@@ -107,14 +114,13 @@ impl Encoder {
         self.checked(self.pooled(self.model.run_for(&inputs, &self.outputs())?, None)?, count)
     }
 
-    /// The features of texts.
+    /// The features of tokens.
     ///
     /// # Errors
-    /// If a text has no tokens, or the network fails.
-    fn encode_texts(&self, tokenizer: &Tokenizer, inputs: &[String], texts: &[&str]) -> Result<Vec<f32>, Problem> {
-        let tokens = tokenizer.batch(texts)?;
-        let outputs = self.run_tokens(inputs, &tokens)?;
-        self.checked(self.pooled(outputs, Some(&tokens.mask))?, texts.len())
+    /// If the network fails.
+    fn encode_tokens(&self, inputs: &[String], tokens: &Tokens) -> Result<Vec<f32>, Problem> {
+        let outputs = self.run_tokens(inputs, tokens)?;
+        self.checked(self.pooled(outputs, Some(&tokens.mask))?, tokens.shape[0])
     }
 
     /// The outputs to compute: the one with the features, or the first.
@@ -126,8 +132,10 @@ impl Encoder {
     /// The number of features per sample, found by running the network once.
     fn probe(&self) -> Result<usize, Problem> {
         let (outputs, mask) = match &self.content {
-            Content::Images { shape: [channels, height, width], input, .. } => {
-                let (shape, values) = ([1, *channels, *height, *width], vec![0.0; channels * height * width]);
+            Content::Images { preprocessing, input } => {
+                let shape = preprocessing.shape().or_else(|_| preprocessing.shape_of(PROBED_SIDE, PROBED_SIDE));
+                let [channels, height, width] = shape?;
+                let (shape, values) = ([1, channels, height, width], vec![0.0; channels * height * width]);
                 let inputs = [Input { name: input, shape: &shape, values: Values::Floats(&values) }];
                 (self.model.run_for(&inputs, &self.outputs())?, None)
             }
@@ -175,28 +183,32 @@ impl Encoder {
 
 /// A batch that is being prepared.
 pub(crate) enum Prepared<'e, 's> {
-    Images { encoder: &'e Encoder, values: Vec<f32>, count: usize },
-    Texts { encoder: &'e Encoder, texts: Vec<&'s str> },
+    /// The tensors of images, one after the other, and the shape of each.
+    Images { encoder: &'e Encoder, values: Vec<f32>, shapes: Vec<[usize; 3]> },
+    /// Texts and their tokens.
+    Texts { encoder: &'e Encoder, texts: Vec<(&'s str, Tokens)> },
 }
 
 impl<'s> Prepared<'_, 's> {
     /// Decodes and preprocesses a sample. A sample that fails leaves the batch as it was.
     pub(crate) fn add(&mut self, raw: &Raw<'s>, workspace: &mut Workspace) -> Result<(), Problem> {
         match (self, raw) {
-            (Prepared::Images { encoder, values, count }, Raw::Image(raw)) => {
-                let Content::Images { preprocessing, shape, .. } = &encoder.content else { return Err(wrong_kind()) };
+            (Prepared::Images { encoder, values, shapes }, Raw::Image(raw)) => {
+                let Content::Images { preprocessing, .. } = &encoder.content else { return Err(wrong_kind()) };
                 let image = raw.image(&Limits::default())?;
+                let shape = preprocessing.shape_of(image.width(), image.height())?;
                 let start = values.len();
                 values.resize(start + shape.iter().product::<usize>(), 0.0);
                 if let Err(problem) = preprocessing.apply_with(&image, &mut values[start..], workspace) {
                     values.truncate(start);
                     return Err(problem);
                 }
-                *count += 1;
+                shapes.push(shape);
                 Ok(())
             }
-            (Prepared::Texts { texts, .. }, Raw::Text(text)) => {
-                texts.push(text);
+            (Prepared::Texts { encoder, texts }, Raw::Text(text)) => {
+                let Content::Texts { tokenizer, .. } = &encoder.content else { return Err(wrong_kind()) };
+                texts.push((text, tokenizer.batch(&[text])?));
                 Ok(())
             }
             _ => Err(wrong_kind()),
@@ -206,23 +218,34 @@ impl<'s> Prepared<'_, 's> {
     /// The features of the batch.
     pub(crate) fn encode(self) -> Result<Vec<f32>, Problem> {
         match self {
-            Prepared::Images { encoder, values, count } => match &encoder.content {
-                Content::Images { shape, input, .. } => {
-                    let most = encoder.network_batch(count) * shape.iter().product::<usize>();
-                    let parts = values.chunks(most.max(1));
-                    let encoded = parts.map(|part| encoder.encode_images(input, part, *shape));
-                    Ok(encoded.collect::<Result<Vec<_>, _>>()?.concat())
+            Prepared::Images { encoder, values, shapes } => {
+                let Content::Images { input, .. } = &encoder.content else { return Err(wrong_kind()) };
+                let (mut rows, mut rest) = (Vec::with_capacity(shapes.len() * encoder.width), values.as_slice());
+                for same in shapes.chunk_by(|one, other| one == other) {
+                    for part in same.chunks(encoder.network_batch(same.len())) {
+                        let (tensors, after) = rest.split_at(part.len() * part[0].iter().product::<usize>());
+                        rows.append(&mut encoder.encode_images(input, tensors, part[0])?);
+                        rest = after;
+                    }
                 }
-                Content::Texts { .. } => Err(wrong_kind()),
-            },
-            Prepared::Texts { encoder, texts } => match &encoder.content {
-                Content::Texts { tokenizer, inputs } => {
-                    let parts = texts.chunks(encoder.network_batch(texts.len()));
-                    let encoded = parts.map(|part| encoder.encode_texts(tokenizer, inputs, part));
-                    Ok(encoded.collect::<Result<Vec<_>, _>>()?.concat())
+                Ok(rows)
+            }
+            Prepared::Texts { encoder, texts } => {
+                let Content::Texts { tokenizer, inputs } = &encoder.content else { return Err(wrong_kind()) };
+                let mut rows = Vec::with_capacity(texts.len() * encoder.width);
+                for part in texts.chunks(encoder.network_batch(texts.len())) {
+                    let mut encoded = match part {
+                        [(_, tokens)] => encoder.encode_tokens(inputs, tokens)?,
+                        // Texts of one batch have the same number of tokens.
+                        several => {
+                            let texts: Vec<&str> = several.iter().map(|(text, _)| *text).collect();
+                            encoder.encode_tokens(inputs, &tokenizer.batch(&texts)?)?
+                        }
+                    };
+                    rows.append(&mut encoded);
                 }
-                Content::Images { .. } => Err(wrong_kind()),
-            },
+                Ok(rows)
+            }
         }
     }
 }

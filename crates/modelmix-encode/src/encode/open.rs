@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::runtime::{Device, Element, Model, ModelSource, Options, Runtime};
 use crate::tokens::Tokenizer;
 use crate::torch_file;
-use crate::weights::{Environment, Found, Location, locate};
+use crate::weights::{Environment, Found, Location, digest, locate};
 
 /// The names of the inputs of text models, which are given what the tokenizer returns.
 const TOKEN_INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
@@ -28,10 +28,11 @@ pub struct EncoderSettings {
     pub encoder: String,
     /// Its weights; they are looked for if `None`.
     pub weights: Option<PathBuf>,
-    /// The tool whose preprocessing is used; the encoder's first if `None`.
+    /// The tool whose preprocessing is used, as in `dgm-eval`, or `dgm-eval+pillow-12` for another version of Pillow; the
+    /// encoder's first if `None`. For an `.onnx` file it is that of a named encoder: `clip-vit-b32/clean-fid`.
     pub preset: Option<String>,
     /// The tool whose preprocessing is used if the encoder has one of that name and `preset` is not given.
-    pub preset_if_there: Option<String>,
+    pub fallback_preset: Option<String>,
     /// The runtime of the network.
     pub runtime: Runtime,
     /// The device of the network.
@@ -51,7 +52,7 @@ impl EncoderSettings {
             encoder: encoder.into(),
             weights: None,
             preset: None,
-            preset_if_there: None,
+            fallback_preset: None,
             runtime: Runtime::default(),
             device: Device::default(),
             library: None,
@@ -154,16 +155,19 @@ fn open_named(settings: &EncoderSettings) -> Result<Encoder> {
             return Err(Error::Encoder { name: named.name.into(), problem });
         }
     };
-    let if_there = settings.preset_if_there.as_deref();
-    let if_there = if_there.filter(|tool| named.presets.iter().any(|preset| preset.tool == *tool));
-    let preset = named.preset(settings.preset.as_deref().or(if_there)).map_err(unnamed)?;
+    let fallback = settings.fallback_preset.as_deref();
+    let fallback = fallback.filter(|tool| named.presets.iter().any(|preset| preset.tool == *tool));
+    let asked = settings.preset.as_deref().or(fallback);
+    let preset = named.preset(asked).map_err(unnamed)?;
     let network = load(&found.model, settings)?;
     match named.kind {
         Kind::Image { .. } => {
-            let preprocessing = named.preprocessing(preset.tool).map_err(unnamed)?;
+            let stated = asked.unwrap_or(preset.tool).to_string();
+            let preprocessing = named.preprocessing(&stated).map_err(unnamed)?;
             let output = preset.output(&network.outputs()).map_err(|problem| network.refused(problem))?;
             let input = network.image_input(named.inputs)?;
-            finish(named.name, Some(preset), network, output, Parts::Images { preprocessing, input }, settings)
+            let name = Named { name: named.name, preset: Some(stated), width: Some(preset.width) };
+            finish(name, network, output, Parts::Images { preprocessing, input }, settings)
         }
         Kind::Text { prefix, max_length } => open_texts(named, preset, &found, network, (prefix, max_length), settings),
     }
@@ -189,7 +193,8 @@ fn open_texts(
     }
     let max_length = Some(sentence.max_length.unwrap_or(max_length));
     let parts = text_parts(tokenizer, prefix, max_length, &sentence)?;
-    finish(named.name, Some(preset), network, output, parts, settings)
+    let name = Named { name: named.name, preset: Some(preset.tool.into()), width: Some(preset.width) };
+    finish(name, network, output, parts, settings)
 }
 
 /// A user's own model.
@@ -205,6 +210,9 @@ fn open_file(settings: &EncoderSettings) -> Result<Encoder> {
         return Err(network.refused(problem));
     }
     if let Some(tokenizer) = &file.tokenizer {
+        if settings.preset.is_some() {
+            return Err(network.refused(Problem::new("it encodes texts, which have no preprocessing; leave it out")));
+        }
         let sentence = SentenceSettings::read(tokenizer.parent().unwrap_or(Path::new("")))?;
         if file.output.is_none() {
             output.pooling = sentence.pooling.unwrap_or(output.pooling);
@@ -212,10 +220,11 @@ fn open_file(settings: &EncoderSettings) -> Result<Encoder> {
         }
         let max_length = file.max_length.or(sentence.max_length);
         let parts = text_parts(tokenizer, &file.prefix, max_length, &sentence)?;
-        return finish(&name, None, network, output, parts, settings);
+        return finish(Named { name: &name, preset: None, width: None }, network, output, parts, settings);
     }
     let input = network.image_input(&["pixel_values", "image", "input"])?;
-    let preprocessing = match (&file.preprocessing, settings.preset.as_ref().or(file.preset.as_ref())) {
+    let preset = settings.preset.as_ref().or(file.preset.as_ref());
+    let preprocessing = match (&file.preprocessing, preset) {
         (Some(preprocessing), None) => preprocessing.clone(),
         (_, Some(preset)) => like(preset).map_err(|problem| network.refused(problem))?,
         (None, None) => {
@@ -224,14 +233,18 @@ fn open_file(settings: &EncoderSettings) -> Result<Encoder> {
             )));
         }
     };
-    finish(&name, None, network, output, Parts::Images { preprocessing, input }, settings)
+    let name = Named { name: &name, preset: preset.cloned(), width: None };
+    finish(name, network, output, Parts::Images { preprocessing, input }, settings)
 }
 
 /// The preprocessing of a named encoder: `clip-vit-b32/clean-fid`, or `clip-vit-b32` for its default.
 fn like(text: &str) -> Result<Preprocessing, Problem> {
     let (name, tool) = text.split_once('/').map_or((text, None), |(name, tool)| (name, Some(tool)));
-    let named = encoders::NamedEncoder::named(name)?;
-    named.preprocessing(named.preset(tool)?.tool)
+    let named = encoders::NamedEncoder::named(name).map_err(|problem| {
+        let form = "the preprocessing of an own model is that of a named encoder, as in clip-vit-b32/clean-fid";
+        Problem::new(format!("{form}; {problem}"))
+    })?;
+    named.preprocessing(tool.unwrap_or(named.preset(None)?.tool))
 }
 
 /// The parts of an encoder that depend on what it takes.
@@ -254,10 +267,18 @@ fn text_parts(path: &Path, prefix: &str, max_length: Option<usize>, sentence: &S
     Ok(Parts::Texts { tokenizer, sha256: hex(&Sha256::digest(bytes)), prefix: prefix.into(), max_length, lower_case })
 }
 
+/// What is stated about an encoder.
+struct Named<'a> {
+    name: &'a str,
+    /// The preprocessing as it was chosen.
+    preset: Option<String>,
+    /// The number of features per sample, if it is known.
+    width: Option<usize>,
+}
+
 /// Puts the parts together, and runs the network once to know its width.
 fn finish(
-    name: &str,
-    preset: Option<&Preset>,
+    Named { name, preset, width }: Named<'_>,
     network: Network,
     output: Output,
     parts: Parts,
@@ -276,13 +297,13 @@ fn finish(
     };
     let text = serde_json::to_vec(&definition).map_err(|error| network.refused(Problem::new(error.to_string())))?;
     let mut encoding = Encoding::new(name, hex(&Sha256::digest(text)));
-    encoding.preset = preset.map(|preset| preset.tool.to_string()).or_else(|| settings.preset.clone());
+    encoding.preset = preset;
     encoding.runtime = Some(network.model.describe());
     encoding.version = Some(modelmix::VERSION.into());
     let content = match parts {
         Parts::Images { preprocessing, input } => {
-            let shape = preprocessing.shape().map_err(|problem| network.refused(problem))?;
-            Content::Images { preprocessing, shape, input }
+            preprocessing.check().map_err(|problem| network.refused(problem))?;
+            Content::Images { preprocessing, input }
         }
         Parts::Texts { tokenizer, .. } => Content::Texts { tokenizer, inputs: network.text_inputs()? },
     };
@@ -290,10 +311,10 @@ fn finish(
     let is_on_gpu = settings.device != Device::Cpu;
     let mut encoder = Encoder { encoding, width: 0, model: network.model, output, content, is_on_gpu };
     encoder.width = encoder.probe().map_err(|problem| refused(&path, problem))?;
-    if let Some(preset) = preset.filter(|preset| preset.width != encoder.width) {
+    if let Some(width) = width.filter(|&width| width != encoder.width) {
         let problem = format!(
-            "it returns {} features per sample, but {name} has {}; the file has other weights",
-            encoder.width, preset.width
+            "it returns {} features per sample, but {name} has {width}; the file has other weights",
+            encoder.width
         );
         return Err(Error::File { path, problem });
     }
@@ -323,14 +344,14 @@ fn load(path: &Path, settings: &EncoderSettings) -> Result<Network> {
 
 /// The SHA-256 checksum of an ONNX file and of the data files beside it.
 fn checksum(path: &Path) -> Result<String> {
-    let read = |path: &Path| std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source });
-    let model = read(path)?;
-    let mut digest = Sha256::new();
-    digest.update(&model);
-    for name in external::data_files(&model) {
-        digest.update(read(&path.with_file_name(name))?);
+    let model = external::read(path).map_err(|problem| refused(path, problem))?;
+    let data_files = external::data_files_beside(path, &model).map_err(|problem| refused(path, problem))?;
+    let mut hasher = Sha256::new();
+    hasher.update(&model);
+    for file in data_files {
+        digest::add_file(&mut hasher, &file).map_err(|source| Error::Io { path: file, source })?;
     }
-    Ok(hex(&digest.finalize()))
+    Ok(hex(&hasher.finalize()))
 }
 
 fn refused(path: &Path, problem: Problem) -> Error {

@@ -51,6 +51,8 @@ pub struct Encoded {
     pub skipped: Vec<Skipped>,
     /// The number of rows that were in the cache.
     pub cached: usize,
+    /// Why rows could not be added to the cache, if they could not; the features are whole nevertheless.
+    pub cache_problem: Option<Error>,
     /// The SHA-256 checksum of the ids and contents of all samples that were encoded.
     pub digest: Digest,
 }
@@ -94,6 +96,8 @@ struct Work<'a> {
     next: AtomicUsize,
     ended: AtomicBool,
     cached: AtomicUsize,
+    /// The first failure of the cache, after which nothing is added to it.
+    cache_problem: Mutex<Option<Error>>,
     observe: &'a (dyn Fn(usize) + Sync),
 }
 
@@ -101,7 +105,7 @@ struct Work<'a> {
 ///
 /// # Errors
 /// If a sample cannot be read and is not to be skipped, if none could be read, if the network fails or returns values that
-/// are not finite, if the cache cannot be written, or if the work was stopped.
+/// are not finite, or if the work was stopped.
 pub fn encode(
     encoder: &Encoder,
     samples: &Samples,
@@ -110,7 +114,7 @@ pub fn encode(
     observe: &(dyn Fn(usize) + Sync),
 ) -> Result<Encoded> {
     let threads = settings.threads.unwrap_or_else(modelmix::compute::available_threads).max(1);
-    let batch = settings.batch.unwrap_or_else(|| encoder.batch()).max(1);
+    let batch = settings.batch.unwrap_or_else(|| encoder.batch(samples.len(), threads)).max(1);
     let work = Work {
         encoder,
         samples,
@@ -121,6 +125,7 @@ pub fn encode(
         next: AtomicUsize::new(0),
         ended: AtomicBool::new(false),
         cached: AtomicUsize::new(0),
+        cache_problem: Mutex::new(None),
         observe,
     };
     let mut values = vec![0.0; samples.len() * encoder.width()];
@@ -131,7 +136,7 @@ pub fn encode(
     failed.iter().for_each(|(index, _)| is_skipped[*index] = true);
     let rows: Vec<usize> = (0..samples.len()).filter(|&index| !is_skipped[index]).collect();
     if let (true, Some((index, problem))) = (rows.is_empty(), failed.first()) {
-        let problem = format!("no sample could be read; the first problem is that {}: {problem}", samples.id(*index));
+        let problem = format!("no sample could be read; the first is {}: {problem}", samples.id(*index));
         return Err(samples.error(problem));
     }
     if rows.len() < samples.len() {
@@ -158,7 +163,9 @@ pub fn encode(
     }
     let digest = digest.finalize().into();
     let skipped = failed.into_iter().map(|(index, problem)| Skipped { id: samples.id(index), problem }).collect();
-    Ok(Encoded { features, rows, skipped, cached: work.cached.load(Ordering::Relaxed), digest })
+    let cached = work.cached.load(Ordering::Relaxed);
+    let cache_problem = work.cache_problem.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Encoded { features, rows, skipped, cached, cache_problem, digest })
 }
 
 impl Work<'_> {
@@ -170,7 +177,10 @@ impl Work<'_> {
             let mut workspace = Workspace::default();
             while !self.ended.load(Ordering::Relaxed) {
                 let start = self.next.fetch_add(self.batch, Ordering::Relaxed);
-                let Some(indices) = self.order.get(start..(start + self.batch).min(self.order.len())) else { return };
+                let Some(indices) = self.order.get(start..start.saturating_add(self.batch).min(self.order.len()))
+                else {
+                    return;
+                };
                 if indices.is_empty() {
                     return;
                 }
@@ -248,7 +258,10 @@ impl Work<'_> {
         }
         if let Some(cache) = self.cache.filter(|_| encoded.iter().all(|value| value.is_finite())) {
             let added: Vec<Digest> = missing.iter().map(|&place| digests[place]).collect();
-            cache.add(&added, &encoded)?;
+            let mut problem = self.cache_problem.lock().unwrap_or_else(PoisonError::into_inner);
+            if problem.is_none() {
+                *problem = cache.add(&added, &encoded).err();
+            }
         }
         Ok(Batch { rows, digests, failed })
     }

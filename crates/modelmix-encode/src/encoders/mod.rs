@@ -15,6 +15,7 @@ use modelmix::internals::nearest_word;
 
 use crate::preprocess::{Preprocessing, Tool, presets};
 use crate::problem::Problem;
+use crate::resize::PassOrder;
 
 /// A named encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +155,9 @@ impl NamedEncoder {
     /// If no preset of this encoder is named after the tool.
     pub fn preset(&self, tool: Option<&str>) -> Result<&'static Preset, Problem> {
         let presets = self.presets;
-        let found = match tool {
+        let found = match tool.map(with_pass_order) {
             None => presets.first(),
-            Some(tool) => presets.iter().find(|preset| preset.tool == tool),
+            Some((tool, _)) => presets.iter().find(|preset| preset.tool == tool),
         };
         found.ok_or_else(|| {
             let tools: Vec<&str> = presets.iter().map(|preset| preset.tool).collect();
@@ -167,21 +168,55 @@ impl NamedEncoder {
 }
 
 impl NamedEncoder {
-    /// How a tool preprocesses images for this encoder.
+    /// How a tool preprocesses images for this encoder: `dgm-eval`, or `dgm-eval+pillow-12` for the passes of Pillow 12.
     ///
     /// # Errors
-    /// If the encoder takes texts, or the tool does not use it.
+    /// If the encoder takes texts, or the tool does not use it, or it does not resize with Pillow but a version is given.
     pub fn preprocessing(&self, tool: &str) -> Result<Preprocessing, Problem> {
         let Kind::Image { family, size } = self.kind else {
             return Err(Problem::new(format!("{} encodes texts, which have no preprocessing of images", self.name)));
         };
-        let tool: Tool = tool.parse()?;
-        match family {
+        self.preset(Some(tool))?;
+        let (name, order) = with_pass_order(tool);
+        let tool: Tool = name.parse()?;
+        let preprocessing = match family {
             Family::Inception => presets::inception(tool),
             Family::Dinov2 => presets::dinov2(tool),
             Family::Clip => presets::clip(tool, size),
             Family::Swav => presets::swav(tool),
+        }?;
+        match order {
+            None => Ok(preprocessing),
+            Some(_) if !preprocessing.has_pass_order() => {
+                let remedy = "leave out what follows the plus sign";
+                Err(Problem::new(format!("{name} does not resize images for {} with Pillow; {remedy}", self.name)))
+            }
+            Some(order) => Ok(preprocessing.with_pass_order(order)),
         }
+    }
+
+    /// What users should know about the published weights, in a sentence.
+    pub fn remark(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Image { family: Family::Dinov2, .. } if !self.sources.is_empty() => Some(
+                "the published ONNX files are exports of Hugging Face's implementation, which interpolates the positions of \
+                 patches slightly differently; for exactly the features of dgm-eval, mixture-ucb and torch-fidelity, use the export",
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// The name of a tool, and the order of passes that follows it: `dgm-eval+pillow-12`.
+fn with_pass_order(text: &str) -> (&str, Option<PassOrder>) {
+    let order = |version: &str| match version {
+        "pillow-12" => Some(PassOrder::Pillow12),
+        "pillow-13" => Some(PassOrder::Pillow13),
+        _ => None,
+    };
+    match text.split_once('+').map(|(tool, version)| (tool, order(version))) {
+        Some((tool, Some(order))) => (tool, Some(order)),
+        _ => (text, None),
     }
 }
 

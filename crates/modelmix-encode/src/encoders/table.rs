@@ -89,6 +89,7 @@ pub const ENCODERS: &[NamedEncoder] = &[
             preset("clean-fid", 2048, &[]),
             preset("pytorch-fid", 2048, &[]),
             preset("dgm-eval", 2048, &[]),
+            preset("dgm-eval-clean", 2048, &[]),
         ],
         sources: &[
             Source::Address {
@@ -134,6 +135,8 @@ pub const ENCODERS: &[NamedEncoder] = &[
             preset("huggingface", 512, PROJECTED),
             preset("torch-fidelity", 512, PROJECTED),
             preset("mixture-ucb", 512, PROJECTED),
+            preset("open-clip", 512, PROJECTED),
+            preset("huggingface-pil", 512, PROJECTED),
         ],
         sources: &[hub("Xenova/clip-vit-base-patch32", &[VISION_MODEL])],
         export: clip_export!("openai/clip-vit-base-patch32", 224, "clip-vit-b32"),
@@ -142,7 +145,12 @@ pub const ENCODERS: &[NamedEncoder] = &[
         name: "clip-vit-l14",
         kind: Kind::Image { family: Family::Clip, size: 224 },
         inputs: IMAGE_INPUT,
-        presets: &[preset("huggingface", 768, PROJECTED), preset("torch-fidelity", 768, PROJECTED)],
+        presets: &[
+            preset("huggingface", 768, PROJECTED),
+            preset("torch-fidelity", 768, PROJECTED),
+            preset("open-clip", 768, PROJECTED),
+            preset("huggingface-pil", 768, PROJECTED),
+        ],
         sources: &[hub("Xenova/clip-vit-large-patch14", &[VISION_MODEL])],
         export: clip_export!("openai/clip-vit-large-patch14", 224, "clip-vit-l14"),
     },
@@ -153,6 +161,8 @@ pub const ENCODERS: &[NamedEncoder] = &[
         presets: &[
             Preset { tool: "cmmd", width: 768, outputs: PROJECTED, normalise: true },
             preset("huggingface", 768, PROJECTED),
+            preset("open-clip", 768, PROJECTED),
+            preset("huggingface-pil", 768, PROJECTED),
         ],
         sources: &[hub("Xenova/clip-vit-large-patch14-336", &[VISION_MODEL])],
         export: clip_export!("openai/clip-vit-large-patch14-336", 336, "clip-vit-l14-336"),
@@ -162,7 +172,7 @@ pub const ENCODERS: &[NamedEncoder] = &[
         name: "clip-vit-l14-datacomp",
         kind: Kind::Image { family: Family::Clip, size: 224 },
         inputs: IMAGE_INPUT,
-        presets: &[preset("dgm-eval", 1024, &[FEATURES])],
+        presets: &[preset("dgm-eval", 1024, &[FEATURES]), preset("dgm-eval-clean", 1024, &[FEATURES])],
         sources: &[],
         export: concat!(
             "python -c 'import open_clip, torch; m = open_clip.create_model(\"ViT-L-14\", \"datacomp_xl_s13b_b90k\").visual.eval(); m.proj = None; ",
@@ -170,14 +180,14 @@ pub const ENCODERS: &[NamedEncoder] = &[
         ),
     },
     NamedEncoder {
-        name: "swav-resnet50",
+        name: "swav",
         kind: Kind::Image { family: Family::Swav, size: 224 },
         inputs: IMAGE_INPUT,
         presets: &[preset("dgm-eval", 2048, &[FEATURES])],
         sources: &[],
         export: concat!(
             "python -c 'import torch; m = torch.hub.load(\"facebookresearch/swav\", \"resnet50\").eval(); m.fc = torch.nn.Identity(); ",
-            onnx_export!(224, "swav-resnet50", "[0, 2, 3]")
+            onnx_export!(224, "swav", "[0, 2, 3]")
         ),
     },
     NamedEncoder {
@@ -268,14 +278,16 @@ pub const ENCODERS: &[NamedEncoder] = &[
 const QUERY: &str = "query: ";
 
 /// The presets of DINOv2, by width.
-const DINO_PRESETS: [[Preset; 4]; 4] = [dino_presets(384), dino_presets(768), dino_presets(1024), dino_presets(1536)];
+const DINO_PRESETS: [[Preset; 6]; 4] = [dino_presets(384), dino_presets(768), dino_presets(1024), dino_presets(1536)];
 
-const fn dino_presets(width: usize) -> [Preset; 4] {
+const fn dino_presets(width: usize) -> [Preset; 6] {
     [
         preset("dgm-eval", width, CLASS_TOKEN),
         preset("mixture-ucb", width, CLASS_TOKEN),
         preset("huggingface", width, CLASS_TOKEN),
         preset("torch-fidelity", width, CLASS_TOKEN),
+        preset("dgm-eval-clean", width, CLASS_TOKEN),
+        preset("huggingface-pil", width, CLASS_TOKEN),
     ]
 }
 

@@ -243,6 +243,14 @@ impl Preprocessing {
         }
     }
 
+    /// Whether it resizes by a method of Pillow, in which the order of passes matters.
+    pub fn has_pass_order(&self) -> bool {
+        let has = |step: &Step| {
+            matches!(step, Step::Resize { method: Method::Pillow { .. } | Method::PillowFloat { .. }, .. })
+        };
+        self.steps.iter().any(has)
+    }
+
     /// The same preprocessing with another order of Pillow's passes, to equal another version of Pillow.
     #[must_use]
     pub fn with_pass_order(mut self, order: PassOrder) -> Self {

@@ -8,6 +8,7 @@ use modelmix::load::{self, ArmSource, Pictures};
 use modelmix::{Error, Features};
 use modelmix_encode::cache::Cache;
 use modelmix_encode::encode::{self, Encoded, Encoder, EncoderSettings, OnError, RunSettings};
+use modelmix_encode::onnx::{Attribute, Dimension, Graph};
 use modelmix_encode::samples::Samples;
 use modelmix_encode::store::{FeatureFile, FileType, NamedFeatures};
 use modelmix_encode::weights::{Environment, Platform};
@@ -194,6 +195,85 @@ fn stopped_work_goes_on_where_it_stopped() {
     assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
     let rest = run(&open(folder.path()), &RunSettings::default(), Some(&cache())).unwrap();
     assert_eq!(rest.cached, 16);
+}
+
+/// A full disk, or a device in its place: the features are whole, and the problem is stated.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_cache_that_cannot_be_written_stops_nothing() {
+    let (folder, cache_folder) = (folder_of_images("vae", 6), tempfile::tempdir().unwrap());
+    let encoder = encoder();
+    let path = cache_folder.path().join("full");
+    std::fs::create_dir(&path).unwrap();
+    std::os::unix::fs::symlink("/dev/full", path.join("rows")).unwrap();
+    let cache = Cache::open(cache_folder.path(), "full", encoder.width()).unwrap();
+    let encoded = run(&open(folder.path()), &RunSettings::default(), Some(&cache)).unwrap();
+    assert_eq!(encoded.features, run(&open(folder.path()), &RunSettings::default(), None).unwrap().features);
+    let problem = encoded.cache_problem.unwrap().to_string();
+    assert!(problem.contains("the cache of features cannot be used") && problem.contains("turn it off"), "{problem}");
+}
+
+/// A network that takes images of any size: the mean of each channel.
+fn means(folder: &Path) -> PathBuf {
+    let mut graph = Graph::new("means");
+    let free = [Dimension::Free("n"), Dimension::Fixed(3), Dimension::Free("h"), Dimension::Free("w")];
+    let pixels = graph.input("pixel_values", &free);
+    let pooled = graph.node("GlobalAveragePool", &[&pixels], &[]);
+    let flat = graph.node("Flatten", &[&pooled], &[("axis", Attribute::Integer(1))]);
+    let path = folder.join("means.onnx");
+    std::fs::write(&path, graph.into_model("features", &flat, &[Dimension::Free("n"), Dimension::Fixed(3)])).unwrap();
+    path
+}
+
+/// SwAV's images keep their proportions, so that tensors of one batch have different shapes.
+#[test]
+fn images_of_different_shapes_share_a_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = [(300, 230), (230, 230), (230, 230), (250, 500)];
+    for (index, (width, height)) in sizes.into_iter().enumerate() {
+        let file = std::fs::File::create(folder.path().join(format!("{index}.png"))).unwrap();
+        let mut writer = png::Encoder::new(file, width, height);
+        writer.set_color(png::ColorType::Rgb);
+        let pixels: Vec<u8> = (0..width * height).flat_map(|_| [40 * index as u8, 255, 128]).collect();
+        writer.write_header().unwrap().write_image_data(&pixels).unwrap();
+    }
+    let model = means(folder.path());
+    let mut settings = EncoderSettings::new(model.to_string_lossy(), nowhere());
+    settings.preset = Some("swav/dgm-eval".into());
+    let encoder = encode::open(&settings).unwrap();
+    assert_eq!((encoder.width(), encoder.encoding().preset.as_deref()), (3, Some("swav/dgm-eval")));
+    let encoded = encode::encode(&encoder, &open(folder.path()), &RunSettings::default(), None, &|_| {}).unwrap();
+    for (index, row) in encoded.features.view().iter().enumerate() {
+        // A constant channel stays constant; ToTensor and Normalize of torchvision follow.
+        let expected =
+            [(40.0 * index as f32 / 255.0 - 0.485) / 0.229, (1.0 - 0.456) / 0.224, (128.0 / 255.0 - 0.406) / 0.225];
+        let near = row.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5);
+        assert!(near, "{row:?} {expected:?}");
+    }
+}
+
+/// Pillow 12 runs passes in another order than Pillow 13; the version is part of the stated preset and of the fingerprint.
+#[test]
+fn the_version_of_pillow_can_be_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = means(folder.path());
+    let open = |preset: &str| {
+        let mut settings = EncoderSettings::new(model.to_string_lossy(), nowhere());
+        settings.preset = Some(preset.into());
+        encode::open(&settings)
+    };
+    let (usual, twelve) = (open("dinov2-vits14/dgm-eval").unwrap(), open("dinov2-vits14/dgm-eval+pillow-12").unwrap());
+    assert_ne!(usual.encoding().fingerprint, twelve.encoding().fingerprint);
+    assert_eq!(usual.encoding().fingerprint, open("dinov2-vits14/dgm-eval+pillow-13").unwrap().encoding().fingerprint);
+    assert_eq!(twelve.encoding().preset.as_deref(), Some("dinov2-vits14/dgm-eval+pillow-12"));
+    for (preset, words) in [
+        ("dinov2-vits14/dgm-eval+pillow-11", "has no preset \"dgm-eval+pillow-11\""),
+        ("dinov2-vits14/torch-fidelity+pillow-12", "does not resize images for dinov2-vits14 with Pillow"),
+        ("nosuch", "as in clip-vit-b32/clean-fid; there is no encoder named \"nosuch\""),
+    ] {
+        let error = open(preset).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 /// Several writers, and a writer that was killed in the middle of a record.

@@ -7,6 +7,7 @@ use modelmix_encode::encoders::output::normalise;
 use modelmix_encode::encoders::{
     ENCODERS, EncoderFile, Kind, NamedEncoder, Output, Pooling, Role, SentenceSettings, Source,
 };
+use modelmix_encode::preprocess::{Tool, presets};
 
 #[test]
 fn the_table_is_consistent() {
@@ -47,6 +48,25 @@ fn the_table_is_consistent() {
 }
 
 /// What the models' cards say.
+/// What the library can do is reachable by a name.
+#[test]
+fn every_preset_of_a_family_is_listed() {
+    for (name, make) in [
+        ("inception-v3-fid", presets::inception as fn(Tool) -> _),
+        ("dinov2-vitl14", presets::dinov2),
+        ("swav", presets::swav),
+    ] {
+        let encoder = NamedEncoder::named(name).unwrap();
+        for tool in Tool::ALL.into_iter().filter(|&tool| make(tool).is_ok()) {
+            assert!(encoder.preset(Some(tool.name())).is_ok(), "{name} {tool}");
+        }
+    }
+    let clip: Vec<&NamedEncoder> = ENCODERS.iter().filter(|encoder| encoder.name.starts_with("clip")).collect();
+    for tool in Tool::ALL.into_iter().filter(|&tool| presets::clip(tool, 224).is_ok()) {
+        assert!(clip.iter().any(|encoder| encoder.preset(Some(tool.name())).is_ok()), "{tool}");
+    }
+}
+
 #[test]
 fn encoders_have_their_published_properties() {
     for (name, width, prefix, max_length, pooling, normalise) in [
@@ -79,7 +99,7 @@ fn encoders_have_their_published_properties() {
         ("clip-vit-l14", 224, "torch-fidelity", 768, Some("image_embeds"), Pooling::Tensor, false),
         ("clip-vit-l14-336", 336, "cmmd", 768, Some("image_embeds"), Pooling::Tensor, true),
         ("clip-vit-l14-datacomp", 224, "dgm-eval", 1024, Some("features"), Pooling::Tensor, false),
-        ("swav-resnet50", 224, "dgm-eval", 2048, Some("features"), Pooling::Tensor, false),
+        ("swav", 224, "dgm-eval", 2048, Some("features"), Pooling::Tensor, false),
     ] {
         let encoder = NamedEncoder::named(name).unwrap();
         let Kind::Image { size: found, .. } = encoder.kind else { panic!("{name} takes texts") };
