@@ -1,6 +1,7 @@
 //! Images and texts given as inputs: opens the encoder, encodes with progress, and keeps the samples for galleries,
 //! manifests and copies.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use modelmix::Features;
@@ -8,7 +9,7 @@ use modelmix::load::ArmSource;
 use modelmix_encode::cache::Cache;
 use modelmix_encode::encode::{self, Encoder, EncoderSettings, OnError, RunSettings};
 use modelmix_encode::runtime::Runtime;
-use modelmix_encode::samples::{SampleKind, Samples};
+use modelmix_encode::samples::{ImageSamples, SampleKind, Samples};
 use modelmix_encode::weights::Environment;
 
 use schemars::JsonSchema;
@@ -50,11 +51,23 @@ pub(crate) struct EncodedSetSummary {
     pub(crate) cached: usize,
 }
 
+/// Samples of an arm that are not encoded yet.
+pub(crate) struct SampleSet {
+    pub(crate) name: String,
+    samples: Samples,
+    /// The path as given.
+    path: PathBuf,
+}
+
 /// Samples of an arm and their features.
 pub(crate) struct EncodedArm {
     pub(crate) name: String,
     pub(crate) features: Features,
     pub(crate) samples: ArmSamples,
+    /// The path as given.
+    pub(crate) path: PathBuf,
+    /// The SHA-256 checksum of all samples, in hexadecimal digits.
+    pub(crate) sha256: String,
     pub(crate) skipped: usize,
     pub(crate) cached: usize,
 }
@@ -64,13 +77,33 @@ pub(crate) struct ArmSamples {
     samples: Samples,
     /// The index of the sample of each row.
     rows: Vec<usize>,
-    /// The SHA-256 checksum of all samples, in hexadecimal digits.
-    pub(crate) sha256: String,
-    /// The path as given.
-    pub(crate) path: PathBuf,
 }
 
 impl ArmSamples {
+    /// The images of an arm in a folder or archive, found by the ids of its rows.
+    pub(crate) fn by_id(arm: &str, source: &ArmSource, ids: &[String]) -> Result<Self> {
+        let path = &source.path;
+        let Some((_, images)) = ImageSamples::open(path, source.key.as_deref())?.pop() else {
+            return Err(Failure::input(format!("{} has no images", path.display())));
+        };
+        let places: HashMap<&str, usize> = (0..images.len()).map(|index| (images.id(index), index)).collect();
+        let place = |id: &String| {
+            places.get(id.as_str()).copied().ok_or_else(|| {
+                Failure::input(format!(
+                    "{} does not have {id}, which is a sample of {arm}; give the folder that {arm} was encoded from",
+                    path.display()
+                ))
+            })
+        };
+        let rows = ids.iter().map(place).collect::<Result<_>>()?;
+        Ok(Self { samples: Samples::of_images(path.clone(), images), rows })
+    }
+
+    /// The ids of all rows.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        (0..self.len()).map(|row| self.id(row)).collect()
+    }
+
     /// The number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
@@ -123,7 +156,7 @@ impl<'a> Encoding<'a> {
         let mut settings = EncoderSettings::new(name, environment.clone());
         settings.weights.clone_from(&args.encoder_weights);
         settings.preset = args.preprocessing.clone();
-        settings.preset_if_there = preset.map(str::to_string);
+        settings.fallback_preset = preset.map(str::to_string);
         settings.runtime = match args.runtime {
             RuntimeName::Rten => Runtime::Rten,
             RuntimeName::Onnxruntime => Runtime::OnnxRuntime,
@@ -136,7 +169,15 @@ impl<'a> Encoding<'a> {
             (Some(folder), _) => Some(folder.clone()),
             (None, _) => environment.cache().map(|folder| folder.join("features")),
         };
-        let cache = cache.map(|folder| Cache::open(&folder, &encoder.cache_name(), encoder.width())).transpose()?;
+        let cache = cache.map(|folder| Cache::open(&folder, &encoder.cache_name(), encoder.width())).transpose();
+        let cache = match cache {
+            // Nobody asked for the usual folder, so that a read-only home is no reason to stop.
+            Err(error) if args.cache.is_none() => {
+                terminal.warn(&[format!("features are not cached: {error}")]);
+                None
+            }
+            cache => cache?,
+        };
         let mut settings = RunSettings::default();
         settings.threads = common.threads;
         settings.on_error = match args.on_error {
@@ -150,17 +191,29 @@ impl<'a> Encoding<'a> {
         &self.encoder
     }
 
-    /// Encodes all sets of a source.
-    pub(crate) fn encode(&self, source: &ArmSource) -> Result<Vec<EncodedArm>> {
-        let sets = Samples::open(source)?;
-        sets.into_iter().map(|(name, samples)| self.encode_set(name, samples, source)).collect()
+    /// The sets of samples of a source, which are encoded later, so that wrong inputs are found before the work.
+    pub(crate) fn sets(&self, source: &ArmSource) -> Result<Vec<SampleSet>> {
+        let sets = Samples::open(source)?.into_iter();
+        let sets: Vec<SampleSet> =
+            sets.map(|(name, samples)| SampleSet { name, samples, path: source.path.clone() }).collect();
+        let wanted = self.encoder.kind();
+        match sets.iter().find(|set| set.samples.kind() != wanted) {
+            None => Ok(sets),
+            Some(set) => Err(Failure::input(format!(
+                "{} has {}, but {} encodes {}; choose another encoder",
+                source.path.display(),
+                set.samples.kind().name(),
+                self.encoder.encoding().encoder,
+                wanted.name()
+            ))),
+        }
     }
 
-    /// Encodes a source that must have one set.
-    pub(crate) fn encode_one(&self, source: &ArmSource) -> Result<EncodedArm> {
-        let mut sets = Samples::open(source)?;
+    /// The set of samples of a source that must have one.
+    pub(crate) fn one_set(&self, source: &ArmSource) -> Result<SampleSet> {
+        let mut sets = self.sets(source)?;
         match (sets.pop(), sets.is_empty()) {
-            (Some((name, samples)), true) => self.encode_set(name, samples, source),
+            (Some(set), true) => Ok(set),
             _ => {
                 let path = source.path.display();
                 Err(Failure::input(format!("{path} has several sets of samples; pick one, as in {path}:name")))
@@ -168,18 +221,10 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    fn encode_set(&self, name: String, samples: Samples, source: &ArmSource) -> Result<EncodedArm> {
-        let (kind, wanted) = (samples.kind(), self.encoder.kind());
-        if kind != wanted {
-            return Err(Failure::input(format!(
-                "{} has {}, but {} encodes {}; choose another encoder",
-                source.path.display(),
-                kind.name(),
-                self.encoder.encoding().encoder,
-                wanted.name()
-            )));
-        }
-        let what = match kind {
+    /// Encodes a set.
+    pub(crate) fn encode(&self, set: SampleSet) -> Result<EncodedArm> {
+        let SampleSet { name, samples, path } = set;
+        let what = match samples.kind() {
             SampleKind::Images => "encoding images",
             SampleKind::Texts => "encoding texts",
         };
@@ -189,6 +234,9 @@ impl<'a> Encoding<'a> {
         });
         progress.finish_and_clear();
         let encoded = encoded?;
+        if let Some(problem) = &encoded.cache_problem {
+            self.terminal.warn(&[format!("new features of {name} are not in the cache: {problem}")]);
+        }
         if !encoded.skipped.is_empty() {
             let named: Vec<String> = encoded
                 .skipped
@@ -205,12 +253,12 @@ impl<'a> Encoding<'a> {
                 named.join("; "),
             )]);
         }
-        let samples =
-            ArmSamples { samples, rows: encoded.rows, sha256: hex(&encoded.digest), path: source.path.clone() };
         Ok(EncodedArm {
             name,
             features: encoded.features,
-            samples,
+            samples: ArmSamples { samples, rows: encoded.rows },
+            path,
+            sha256: hex(&encoded.digest),
             skipped: encoded.skipped.len(),
             cached: encoded.cached,
         })

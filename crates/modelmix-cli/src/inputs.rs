@@ -1,6 +1,6 @@
 //! Converts arguments to inputs of the library: arms, a reference, an objective with its inputs, galleries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use modelmix::load::{self, ArmSource};
 use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms};
 
 use crate::args::{ArmsArgs, Common, ObjectiveArgs};
-use crate::encoding::{self, ArmSamples, Encoding};
+use crate::encoding::{self, ArmSamples, Encoding, SampleSet};
 use crate::error::{Failure, Result};
 use crate::provenance::Sources;
 use crate::terminal::Terminal;
@@ -20,8 +20,10 @@ use crate::values::ArmNumber;
 pub(crate) struct Recorded {
     pub(crate) arms: RecordedArms,
     pub(crate) reference: Option<Arc<Features>>,
-    /// The images or texts of arms that were encoded here, by arm.
+    /// The images or texts of arms that were encoded here, or whose images were found by their ids.
     pub(crate) samples: BTreeMap<String, ArmSamples>,
+    /// The ids that files of features state, by arm.
+    pub(crate) ids: BTreeMap<String, Vec<String>>,
     /// The checksum of each path that was encoded here.
     digests: BTreeMap<PathBuf, String>,
 }
@@ -29,7 +31,7 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// Features that were recorded before.
     pub(crate) fn of(arms: RecordedArms, reference: Option<Arc<Features>>) -> Self {
-        Self { arms, reference, samples: BTreeMap::new(), digests: BTreeMap::new() }
+        Self { arms, reference, samples: BTreeMap::new(), ids: BTreeMap::new(), digests: BTreeMap::new() }
     }
 
     /// Reads features, and encodes images and texts.
@@ -59,47 +61,132 @@ impl Recorded {
                 )));
             }
             (None, Some(_)) => {
-                let remedy = "leave out --encoder, or give folders of images or files of texts";
+                let remedy = "leave out --encoder, or give folders of images or files of texts, with the column of a table, as in prompts.csv:text";
                 return Err(Failure::input(format!(
                     "every input has features already, so there is nothing to encode; {remedy}"
                 )));
             }
         };
-        let (mut arms, mut samples, mut digests) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        // Everything is opened and checked before the first sample is encoded, which can take hours.
+        let is_encoded = |source: &ArmSource| encoding::needs_encoder(source, &args.encoder).is_some();
+        let mut opened: Vec<Opened> = Vec::new();
         for source in &sources {
-            match encoding.as_ref().filter(|_| encoding::needs_encoder(source, &args.encoder).is_some()) {
-                None => arms.extend(load::arms(std::slice::from_ref(source))?.iter().cloned()),
-                Some(encoding) => {
-                    for arm in encoding.encode(source)? {
-                        digests.insert(arm.samples.path.clone(), arm.samples.sha256.clone());
-                        arms.push(RecordedArm::new(&arm.name, arm.features));
-                        samples.insert(arm.name, arm.samples);
-                    }
-                }
+            match encoding.as_ref().filter(|_| is_encoded(source)) {
+                None => opened.extend(load::arms(std::slice::from_ref(source))?.iter().cloned().map(Opened::Features)),
+                Some(encoding) => opened.extend(encoding.sets(source)?.into_iter().map(Opened::Samples)),
             }
         }
-        let arms = RecordedArms::new(arms)?;
-        let mut features = None;
-        if let Some(source) = &reference {
-            let name = format!("the reference {}", args.reference.as_deref().unwrap_or_default());
-            let read = match encoding.as_ref().filter(|_| encoding::needs_encoder(source, &args.encoder).is_some()) {
-                None => load::features(&source.path, source.key.as_deref())?,
-                Some(encoding) => {
-                    let arm = encoding.encode_one(source)?;
-                    digests.insert(arm.samples.path, arm.samples.sha256);
-                    arm.features
+        check_distinct(&opened)?;
+        let opened_reference = match (&reference, &encoding) {
+            (Some(source), Some(encoding)) if is_encoded(source) => Some(Opened::Samples(encoding.one_set(source)?)),
+            (Some(source), _) => {
+                let features = load::features(&source.path, source.key.as_deref())?;
+                Some(Opened::Features(RecordedArm::new("", features)))
+            }
+            (None, _) => None,
+        };
+        let (mut samples, mut digests) = (BTreeMap::new(), BTreeMap::new());
+        let mut encoded = |set: SampleSet| -> Result<(String, Features, ArmSamples)> {
+            let Some(encoding) = &encoding else { return Err(Failure::input("there is no encoder; give --encoder")) };
+            let arm = encoding.encode(set)?;
+            digests.insert(arm.path, arm.sha256);
+            Ok((arm.name, arm.features, arm.samples))
+        };
+        let mut arms = Vec::new();
+        for arm in opened {
+            arms.push(match arm {
+                Opened::Features(arm) => arm,
+                Opened::Samples(set) => {
+                    let (name, features, of_arm) = encoded(set)?;
+                    samples.insert(name.clone(), of_arm);
+                    RecordedArm::new(name, features)
                 }
-            };
-            arms.check_reference(&read, &name)?;
-            features = Some(Arc::new(read));
+            });
         }
-        Ok(Self { arms, reference: features, samples, digests })
+        let arms = RecordedArms::new(arms)?;
+        let read = match opened_reference {
+            None => None,
+            Some(Opened::Features(arm)) => Some(arm.features),
+            Some(Opened::Samples(set)) => Some(encoded(set)?.1),
+        };
+        if let Some(read) = &read {
+            let name = format!("the reference {}", args.reference.as_deref().unwrap_or_default());
+            arms.check_reference(read, &name)?;
+        }
+        let features = read.map(Arc::new);
+        Ok(Self { arms, reference: features, samples, ids: BTreeMap::new(), digests })
+    }
+
+    /// Reads the ids that the files of features state.
+    pub(crate) fn read_ids(&mut self, args: &ArmsArgs) -> Result<()> {
+        let sources = args.arms.iter().map(|text| text.parse()).collect::<modelmix::Result<Vec<ArmSource>>>()?;
+        let is_file_of_features = |source: &&ArmSource| encoding::needs_encoder(source, &args.encoder).is_none();
+        let sources: Vec<ArmSource> = sources.iter().filter(is_file_of_features).cloned().collect();
+        self.ids = load::arm_ids(&sources)?;
+        for arm in self.arms.iter() {
+            if let Some(ids) = self.ids.get(&arm.name).filter(|ids| ids.len() != arm.features.len()) {
+                let (name, ids, rows) = (&arm.name, ids.len(), arm.features.len());
+                return Err(Failure::input(format!(
+                    "the file of {name} states {ids} ids for {rows} rows; write it again"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the images of arms by the ids of their rows, in the folders and archives that are given for a gallery, and returns
+    /// the sources that are left, whose images are in the order of the rows.
+    pub(crate) fn find_images(&mut self, images: &[String], arms: &ArmsArgs) -> Result<Vec<ArmSource>> {
+        let mut left = Vec::new();
+        if images.is_empty() {
+            return Ok(left);
+        }
+        self.read_ids(arms)?;
+        for text in images {
+            let source: ArmSource = text.parse()?;
+            let is_folder = source.path.is_dir();
+            let named = || source.path.file_name().map(|name| name.to_string_lossy().into_owned());
+            let arm = source.name.clone().or_else(named).unwrap_or_default();
+            let ids = match self.samples.get(&arm) {
+                Some(samples) => Some(samples.ids()),
+                None => self.ids.get(&arm).cloned(),
+            };
+            match ids.filter(|_| is_folder) {
+                Some(ids) => {
+                    let samples = ArmSamples::by_id(&arm, &source, &ids)?;
+                    self.samples.insert(arm, samples);
+                }
+                None => left.push(source),
+            }
+        }
+        Ok(left)
     }
 
     /// Number of samples of all arms.
     pub(crate) fn samples(&self) -> usize {
         self.arms.iter().map(|arm| arm.features.len()).sum()
     }
+}
+
+/// An arm that is known, or samples that become one.
+enum Opened {
+    Features(RecordedArm),
+    Samples(SampleSet),
+}
+
+/// Checks that no two arms have the same name.
+fn check_distinct(opened: &[Opened]) -> Result<()> {
+    let mut names = BTreeSet::new();
+    for arm in opened {
+        let name = match arm {
+            Opened::Features(arm) => &arm.name,
+            Opened::Samples(set) => &set.name,
+        };
+        if !names.insert(name) {
+            return Err(Failure::input(format!("two arms have the name {name}; name one of them, as in other=PATH")));
+        }
+    }
+    Ok(())
 }
 
 /// The files and folders that a command reads, as given on the command line.

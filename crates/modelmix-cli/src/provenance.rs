@@ -30,7 +30,7 @@ pub(crate) struct Sources {
     files: Vec<(PathBuf, InputFile)>,
     /// How the features of the arms were made.
     encoding: Option<Encoding>,
-    /// The checksums of samples that were encoded, by path.
+    /// The checksums of samples that were encoded, by the path of their folder.
     digests: BTreeMap<PathBuf, String>,
 }
 
@@ -82,7 +82,9 @@ impl Sources {
         let Sources { files, encoding, digests } = self;
         let hash = || {
             std::thread::spawn(move || {
-                let known = |(path, mut input): (PathBuf, InputFile)| match digests.get(&path) {
+                // The checksum of a folder is that of its samples; a file has its own.
+                let known = |(path, mut input): (PathBuf, InputFile)| match digests.get(&path).filter(|_| path.is_dir())
+                {
                     Some(digest) => {
                         input.sha256 = Some(digest.clone());
                         Ok(input)

@@ -31,9 +31,45 @@ pub fn shell_word(text: &str) -> String {
     word + "'"
 }
 
+/// The words of a command line that [`shell_word`] quoted, still quoted.
+pub(crate) fn shell_words(line: &str) -> Vec<&str> {
+    let (mut words, mut start, mut quote, mut before) = (Vec::new(), 0, "", '\0');
+    let mut letters = line.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match (quote, letter) {
+            ("", ' ') => {
+                words.push(&line[start..at]);
+                start = at + 1;
+            }
+            ("", '\'') => quote = if before == '$' { "$'" } else { "'" },
+            ("" | "$'", '\\') => drop(letters.next()),
+            (_, '\'') => quote = "",
+            _ => {}
+        }
+        before = letter;
+    }
+    words.push(&line[start..]);
+    words
+}
+
 #[cfg(test)]
 mod tests {
-    use super::shell_word;
+    use super::{shell_word, shell_words};
+
+    #[test]
+    fn quoted_words_are_found_again() {
+        let texts = [
+            "modelmix",
+            "it's a",
+            "",
+            "--objective=rke - 0.2*precision",
+            "a\nb's \\\u{202e} c",
+            "$HOME 'x' \"y\"",
+            "end",
+        ];
+        let words: Vec<String> = texts.iter().map(|text| shell_word(text)).collect();
+        assert_eq!(shell_words(&words.join(" ")), words);
+    }
 
     #[test]
     fn words_are_quoted_if_they_have_to_be() {

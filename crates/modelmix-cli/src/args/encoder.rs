@@ -16,7 +16,8 @@ pub(crate) struct EncoderArgs {
     /// Weights of the encoder [default: found in the caches of modelmix, Hugging Face and torch.hub]
     #[arg(long, value_name = "PATH", requires = "encoder", help_heading = "Encoder")]
     pub(crate) encoder_weights: Option<PathBuf>,
-    /// Tool whose preprocessing is used [default: the encoder's first; `modelmix encoders show NAME` lists them]
+    /// Tool whose preprocessing is used, as in dgm-eval, dgm-eval+pillow-12 for the resizing of Pillow up to version 12, or
+    /// clip-vit-b32/clean-fid for an own .onnx file [default: the encoder's first; `modelmix encoders show NAME` lists them]
     #[arg(long, value_name = "TOOL", requires = "encoder", help_heading = "Encoder")]
     pub(crate) preprocessing: Option<String>,
     /// Runtime of the network: rten is built in, onnxruntime is the library of an installed package

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use modelmix::curate::curate_within;
 use modelmix::document::Document;
+use modelmix::load::ArmSource;
 use modelmix::simplex::Bounds;
 use modelmix::{Curated, Curation};
 
@@ -49,7 +50,9 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
-    let names = gallery::names(&args.output, &recorded)?;
+    recorded.read_ids(&args.arms)?;
+    let images = recorded.find_images(&args.output.images, &args.arms)?;
+    let names = gallery::names(&images, &recorded)?;
     let progress = terminal.progress("choosing rows", settings.steps());
     let curated = curate_within(&recorded.arms, &loss, &bounds, &settings, &|| progress.inc(1));
     progress.finish_and_clear();
@@ -58,7 +61,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     terminal.document(&Document::Curate(document.clone()))?;
     print(&terminal, &document);
-    let written = write(&terminal, args, document, manifest, &names, &recorded);
+    let written = write(&terminal, args, document, manifest, &names, (&recorded, &images));
     terminal.print_after(written)
 }
 
@@ -69,7 +72,7 @@ fn write(
     document: Curated,
     manifest: Option<(Kind, Vec<PathBuf>)>,
     names: &BTreeMap<String, Vec<String>>,
-    recorded: &Recorded,
+    (recorded, images): (&Recorded, &[ArmSource]),
 ) -> Result<()> {
     let copies =
         args.copy_to.as_deref().map(|folder| Copies::of(folder, args.link, &document, recorded)).transpose()?;
@@ -81,7 +84,7 @@ fn write(
             outputs.add(path, name, text.as_bytes())?;
         }
     }
-    let gallery = gallery::chosen(&args.output, &document, Some(recorded))?;
+    let gallery = gallery::chosen(&args.output, &document, images, Some(recorded))?;
     let title = args.output.title.clone().unwrap_or_else(|| "A curated set".into());
     let section = Section { name: "curate".into(), curate: Some(document), gallery, ..Section::default() };
     outputs.add_report(&report(title, vec![section]), &args.output)?;

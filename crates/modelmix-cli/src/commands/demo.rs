@@ -173,10 +173,7 @@ fn run_scenario(scenario: &Scenario, folder: &Path, args: &DemoArgs, terminal: &
     solved.provenance.clone_from(&provenance);
     scored.provenance.clone_from(&provenance);
     simulated.provenance = provenance;
-    let images = OutputArgs {
-        images: vec![folder.join(format!("images/{name}.npz")).to_string_lossy().into_owned()],
-        ..OutputArgs::default()
-    };
+    let images = ArmSource { name: None, path: folder.join(format!("images/{name}.npz")), key: None };
     let named: Vec<(String, f64)> = solved.arms.iter().map(|arm| (arm.name.clone(), arm.weight)).collect();
     Ok(Section {
         name: (*name).into(),
@@ -184,7 +181,7 @@ fn run_scenario(scenario: &Scenario, folder: &Path, args: &DemoArgs, terminal: &
         solve: Some(solved),
         score: Some(scored),
         simulate: Some(simulated),
-        gallery: output::gallery(&images, &named)?,
+        gallery: output::gallery(&[images], &[], &named)?,
         ..Section::default()
     })
 }

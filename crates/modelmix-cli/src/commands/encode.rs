@@ -8,7 +8,7 @@ use modelmix_encode::store::{FeatureFile, FileType, NamedFeatures};
 use serde::Serialize;
 
 use crate::args::EncodeArgs;
-use crate::encoding::{EncodedArm, EncodedSetSummary, EncodedSets, Encoding};
+use crate::encoding::{EncodedArm, EncodedSetSummary, EncodedSets, Encoding, SampleSet};
 use crate::error::{Failure, Result};
 use crate::files::{self, Batch};
 use crate::terminal::{Cell, Table, Terminal, bold, count, count_cell, dim};
@@ -32,25 +32,25 @@ pub(crate) fn run(args: &EncodeArgs) -> Result<()> {
     encoder.preprocessing = encoder.preprocessing.or_else(|| args.preset.clone());
     let encoding = Encoding::open(&encoder, None, &args.common, &terminal)?;
     let start = Instant::now();
-    let mut arms: Vec<EncodedArm> = Vec::new();
+    let mut sets: Vec<SampleSet> = Vec::new();
     for source in &sources {
-        for arm in encoding.encode(source)? {
-            if arms.iter().any(|other| other.name == arm.name) {
-                let name = &arm.name;
+        for set in encoding.sets(source)? {
+            if sets.iter().any(|other| other.name == set.name) {
+                let name = &set.name;
                 return Err(Failure::input(format!(
                     "two sets have the name {name}; name them, as in other={}",
                     source.path.display()
                 )));
             }
-            arms.push(arm);
+            sets.push(set);
         }
     }
+    let arms = sets.into_iter().map(|set| encoding.encode(set)).collect::<Result<Vec<EncodedArm>>>()?;
     let seconds = start.elapsed().as_secs_f64();
     let document = document(args, &encoding, &arms);
     let encoding = document.encoding.clone();
-    let ids = |arm: &EncodedArm| (0..arm.samples.len()).map(|row| arm.samples.id(row)).collect();
-    let sets =
-        arms.iter().map(|arm| NamedFeatures { name: arm.name.clone(), features: arm.features.clone(), ids: ids(arm) });
+    let set = |arm: EncodedArm| NamedFeatures { name: arm.name, ids: arm.samples.ids(), features: arm.features };
+    let sets = arms.into_iter().map(set);
     let file = FeatureFile { encoding, sets: sets.collect() };
     let mut batch = Batch::default();
     batch.add_with(&args.out, |out| file.write(file_type, BufWriter::new(out)))?;

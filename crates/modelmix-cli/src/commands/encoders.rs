@@ -1,6 +1,6 @@
 //! `modelmix encoders`: lists encoders, shows one, downloads weights.
 
-use modelmix_encode::encoders::{ENCODERS, Kind, NamedEncoder, Source};
+use modelmix_encode::encoders::{ENCODERS, Family, Kind, NamedEncoder, Source};
 use modelmix_encode::weights::{Environment, Location, Origin, PullOptions, locate, pull};
 use serde::Serialize;
 
@@ -101,6 +101,7 @@ fn show(terminal: &Terminal, encoder: &NamedEncoder, environment: &Environment) 
         "command": "encoders", "version": modelmix::VERSION, "encoders": [listed]
     }))?;
     let input = match encoder.kind {
+        Kind::Image { family: Family::Swav, size } => format!("images, with a shorter side of {size} pixels"),
         Kind::Image { size, .. } => format!("images, as {size} × {size} pixels"),
         Kind::Text { prefix: "", max_length } => format!("texts of at most {} tokens", count(max_length)),
         Kind::Text { prefix, max_length } => {
@@ -139,6 +140,9 @@ fn show(terminal: &Terminal, encoder: &NamedEncoder, environment: &Environment) 
             }
             Source::Address { url, .. } => terminal.say(format!("Published: {url}")),
         }
+    }
+    if let Some(remark) = encoder.remark() {
+        terminal.say(format!("Note: {remark}."));
     }
     terminal.say(format!("Export: {}", encoder.export));
     terminal.print_after(Ok(()))
@@ -181,5 +185,9 @@ fn download(terminal: &Terminal, encoder: &NamedEncoder, environment: &Environme
         ]);
     }
     terminal.table(table);
+    if let Some(remark) = encoder.remark() {
+        terminal.say("");
+        terminal.say(dim(&format!("Note: {remark} (modelmix encoders show {}).", encoder.name)));
+    }
     terminal.print_after(Ok(()))
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use modelmix::load::{self, ArmSource, Pictures};
 
-use crate::args::OutputArgs;
+use crate::args::{ArmsArgs, OutputArgs};
 use crate::error::{Failure, Result};
 use crate::files::{self, Batch};
 use crate::inputs::Recorded;
@@ -51,32 +51,38 @@ pub(crate) fn check_figures(args: &OutputArgs, has_figures: bool) -> Result<()> 
 
 /// A section with its name and its gallery, read before the work so that errors are reported early;
 /// [`with_weights`] adds the weights.
-pub(crate) fn section(name: &str, args: &OutputArgs, recorded: &Recorded) -> Result<Section> {
+pub(crate) fn section(name: &str, args: &OutputArgs, arms_args: &ArmsArgs, recorded: &mut Recorded) -> Result<Section> {
     let arms: Vec<(String, f64)> = recorded.arms.names().into_iter().map(|name| (name, 0.0)).collect();
-    let mut gallery = gallery(args, &arms)?;
-    if gallery.is_none() && args.html.is_some() {
+    let images = recorded.find_images(&args.images, arms_args)?;
+    let mut gallery = gallery(&images, &args.texts, &arms)?;
+    if args.html.is_some() && !matches!(gallery, Some(Gallery::Texts(_))) {
         let rows = recorded
             .samples
             .iter()
             .flat_map(|(name, samples)| (0..samples.len().min(SHOWN_SAMPLES)).map(move |row| (name.as_str(), row)));
-        gallery = encoded_gallery(recorded, rows)?;
+        gallery = encoded_gallery(recorded, rows, gallery)?;
     }
     Ok(Section { name: name.into(), gallery, ..Section::default() })
 }
 
-/// A gallery of these rows of arms whose images or texts were encoded here; `None` if there are none.
+/// A gallery of these rows of arms whose images or texts are known, and of the images of other arms; `None` if there are none.
 pub(crate) fn encoded_gallery<'a>(
     recorded: &Recorded,
     rows: impl IntoIterator<Item = (&'a str, usize)>,
+    others: Option<Gallery>,
 ) -> Result<Option<Gallery>> {
-    let mut images: Vec<GalleryRow<Image>> = Vec::new();
+    let mut images: Vec<GalleryRow<Image>> = match others {
+        Some(Gallery::Images(rows)) => rows,
+        _ => Vec::new(),
+    };
     let mut texts: Vec<GalleryRow<String>> = Vec::new();
     for (name, row) in rows {
         let Some(samples) = recorded.samples.get(name) else { continue };
         if let Some(text) = samples.text(row) {
             add_item(&mut texts, name, samples.len(), text.to_string());
-        } else if let Some(image) = samples.image(row) {
-            add_item(&mut images, name, samples.len(), thumbnail(&image?)?);
+        } else if let Some(Ok(image)) = samples.image(row) {
+            // A file that has vanished since it was encoded is left out: it is no reason to lose the result.
+            add_item(&mut images, name, samples.len(), thumbnail(&image)?);
         }
     }
     let order = recorded.arms.names();
@@ -147,16 +153,20 @@ pub(crate) fn weights_of(section: &Section) -> Vec<(String, f64)> {
 }
 
 /// Samples of each arm, with its weight in the mixture.
-pub(crate) fn gallery(args: &OutputArgs, arms: &[(String, f64)]) -> Result<Option<Gallery>> {
-    if !args.images.is_empty() {
+pub(crate) fn gallery(
+    image_sources: &[ArmSource],
+    texts: &[String],
+    arms: &[(String, f64)],
+) -> Result<Option<Gallery>> {
+    if !image_sources.is_empty() {
         let mut named = Vec::new();
-        for (name, pictures) in load::pictures(&sources(&args.images)?, SHOWN_SAMPLES)? {
+        for (name, pictures) in load::pictures(image_sources, SHOWN_SAMPLES)? {
             named.push((name, images(&pictures)?));
         }
         return Ok(Some(Gallery::Images(rows("images", arms, named)?)));
     }
-    if !args.texts.is_empty() {
-        let named = load::texts(&sources(&args.texts)?, SHOWN_SAMPLES)?;
+    if !texts.is_empty() {
+        let named = load::texts(&sources(texts)?, SHOWN_SAMPLES)?;
         return Ok(Some(Gallery::Texts(rows("texts", arms, named)?)));
     }
     Ok(None)

@@ -55,9 +55,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         |section: &Section| section.solve.is_some() || section.simulate.is_some() || section.curate.is_some();
     output::check_figures(&args.output, sections.iter().any(has_figures))?;
     if let Some(section) = sections.first_mut() {
+        let images = output::sources(&args.output.images)?;
         section.gallery = match &section.curate {
-            Some(curate) if section.is_curated() => gallery::chosen(&args.output, curate, None)?,
-            _ => output::gallery(&args.output, &output::weights_of(section))?,
+            Some(curate) if section.is_curated() => gallery::chosen(&args.output, curate, &images, None)?,
+            _ => output::gallery(&images, &args.output.texts, &output::weights_of(section))?,
         };
     }
     let title = args

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
         let given = args.weights.iter().map(|given| (given.arm.clone(), given.number));
         Some(weights_by_arm(&recorded.arms.names(), given)?)
     };
-    let section = output::section("score", &args.output, &recorded)?;
+    let section = output::section("score", &args.output, &args.arms, &mut recorded)?;
     let mut document = score(&recorded, &settings, weights.as_deref(), &terminal)?;
     let bandwidths = document.bandwidths(&settings, &recorded.arms, recorded.reference.as_deref());
     document.provenance = hashing.provenance(terminal.engine().describe(), args.objective.seed, bandwidths)?;

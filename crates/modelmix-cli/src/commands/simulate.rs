@@ -39,7 +39,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         .until(until(args))
         .retention(retention(args)?)
         .known(args.known);
-    let section = output::section("simulate", &args.output, &recorded)?;
+    let section = output::section("simulate", &args.output, &args.arms, &mut recorded)?;
     let mut document = run_policies(&recorded, &loss, &simulation, &terminal)?;
     let (engine, seed) = (loss.engine().describe(), args.objective.seed);
     document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
-    let section = output::section("solve", &args.output, &recorded)?;
+    let section = output::section("solve", &args.output, &args.arms, &mut recorded)?;
     let analyses = analyses::read(args, &recorded, &terminal)?;
     let mut document = solve(&recorded, &loss, &bounds, &analyses, &terminal)?;
     let (engine, seed) = (loss.engine().describe(), args.objective.seed);

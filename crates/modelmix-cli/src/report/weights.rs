@@ -5,7 +5,11 @@ use modelmix::document::{InputRole, Provenance};
 
 use super::names::is_unseen;
 use super::page::{Block, CopiesBlock, Copy};
-use crate::words::shell_word;
+use crate::words::{shell_word, shell_words};
+
+/// The options that decide what features samples have.
+const ENCODER_OPTIONS: [&str; 6] =
+    ["--encoder", "--encoder-weights", "--preprocessing", "--runtime", "--device", "--on-error"];
 
 pub(super) fn block(document: &Mixture) -> Block {
     let weights: Vec<(&str, f64)> = document.arms.iter().map(|arm| (arm.name.as_str(), arm.weight)).collect();
@@ -57,10 +61,24 @@ fn command(weights: &[(&str, f64)], provenance: Option<&Provenance>) -> Option<S
     Some(words.join(" "))
 }
 
-/// The options that name the encoder, if images or texts were encoded: their inputs have a checksum, but no size. `None` if the
-/// encoder is a file, whose place is not known.
+/// The options of the encoder, as in the command that made the document. `None` if folders were encoded by another program than
+/// the command line, and the encoder is a file, whose place is not known.
 fn encoder(provenance: Option<&Provenance>) -> Option<Vec<String>> {
     let Some(provenance) = provenance else { return Some(Vec::new()) };
+    if let Some(command) = &provenance.command {
+        let words = shell_words(command);
+        let mut copied = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            let value = words.get(at + 1).filter(|_| ENCODER_OPTIONS.contains(word));
+            if let Some(value) = value {
+                copied.extend([(*word).to_string(), (*value).to_string()]);
+            } else if word.split_once('=').is_some_and(|(option, _)| ENCODER_OPTIONS.contains(&option)) {
+                copied.push((*word).to_string());
+            }
+        }
+        return Some(copied);
+    }
+    // The samples of a folder have a checksum, but no size.
     let was_encoded = provenance.inputs.iter().any(|input| input.bytes.is_none() && input.sha256.is_some());
     let Some(encoding) = provenance.encoding.as_ref().filter(|_| was_encoded) else { return Some(Vec::new()) };
     if encoding.encoder.ends_with(".onnx") {
@@ -128,5 +146,14 @@ mod tests {
         provenance.inputs[0].bytes = None;
         provenance.encoding = Some(modelmix::Encoding::new("own.onnx", "99"));
         assert_eq!(command(&[("a", 1.0)], Some(&provenance)), None);
+        // A command line has all options.
+        let line = "modelmix solve out/a --encoder 'my own.onnx' --objective rke --preprocessing=clip-vit-b32/clean-fid --json";
+        provenance.command = Some(line.into());
+        assert_eq!(
+            command(&[("a", 1.0)], Some(&provenance)).as_deref(),
+            Some("modelmix score out/a --encoder 'my own.onnx' --preprocessing=clip-vit-b32/clean-fid --weights a=1")
+        );
+        provenance.command = Some("modelmix solve out/a.npz".into());
+        assert_eq!(command(&[("a", 1.0)], Some(&provenance)).as_deref(), Some("modelmix score out/a --weights a=1"));
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use sha2::Digest;
 
 use super::world::World;
 
@@ -111,6 +112,79 @@ fn chosen_files_are_listed_and_copied() {
     assert!(refused.stderr.contains("best") && refused.stderr.contains("not empty"), "{}", refused.stderr);
 }
 
+/// Features that state ids find their images by id, whatever the order of files; without a folder, ids are in the manifest.
+#[test]
+fn images_of_features_are_found_by_their_ids() {
+    let world = world();
+    world.answer(&format!("encode out/left out/right {ENCODER} --out features.npz --quiet"));
+    let rest = "features.npz --objective rke --bandwidth 10 --count 8 --quiet";
+    world.answer(&format!("curate {rest} --out ids.csv"));
+    let folders = "--images left=out/left --images right=out/right";
+    world.answer(&format!("curate {rest} {folders} --out files.csv --copy-to best"));
+    let lines = |name: &str| -> Vec<Vec<String>> {
+        let text = fs::read_to_string(world.path(name)).unwrap();
+        text.lines().skip(1).map(|line| line.split(',').map(str::to_string).collect()).collect()
+    };
+    for (by_id, by_file) in lines("ids.csv").iter().zip(lines("files.csv")) {
+        // Row 10 is 10.png, although 10.png comes before 2.png in the order of bytes.
+        assert_eq!(by_id[2], format!("{}.png", by_id[1]));
+        assert_eq!(by_file[2], format!("out/{}/{}.png", by_id[0], by_id[1]));
+        let copy = fs::read(world.path(&format!("best/{}/{}", by_id[0], by_id[2]))).unwrap();
+        assert_eq!(copy, fs::read(world.path(&by_file[2])).unwrap());
+    }
+    assert_eq!(lines("ids.csv").len(), 8);
+    // The gallery of a folder shows the same images as the gallery of its features.
+    let html = |line: &str| {
+        world.answer(line);
+        let page = fs::read_to_string(world.path("page.html")).unwrap();
+        page.split("data:image/png;base64,").skip(1).map(|rest| rest.split('"').next().unwrap().to_string()).collect()
+    };
+    let from_features: Vec<String> = html(&format!("solve features.npz --bandwidth 10 {folders} --html page.html"));
+    let from_folders: Vec<String> =
+        html(&format!("solve out/left out/right {ENCODER} --bandwidth 10 --html page.html"));
+    assert_eq!(from_features, from_folders);
+    fs::remove_file(world.path("out/left/7.png")).unwrap();
+    let refused = world.run(&format!("solve features.npz --bandwidth 10 {folders} --html page.html"));
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("out/left does not have 7.png, which is a sample of left"), "{}", refused.stderr);
+}
+
+/// The checksum of a file is its own, and that of a folder changes with each image.
+#[test]
+fn inputs_have_checksums_of_their_own() {
+    let world = world();
+    let checksums = |line: &str| -> Vec<String> {
+        let document = world.json(line);
+        let inputs = document["provenance"]["inputs"].as_array().unwrap().clone();
+        inputs.iter().map(|input| input["sha256"].as_str().unwrap().to_string()).collect()
+    };
+    let arrays = format!("solve fashion/images/specialists.npz {ENCODER} --bandwidth 10 --json");
+    let bytes = fs::read(world.path("fashion/images/specialists.npz")).unwrap();
+    let own: String = sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(checksums(&arrays), [own]);
+    let folders = format!("solve out/left out/right {ENCODER} --bandwidth 10 --json");
+    let before = checksums(&folders);
+    fs::copy(world.path("out/left/3.png"), world.path("out/left/5.png")).unwrap();
+    let after = checksums(&folders);
+    assert!(before[0] != after[0] && before[1] == after[1]);
+}
+
+/// What is wrong is said before the first sample is encoded.
+#[test]
+fn inputs_are_checked_before_the_work() {
+    let world = world();
+    world.write("out/left/5.png", b"broken");
+    for (line, words) in [
+        (format!("solve out/left out/right --reference out/gone {ENCODER}"), "out/gone"),
+        (format!("solve out/left left=out/right {ENCODER}"), "two arms have the name left"),
+        (format!("encode out/left left=out/right {ENCODER} --out x.npz"), "two sets have the name left"),
+    ] {
+        let refused = world.run(&line);
+        assert_eq!(refused.code, 2);
+        assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    }
+}
+
 #[test]
 fn broken_images_are_named_and_counted() {
     let world = world();
@@ -174,9 +248,7 @@ fn encoders_are_listed() {
     let document = world.json("encoders --json");
     let encoders = document["encoders"].as_array().unwrap();
     let names: Vec<&str> = encoders.iter().map(|encoder| encoder["name"].as_str().unwrap()).collect();
-    for name in
-        ["inception-v3-fid", "dinov2-vitg14", "clip-vit-l14-336", "roberta-base", "all-minilm-l6-v2", "swav-resnet50"]
-    {
+    for name in ["inception-v3-fid", "dinov2-vitg14", "clip-vit-l14-336", "roberta-base", "all-minilm-l6-v2", "swav"] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     assert!(encoders.iter().all(|encoder| encoder["how_to_get"].is_string()), "no weights are here");

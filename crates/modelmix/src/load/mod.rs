@@ -32,7 +32,7 @@ use std::path::Path;
 
 pub use about::ids;
 pub use pictures::{Encoded, Pictures, chosen_pictures, picture_names, pictures};
-pub use source::{ArmSource, arms};
+pub use source::{ArmSource, arm_ids, arms};
 pub use texts::texts;
 
 use crate::error::{Error, Result};

@@ -1,9 +1,12 @@
 //! Sources of arms: the text that a user types for each file, and the arms in that file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{ArrayFile, FEATURE_EXTENSIONS, arrays, check_names, extension, features, no_such_array, one_line, stem};
+use super::{
+    ArrayFile, FEATURE_EXTENSIONS, arrays, check_names, extension, features, ids, no_such_array, one_line, stem,
+};
 use crate::arms::{RecordedArm, RecordedArms};
 use crate::error::{Error, Result};
 
@@ -145,6 +148,25 @@ pub fn arms(sources: &[ArmSource]) -> Result<RecordedArms> {
         }
     }
     RecordedArms::new(arms)
+}
+
+/// The ids of the samples of each arm of `sources`, one per row, for arms whose file states them: see [`ids`](super::ids).
+///
+/// # Errors
+/// As [`ids`](super::ids).
+pub fn arm_ids(sources: &[ArmSource]) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut found = BTreeMap::new();
+    for ArmSource { name, path, key } in sources {
+        let Some(mut by_array) = ids(path)? else { continue };
+        match (name, key) {
+            (_, Some(key)) => {
+                found.extend(by_array.remove(key).map(|ids| (name.as_ref().unwrap_or(key).clone(), ids)));
+            }
+            (Some(name), None) => found.extend(by_array.into_values().take(1).map(|ids| (name.clone(), ids))),
+            (None, None) => found.append(&mut by_array),
+        }
+    }
+    Ok(found)
 }
 
 /// The error for a name given to a file of several arrays.

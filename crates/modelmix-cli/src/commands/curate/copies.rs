@@ -37,13 +37,21 @@ impl Copies {
             let Some((file, id)) = file else {
                 let arm = &row.arm;
                 return Err(Failure::input(format!(
-                    "the samples of {arm} are not files, so they cannot be copied; give a folder of images as {arm}, or leave out --copy-to"
+                    "the samples of {arm} are not files, so they cannot be copied; give a folder of images as {arm}, the folder that its features are from as --images {arm}=FOLDER, or leave out --copy-to"
                 )));
             };
             // Names of arms are free text; ids are relative paths without "..".
             let arm: String = row.arm.chars().map(|c| if c == '/' || c == '\\' { '_' } else { c }).collect();
             let arm = if arm.chars().all(|c| c == '.') { format!("_{arm}") } else { arm };
             chosen.push((file, Path::new(&arm).join(id)));
+        }
+        let mut places: Vec<&PathBuf> = chosen.iter().map(|(_, place)| place).collect();
+        places.sort();
+        if let Some(same) = places.windows(2).find(|pair| pair[0] == pair[1]) {
+            let place = same[0].display();
+            return Err(Failure::input(format!(
+                "two files would be copied to {place}; rename one of the arms, as in other=FOLDER"
+            )));
         }
         Ok(Self { folder: folder.into(), files: chosen, link })
     }
@@ -58,6 +66,10 @@ impl Copies {
             let (target, shown) = (scratch.path().join(place), self.folder.join(place));
             if let Some(folder) = target.parent() {
                 std::fs::create_dir_all(folder).map_err(|error| failed(&shown, error))?;
+            }
+            if !file.is_file() {
+                let file = file.display();
+                return Err(Failure::input(format!("{file} is not there any more, so it cannot be copied")));
             }
             let written = if self.link { link(file, &target) } else { std::fs::copy(file, &target).map(drop) };
             written.map_err(|error| failed(&shown, error))?;

@@ -20,45 +20,49 @@ pub(super) fn check(args: &OutputArgs, has_manifest: bool) -> Result<()> {
     output::check(args)
 }
 
-/// File names of the images by arm, or ids of the samples that were encoded; empty if the images are arrays.
-pub(super) fn names(args: &OutputArgs, recorded: &Recorded) -> Result<BTreeMap<String, Vec<String>>> {
-    if args.images.is_empty() {
-        let name = |samples: &ArmSamples, row: usize| match samples.file(row) {
-            Some(path) => path.to_string_lossy().into_owned(),
-            None => samples.id(row),
-        };
-        let names = |samples: &ArmSamples| (0..samples.len()).map(|row| name(samples, row)).collect();
-        return Ok(recorded.samples.iter().map(|(arm, samples)| (arm.clone(), names(samples))).collect());
-    }
-    let named = load::picture_names(&output::sources(&args.images)?)?;
-    output::check_unknown_arms("images", &recorded.arms.names(), named.iter().map(|(name, _)| name))?;
-    Ok(named.into_iter().collect())
+/// The files or ids of samples by arm, if they are known; empty if the images are arrays.
+pub(super) fn names(images: &[ArmSource], recorded: &Recorded) -> Result<BTreeMap<String, Vec<String>>> {
+    let name = |samples: &ArmSamples, row: usize| match samples.file(row) {
+        Some(path) => path.to_string_lossy().into_owned(),
+        None => samples.id(row),
+    };
+    let of_samples = |samples: &ArmSamples| (0..samples.len()).map(|row| name(samples, row)).collect();
+    let mut names = recorded.ids.clone();
+    names.extend(recorded.samples.iter().map(|(arm, samples)| (arm.clone(), of_samples(samples))));
+    names.extend(load::picture_names(images)?);
+    output::check_unknown_arms("images", &recorded.arms.names(), names.keys())?;
+    Ok(names)
 }
 
 /// One row per arm: its first chosen samples, in the order chosen.
-pub(crate) fn chosen(args: &OutputArgs, document: &Curated, recorded: Option<&Recorded>) -> Result<Option<Gallery>> {
+pub(crate) fn chosen(
+    args: &OutputArgs,
+    document: &Curated,
+    images: &[ArmSource],
+    recorded: Option<&Recorded>,
+) -> Result<Option<Gallery>> {
     if !args.is_wanted() {
         return Ok(None);
     }
     let mut rows: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     document.rows.iter().for_each(|row| rows.entry(row.arm.clone()).or_default().push(row.row));
-    if let (true, true, Some(recorded)) = (args.images.is_empty(), args.texts.is_empty(), recorded) {
+    let arms: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
+    let mut gallery = None;
+    if !images.is_empty() {
+        let mut named = Vec::new();
+        for (name, pictures) in load::chosen_pictures(images, &rows, SHOWN_SAMPLES)? {
+            named.push((name, output::images(&pictures)?));
+        }
+        gallery = Some(Gallery::Images(shown("images", document, &arms, named)?));
+    }
+    if let (true, Some(recorded)) = (args.texts.is_empty(), recorded) {
         let first = rows.iter().flat_map(|(arm, rows)| rows.iter().take(SHOWN_SAMPLES).map(|&row| (arm.as_str(), row)));
-        let mut gallery = output::encoded_gallery(recorded, first)?;
+        gallery = output::encoded_gallery(recorded, first, gallery)?;
         match &mut gallery {
             Some(Gallery::Images(shown)) => set_shares(shown, document),
             Some(Gallery::Texts(shown)) => set_shares(shown, document),
             None => {}
         }
-        return Ok(gallery);
-    }
-    let arms: Vec<String> = document.arms.iter().map(|arm| arm.name.clone()).collect();
-    if !args.images.is_empty() {
-        let mut named = Vec::new();
-        for (name, pictures) in load::chosen_pictures(&output::sources(&args.images)?, &rows, SHOWN_SAMPLES)? {
-            named.push((name, output::images(&pictures)?));
-        }
-        return Ok(Some(Gallery::Images(shown("images", document, &arms, named)?)));
     }
     if !args.texts.is_empty() {
         let sources: Vec<ArmSource> = output::sources(&args.texts)?;
@@ -67,9 +71,9 @@ pub(crate) fn chosen(args: &OutputArgs, document: &Curated, recorded: Option<&Re
             let chosen = rows.get(name).into_iter().flatten();
             *texts = chosen.filter_map(|&row| texts.get(row).cloned()).take(SHOWN_SAMPLES).collect();
         }
-        return Ok(Some(Gallery::Texts(shown("texts", document, &arms, named)?)));
+        gallery = Some(Gallery::Texts(shown("texts", document, &arms, named)?));
     }
-    Ok(None)
+    Ok(gallery)
 }
 
 /// Replaces weights by shares of the set, and numbers of samples by numbers of chosen ones.

@@ -29,7 +29,7 @@ pub(super) fn encode(folder: &Path, common: &Common, terminal: &Terminal) -> Res
     let mut largest: f32 = 0.0;
     for (name, _) in &arms {
         let source = ArmSource { name: None, path: folder.join("png").join(name), key: None };
-        let encoded = encoding.encode_one(&source)?;
+        let encoded = encoding.encode(encoding.one_set(&source)?)?;
         let recorded = load::features(folder.join("specialists.npz"), Some(name))?;
         for (row, expected) in encoded.features.view().iter().zip(recorded.view().iter()) {
             let difference = row.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
