@@ -26,6 +26,9 @@ use config::Configured;
 use error::Failure;
 use panics::Panic;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let interrupted = ctrlc::set_handler(|| {
         files::clean_up();

@@ -1,8 +1,9 @@
 //! Images per second of FID's Inception, or of any model with one input of floats, in each runtime.
 //!
-//! Usage: `model_speed MODEL [IMAGES]`. MODEL is an .onnx file, or the .pt or .pth file of Inception's weights. Every
-//! combination of runtime, threads and batch size runs IMAGES images (32 unless said) three times; the best is printed,
-//! with the processor time that it took, which other programs on the machine affect less.
+//! Usage: `model_speed MODEL [IMAGES [RUNTIME THREADS BATCH]]`. MODEL is an .onnx file, or the .pt or .pth file of Inception's
+//! weights. Every combination of runtime, threads and batch size, or only the given one, runs IMAGES images (32 by default) three
+//! times; the best is printed, with the processor time that it took, which other programs on the machine affect less.
+//! `model_speed MODEL --write FILE.onnx` only writes the network.
 
 use std::error::Error;
 use std::path::Path;
@@ -12,23 +13,54 @@ use modelmix_encode::inception;
 use modelmix_encode::runtime::{Input, Model, ModelSource, Options, Runtime, Values};
 use modelmix_encode::torch_file;
 
+/// As in the command line.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let model = Path::new(arguments.first().ok_or("usage: model_speed MODEL [IMAGES]")?);
-    let images: usize = arguments.get(1).map_or(Ok(32), |count| count.parse())?;
-    let source = if model.extension().is_some_and(|extension| extension == "onnx") {
-        ModelSource::Path(model.to_owned())
-    } else {
-        let start = Instant::now();
-        let bytes = inception::onnx(&torch_file::tensors(model)?)?;
-        println!("read and folded in {:.2} s", start.elapsed().as_secs_f64());
-        ModelSource::Bytes(bytes)
-    };
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [model, "--write", file] => match source(Path::new(model))? {
+            ModelSource::Bytes(bytes) => std::fs::write(file, bytes)?,
+            ModelSource::Path(path) => std::fs::copy(path, file).map(drop)?,
+        },
+        [model, images, runtime, threads, batch] => {
+            let runtime =
+                Runtime::ALL.into_iter().find(|known| known.to_string() == *runtime).ok_or("no such runtime")?;
+            let options = Options { threads: threads.parse()?, ..Options::default() };
+            print(
+                &Model::open(&source(Path::new(model))?, runtime, &options)?,
+                images.parse()?,
+                &options,
+                batch.parse()?,
+            )?;
+        }
+        [model] => all(&source(Path::new(model))?, 32)?,
+        [model, images] => all(&source(Path::new(model))?, images.parse()?)?,
+        _ => {
+            return Err(
+                "usage: model_speed MODEL [IMAGES [RUNTIME THREADS BATCH]], or model_speed MODEL --write FILE".into()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The network of a file, or of Inception's weights.
+fn source(model: &Path) -> Result<ModelSource, Box<dyn Error>> {
+    if model.extension().is_some_and(|extension| extension == "onnx") {
+        return Ok(ModelSource::Path(model.to_owned()));
+    }
+    Ok(ModelSource::Bytes(inception::onnx(&torch_file::tensors(model)?)?))
+}
+
+fn all(source: &ModelSource, images: usize) -> Result<(), Box<dyn Error>> {
     println!("{:<24} {:>7} {:>5} {:>9} {:>15}", "runtime", "threads", "batch", "images/s", "processor s/image");
     for runtime in Runtime::ALL {
         for threads in [1, 2] {
             let options = Options { threads, ..Options::default() };
-            let model = match Model::open(&source, runtime, &options) {
+            let model = match Model::open(source, runtime, &options) {
                 Ok(model) => model,
                 Err(problem) => {
                     println!("{runtime}: {problem}");
@@ -36,12 +68,17 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
             };
             for batch in [1, 4, 16] {
-                let (seconds, processor) = measure(&model, images, batch)?;
-                let (speed, processor) = (images as f64 / seconds, processor / images as f64);
-                println!("{:<24} {threads:>7} {batch:>5} {speed:>9.2} {processor:>15.4}", model.describe());
+                print(&model, images, &options, batch)?;
             }
         }
     }
+    Ok(())
+}
+
+fn print(model: &Model, images: usize, options: &Options, batch: usize) -> Result<(), Box<dyn Error>> {
+    let (seconds, processor) = measure(model, images, batch)?;
+    let (speed, processor) = (images as f64 / seconds, processor / images as f64);
+    println!("{:<24} {:>7} {batch:>5} {speed:>9.2} {processor:>15.4}", model.describe(), options.threads);
     Ok(())
 }
 
