@@ -1,5 +1,5 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test check python wheel package test-peers demo docs bench browser golden golden-peers expected fixtures clean
+.PHONY: test check python wheel package test-peers demo docs bench bench-encode browser golden golden-peers golden-encoders fuzz expected fixtures clean
 
 test: check
 	cargo test --workspace --lib --bins --tests
@@ -28,6 +28,12 @@ bench: .venv-bench/ready target/python/ready
 	$(PYTHON) benches/python.py
 	.venv-bench/bin/python benches/peers.py
 	.venv-bench/bin/python benches/metrics.py
+
+# From image files to features. WEIGHTS is the FID Inception as TorchScript: inception-2015-12-05.pt.
+bench-encode: .venv-peers/ready
+	cargo build --release --package modelmix-cli --bin modelmix
+	cargo build --release --package modelmix-encode --example prepare --example model_speed
+	.venv-peers/bin/python benches/encode.py $(WEIGHTS)
 
 .venv-bench/ready: benches/requirements.txt
 	python3 -m venv .venv-bench
@@ -86,6 +92,27 @@ expected: .venv/ready
 golden-peers: .venv-peers/ready
 	.venv-peers/bin/python tools/golden_metrics.py
 
+# What Pillow, torch, transformers and Parquet writers make of small images, networks and texts, for the tests of encoders.
+golden-encoders: .venv-peers/ready .venv-pillow-12/ready
+	.venv-peers/bin/python tools/golden_images.py
+	.venv-pillow-12/bin/python tools/golden_resize.py pillow
+	.venv-peers/bin/python tools/golden_resize.py pillow
+	.venv-peers/bin/python tools/golden_resize.py torch
+	.venv-peers/bin/python tools/golden_models.py
+	.venv-peers/bin/python tools/golden_tokens.py
+	.venv-peers/bin/python tools/make_text_fixtures.py
+
+.venv-pillow-12/ready:
+	python3 -m venv .venv-pillow-12
+	.venv-pillow-12/bin/pip install --quiet numpy 'pillow==12.*'
+	touch $@
+
+# Every decoder on mutated files for FUZZ_SECONDS each; it prints panics and slow files.
+FUZZ_SECONDS := 600
+fuzz:
+	cargo build --release --package modelmix-encode --example fuzz_decoders
+	for format in png jpg webp gif bmp; do target/release/examples/fuzz_decoders $$format $(FUZZ_SECONDS) || exit 1; done
+
 .venv-peers/ready: tools/requirements-peers.txt
 	python3 -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet --requirement tools/requirements-peers.txt
@@ -100,4 +127,4 @@ fixtures: .venv/ready
 	touch $@
 
 clean:
-	rm -rf target .venv .venv-bench .venv-peers
+	rm -rf target .venv .venv-bench .venv-peers .venv-pillow-12

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import importlib.metadata
 import json
 import os
 import platform
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -334,18 +335,17 @@ class Run:
         path.unlink()
 
 
-def machine() -> dict[str, Any]:
-    """Describe the machine."""
+def machine(packages: Sequence[str] = ("numpy", "scipy", "scikit-learn", "torch", "cvxpy")) -> dict[str, Any]:
+    """Describe the machine, with the versions of packages."""
     cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
     flags = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "")
-    versions = {name: __import__(name).__version__ for name in ("numpy", "scipy", "sklearn", "torch", "cvxpy")}
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),
         "instructions": [name for name in ("avx2", "fma", "avx512f") if f" {name}" in flags],
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
-        "versions": versions,
+        "versions": {name: importlib.metadata.version(name) for name in packages},
         "rust": subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.strip(),
         "memory_gb": resource.getpagesize() * os.sysconf("SC_PHYS_PAGES") / 1e9,
     }

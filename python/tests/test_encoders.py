@@ -36,7 +36,7 @@ def test_the_list_has_the_encoders_of_the_field() -> None:
         "dinov2-vitg14",
         "clip-vit-b32",
         "clip-vit-l14-336",
-        "swav-resnet50",
+        "swav",
     } <= set(listed)
     assert {"roberta-base", "all-minilm-l6-v2", "all-mpnet-base-v2", "e5-base-v2", "bge-m3", "gte-large"} <= set(listed)
     assert {one.kind for one in listed.values()} == {"images", "texts"}
@@ -159,7 +159,7 @@ def test_preprocessing_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^1: "):
         mm.encoders.preprocess([images[0], b"no"], "dinov2-vitl14")
     with pytest.raises(ValueError, match=r"size depends on the image \(2 sizes\); pass images of one size"):
-        mm.encoders.preprocess([images[0], np.zeros((30, 60, 3), dtype=np.uint8)], "swav-resnet50")
+        mm.encoders.preprocess([images[0], np.zeros((30, 60, 3), dtype=np.uint8)], "swav")
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def _sources(described: dict[str, Any]) -> list[Source]:
         return [TransformersImage("CLIPVisionModelWithProjection", clip[0]), OpenClip(clip[1], "openai", True)]
     if name == "clip-vit-l14-datacomp":
         return [OpenClip("ViT-L-14", "datacomp_xl_s13b_b90k", False)]
-    if name == "swav-resnet50":
+    if name == "swav":
         return [TorchHub("facebookresearch/swav", "resnet50", "swav_800ep_pretrain.pth.tar")]
     if name == "inception-v3-fid":
         return [TorchScript(described["found"]), PytorchFid()]
