@@ -53,7 +53,7 @@ pub(crate) fn prepare(
 /// Converts samples to arrays of Python. Features from the cache are written to the rows of `features`.
 ///
 /// # Errors
-/// If `features` has no room for a sample from the cache.
+/// If `features` has no row for a sample from the cache.
 pub(crate) fn collect<'py>(
     py: Python<'py>,
     samples: impl Iterator<Item = (usize, Digest, Result<Sample, Problem>)>,
