@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ class Inputs:
         self._opened: Encoder | None = None
         #: What was encoded here or before, by arm.
         self.encoded: dict[str, Encoded] = {}
-        #: The checksums of the samples of sources that were encoded here, by path.
+        #: The checksums of the samples of folders that were encoded here, by path. Files have checksums of their own.
         self.digests: dict[str, str] = {}
 
     def arms(self, sources: Sequence[str | PathLike[str]]) -> list[tuple[str, npt.NDArray[Any]]]:
@@ -91,7 +92,9 @@ class Inputs:
         if arm is not None:
             self.encoded[arm] = encoded
         if source is not None and encoded.sha256 is not None:
-            self.digests[_modelmix.source_path(_check.file("the file", source))] = encoded.sha256
+            path = _modelmix.source_path(_check.file("the file", source))
+            if os.path.isdir(path):
+                self.digests[path] = encoded.sha256
         return encoded.features
 
 

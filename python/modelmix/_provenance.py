@@ -19,7 +19,7 @@ _BLOCK = 1 << 20
 def add_inputs(
     document: dict[str, Any], arms: Any, reference: Any = None, scores: Any = None, read: Inputs | None = None
 ) -> dict[str, Any]:
-    """The document with its inputs: files by path, size and checksum, everything else by name. ``read`` has the checksums of samples."""
+    """The document with its inputs: files by path, size and checksum, everything else by name. ``read`` has the checksums of folders."""
     inputs = _Inputs({} if read is None else read.digests)
     if is_path(arms):
         inputs.add("arms", fspath(arms))
@@ -63,7 +63,7 @@ class _Inputs:
         self.found.append({"role": role, "path": path, "arguments": [source], **self._checksum(path)})
 
     def _checksum(self, path: str) -> dict[str, Any]:
-        """The checksum of samples that were encoded; otherwise size and checksum of the file."""
+        """The checksum of the samples of a folder that was encoded; otherwise size and checksum of the file."""
         known = self._digests.get(path)
         return _checksum(path) if known is None else {"sha256": known}
 

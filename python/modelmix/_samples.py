@@ -73,13 +73,17 @@ class _Collected:
         return Chunk(self.start, samples, self.failed, len(self.items) + len(self.failed))
 
 
-def total(samples: Any) -> int | None:
+def total(samples: Any, kind: Kind) -> int | None:
     """Return the number of samples, if it is known before they are read."""
     shape = getattr(samples, "shape", None)
     if shape is not None and len(shape) in (3, 4):
         return int(shape[0])
-    # The items of a data loader are batches.
-    return len(samples) if isinstance(samples, Sized) and not hasattr(samples, "batch_size") else None
+    # The items of a data loader are batches, and those of a list may be.
+    if not isinstance(samples, Sized) or hasattr(samples, "batch_size"):
+        return None
+    if isinstance(samples, (list, tuple)) and samples and len(list(_single(samples[0], kind, 0))) != 1:
+        return None
+    return len(samples)
 
 
 def chunks(samples: Any, kind: Kind) -> Iterator[Chunk]:
@@ -87,8 +91,8 @@ def chunks(samples: Any, kind: Kind) -> Iterator[Chunk]:
 
     Parameters
     ----------
+    samples
         Images as an array, or an iterable or a dataset of images or texts.
-        An array of images, or an iterable or a dataset of images or texts.
     kind
         What the encoder takes.
     """

@@ -54,7 +54,7 @@ def encode(
         warning, and lists them in ``Encoded.skipped``.
     cache
         Whether features are read from and written to the cache in the user's cache folder; or the folder of the cache. Samples are
-        known by their content. Features of functions are not cached.
+        known by their content. Features of functions, and of a ``torch.nn.Module`` of your own, are not cached.
     threads
         The number of threads; all cores if ``None``.
     progress

@@ -11,7 +11,7 @@ use modelmix_encode::cache::{self, Digest};
 use modelmix_encode::encode::{self, EncoderSettings, OnError, RunSettings};
 use modelmix_encode::store::{FeatureFile, FileType, NamedFeatures};
 use modelmix_encode::weights::Environment;
-use numpy::{PyArray1, PyArray2};
+use numpy::PyArray2;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,8 +19,9 @@ use pyo3::types::PyDict;
 use crate::arrays::{Use, array, features};
 use crate::documents::dictionary;
 use crate::errors::to_exception;
+use crate::prepared::write_row;
 use crate::samples::Samples;
-use crate::work::{Progress, run, run_short};
+use crate::work::{Progress, run, run_detached, run_short};
 
 /// Which encoder to open, passed by the package as an object with these attributes.
 #[derive(FromPyObject)]
@@ -122,8 +123,8 @@ impl Encoder {
 /// The cached features of one encoder.
 #[pyclass(frozen)]
 pub(crate) struct Cache {
-    pub(crate) inner: Arc<cache::Cache>,
-    pub(crate) width: usize,
+    inner: Arc<cache::Cache>,
+    width: usize,
 }
 
 #[pymethods]
@@ -137,10 +138,28 @@ impl Cache {
         Ok(Some(Self { inner: Arc::new(inner), width }))
     }
 
-    /// The features of a sample, by its checksum; `None` if it is not there.
-    fn read<'py>(&self, py: Python<'py>, digest: Digest) -> Option<Bound<'py, PyArray1<f32>>> {
-        let mut row = vec![0.0; self.width];
-        self.inner.read(&digest, &mut row).then(|| PyArray1::from_vec(py, row))
+    /// Writes the features of samples, by their checksums of 32 bytes each, to these rows of `features`. Returns the rows that
+    /// were found.
+    fn fill(
+        &self,
+        py: Python<'_>,
+        digests: &[u8],
+        rows: Vec<usize>,
+        features: &Bound<'_, PyArray2<f32>>,
+    ) -> PyResult<Vec<usize>> {
+        let digests: &[Digest] = digests.as_chunks().0;
+        if digests.len() != rows.len() {
+            return Err(PyValueError::new_err("the cache needs one checksum per row"));
+        }
+        let found = run_detached(py, || digests.iter().map(|digest| self.row(digest)).collect::<Vec<_>>())?;
+        let mut filled = Vec::new();
+        for (row, values) in rows.into_iter().zip(found) {
+            if let Some(values) = values {
+                write_row(Some(features), row, &values)?;
+                filled.push(row);
+            }
+        }
+        Ok(filled)
     }
 
     /// Adds features, with 32 bytes of checksum per row.
@@ -151,6 +170,14 @@ impl Cache {
             return Err(PyValueError::new_err("the cache needs one checksum per row"));
         }
         run_short(py, || self.inner.add(&digests, rows.values()))
+    }
+}
+
+impl Cache {
+    /// The features of a sample, by its checksum; `None` if they are not there.
+    pub(crate) fn row(&self, digest: &Digest) -> Option<Vec<f32>> {
+        let mut row = vec![0.0; self.width];
+        self.inner.read(digest, &mut row).then_some(row)
     }
 }
 
@@ -201,6 +228,7 @@ fn parsed(encoding: &str) -> PyResult<Encoding> {
         .map_err(|error| PyValueError::new_err(format!("the encoding cannot be read ({error})")))
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

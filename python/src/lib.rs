@@ -12,6 +12,7 @@ mod load;
 mod objective;
 mod plan;
 mod policy;
+mod prepared;
 mod registry;
 mod samples;
 mod score;
@@ -47,7 +48,7 @@ mod _modelmix {
     #[pymodule_export]
     use super::policy::policy;
     #[pymodule_export]
-    use super::registry::{encoder, encoders, preprocessing, pull_encoder};
+    use super::registry::{encoder, encoders, located_weights, preprocessing, pull_encoder, sentence_settings};
     #[pymodule_export]
     use super::samples::{Samples, sample_kind};
     #[pymodule_export]
@@ -61,6 +62,7 @@ mod _modelmix {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("SKIP_HINT", super::samples::SKIP_HINT)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

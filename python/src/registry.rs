@@ -1,12 +1,13 @@
 //! Named encoders: the list with what is on this machine, their preprocessing, and downloads of their weights.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use modelmix::Error;
 use modelmix::compute::Stop;
 use modelmix_encode::Problem;
-use modelmix_encode::encoders::{ENCODERS, Kind, NamedEncoder, Pooling, Source};
+use modelmix_encode::encoders::{ENCODERS, Kind, NamedEncoder, Pooling, SentenceSettings, Source};
 use modelmix_encode::weights::{Environment, Location, Origin, PullOptions, locate, pull};
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::documents::loaded;
 use crate::errors::to_exception;
-use crate::work::{Progress, run, run_detached};
+use crate::work::{Progress, run, run_detached, run_short};
 
 /// All named encoders, with the weights that are on this machine, as a list of dictionaries.
 #[pyfunction]
@@ -50,6 +51,38 @@ pub(crate) fn preprocessing(name: &str, preset: Option<&str>) -> PyResult<(Strin
     let preprocessing = encoder.preprocessing(tool).map_err(refused)?;
     let text = serde_json::to_string(&preprocessing).map_err(|error| refused(Problem::new(error.to_string())))?;
     Ok((text, tool.to_string()))
+}
+
+/// The model that a path has for an encoder: the file itself, or one in a folder; `None` if it has none that is read directly.
+///
+/// # Errors
+/// If there is no encoder of this name.
+#[pyfunction]
+pub(crate) fn located_weights(py: Python<'_>, name: &str, path: PathBuf) -> PyResult<Option<PathBuf>> {
+    let encoder = named(name)?;
+    run_detached(py, || match locate(encoder, Some(&path), &Environment::of_process()) {
+        Location::Found(found) => Some(found.model),
+        Location::Missing(_) => None,
+    })
+}
+
+/// The settings that sentence-transformers stores next to weights, as a dictionary; `None` for what they do not say.
+/// `usual_length` is the maximum number of tokens of models that do not state one.
+///
+/// # Errors
+/// If a settings file cannot be read, or names a module or a pooling that is not supported.
+#[pyfunction]
+pub(crate) fn sentence_settings(py: Python<'_>, folder: PathBuf, usual_length: usize) -> PyResult<Bound<'_, PyAny>> {
+    let settings = run_short(py, || SentenceSettings::read(&folder))?;
+    loaded(
+        py,
+        &json!({
+            "pooling": settings.pooling,
+            "normalise": settings.normalise,
+            "max_length": settings.max_length_or(usual_length),
+            "lower_case": settings.lower_case,
+        }),
+    )
 }
 
 /// Downloads the weights of an encoder and returns their paths. `progress` is called with the number of bytes.

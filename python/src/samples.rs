@@ -3,22 +3,23 @@
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use modelmix::Error;
 use modelmix::load::ArmSource;
+use modelmix_encode::cache::Digest;
+use modelmix_encode::decode::Limits;
 use modelmix_encode::preprocess::Preprocessing;
-use modelmix_encode::samples::{self, ImageSamples, ListedImage, SampleKind, TextSamples};
+use modelmix_encode::samples::{self, ImageSamples, ListedImage, Raw, SampleKind, TextSamples};
 use modelmix_encode::{Image, Problem};
-use numpy::{PyArray1, PyArray3, PyArray4, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
-use sha2::{Digest as _, Sha256};
 
-use crate::encoder::Cache;
+use crate::encoder::{Cache, hex};
 use crate::errors::to_exception;
+use crate::prepared::{Failed, Prepared, collect, in_parallel, prepare};
 use crate::work::{Progress, run, run_detached};
 
 /// Images or texts of one set.
@@ -27,8 +28,8 @@ pub(crate) struct Samples {
     pub(crate) inner: Arc<samples::Samples>,
 }
 
-/// Samples that could not be read: index and problem.
-type Failed = Vec<(usize, String)>;
+/// How users of Python leave out samples that cannot be read; functions such as `solve` have no argument for it.
+pub(crate) const SKIP_HINT: &str = "leave such samples out with mm.encode(..., on_error=\"skip\")";
 
 /// The kind of samples at a source `[name=]path[:key]`: "images" or "texts"; `None` if it has neither, such as features. Without
 /// `columns`, a named column of a table is one of features.
@@ -59,7 +60,7 @@ impl Samples {
     fn open(py: Python<'_>, source: &str) -> PyResult<Vec<(String, Samples)>> {
         let source: ArmSource = source.parse().map_err(to_exception)?;
         let sets = run(py, &Progress::new(None), move || samples::Samples::open(&source))?;
-        Ok(sets.into_iter().map(|(name, set)| (name, Samples { inner: Arc::new(set) })).collect())
+        Ok(sets.into_iter().map(|(name, set)| (name, Samples::of(set))).collect())
     }
 
     /// Images, each with its id: a path (text), the bytes of an image file, or pixels (an array of 8-bit integers with the
@@ -68,7 +69,7 @@ impl Samples {
     fn of_images(origin: String, images: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
         let images = images.into_iter().map(|(id, image)| Ok((id, listed(&image)?))).collect::<PyResult<Vec<_>>>()?;
         let images = ImageSamples::listed(images).map_err(|problem| refused(&origin, &problem))?;
-        Ok(Self { inner: Arc::new(samples::Samples::of_images(PathBuf::from(origin), images)) })
+        Ok(Self::of(samples::Samples::of_images(PathBuf::from(origin), images)))
     }
 
     /// Texts. `origin` names them in messages.
@@ -78,7 +79,7 @@ impl Samples {
             return Err(refused(&origin, &Problem::new("there are no texts; give at least one")));
         }
         let texts = texts.into_iter().collect::<TextSamples>();
-        Ok(Self { inner: Arc::new(samples::Samples::of_texts(PathBuf::from(origin), texts)) })
+        Ok(Self::of(samples::Samples::of_texts(PathBuf::from(origin), texts)))
     }
 
     /// "images" or "texts".
@@ -107,7 +108,18 @@ impl Samples {
         (start..stop).map(text).collect()
     }
 
-    /// The decoded images among consecutive samples, their indices, and what failed.
+    /// The SHA-256 checksum of the ids and contents of samples, in hexadecimal digits. `digests` has 32 bytes per sample of the
+    /// whole set.
+    fn checksum(&self, rows: Vec<usize>, digests: &[u8]) -> PyResult<String> {
+        let digests: &[Digest] = digests.as_chunks().0;
+        if digests.len() != self.inner.len() {
+            return Err(PyValueError::new_err(format!("{} checksums for {} samples", digests.len(), self.inner.len())));
+        }
+        let rows = rows.into_iter().map(|row| self.checked(row)).collect::<PyResult<Vec<_>>>()?;
+        Ok(hex(&self.inner.checksum(rows.into_iter().map(|row| (row, &digests[row])))))
+    }
+
+    /// The decoded images among consecutive samples, their indices, the checksums of all of them, 32 bytes each, and what failed.
     #[allow(clippy::type_complexity)]
     fn images<'py>(
         &self,
@@ -115,11 +127,14 @@ impl Samples {
         start: usize,
         stop: usize,
         threads: Option<usize>,
-    ) -> PyResult<(Vec<Bound<'py, PyArray3<u8>>>, Vec<usize>, Failed)> {
+    ) -> PyResult<(Vec<Bound<'py, PyArray3<u8>>>, Vec<usize>, Bound<'py, PyBytes>, Failed)> {
         let range = self.range(start, stop)?;
-        let decoded = run_detached(py, || in_parallel(range.clone(), threads, |row| self.image(row)))?;
-        let (mut images, mut rows, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-        for (row, image) in range.zip(decoded) {
+        let decoded = run_detached(py, || {
+            in_parallel(range.clone(), threads, |row| self.with_digest(row, |raw, _| raw.image(&Limits::default())))
+        })?;
+        let (mut images, mut rows, mut digests, mut failed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (row, (digest, image)) in range.zip(decoded) {
+            digests.extend(digest);
             match image {
                 Ok(image) => {
                     images.push(pixels(py, &image)?);
@@ -128,11 +143,13 @@ impl Samples {
                 Err(problem) => failed.push((row, problem.to_string())),
             }
         }
-        Ok((images, rows, failed))
+        Ok((images, rows, PyBytes::new(py, &digests), failed))
     }
 
-    /// The input tensors of consecutive images, except those whose features are in the cache.
-    #[pyo3(signature = (start, stop, preprocessing, cache=None, threads=None))]
+    /// The input tensors of consecutive images, except those whose features are in the cache: these are written to the rows of
+    /// `features`, which has one row per sample of the whole set.
+    #[pyo3(signature = (start, stop, preprocessing, cache=None, features=None, threads=None))]
+    #[allow(clippy::too_many_arguments)]
     fn prepared<'py>(
         &self,
         py: Python<'py>,
@@ -140,27 +157,17 @@ impl Samples {
         stop: usize,
         preprocessing: &str,
         cache: Option<&Cache>,
+        features: Option<&Bound<'py, PyArray2<f32>>>,
         threads: Option<usize>,
     ) -> PyResult<Prepared<'py>> {
         let range = self.range(start, stop)?;
         let preprocessing = parsed(preprocessing)?;
         let prepared = run_detached(py, || {
             in_parallel(range.clone(), threads, |row| {
-                let image = self.image(row)?;
-                let digest = pixel_digest(&image);
-                if let Some(cache) = cache {
-                    let mut features = vec![0.0; cache.width];
-                    if cache.inner.read(&digest, &mut features) {
-                        return Ok(Sample::Cached(features));
-                    }
-                }
-                let shape = preprocessing.shape_of(image.width(), image.height())?;
-                let mut values = vec![0.0; shape.iter().product()];
-                preprocessing.apply(&image, &mut values)?;
-                Ok(Sample::Tensor { shape, values, digest })
+                self.with_digest(row, |raw, digest| prepare(raw, digest, &preprocessing, cache))
             })
         })?;
-        collect(py, range.zip(prepared))
+        collect(py, range.zip(prepared).map(|(row, (digest, sample))| (row, digest, sample)), features)
     }
 }
 
@@ -181,62 +188,26 @@ impl Samples {
         Ok(start..stop)
     }
 
-    fn image(&self, row: usize) -> Result<Image, Problem> {
-        self.inner
-            .image(row)
-            .unwrap_or_else(|| Err(Problem::new("these are texts, not images; choose another encoder")))
+    fn of(samples: samples::Samples) -> Self {
+        Self { inner: Arc::new(samples.with_skip_hint(SKIP_HINT)) }
     }
-}
 
-/// One image on its way to an encoder.
-enum Sample {
-    Cached(Vec<f32>),
-    Tensor { shape: [usize; 3], values: Vec<f32>, digest: [u8; 32] },
-}
-
-/// Images on their way to an encoder in Python: tensors of equal shape, one after the other, each of samples × channels × height
-/// × width; the indices of their samples; the checksums of these, 32 bytes each; features from the cache, with their indices;
-/// and what failed.
-type Prepared<'py> =
-    (Vec<Bound<'py, PyArray4<f32>>>, Vec<usize>, Bound<'py, PyBytes>, Vec<(usize, Bound<'py, PyArray1<f32>>)>, Failed);
-
-fn collect<'py>(
-    py: Python<'py>,
-    samples: impl Iterator<Item = (usize, Result<Sample, Problem>)>,
-) -> PyResult<Prepared<'py>> {
-    let (mut rows, mut digests, mut groups) = (Vec::new(), Vec::new(), Vec::<([usize; 3], Vec<f32>)>::new());
-    let (mut cached, mut failed) = (Vec::new(), Vec::new());
-    for (row, sample) in samples {
-        match sample {
-            Ok(Sample::Cached(features)) => cached.push((row, PyArray1::from_vec(py, features))),
-            Ok(Sample::Tensor { shape, values, digest }) => {
-                rows.push(row);
-                digests.extend(digest);
-                match groups.last_mut() {
-                    Some((last, group)) if *last == shape => group.extend(values),
-                    _ => groups.push((shape, values)),
-                }
+    /// The checksum of an image, and what `work` makes of it. The checksum is zeros if the image cannot be read.
+    fn with_digest<T>(
+        &self,
+        row: usize,
+        work: impl Fn(&Raw, &Digest) -> Result<T, Problem>,
+    ) -> (Digest, Result<T, Problem>) {
+        let texts = || Err(Problem::new("these are texts, not images; choose another encoder"));
+        match self.inner.raw_image(row).unwrap_or_else(texts) {
+            Ok(raw) => {
+                let digest = raw.digest();
+                let made = work(&raw, &digest);
+                (digest, made)
             }
-            Err(problem) => failed.push((row, problem.to_string())),
+            Err(problem) => (Digest::default(), Err(problem)),
         }
     }
-    let tensors = groups.into_iter().map(|([channels, height, width], values)| {
-        let count = values.len() / (channels * height * width);
-        PyArray1::from_vec(py, values).reshape([count, channels, height, width])
-    });
-    let tensors = tensors.collect::<PyResult<_>>()?;
-    Ok((tensors, rows, PyBytes::new(py, &digests), cached, failed))
-}
-
-/// The checksum of decoded pixels, for features of encoders in Python.
-fn pixel_digest(image: &Image) -> [u8; 32] {
-    let mut hasher = Sha256::new();
-    hasher.update(b"modelmix decoded");
-    for side in [image.width(), image.height()] {
-        hasher.update((side as u64).to_le_bytes());
-    }
-    hasher.update(image.pixels());
-    hasher.finalize().into()
 }
 
 /// Reads a preprocessing from its JSON.
@@ -276,30 +247,4 @@ fn refused(origin: &str, problem: &Problem) -> PyErr {
 
 fn wrong_kind(wanted: &str) -> PyErr {
     PyValueError::new_err(format!("these samples are not {wanted}; choose another encoder"))
-}
-
-/// Calls `work` with every index of a range, on several threads, and returns the results in order.
-fn in_parallel<T: Send>(range: Range<usize>, threads: Option<usize>, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let threads = threads.unwrap_or_else(modelmix::compute::available_threads).clamp(1, range.len().max(1));
-    let next = AtomicUsize::new(range.start);
-    let done = Mutex::new(Vec::with_capacity(range.len()));
-    let worker = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= range.end {
-                return;
-            }
-            let result = work(index);
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(worker);
-        }
-        worker();
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_unstable_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, result)| result).collect()
 }

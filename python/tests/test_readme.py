@@ -1,4 +1,4 @@
-"""The examples of the READMEs run."""
+"""The examples of the READMEs and of the page on encoders run."""
 
 from __future__ import annotations
 
@@ -46,3 +46,11 @@ def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     import matplotlib.pyplot as plt
 
     plt.close("all")
+
+
+def test_the_examples_of_encoders_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODELMIX_CACHE", str(tmp_path))
+    [block] = blocks(ROOT / "docs" / "encoders.md")
+    namespace: dict[str, Any] = {}
+    exec(compile(block, "docs/encoders.md", "exec"), namespace)
+    assert list(namespace["best"]) == ["vae", "flow"] and namespace["vae"].features.shape[1] == 64

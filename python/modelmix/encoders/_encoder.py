@@ -16,7 +16,8 @@ from .._progress import Bar
 from .._samples import Chunk, Kind, Samples, chunks, is_array, total
 from .._warnings import warn
 from ..results import Encoded, Encoding, Skipped
-from ._networks import Job, Network, Rows, unreadable
+from ._buffer import RowBuffer
+from ._networks import Job, Network, Rows, nothing_read, unreadable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,10 +198,10 @@ class _Run:
 
     def encode_memory(self, samples: Any) -> Encoded:
         """Encode samples in memory, or those of an iterable, chunk by chunk."""
-        count = total(samples)
         kind = self._network.kind
         if kind is None:
             kind, samples = _kind_of(samples)
+        count = total(samples, kind)
         gathered = _Gathered(count)
         with Bar(self._progress, f"encoding {kind}", kind[:-1]) as bar:
             bar.started(count)
@@ -235,13 +236,12 @@ class _Run:
 
 
 class _Gathered:
-    """The features of all chunks. If their number is known, rows are written where they belong, so that none is held twice."""
+    """The features of all chunks, with the ids and files of their samples."""
 
-    def __init__(self, count: int | None) -> None:
-        self._expected = count
-        self._whole: npt.NDArray[np.float32] | None = None
-        self._parts: list[npt.NDArray[np.float32]] = []
-        self._rows = 0
+    def __init__(self, expected: int | None) -> None:
+        self._expected = expected or 0
+        self._first: npt.NDArray[np.float32] | None = None
+        self._buffer: RowBuffer | None = None
         self.ids: list[str] = []
         self.files: list[str | None] = []
         self.skipped: list[tuple[str, str]] = []
@@ -250,8 +250,6 @@ class _Gathered:
 
     def add(self, chunk: Chunk, found: Rows | None) -> None:
         """Add the features of a chunk."""
-        import numpy
-
         self.count = chunk.start + chunk.count
         self.skipped += chunk.failed
         if chunk.samples is None or found is None:
@@ -263,26 +261,23 @@ class _Gathered:
         self.skipped += found.skipped
         self.cached += found.cached
         rows = found.features
-        if self._expected is not None and len(rows) < self._expected:
-            if self._whole is None:
-                self._whole = numpy.empty((self._expected, rows.shape[1]), dtype=numpy.float32)
-            if self._rows + len(rows) <= len(self._whole):
-                self._whole[self._rows : self._rows + len(rows)] = rows
-                self._rows += len(rows)
-                return
-            self._parts, self._whole, self._expected = [self._whole[: self._rows]], None, None
-        self._parts.append(rows)
+        if self._buffer is not None:
+            self._buffer.append(rows)
+        elif self._first is None:  # often the only chunk, which is not copied
+            self._first = rows
+        else:
+            self._buffer = RowBuffer(max(self._expected, len(self._first)), self._first.shape[1])
+            self._buffer.append(self._first)
+            self._buffer.append(rows)
+            self._first = None
 
     def features(self) -> npt.NDArray[np.float32]:
         """Return all rows."""
-        import numpy
-
-        if self._whole is not None:
-            return self._whole[: self._rows]
-        if not self._parts:
-            name, problem = self.skipped[0]
-            raise ValueError(f"no sample could be read; the first problem is that of {name}: {problem}")
-        return self._parts[0] if len(self._parts) == 1 else numpy.concatenate(self._parts)
+        if self._buffer is not None:
+            return self._buffer.finished()
+        if self._first is None:
+            raise nothing_read(self.skipped)
+        return self._first
 
 
 def _kind_of(samples: Any) -> tuple[Kind, Any]:

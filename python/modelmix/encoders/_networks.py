@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from .._arrays import as_rows
 from .._lazy import Lazy
 from .._samples import Kind
 from ..results import Encoding
+from ._buffer import RowBuffer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,8 +46,9 @@ class Rows:
     rows: list[int]
     #: Samples that were left out: id and problem.
     skipped: list[tuple[str, str]]
-    cached: int = 0
-    sha256: str | None = None
+    cached: int
+    #: The checksum of the ids and contents of the samples.
+    sha256: str
 
 
 class Network(ABC):
@@ -91,23 +94,31 @@ class FunctionNetwork(Network):
 
     def run(self, samples: _modelmix.Samples, job: Job) -> Rows:
         """Return the features of samples."""
-        parts: list[npt.NDArray[np.float32]] = []
+        features: RowBuffer | None = None
         rows: list[int] = []
         skipped: list[tuple[str, str]] = []
+        digests = bytearray()
         for start in range(0, len(samples), _BATCH):
             stop = min(start + _BATCH, len(samples))
             batch: list[Any]
             if samples.kind == "images":
-                batch, found, failed = samples.images(start, stop, job.threads)
+                batch, found, read, failed = samples.images(start, stop, job.threads)
+                digests += read
                 skipped += refuse_or_skip(samples, failed, job.skip)
             else:
                 batch, found = samples.texts(start, stop), list(range(start, stop))
+                digests += b"".join(map(text_digest, batch))
             if batch:
-                parts.append(checked_rows(self._function(batch), len(batch)))
+                made = checked_rows(self._function(batch), len(batch))
+                if features is None:
+                    features = RowBuffer(len(samples), made.shape[1])
+                features.append(made)
                 rows += found
             if job.done is not None:
                 job.done(stop)
-        return Rows(joined(samples, parts, skipped), rows, skipped)
+        if features is None:
+            raise nothing_read(skipped)
+        return Rows(features.finished(), rows, skipped, 0, samples.checksum(rows, bytes(digests)))
 
 
 def checked_rows(result: Any, count: int) -> npt.NDArray[np.float32]:
@@ -122,16 +133,15 @@ def checked_rows(result: Any, count: int) -> npt.NDArray[np.float32]:
     return rows.astype(numpy.float32, copy=False)
 
 
-def joined(
-    samples: _modelmix.Samples, parts: list[npt.NDArray[np.float32]], skipped: list[tuple[str, str]]
-) -> npt.NDArray[np.float32]:
-    """Return the rows of all batches; raise if there are none."""
-    import numpy
+def text_digest(text: str) -> bytes:
+    """Return the SHA-256 checksum that a text is known by in the cache."""
+    return hashlib.sha256(text.encode()).digest()
 
-    if not parts:
-        name, problem = skipped[0]
-        raise ValueError(f"no sample could be read; the first problem is that of {name}: {problem}")
-    return numpy.ascontiguousarray(parts[0]) if len(parts) == 1 else numpy.concatenate(parts)
+
+def nothing_read(skipped: list[tuple[str, str]]) -> ValueError:
+    """Return the exception for samples of which none could be read."""
+    name, problem = skipped[0]
+    return ValueError(f"no sample could be read; the first problem is that of {name}: {problem}")
 
 
 def refuse_or_skip(samples: _modelmix.Samples, failed: Iterable[tuple[int, str]], skip: bool) -> list[tuple[str, str]]:
@@ -147,4 +157,4 @@ def refuse_or_skip(samples: _modelmix.Samples, failed: Iterable[tuple[int, str]]
 
 def unreadable(name: str, problem: str) -> ValueError:
     """Return the exception for a sample that cannot be read."""
-    return ValueError(f"{name}: {problem} (or set on_error to skip, to leave such samples out)")
+    return ValueError(f"{name}: {problem} (or {_modelmix.SKIP_HINT})")

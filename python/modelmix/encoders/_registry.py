@@ -175,13 +175,16 @@ def open(
     weights
         The weights: a file, or a folder. If ``None``, they are looked for in the caches of modelmix, Hugging Face and torch. With
         ``backend="torch"``, also a folder or a repository of ``transformers``, or a ``torch.nn.Module`` that returns the features.
+        Such a module is moved to ``device``, set to evaluation mode and converted to single precision, in place. Nothing states
+        what its code computes, so its features have a fingerprint of their own and are not cached.
     device
         Where the network runs: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; with torch, also its other devices.
     backend
         ``"onnx"`` runs an ONNX file (or the ``.pt`` file of FID's Inception) in ``runtime``. ``"torch"`` runs the original network in
         torch, from ``transformers``, ``open_clip``, ``timm`` or torch.hub, behind the same preprocessing; it downloads what is missing as
         these libraries do. ``"auto"`` uses ONNX if its weights are on this machine and can run on the device, otherwise torch if its
-        weights are on this machine; it downloads nothing.
+        weights are on this machine; it downloads nothing. Features of the two have different fingerprints, and functions such as
+        :func:`modelmix.solve` refuse them together, so use one backend for all arms and the reference.
     runtime
         What evaluates ONNX networks: ``"rten"`` is built in and runs on the processor; ``"onnxruntime"`` is used from its package, which is
         faster, and supports CUDA in its GPU package.
@@ -255,7 +258,7 @@ def _automatic(name: str, preset: str | None, weights: Any, device: str, runtime
     known = None if is_file else NamedEncoder._read(_modelmix.encoder(name))
     if known is not None and weights is not None:
         is_path = isinstance(weights, (str, PathLike))
-        if not is_path or _is_transformers(fspath(weights)):
+        if not is_path or _is_transformers(name, fspath(weights)):
             return _torch(name, preset, weights, device)
     elif known is not None and (known.found is None or (device != "cpu" and runtime == "rten")):
         if find_spec("torch") is not None:
@@ -275,10 +278,9 @@ def _torch(name: str, preset: str | None, weights: Any, device: str, local: bool
     return TorchNetwork.open(name, preset, weights, device, local)
 
 
-def _is_transformers(path: str) -> bool:
-    return os.path.isfile(os.path.join(path, "config.json")) and not any(
-        os.path.isfile(os.path.join(path, file)) for file in ("model.onnx", os.path.join("onnx", "model.onnx"))
-    )
+def _is_transformers(name: str, path: str) -> bool:
+    """Whether a path is a folder of transformers, without a model that is read directly."""
+    return os.path.isfile(os.path.join(path, "config.json")) and _modelmix.located_weights(name, path) is None
 
 
 def _onnx(name: str, preset: str | None, weights: Any, device: str, runtime: str) -> OnnxNetwork:
@@ -373,7 +375,7 @@ def preprocess(
     steps, _ = _modelmix.preprocessing(_check.text("name", name), _check.text_or_none("preset", preset))
     tensors: builtins.list[npt.NDArray[np.float32]] = []
     for samples in _sets(images):
-        found, _, _, _, failed = samples.prepared(0, len(samples), steps, None, _check.threads(threads))
+        found, _, _, _, failed = samples.prepared(0, len(samples), steps, threads=_check.threads(threads))
         refuse_or_skip(samples, failed, skip=False)
         tensors += found
     shapes = {tensor.shape[1:] for tensor in tensors}

@@ -7,10 +7,18 @@ allowed, the first that is installed downloads them, in its own way and into its
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+#: The files that sentence-transformers stores next to weights, and those of transformers that limit the length of texts.
+_SETTINGS_FILES = ("modules.json", "*/config.json", "sentence_bert_config.json", "tokenizer_config.json", "config.json")
+
+#: What tells the modules of the user apart.
+_identities: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,12 @@ class Loaded:
     run: Callable[[Any], Any]
     library: str
     tokenizer: Any = None
+    #: The folder with the settings of a model of texts.
+    folder: str | None = None
+    #: Names of weights that are random, because they are not in the checkpoint; the features do not depend on them.
+    unused: frozenset[str] = frozenset()
+    #: What tells a module of the user from others: two with the same weights may compute different features.
+    identity: str | None = None
 
 
 class Missing(Exception):
@@ -52,7 +66,9 @@ def load(described: dict[str, Any], weights: Any, local: bool = False) -> Loaded
                 f"weights is {type(weights).__name__}, but it must be a path"
                 + ("" if described["kind"] == "texts" else ", or a torch.nn.Module that returns the features")
             )
-        return Loaded(weights, lambda tensor: _vector(weights(tensor)), type(weights).__module__.split(".")[0])
+        library = type(weights).__module__.split(".")[0]
+        identity = _identities.setdefault(weights, secrets.token_hex(16))
+        return Loaded(weights, lambda tensor: _vector(weights(tensor)), library, identity=identity)
     sources = _sources(described) if weights is None else [_at(described, weights)]
     problems: list[str] = []
     for without_download in (True, False) if not local else (True,):
@@ -139,8 +155,10 @@ class TransformersImage:
 
     def load(self, local: bool) -> Loaded:
         """Load a folder, or a repository."""
-        module, library = _transformers(self.model, self.repository, local)
-        return Loaded(module, lambda tensor: _vector(module(pixel_values=tensor)), library)
+        module, unused = _transformers_model(self.model, self.repository, local)
+        return Loaded(
+            module, lambda tensor: _vector(module(pixel_values=tensor)), _transformers_version(), unused=unused
+        )
 
 
 @dataclass(frozen=True)
@@ -151,9 +169,15 @@ class TransformersText:
 
     def load(self, local: bool) -> Loaded:
         """Load a folder, or a repository."""
-        module, library = _transformers("AutoModel", self.repository, local)
-        tokenizer, _ = _transformers("AutoTokenizer", self.repository, local)
-        return Loaded(module, lambda tokens: module(**tokens).last_hidden_state, library, tokenizer)
+        module, unused = _transformers_model("AutoModel", self.repository, local)
+        return Loaded(
+            module,
+            lambda tokens: module(**tokens).last_hidden_state,
+            _transformers_version(),
+            tokenizer=_pretrained("AutoTokenizer", self.repository, local),
+            folder=_settings_folder(self.repository, local),
+            unused=unused,
+        )
 
 
 @dataclass(frozen=True)
@@ -242,15 +266,46 @@ def _version(name: str, library: Any) -> str:
     return f"{name} {getattr(library, '__version__', '')}".strip()
 
 
-def _transformers(model: str, repository: str, local: bool) -> tuple[Any, str]:
+def _pretrained(name: str, repository: str, local: bool, **settings: Any) -> Any:
     """Load a model or a tokenizer of transformers."""
     library = _library("transformers")
     try:
-        found = getattr(library, model).from_pretrained(repository, local_files_only=local)
+        return getattr(library, name).from_pretrained(repository, local_files_only=local, **settings)
     except OSError as problem:  # how transformers says that files are missing
         first = str(problem).strip().split("\n")[0]
         raise Missing(f"transformers has no {repository} ({first[:200]})") from None
-    return found, _version("transformers", library)
+
+
+def _transformers_model(name: str, repository: str, local: bool) -> tuple[Any, frozenset[str]]:
+    """Load a model of transformers, with the names of weights that it lacks and that the features do not depend on."""
+    module, report = _pretrained(name, repository, local, output_loading_info=True)
+    missing = frozenset(report["missing_keys"])
+    # Many checkpoints have no pooler, which is random then; vectors of tokens do not pass through it.
+    needed = sorted(key for key in missing.intersection(dict(module.named_parameters())) if "pooler" not in key)
+    if needed:
+        raise ValueError(
+            f"{repository} lacks {len(needed)} weights of {type(module).__name__}, such as {needed[0]}, so its features would be "
+            "random; give the weights of the whole network"
+        )
+    return module, missing
+
+
+def _transformers_version() -> str:
+    return _version("transformers", _library("transformers"))
+
+
+def _settings_folder(repository: str, local: bool) -> str:
+    """Return the folder with the settings of a model of texts; those of a repository are downloaded unless ``local``."""
+    if os.path.isdir(repository):
+        return repository
+    try:
+        folder: str = _library("huggingface_hub").snapshot_download(
+            repository, allow_patterns=list(_SETTINGS_FILES), local_files_only=local
+        )
+    except OSError as problem:
+        first = str(problem).strip().split("\n")[0]
+        raise Missing(f"the settings of {repository} cannot be read ({first[:200]})") from None
+    return folder
 
 
 def _is_in_hub_cache(repository: str, file: str) -> bool:

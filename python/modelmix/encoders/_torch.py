@@ -1,14 +1,15 @@
-"""Original networks in torch, behind modelmix's preprocessing: batches, pooling, and the fingerprint of their weights.
+"""Original networks in torch, behind modelmix's preprocessing: batches, pooling, and the fingerprint of their definition.
 
-Which library loads a network is in ``_sources``.
+Which library loads a network is in ``_sources``, what a module of torch needs to run in ``_modules``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from importlib import import_module
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 from .. import _modelmix
 from .._lazy import Lazy
 from ..results import Encoding
-from ._networks import Job, Network, Rows, checked_rows, joined, refuse_or_skip
+from ._buffer import keep_rows
+from ._modules import (
+    convert_to_single,
+    device_of,
+    full_precision,
+    put_into_lower_case,
+    tokenizer_checksum,
+    weights_checksum,
+)
+from ._networks import Job, Network, Rows, checked_rows, nothing_read, refuse_or_skip, text_digest
 from ._sources import Loaded, load
 
 if TYPE_CHECKING:
@@ -28,6 +38,9 @@ else:
 #: Samples per batch, on a processor and on other devices.
 _BATCH, _DEVICE_BATCH = 16, 64
 
+#: The length of a SHA-256 checksum in bytes.
+_DIGEST = 32
+
 #: The smallest norm that vectors are divided by, as in torch's ``normalize``.
 _SMALLEST_NORM = 1e-12
 
@@ -36,27 +49,43 @@ class TorchNetwork(Network):
     """A network of torch."""
 
     def __init__(self, described: dict[str, Any], preset: dict[str, Any], loaded: Loaded, device: str) -> None:
-        """Move the network to the device, and state its fingerprint."""
+        """Convert the network to single precision, move it to the device, and state its fingerprint."""
         torch: Any = import_module("torch")
-        self._torch, self._device = torch, _device(torch, device)
-        self._loaded, self._described, self._preset = loaded, described, preset
-        self.kind = described["kind"]
-        self.width = preset["width"]
-        definition: dict[str, Any] = {
-            "weights": _checksum(loaded.module),
-            "output": [preset["pooling"], preset["normalise"]],
-        }
+        self._torch, self._device = torch, device_of(device)
+        self._loaded, self._name = loaded, described["name"]
+        self.kind, self.width = described["kind"], preset["width"]
+        self._batch = _BATCH if self._device.type == "cpu" else _DEVICE_BATCH
+        self._pooling, self._normalise = preset["pooling"], preset["normalise"]
+        convert_to_single(loaded.module)
+        definition: dict[str, Any] = {"weights": weights_checksum(loaded.module, loaded.unused)}
         if self.kind == "images":
-            self.preprocessing, _ = _modelmix.preprocessing(described["name"], preset["tool"])
+            self.preprocessing, _ = _modelmix.preprocessing(self._name, preset["tool"])
             definition["preprocessing"] = json.loads(self.preprocessing)
         else:
-            definition["tokens"] = [described["prefix"], described["max_length"]]
+            self._follow_settings(described, preset)
+            definition["tokens"] = [tokenizer_checksum(loaded.tokenizer), self._prefix, self._max_length]
+        definition["output"] = [self._pooling, self._normalise]
+        if loaded.identity is not None:
+            definition["module"] = loaded.identity
         fingerprint = hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
         runtime = f"torch {torch.__version__} on {self._device.type}, {loaded.library}"
-        version = _modelmix.__version__
-        self.encoding = Encoding(described["name"], fingerprint, preset["tool"], runtime, version)
-        self.cache_name = f"{fingerprint}-{''.join(c if c.isalnum() else '-' for c in runtime)}"
+        self.encoding = Encoding(self._name, fingerprint, preset["tool"], runtime, _modelmix.__version__)
+        if loaded.identity is None:
+            self.cache_name = f"{fingerprint}-{''.join(c if c.isalnum() else '-' for c in runtime)}"
         loaded.module.to(self._device).eval()
+
+    def _follow_settings(self, described: dict[str, Any], preset: dict[str, Any]) -> None:
+        """Take the settings of texts from the encoder's table and from the files of sentence-transformers, which win."""
+        assert self._loaded.folder is not None
+        settings = _modelmix.sentence_settings(self._loaded.folder, described["max_length"])
+        self._prefix: str = described["prefix"] or ""
+        self._max_length: int = settings["max_length"]
+        if settings["lower_case"]:
+            put_into_lower_case(self._loaded.tokenizer)
+        if preset["tool"] == "sentence-transformers" and settings["pooling"] is not None:
+            self._pooling = settings["pooling"]
+            if settings["normalise"] is not None:
+                self._normalise = settings["normalise"]
 
     @classmethod
     def open(cls, name: str, preset: str | None, weights: Any, device: str, local: bool = False) -> TorchNetwork:
@@ -72,67 +101,64 @@ class TorchNetwork(Network):
 
     def run(self, samples: _modelmix.Samples, job: Job) -> Rows:
         """Return the features of samples."""
-        prepare = self._images if self.kind == "images" else self._texts
-        parts: list[npt.NDArray[np.float32]] = []
-        rows: list[int] = []
+        import numpy
+
+        features = numpy.empty((len(samples), self.width or 0), dtype=numpy.float32)
+        digests = numpy.zeros((len(samples), _DIGEST), dtype=numpy.uint8)
         skipped: list[tuple[str, str]] = []
+        failed: set[int] = set()
         cached = done = 0
-        for batch in prepare(samples, job):
+        prepare = self._images if self.kind == "images" else self._texts
+        for batch in prepare(samples, job, features):
+            digests[batch.samples] = numpy.frombuffer(batch.digests, dtype=numpy.uint8).reshape(-1, _DIGEST)
             skipped += refuse_or_skip(samples, batch.failed, job.skip)
-            for row, features in batch.cached:
-                parts.append(features[None, :])
-                rows.append(row)
-            cached += len(batch.cached)
+            failed.update(row for row, _ in batch.failed)
+            cached += batch.cached
             if batch.rows:
                 found = self._features(batch)
-                parts.append(found)
-                rows += batch.rows
+                features[batch.rows] = found
                 if job.cache is not None:
-                    job.cache.add(batch.digests, found)
-            done += len(batch.rows) + len(batch.cached) + len(batch.failed)
+                    job.cache.add(digests[batch.rows].tobytes(), found)
+            done += len(batch.samples)
             if job.done is not None:
                 job.done(done)
-        return _in_order(joined(samples, parts, skipped), rows, skipped, cached)
+        rows = [row for row in range(len(samples)) if row not in failed]
+        if not rows:
+            raise nothing_read(skipped)
+        return Rows(keep_rows(features, rows), rows, skipped, cached, samples.checksum(rows, digests.tobytes()))
 
-    def _images(self, samples: _modelmix.Samples, job: Job) -> Iterator[_Batch]:
+    def _images(self, samples: _modelmix.Samples, job: Job, features: npt.NDArray[np.float32]) -> Iterator[_Batch]:
         """Yield batches of images; the next is decoded and preprocessed while the network runs."""
-        size = _BATCH if self._device.type == "cpu" else _DEVICE_BATCH
 
         def prepared(start: int) -> _Batch:
-            stop = min(start + size, len(samples))
+            stop = min(start + self._batch, len(samples))
             assert self.preprocessing is not None
-            tensors, rows, digests, cached, failed = samples.prepared(
-                start, stop, self.preprocessing, job.cache, job.threads
+            tensors, rows, cached, digests, failed = samples.prepared(
+                start, stop, self.preprocessing, job.cache, features, job.threads
             )
-            return _Batch(tensors, rows, digests, cached, failed)
+            return _Batch(range(start, stop), digests, rows, len(cached), tensors=tensors, failed=failed)
 
-        yield from _ahead(prepared, range(0, len(samples), size))
+        yield from _ahead(prepared, range(0, len(samples), self._batch))
 
-    def _texts(self, samples: _modelmix.Samples, job: Job) -> Iterator[_Batch]:
+    def _texts(self, samples: _modelmix.Samples, job: Job, features: npt.NDArray[np.float32]) -> Iterator[_Batch]:
         """Yield batches of texts of similar length."""
         texts = samples.texts(0, len(samples))
-        size = _BATCH if self._device.type == "cpu" else _DEVICE_BATCH
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
 
         def prepared(start: int) -> _Batch:
-            batch = _Batch([], [], b"", [], [])
-            for row in order[start : start + size]:
-                digest = hashlib.sha256(texts[row].encode("utf-8", "surrogatepass")).digest()
-                found = None if job.cache is None else job.cache.read(digest)
-                if found is not None:
-                    batch.cached.append((row, found))
-                    continue
-                batch.rows.append(row)
-                batch.digests += digest
-                batch.texts.append((self._described["prefix"] or "") + texts[row])
-            return batch
+            all_rows = order[start : start + self._batch]
+            digests = b"".join(text_digest(texts[row]) for row in all_rows)
+            cached = set() if job.cache is None else set(job.cache.fill(digests, all_rows, features))
+            rows = [row for row in all_rows if row not in cached]
+            whole = [self._prefix + texts[row] for row in rows]
+            return _Batch(all_rows, digests, rows, len(cached), texts=whole)
 
-        yield from _ahead(prepared, range(0, len(texts), size))
+        yield from _ahead(prepared, range(0, len(texts), self._batch))
 
     def _features(self, batch: _Batch) -> npt.NDArray[np.float32]:
         """Run the network on a batch, in full single precision."""
         torch = self._torch
-        with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        with torch.inference_mode(), full_precision(self._device):
             if self.kind == "images":
                 outputs = [self._loaded.run(torch.from_numpy(one).to(self._device)) for one in batch.tensors]
             else:
@@ -140,43 +166,44 @@ class TorchNetwork(Network):
                     batch.texts,
                     padding=True,
                     truncation=True,
-                    max_length=self._described["max_length"],
+                    max_length=self._max_length,
                     return_tensors="pt",
                 ).to(self._device)
                 outputs = [self._pooled(self._loaded.run(tokens), tokens["attention_mask"])]
             features = torch.cat([one.float().flatten(1) for one in outputs])
-            if self._preset["normalise"]:
+            if self._normalise:
                 norms = torch.linalg.vector_norm(features.double(), dim=1, keepdim=True).float()
                 features = features / norms.clamp_min(_SMALLEST_NORM)
             found = checked_rows(features.cpu(), len(batch.rows))
         if found.shape[1] != self.width:
             raise ValueError(
-                f"the network returned {found.shape[1]} features per sample, but {self._described['name']} has {self.width}; "
+                f"the network returned {found.shape[1]} features per sample, but {self._name} has {self.width}; "
                 "it has other weights or another output"
             )
         return found
 
     def _pooled(self, vectors: Any, mask: Any) -> Any:
         """Return one vector per text, of those of its tokens."""
-        if self._preset["pooling"] == "cls":
+        if self._pooling == "cls":
             return vectors[:, 0]
         counted = mask.double().unsqueeze(2)
         return ((vectors.double() * counted).sum(1) / counted.sum(1)).float()
 
 
+@dataclass
 class _Batch:
     """Samples on their way to the network."""
 
-    def __init__(
-        self,
-        tensors: list[npt.NDArray[np.float32]],
-        rows: list[int],
-        digests: bytes,
-        cached: list[tuple[int, npt.NDArray[np.float32]]],
-        failed: list[tuple[int, str]],
-    ) -> None:
-        self.tensors, self.rows, self.digests, self.cached, self.failed = tensors, rows, digests, cached, failed
-        self.texts: list[str] = []
+    #: The indices of all samples, with their checksums.
+    samples: Sequence[int]
+    digests: bytes
+    #: The indices of samples that the network must encode.
+    rows: list[int]
+    #: The number of samples whose features were in the cache, which are written already.
+    cached: int
+    tensors: list[npt.NDArray[np.float32]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    failed: list[tuple[int, str]] = field(default_factory=list)
 
 
 def _ahead(prepared: Callable[[int], _Batch], starts: range) -> Iterator[_Batch]:
@@ -190,35 +217,3 @@ def _ahead(prepared: Callable[[int], _Batch], starts: range) -> Iterator[_Batch]
             waiting = following
         if waiting is not None:
             yield waiting.result()
-
-
-def _in_order(features: npt.NDArray[np.float32], rows: list[int], skipped: list[tuple[str, str]], cached: int) -> Rows:
-    """Return the features in the order of the samples."""
-    import numpy
-
-    if rows == sorted(rows):
-        return Rows(features, rows, skipped, cached)
-    order = numpy.argsort(numpy.asarray(rows), kind="stable")
-    return Rows(features[order], [rows[at] for at in order], skipped, cached)
-
-
-def _device(torch: Any, name: str) -> Any:
-    """Return a device of torch that is there."""
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f'device is {name!r}, but torch knows no such device; use "cpu", "cuda" or "cuda:1"') from None
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f'device is {name!r}, but torch finds {torch.cuda.device_count()} GPUs; use "cpu"')
-    return device
-
-
-def _checksum(module: Any) -> str:
-    """Return the SHA-256 checksum of all weights, with their names and types."""
-    torch: Any = import_module("torch")
-    digest = hashlib.sha256()
-    for name, value in sorted(module.state_dict().items()):
-        tensor = value.detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(memoryview(tensor.flatten().view(torch.uint8).numpy()) if tensor.numel() else b"")
-    return digest.hexdigest()

@@ -37,7 +37,8 @@ class Encoding:
     encoder
         The encoder's name, or the name of its file.
     fingerprint
-        The SHA-256 checksum of weights, preprocessing and choice of output. Features with the same fingerprint are comparable.
+        The SHA-256 checksum of weights, preprocessing and choice of output. Features with the same fingerprint are comparable. An
+        ONNX file and the original network in torch have different fingerprints, and so has every ``torch.nn.Module`` of your own.
     preset
         The tool whose preprocessing was applied; ``None`` if none has a name.
     runtime
@@ -123,7 +124,7 @@ class Encoded:
     cached
         The number of rows that were in the cache.
     sha256
-        The SHA-256 checksum of the ids and contents of all samples; ``None`` if they were in memory.
+        The SHA-256 checksum of the ids and contents of the samples of the rows; ``None`` if they were in memory.
 
     Examples
     --------
@@ -146,7 +147,12 @@ class Encoded:
     sha256: str | None = None
 
     def __post_init__(self) -> None:
-        """Let the features state their encoding, which arms and references are compared by."""
+        """Check that there is one sample per row, and let the features state their encoding, which arms are compared by."""
+        if not len(self.features) == len(self.ids) == len(self.files):
+            raise ValueError(
+                f"there are {len(self.features)} rows of features, {len(self.ids)} ids and {len(self.files)} files; "
+                "give one id and one file per row"
+            )
         object.__setattr__(self, "features", _stated(self.features, self.encoding))
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ class InputFile:
     bytes
         The file's size; ``None`` if the data was in memory or in a folder.
     sha256
-        The SHA-256 checksum of the file, or of the samples that were encoded; ``None`` if the data was in memory.
+        The SHA-256 checksum of the file, or of the ids and contents of the samples in a folder; ``None`` if the data was in memory.
 
     Examples
     --------

@@ -22,8 +22,10 @@ pub struct SentenceSettings {
     pub pooling: Option<Pooling>,
     /// Whether features are divided by their norm.
     pub normalise: Option<bool>,
-    /// The maximum number of tokens, including special tokens.
+    /// The maximum number of tokens, including special tokens: the stated one, or the limit of the tokenizer and the network.
     pub max_length: Option<usize>,
+    /// Whether sentence-transformers saved the model, so that it takes texts of `max_length`, even if that is only a limit.
+    pub is_sentence_model: bool,
     /// Whether texts are put into lower case before they are tokenized.
     pub lower_case: bool,
     /// The padding token.
@@ -121,6 +123,7 @@ impl SentenceSettings {
         }
         if let Some(config) = json::<SentenceConfig>(folder, "sentence_bert_config.json")? {
             settings.max_length = config.max_seq_length.and_then(length);
+            settings.is_sentence_model = true;
             settings.lower_case = config.do_lower_case;
         }
         let tokenizer = json::<TokenizerConfig>(folder, "tokenizer_config.json")?;
@@ -134,6 +137,16 @@ impl SentenceSettings {
             settings.max_length = [of_tokenizer, of_model].into_iter().flatten().min();
         }
         Ok(settings)
+    }
+
+    /// The maximum number of tokens for a model that usually takes `usual`: that of sentence-transformers, if it saved the
+    /// model; otherwise the usual one, unless the tokenizer or the network takes less.
+    pub fn max_length_or(&self, usual: usize) -> usize {
+        match self.max_length {
+            Some(length) if self.is_sentence_model => length,
+            Some(limit) => usual.min(limit),
+            None => usual,
+        }
     }
 }
 

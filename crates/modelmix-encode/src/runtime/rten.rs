@@ -14,7 +14,7 @@ use crate::problem::Problem;
 const VERSION: &str = "0.27.0";
 
 /// What to do if rten cannot run a model.
-const REMEDY: &str = "use --runtime onnxruntime";
+const REMEDY: &str = "use the runtime onnxruntime";
 
 struct Rten {
     model: rten::Model,
@@ -28,7 +28,7 @@ struct Rten {
 pub(super) fn open(source: &ModelSource, options: &Options) -> Result<Opened, Problem> {
     if options.device != Device::Cpu {
         return Err(Problem::new(format!(
-            "rten does not run on {}; use --runtime onnxruntime for a GPU",
+            "rten does not run on {}; use the runtime onnxruntime for a GPU",
             options.device
         )));
     }

@@ -13,8 +13,8 @@ use crate::decode::Limits;
 use crate::image::Image;
 use crate::problem::Problem;
 
-/// The alternative to repairing a sample; both front ends have a setting of this name.
-const SKIP_HINT: &str = " (or set on-error to skip, to leave such samples out)";
+/// The alternative to repairing a sample, unless a front end names its own.
+const SKIP_HINT: &str = "set on-error to skip, to leave such samples out";
 
 /// Samples of one model: images or texts.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct Samples {
     /// Where they come from, for messages.
     source: PathBuf,
     content: Content,
+    /// The alternative to repairing a sample, for messages.
+    skip_hint: &'static str,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl Samples {
     /// If the source has neither images nor texts, or cannot be read.
     pub fn open(source: &ArmSource) -> Result<Vec<(String, Samples)>> {
         let ArmSource { name, path, key } = source;
-        let of = |content| Samples { source: path.clone(), content };
+        let of = |content| Samples::new(path.clone(), content);
         let mut sets: Vec<(String, Samples)> = match SampleKind::at(path, key.as_deref()) {
             Some(SampleKind::Images) => ImageSamples::open(path, key.as_deref())?
                 .into_iter()
@@ -104,12 +106,23 @@ impl Samples {
 
     /// A set of images that are not in one source, such as images in memory.
     pub fn of_images(source: PathBuf, images: ImageSamples) -> Self {
-        Self { source, content: Content::Images(images) }
+        Self::new(source, Content::Images(images))
     }
 
     /// A set of texts that are not in one source, such as texts in memory.
     pub fn of_texts(source: PathBuf, texts: TextSamples) -> Self {
-        Self { source, content: Content::Texts(texts) }
+        Self::new(source, Content::Texts(texts))
+    }
+
+    fn new(source: PathBuf, content: Content) -> Self {
+        Self { source, content, skip_hint: SKIP_HINT }
+    }
+
+    /// The same samples, whose messages name another way to leave out those that cannot be read.
+    #[must_use]
+    pub fn with_skip_hint(mut self, hint: &'static str) -> Self {
+        self.skip_hint = hint;
+        self
     }
 
     /// What they are.
@@ -170,8 +183,16 @@ impl Samples {
     /// # Panics
     /// If there is no such sample.
     pub fn image(&self, index: usize) -> Option<Result<Image, Problem>> {
+        Some(self.raw_image(index)?.and_then(|raw| raw.image(&Limits::default())))
+    }
+
+    /// An image as it was read, not decoded; `None` for a text.
+    ///
+    /// # Errors
+    /// If the image cannot be read.
+    pub fn raw_image(&self, index: usize) -> Option<Result<super::Raw, Problem>> {
         match &self.content {
-            Content::Images(images) => Some(images.raw(index).and_then(|raw| raw.image(&Limits::default()))),
+            Content::Images(images) => Some(images.raw(index)),
             Content::Texts(_) => None,
         }
     }
@@ -182,6 +203,20 @@ impl Samples {
             Content::Images(images) => images.raw(index).map(Raw::Image),
             Content::Texts(texts) => Ok(Raw::Text(texts.text(index))),
         }
+    }
+
+    /// The checksum of a set: of the id of each sample and the checksum of its content, in order.
+    ///
+    /// # Panics
+    /// If there is no such sample.
+    pub fn checksum<'d>(&self, samples: impl IntoIterator<Item = (usize, &'d Digest)>) -> Digest {
+        let mut whole = Sha256::new();
+        for (index, digest) in samples {
+            whole.update(self.id(index).as_bytes());
+            whole.update([0]);
+            whole.update(digest);
+        }
+        whole.finalize().into()
     }
 
     /// The order in which samples are put into batches: texts by length, so that little is padded.
@@ -200,9 +235,10 @@ impl Samples {
 
     /// The error of one sample.
     pub(crate) fn error_of(&self, index: usize, problem: &Problem) -> Error {
+        let problem = format!("{problem} (or {})", self.skip_hint);
         match self.file(index) {
-            Some(path) => Error::File { path, problem: format!("{problem}{SKIP_HINT}") },
-            None => self.error(format!("{}: {problem}{SKIP_HINT}", self.id(index))),
+            Some(path) => Error::File { path, problem },
+            None => self.error(format!("{}: {problem}", self.id(index))),
         }
     }
 }

@@ -224,6 +224,11 @@ fn settings_of_sentence_transformers() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     assert_eq!(SentenceSettings::read(folder).unwrap(), SentenceSettings::default());
+    assert_eq!(SentenceSettings::default().max_length_or(256), 256);
+    // A model of transformers states limits only, which are no reason to take longer texts than usual.
+    write(folder, "config.json", r#"{"max_position_embeddings": 514}"#);
+    let limits = SentenceSettings::read(folder).unwrap();
+    assert_eq!([256, 514, 600].map(|usual| limits.max_length_or(usual)), [256, 514, 514]);
     // The files of all-MiniLM-L6-v2, shortened.
     write(
         folder,
@@ -243,10 +248,12 @@ fn settings_of_sentence_transformers() {
         pooling: Some(Pooling::Mean),
         normalise: Some(true),
         max_length: Some(256),
+        is_sentence_model: true,
         lower_case: false,
         pad_token: Some("[PAD]".into()),
     };
     assert_eq!(SentenceSettings::read(folder).unwrap(), expected);
+    assert_eq!([128, 512].map(|usual| expected.max_length_or(usual)), [256; 2]);
     // Newer names, no normalisation, no length but that of the model.
     write(
         folder,
@@ -265,12 +272,14 @@ fn settings_of_sentence_transformers() {
         pooling: Some(Pooling::Cls),
         normalise: Some(false),
         max_length: Some(514),
+        is_sentence_model: true,
         lower_case: true,
         pad_token: Some("<pad>".into()),
     };
     assert_eq!(SentenceSettings::read(folder).unwrap(), expected);
     write(folder, "tokenizer_config.json", r#"{"model_max_length": 512}"#);
-    assert_eq!(SentenceSettings::read(folder).unwrap().max_length, Some(512));
+    let limited = SentenceSettings::read(folder).unwrap();
+    assert_eq!((limited.max_length, limited.max_length_or(256)), (Some(512), 512));
     for (pooling, found) in [
         (r#"{"pooling_mode_max_tokens": true}"#, "[\"max\"]"),
         (r#"{"pooling_mode": ["cls", "mean"]}"#, "[\"cls\", \"mean\"]"),

@@ -17,7 +17,7 @@ fn unopened(source: &ModelSource, runtime: Runtime, because: &str) {
 fn an_operator_that_rten_lacks_is_named_with_the_remedy() {
     let source = ModelSource::Path(fixture("determinant.onnx"));
     unopened(&source, Runtime::Rten, "Det");
-    unopened(&source, Runtime::Rten, "use --runtime onnxruntime");
+    unopened(&source, Runtime::Rten, "use the runtime onnxruntime");
     if runtimes().contains(&Runtime::OnnxRuntime) {
         let outputs = open("determinant.onnx", Runtime::OnnxRuntime).run(&[floats(&[1, 2, 2], &[1.0, 2.0, 3.0, 5.0])]);
         assert!((outputs.unwrap()[0].values[0] + 1.0).abs() < 1e-6);
@@ -53,7 +53,7 @@ fn inputs_that_do_not_fit_are_refused() {
         assert!(said.contains("cannot run the model"), "{said}");
         if runtime == Runtime::Rten {
             let said = tokens.run(&[input("ids", &[3, 1 << 40]), input("mask", &[1, 1])]).unwrap_err().to_string();
-            assert!(said.contains("1099511627776") && said.contains("use --runtime onnxruntime"), "{said}");
+            assert!(said.contains("1099511627776") && said.contains("use the runtime onnxruntime"), "{said}");
         }
     }
 }
@@ -116,7 +116,7 @@ fn devices_and_libraries_that_cannot_be_had_are_refused() {
     let source = ModelSource::Path(fixture("half.onnx"));
     let cuda = Options { device: Device::Cuda(0), ..Options::default() };
     let said = Model::open(&source, Runtime::Rten, &cuda).unwrap_err().to_string();
-    assert_eq!(said, "rten does not run on cuda:0; use --runtime onnxruntime for a GPU");
+    assert_eq!(said, "rten does not run on cuda:0; use the runtime onnxruntime for a GPU");
     let elsewhere = Options { library: Some("/nowhere/libonnxruntime.so".into()), ..Options::default() };
     let installed = runtimes().contains(&Runtime::OnnxRuntime);
     let said = Model::open(&source, Runtime::OnnxRuntime, &elsewhere).unwrap_err().to_string();
