@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 SKIP_HINT: str
 __version__: str
+PIPELINE_REVISION: int
 
 class Memory:
     """The owner of features whose memory arrays view."""
@@ -48,6 +49,8 @@ class Cache:
     def open(folder: str | None, name: str, width: int) -> Cache | None: ...
     def fill(self, digests: bytes, rows: list[int], features: npt.NDArray[np.float32]) -> list[int]: ...
     def add(self, digests: bytes, rows: npt.NDArray[np.float32]) -> None: ...
+    @property
+    def problem(self) -> str | None: ...
 
 class Encoder:
     """An encoder that is ready to run."""

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use modelmix::Encoding;
 use modelmix_encode::cache::{self, Digest};
@@ -109,12 +109,16 @@ impl Encoder {
         settings.stop = progress.stop();
         let counter = progress.counter();
         let (encoder, samples) = (Arc::clone(&self.inner), Arc::clone(&samples.inner));
+        let kept = cache;
         let cache = cache.map(|cache| Arc::clone(&cache.inner));
         let encoded = run(py, &progress, move || {
             encode::encode(&encoder, &samples, &settings, cache.as_deref(), &|done| {
                 counter.fetch_add(done as u64, Ordering::Relaxed);
             })
         })?;
+        if let Some(cache) = kept {
+            cache.fail(encoded.cache_problem);
+        }
         let skipped = encoded.skipped.into_iter().map(|one| (one.id, one.problem.to_string())).collect();
         Ok((array(py, encoded.features)?, encoded.rows, skipped, encoded.cached, hex(&encoded.digest)))
     }
@@ -125,6 +129,8 @@ impl Encoder {
 pub(crate) struct Cache {
     inner: Arc<cache::Cache>,
     width: usize,
+    /// The first failure to add rows, after which none are added.
+    problem: Mutex<Option<String>>,
 }
 
 #[pymethods]
@@ -135,7 +141,13 @@ impl Cache {
         let usual = || Environment::of_process().cache().map(|folder| folder.join("features"));
         let Some(folder) = folder.or_else(usual) else { return Ok(None) };
         let inner = run_short(py, move || cache::Cache::open(&folder, &name, width))?;
-        Ok(Some(Self { inner: Arc::new(inner), width }))
+        Ok(Some(Self { inner: Arc::new(inner), width, problem: Mutex::default() }))
+    }
+
+    /// Why rows could not be added; `None` if they could.
+    #[getter]
+    fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Writes the features of samples, by their checksums of 32 bytes each, to these rows of `features`. Returns the rows that
@@ -162,18 +174,29 @@ impl Cache {
         Ok(filled)
     }
 
-    /// Adds features, with 32 bytes of checksum per row.
+    /// Adds features, with 32 bytes of checksum per row. A failure is kept as the problem: the features are whole without it.
     fn add(&self, py: Python<'_>, digests: &[u8], rows: &Bound<'_, PyAny>) -> PyResult<()> {
         let rows = features("features", rows, Use::Call)?;
         let digests: Vec<Digest> = digests.as_chunks().0.to_vec();
         if rows.width() != self.width || rows.len() != digests.len() {
             return Err(PyValueError::new_err("the cache needs one checksum per row"));
         }
-        run_short(py, || self.inner.add(&digests, rows.values()))
+        if self.problem().is_none() {
+            let added = run_detached(py, || self.inner.add(&digests, rows.values()))?;
+            self.fail(added.err());
+        }
+        Ok(())
     }
 }
 
 impl Cache {
+    /// Keeps the first problem.
+    fn fail(&self, error: Option<modelmix::Error>) {
+        if let Some(error) = error {
+            self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.to_string());
+        }
+    }
+
     /// The features of a sample, by its checksum; `None` if they are not there.
     pub(crate) fn row(&self, digest: &Digest) -> Option<Vec<f32>> {
         let mut row = vec![0.0; self.width];

@@ -23,6 +23,9 @@ mod work;
 
 use pyo3::prelude::*;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[pymodule]
 mod _modelmix {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
@@ -63,6 +66,7 @@ mod _modelmix {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("SKIP_HINT", super::samples::SKIP_HINT)?;
+        module.add("PIPELINE_REVISION", modelmix_encode::encode::PIPELINE_REVISION)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -47,7 +47,10 @@ pub(crate) fn encoder<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, P
 pub(crate) fn preprocessing(name: &str, preset: Option<&str>) -> PyResult<(String, String)> {
     let encoder = named(name)?;
     let refused = |problem: Problem| refused(encoder, &problem);
-    let tool = encoder.preset(preset).map_err(refused)?.tool;
+    let tool = match preset {
+        Some(preset) => preset,
+        None => encoder.preset(None).map_err(refused)?.tool,
+    };
     let preprocessing = encoder.preprocessing(tool).map_err(refused)?;
     let text = serde_json::to_string(&preprocessing).map_err(|error| refused(Problem::new(error.to_string())))?;
     Ok((text, tool.to_string()))

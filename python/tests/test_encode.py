@@ -445,3 +445,23 @@ def test_settings_of_an_open_encoder_are_refused(encoder: mm.encoders.Encoder, i
         mm.encode(images, 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"on_error is 'ignore'.*must be refuse or skip"):
         mm.encode(images, encoder, on_error="ignore")  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_cache_that_cannot_be_written_is_a_warning(
+    images: Pixels, encoder: mm.encoders.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = mm.encode(images, encoder, cache=False)
+    (folder,) = [tmp_path / "full" / str(encoder._network.cache_name)]
+    folder.mkdir(parents=True)
+    (folder / "rows").symlink_to("/dev/full")
+    with pytest.warns(UserWarning, match=r"new features are not in the cache: .*cannot be used"):
+        found = mm.encode(images, encoder, cache=tmp_path / "full")
+    np.testing.assert_array_equal(found.features, wanted.features)
+    # The usual folder is not one that anybody asked for.
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MODELMIX_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.warns(UserWarning, match=r"features are not cached: .*file"):
+        mm.encode(images, encoder)
+    with pytest.raises((OSError, ValueError), match="file"):
+        mm.encode(images, encoder, cache=tmp_path / "file" / "cache")

@@ -183,7 +183,9 @@ fn check_distinct(opened: &[Opened]) -> Result<()> {
             Opened::Samples(set) => &set.name,
         };
         if !names.insert(name) {
-            return Err(Failure::input(format!("two arms have the name {name}; name one of them, as in other=PATH")));
+            return Err(Failure::input(format!(
+                "arm {name}: two arms have this name; name one of them, as in other=PATH"
+            )));
         }
     }
     Ok(())

@@ -162,7 +162,16 @@ class _Run:
         elif not _check.flag("cache", given):
             return None
         name, width = self._network.cache_name, self._network.width
-        return None if name is None or width is None else _modelmix.Cache.open(folder, name, width)
+        if name is None or width is None:
+            return None
+        try:
+            return _modelmix.Cache.open(folder, name, width)
+        except (OSError, ValueError) as problem:
+            if folder is not None:
+                raise
+            # Nobody asked for the usual folder, so that a read-only home is no reason to stop.
+            warn([f"features are not cached: {problem}"])
+            return None
 
     def sets(self, source: str) -> list[tuple[str, _modelmix.Samples]]:
         """Return the sets of a source, each with its name."""
@@ -226,6 +235,8 @@ class _Run:
         return Job(self._skip, self._cache, self._threads, done)
 
     def _warn(self, name: str, skipped: list[tuple[str, str]], count: int) -> None:
+        if self._cache is not None and self._cache.problem is not None:
+            warn([f"new features are not in the cache: {self._cache.problem}"])
         if not skipped:
             return
         named = "; ".join(f"{plain(one)}: {problem}" for one, problem in skipped[:_NAMED_PROBLEMS])

@@ -170,8 +170,9 @@ def open(
     name
         The name of an encoder, as in :func:`list`, or the path of an ``.onnx`` file with a settings file beside it.
     preset
-        The tool whose preprocessing and output are used, such as ``"dgm-eval"``; the encoder's first if ``None``. For an ``.onnx`` file,
-        the preprocessing of a named encoder and a tool, such as ``"clip-vit-b32/clean-fid"``.
+        The tool whose preprocessing and output are used, such as ``"dgm-eval"``, or ``"dgm-eval+pillow-12"`` for the resizing of Pillow
+        up to version 12; the encoder's first if ``None``. For an ``.onnx`` file, the preprocessing of a named encoder and a tool, such
+        as ``"clip-vit-b32/clean-fid"``.
     weights
         The weights: a file, or a folder. If ``None``, they are looked for in the caches of modelmix, Hugging Face and torch. With
         ``backend="torch"``, also a folder or a repository of ``transformers``, or a ``torch.nn.Module`` that returns the features.

@@ -48,7 +48,9 @@ _SMALLEST_NORM = 1e-12
 class TorchNetwork(Network):
     """A network of torch."""
 
-    def __init__(self, described: dict[str, Any], preset: dict[str, Any], loaded: Loaded, device: str) -> None:
+    def __init__(
+        self, described: dict[str, Any], preset: dict[str, Any], stated: str, loaded: Loaded, device: str
+    ) -> None:
         """Convert the network to single precision, move it to the device, and state its fingerprint."""
         torch: Any = import_module("torch")
         self._torch, self._device = torch, device_of(device)
@@ -59,7 +61,7 @@ class TorchNetwork(Network):
         convert_to_single(loaded.module)
         definition: dict[str, Any] = {"weights": weights_checksum(loaded.module, loaded.unused)}
         if self.kind == "images":
-            self.preprocessing, _ = _modelmix.preprocessing(self._name, preset["tool"])
+            self.preprocessing, _ = _modelmix.preprocessing(self._name, stated)
             definition["preprocessing"] = json.loads(self.preprocessing)
         else:
             self._follow_settings(described, preset)
@@ -69,9 +71,10 @@ class TorchNetwork(Network):
             definition["module"] = loaded.identity
         fingerprint = hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
         runtime = f"torch {torch.__version__} on {self._device.type}, {loaded.library}"
-        self.encoding = Encoding(self._name, fingerprint, preset["tool"], runtime, _modelmix.__version__)
+        self.encoding = Encoding(self._name, fingerprint, stated, runtime, _modelmix.__version__)
         if loaded.identity is None:
-            self.cache_name = f"{fingerprint}-{''.join(c if c.isalnum() else '-' for c in runtime)}"
+            plain = "".join(c if c.isalnum() else "-" for c in runtime)
+            self.cache_name = f"{fingerprint}-{plain}-{_modelmix.PIPELINE_REVISION}"
         loaded.module.to(self._device).eval()
 
     def _follow_settings(self, described: dict[str, Any], preset: dict[str, Any]) -> None:
@@ -94,10 +97,14 @@ class TorchNetwork(Network):
         if isinstance(weights, (str, PathLike)):
             weights = fspath(weights)
         presets = {one["tool"]: one for one in described["presets"]}
-        if preset is not None and preset not in presets:
+        stated = next(iter(presets)) if preset is None else preset
+        # A version of Pillow may follow, as in dgm-eval+pillow-12.
+        tool = stated.partition("+")[0] if described["kind"] == "images" else stated
+        if tool not in presets:
             raise ValueError(f'encoder {name}: {name} has no preset "{preset}"; use one of {", ".join(presets)}')
-        chosen = presets[preset] if preset is not None else described["presets"][0]
-        return cls(described, chosen, load(described, weights, local), device)
+        if described["kind"] == "images":
+            _modelmix.preprocessing(name, stated)  # refuses a version that it does not know
+        return cls(described, presets[tool], stated, load(described, weights, local), device)
 
     def run(self, samples: _modelmix.Samples, job: Job) -> Rows:
         """Return the features of samples."""

@@ -176,7 +176,7 @@ fn inputs_are_checked_before_the_work() {
     world.write("out/left/5.png", b"broken");
     for (line, words) in [
         (format!("solve out/left out/right --reference out/gone {ENCODER}"), "out/gone"),
-        (format!("solve out/left left=out/right {ENCODER}"), "two arms have the name left"),
+        (format!("solve out/left left=out/right {ENCODER}"), "arm left: two arms have this name"),
         (format!("encode out/left left=out/right {ENCODER} --out x.npz"), "two sets have the name left"),
     ] {
         let refused = world.run(&line);

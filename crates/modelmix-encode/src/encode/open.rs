@@ -191,7 +191,7 @@ fn open_texts(
         output.pooling = pooling;
         output.normalise = sentence.normalise.unwrap_or(output.normalise);
     }
-    let max_length = Some(sentence.max_length.unwrap_or(max_length));
+    let max_length = Some(sentence.max_length_or(max_length));
     let parts = text_parts(tokenizer, prefix, max_length, &sentence)?;
     let name = Named { name: named.name, preset: Some(preset.tool.into()), width: Some(preset.width) };
     finish(name, network, output, parts, settings)

@@ -8,7 +8,6 @@ use std::sync::{Mutex, PoisonError};
 
 use modelmix::compute::Stop;
 use modelmix::{Error, Features, Result};
-use sha2::{Digest as _, Sha256};
 
 use super::Encoder;
 use crate::cache::{Cache, Digest};
@@ -155,13 +154,7 @@ pub fn encode(
             error => error,
         })?
         .with_encoding(encoder.encoding().clone());
-    let mut digest = Sha256::new();
-    for &index in &rows {
-        digest.update(samples.id(index).as_bytes());
-        digest.update([0]);
-        digest.update(digests[index]);
-    }
-    let digest = digest.finalize().into();
+    let digest = samples.checksum(rows.iter().map(|&index| (index, &digests[index])));
     let skipped = failed.into_iter().map(|(index, problem)| Skipped { id: samples.id(index), problem }).collect();
     let cached = work.cached.load(Ordering::Relaxed);
     let cache_problem = work.cache_problem.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -144,7 +144,7 @@ fn of_transport(host: &str, error: &ureq::Error) -> Failure {
             "the host {host} cannot be found; check the network, or set HF_ENDPOINT to a mirror, or give the path of a copy"
         )),
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Failure::Final(format!(
-            "{host} refuses the connection; check the network, or set HF_ENDPOINT to a mirror, or give the path of a copy"
+            "there is no connection to {host} (it is refused); check the network, or set HF_ENDPOINT to a mirror, or give the path of a copy"
         )),
         ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => {
             let problem = format!(

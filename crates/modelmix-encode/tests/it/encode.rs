@@ -247,7 +247,7 @@ fn images_of_different_shapes_share_a_batch() {
         // A constant channel stays constant; ToTensor and Normalize of torchvision follow.
         let expected =
             [(40.0 * index as f32 / 255.0 - 0.485) / 0.229, (1.0 - 0.456) / 0.224, (128.0 / 255.0 - 0.406) / 0.225];
-        let near = row.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5);
+        let near = row.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4);
         assert!(near, "{row:?} {expected:?}");
     }
 }
