@@ -35,8 +35,27 @@ pub struct Encoder {
 
 #[derive(Debug)]
 enum Content {
-    Images { preprocessing: Preprocessing, shape: [usize; 3], input: String },
+    Images { preprocessing: Preprocessing, size: TensorSize, input: String },
     Texts { tokenizer: Box<Tokenizer>, inputs: Vec<String> },
+}
+
+/// The size of the tensors of images.
+#[derive(Clone, Copy, Debug)]
+enum TensorSize {
+    /// Every image becomes a tensor of these channels, height and width.
+    Fixed([usize; 3]),
+    /// The size depends on the image. This one is used to run the network once.
+    Free([usize; 3]),
+}
+
+impl TensorSize {
+    /// The number of values per image, if it is known.
+    fn values(self) -> Option<usize> {
+        match self {
+            Self::Fixed(shape) => Some(shape.iter().product()),
+            Self::Free(_) => None,
+        }
+    }
 }
 
 impl Encoder {
@@ -73,9 +92,13 @@ impl Encoder {
         format!("{}-{runtime}", self.encoding.fingerprint)
     }
 
-    /// The number of samples that a thread takes at a time.
+    /// The number of samples that a thread takes at a time. Tensors of any size may be large, so a thread holds one of them.
     pub(crate) fn batch(&self) -> usize {
-        if self.is_on_gpu { SAMPLES_PER_GPU_BATCH } else { SAMPLES_PER_BATCH }
+        match &self.content {
+            Content::Images { size: TensorSize::Free(_), .. } => 1,
+            _ if self.is_on_gpu => SAMPLES_PER_GPU_BATCH,
+            _ => SAMPLES_PER_BATCH,
+        }
     }
 
     /// The number of samples that the network takes at a time. On a processor it is one: a core is busy with it, texts need no
@@ -87,9 +110,9 @@ impl Encoder {
     /// An empty batch for at most `capacity` samples.
     pub(crate) fn prepared(&self, capacity: usize) -> Prepared<'_, '_> {
         match &self.content {
-            Content::Images { shape, .. } => {
-                let size: usize = shape.iter().product();
-                Prepared::Images { encoder: self, values: Vec::with_capacity(capacity * size), count: 0 }
+            Content::Images { size, .. } => {
+                let values = Vec::with_capacity(capacity * size.values().unwrap_or(0));
+                Prepared::Images { encoder: self, values, shapes: Vec::with_capacity(capacity) }
             }
             Content::Texts { .. } => Prepared::Texts { encoder: self, texts: Vec::with_capacity(capacity) },
         }
@@ -126,8 +149,10 @@ impl Encoder {
     /// The number of features per sample, found by running the network once.
     fn probe(&self) -> Result<usize, Problem> {
         let (outputs, mask) = match &self.content {
-            Content::Images { shape: [channels, height, width], input, .. } => {
-                let (shape, values) = ([1, *channels, *height, *width], vec![0.0; channels * height * width]);
+            Content::Images { size, input, .. } => {
+                let (TensorSize::Fixed([channels, height, width]) | TensorSize::Free([channels, height, width])) =
+                    *size;
+                let (shape, values) = ([1, channels, height, width], vec![0.0; channels * height * width]);
                 let inputs = [Input { name: input, shape: &shape, values: Values::Floats(&values) }];
                 (self.model.run_for(&inputs, &self.outputs())?, None)
             }
@@ -175,24 +200,33 @@ impl Encoder {
 
 /// A batch that is being prepared.
 pub(crate) enum Prepared<'e, 's> {
-    Images { encoder: &'e Encoder, values: Vec<f32>, count: usize },
-    Texts { encoder: &'e Encoder, texts: Vec<&'s str> },
+    /// Tensors one after the other, with the shape of each.
+    Images {
+        encoder: &'e Encoder,
+        values: Vec<f32>,
+        shapes: Vec<[usize; 3]>,
+    },
+    Texts {
+        encoder: &'e Encoder,
+        texts: Vec<&'s str>,
+    },
 }
 
 impl<'s> Prepared<'_, 's> {
     /// Decodes and preprocesses a sample. A sample that fails leaves the batch as it was.
     pub(crate) fn add(&mut self, raw: &Raw<'s>, workspace: &mut Workspace) -> Result<(), Problem> {
         match (self, raw) {
-            (Prepared::Images { encoder, values, count }, Raw::Image(raw)) => {
-                let Content::Images { preprocessing, shape, .. } = &encoder.content else { return Err(wrong_kind()) };
+            (Prepared::Images { encoder, values, shapes }, Raw::Image(raw)) => {
+                let Content::Images { preprocessing, .. } = &encoder.content else { return Err(wrong_kind()) };
                 let image = raw.image(&Limits::default())?;
+                let shape = preprocessing.shape_of(image.width(), image.height())?;
                 let start = values.len();
                 values.resize(start + shape.iter().product::<usize>(), 0.0);
                 if let Err(problem) = preprocessing.apply_with(&image, &mut values[start..], workspace) {
                     values.truncate(start);
                     return Err(problem);
                 }
-                *count += 1;
+                shapes.push(shape);
                 Ok(())
             }
             (Prepared::Texts { texts, .. }, Raw::Text(text)) => {
@@ -206,12 +240,18 @@ impl<'s> Prepared<'_, 's> {
     /// The features of the batch.
     pub(crate) fn encode(self) -> Result<Vec<f32>, Problem> {
         match self {
-            Prepared::Images { encoder, values, count } => match &encoder.content {
-                Content::Images { shape, input, .. } => {
-                    let most = encoder.network_batch(count) * shape.iter().product::<usize>();
-                    let parts = values.chunks(most.max(1));
-                    let encoded = parts.map(|part| encoder.encode_images(input, part, *shape));
-                    Ok(encoded.collect::<Result<Vec<_>, _>>()?.concat())
+            Prepared::Images { encoder, values, shapes } => match &encoder.content {
+                Content::Images { input, .. } => {
+                    let (mut rest, mut features) = (values.as_slice(), Vec::new());
+                    for equal in shapes.chunk_by(|one, next| one == next) {
+                        for part in equal.chunks(encoder.network_batch(equal.len())) {
+                            let shape = part[0];
+                            let (tensors, others) = rest.split_at(part.len() * shape.iter().product::<usize>());
+                            features.extend(encoder.encode_images(input, tensors, shape)?);
+                            rest = others;
+                        }
+                    }
+                    Ok(features)
                 }
                 Content::Texts { .. } => Err(wrong_kind()),
             },

@@ -6,7 +6,7 @@ use modelmix::{Encoding, Error, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Content, Encoder};
+use super::{Content, Encoder, TensorSize};
 use crate::encoders::{self, EncoderFile, Kind, Output, Preset, SentenceSettings};
 use crate::inception;
 use crate::onnx::external;
@@ -19,6 +19,9 @@ use crate::weights::{Environment, Found, Location, locate};
 
 /// The names of the inputs of text models, which are given what the tokenizer returns.
 const TOKEN_INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
+
+/// The side of the image with which a network is run once if it takes images of any size: the usual one.
+const ANY_SIDE: usize = 224;
 
 /// Which encoder to open, and how.
 #[derive(Clone, Debug)]
@@ -105,6 +108,19 @@ impl Network {
                 ))))
             }
         }
+    }
+
+    /// The size of the tensors that a preprocessing makes for its input.
+    fn tensor_size(&self, preprocessing: &Preprocessing, input: &str) -> Result<TensorSize> {
+        preprocessing.check().map_err(|problem| self.refused(problem))?;
+        if let Ok(shape) = preprocessing.shape() {
+            return Ok(TensorSize::Fixed(shape));
+        }
+        // An image of the size that the network takes, if it takes one size only.
+        let info = self.model.inputs().iter().find(|info| info.name == input);
+        let side = |axis: usize| info.and_then(|info| *info.shape.get(axis)?).unwrap_or(ANY_SIDE);
+        let shape = preprocessing.shape_of(side(3), side(2)).map_err(|problem| self.refused(problem))?;
+        Ok(TensorSize::Free(shape))
     }
 
     /// Its inputs of texts, which must be what a tokenizer returns.
@@ -281,8 +297,8 @@ fn finish(
     encoding.version = Some(modelmix::VERSION.into());
     let content = match parts {
         Parts::Images { preprocessing, input } => {
-            let shape = preprocessing.shape().map_err(|problem| network.refused(problem))?;
-            Content::Images { preprocessing, shape, input }
+            let size = network.tensor_size(&preprocessing, &input)?;
+            Content::Images { preprocessing, size, input }
         }
         Parts::Texts { tokenizer, .. } => Content::Texts { tokenizer, inputs: network.text_inputs()? },
     };

@@ -267,6 +267,41 @@ fn files_of_features_come_back() {
     assert!(error.contains(".npz or .safetensors"), "{error}");
 }
 
+/// The tensors of SwAV's preprocessing have the aspect ratio of the image; the network here returns the mean of each channel.
+#[test]
+fn networks_may_take_images_of_any_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("any_size.onnx");
+    std::fs::copy(crate::models::fixture("any_size.onnx"), &model).unwrap();
+    std::fs::write(folder.path().join("any_size.encoder.toml"), "preset = \"swav-resnet50/dgm-eval\"").unwrap();
+    let images = folder.path().join("images");
+    std::fs::create_dir(&images).unwrap();
+    let sizes = [(224, 224), (300, 200), (20, 90), (300, 200), (300, 200), (7, 1)];
+    let colour = |index: usize| [40 * index as u8, 255 - 30 * index as u8, 128];
+    for (index, &(width, height)) in sizes.iter().enumerate() {
+        let file = std::fs::File::create(images.join(format!("{index}.png"))).unwrap();
+        let mut writer = png::Encoder::new(file, width, height);
+        writer.set_color(png::ColorType::Rgb);
+        let pixels = colour(index).repeat((width * height) as usize);
+        writer.write_header().unwrap().write_image_data(&pixels).unwrap();
+    }
+    for &runtime in crate::models::runtimes() {
+        let mut settings = EncoderSettings::new(model.to_string_lossy(), nowhere());
+        settings.runtime = runtime;
+        let encoder = encode::open(&settings).unwrap();
+        let encoded = encode::encode(&encoder, &open(&images), &RunSettings::default(), None, &|_| {}).unwrap();
+        for index in 0..sizes.len() {
+            let constants = [(0.485, 0.229), (0.456, 0.224), (0.406, 0.225)];
+            for (channel, (mean, std)) in constants.into_iter().enumerate() {
+                let expected = (f64::from(colour(index)[channel]) / 255.0 - mean) / std;
+                let found = f64::from(encoded.features.row(index)[channel]);
+                // One level of a pixel is 0.017; sums of some 200,000 values in single precision are 10⁻⁴ off.
+                assert!((found - expected).abs() < 1e-3, "image {index}: {found}, not {expected}");
+            }
+        }
+    }
+}
+
 /// Fingerprints depend on weights and preprocessing, not on where the file is.
 #[test]
 fn fingerprints_state_weights_and_preprocessing() {
