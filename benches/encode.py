@@ -175,9 +175,9 @@ def features(weights: Path, temporary: Path, folders: dict[str, Path], turns: in
     torch.set_num_threads(2)
     state = temporary / "weights.pth"
     sys.path.insert(0, str(ROOT / "python/tests/peers"))
-    from inception_weights import pytorch_fid_state
+    from inception_weights import pytorch_fid_network
 
-    torch.save(pytorch_fid_state(weights), state)
+    torch.save(pytorch_fid_network(weights).state_dict(), state)
     extractor = fidelity.create_feature_extractor(
         "inception-v3-compat", ["2048"], cuda=False, feature_extractor_weights_path=str(state), verbose=False
     )

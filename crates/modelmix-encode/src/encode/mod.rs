@@ -26,9 +26,6 @@ const SAMPLES_PER_GPU_BATCH: usize = 64;
 /// that no release reads features that another one would compute differently. Change it together with golden values.
 pub const PIPELINE_REVISION: u32 = 1;
 
-/// The side of the image that a network of free size is first run on.
-const PROBED_SIDE: usize = 224;
-
 /// An encoder that is ready to run.
 #[derive(Debug)]
 pub struct Encoder {
@@ -42,8 +39,16 @@ pub struct Encoder {
 
 #[derive(Debug)]
 enum Content {
-    Images { preprocessing: Preprocessing, input: String },
-    Texts { tokenizer: Box<Tokenizer>, inputs: Vec<String> },
+    Images {
+        preprocessing: Preprocessing,
+        /// The shape of the tensor that the network is first run on.
+        probed: [usize; 3],
+        input: String,
+    },
+    Texts {
+        tokenizer: Box<Tokenizer>,
+        inputs: Vec<String>,
+    },
 }
 
 impl Encoder {
@@ -132,9 +137,8 @@ impl Encoder {
     /// The number of features per sample, found by running the network once.
     fn probe(&self) -> Result<usize, Problem> {
         let (outputs, mask) = match &self.content {
-            Content::Images { preprocessing, input } => {
-                let shape = preprocessing.shape().or_else(|_| preprocessing.shape_of(PROBED_SIDE, PROBED_SIDE));
-                let [channels, height, width] = shape?;
+            Content::Images { probed: [channels, height, width], input, .. } => {
+                let (&channels, &height, &width) = (channels, height, width);
                 let (shape, values) = ([1, channels, height, width], vec![0.0; channels * height * width]);
                 let inputs = [Input { name: input, shape: &shape, values: Values::Floats(&values) }];
                 (self.model.run_for(&inputs, &self.outputs())?, None)

@@ -20,6 +20,9 @@ use crate::weights::{Environment, Found, Location, digest, locate};
 /// The names of the inputs of text models, which are given what the tokenizer returns.
 const TOKEN_INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
 
+/// The side of the image with which a network is run once if it takes images of any size: the usual one.
+const ANY_SIDE: usize = 224;
+
 /// Which encoder to open, and how.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -106,6 +109,17 @@ impl Network {
                 ))))
             }
         }
+    }
+
+    /// The shape of the tensor that the network is first run on.
+    fn probed_shape(&self, preprocessing: &Preprocessing, input: &str) -> Result<[usize; 3]> {
+        preprocessing.check().map_err(|problem| self.refused(problem))?;
+        preprocessing.shape().or_else(|_| {
+            // The size depends on the image: one of the size that the network takes, if it takes one size only.
+            let info = self.model.inputs().iter().find(|info| info.name == input);
+            let side = |axis: usize| info.and_then(|info| *info.shape.get(axis)?).unwrap_or(ANY_SIDE);
+            preprocessing.shape_of(side(3), side(2)).map_err(|problem| self.refused(problem))
+        })
     }
 
     /// Its inputs of texts, which must be what a tokenizer returns.
@@ -302,8 +316,8 @@ fn finish(
     encoding.version = Some(modelmix::VERSION.into());
     let content = match parts {
         Parts::Images { preprocessing, input } => {
-            preprocessing.check().map_err(|problem| network.refused(problem))?;
-            Content::Images { preprocessing, input }
+            let probed = network.probed_shape(&preprocessing, &input)?;
+            Content::Images { preprocessing, probed, input }
         }
         Parts::Texts { tokenizer, .. } => Content::Texts { tokenizer, inputs: network.text_inputs()? },
     };

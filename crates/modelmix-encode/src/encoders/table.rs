@@ -54,13 +54,14 @@ macro_rules! onnx_export {
     };
 }
 
-/// DINOv2 from its authors: Hugging Face's copy interpolates the positions of patches slightly differently.
+/// DINOv2 from its authors: Hugging Face's copy interpolates the positions of patches slightly differently. They are
+/// interpolated before the export, because rten has no cubic filter. Without `Sequential`, torch adds an input for masks.
 macro_rules! dino_export {
     ($hub_name:literal, $name:literal) => {
         concat!(
             "python -c 'import torch; m = torch.hub.load(\"facebookresearch/dinov2\", \"",
             $hub_name,
-            "\").eval(); ",
+            "\").eval(); m.pos_embed = torch.nn.Parameter(m.interpolate_pos_encoding(torch.zeros(1, 257, m.embed_dim), 224, 224)); m = torch.nn.Sequential(m); ",
             onnx_export!(224, $name, "[0]")
         )
     };

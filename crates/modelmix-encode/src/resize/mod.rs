@@ -74,7 +74,7 @@ pub enum Method {
     #[serde(rename = "tensorflow-1")]
     TensorFlow1,
     /// torch's `interpolate` of float tensors with `align_corners=False`, as torch 2.15 computes it for three channels
-    /// on a processor with AVX2. Results that are one pixel wide may differ in the last bit with antialiasing.
+    /// on a processor with AVX2. With antialiasing, torch's results that are one pixel wide are wrong, and these are not.
     Torch {
         /// The filter.
         filter: TorchFilter,

@@ -51,6 +51,12 @@ fn load(source: &ModelSource) -> Result<rten::Model, Problem> {
             "it is not an ONNX model, or it is cut off; pass an .onnx file, or download it again",
         ));
     }
+    // rten 0.27 runs such a resize with a linear filter, and says nothing.
+    if external::has_cubic_resize(&bytes) {
+        return Err(Problem::new(format!(
+            "it resizes with a cubic filter, as exports of DINOv2 do with the positions of patches, and rten has none; {REMEDY}, or export it with the positions of one image size (docs/encoders.md)"
+        )));
+    }
     if let ModelSource::Path(path) = source {
         for file in external::data_files_beside(path, &bytes)? {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();

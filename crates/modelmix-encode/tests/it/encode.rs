@@ -8,7 +8,6 @@ use modelmix::load::{self, ArmSource, Pictures};
 use modelmix::{Error, Features};
 use modelmix_encode::cache::Cache;
 use modelmix_encode::encode::{self, Encoded, Encoder, EncoderSettings, OnError, RunSettings};
-use modelmix_encode::onnx::{Attribute, Dimension, Graph};
 use modelmix_encode::samples::Samples;
 use modelmix_encode::store::{FeatureFile, FileType, NamedFeatures};
 use modelmix_encode::weights::{Environment, Platform};
@@ -213,50 +212,10 @@ fn a_cache_that_cannot_be_written_stops_nothing() {
     assert!(problem.contains("the cache of features cannot be used") && problem.contains("turn it off"), "{problem}");
 }
 
-/// A network that takes images of any size: the mean of each channel.
-fn means(folder: &Path) -> PathBuf {
-    let mut graph = Graph::new("means");
-    let free = [Dimension::Free("n"), Dimension::Fixed(3), Dimension::Free("h"), Dimension::Free("w")];
-    let pixels = graph.input("pixel_values", &free);
-    let pooled = graph.node("GlobalAveragePool", &[&pixels], &[]);
-    let flat = graph.node("Flatten", &[&pooled], &[("axis", Attribute::Integer(1))]);
-    let path = folder.join("means.onnx");
-    std::fs::write(&path, graph.into_model("features", &flat, &[Dimension::Free("n"), Dimension::Fixed(3)])).unwrap();
-    path
-}
-
-/// SwAV's images keep their proportions, so that tensors of one batch have different shapes.
-#[test]
-fn images_of_different_shapes_share_a_batch() {
-    let folder = tempfile::tempdir().unwrap();
-    let sizes = [(300, 230), (230, 230), (230, 230), (250, 500)];
-    for (index, (width, height)) in sizes.into_iter().enumerate() {
-        let file = std::fs::File::create(folder.path().join(format!("{index}.png"))).unwrap();
-        let mut writer = png::Encoder::new(file, width, height);
-        writer.set_color(png::ColorType::Rgb);
-        let pixels: Vec<u8> = (0..width * height).flat_map(|_| [40 * index as u8, 255, 128]).collect();
-        writer.write_header().unwrap().write_image_data(&pixels).unwrap();
-    }
-    let model = means(folder.path());
-    let mut settings = EncoderSettings::new(model.to_string_lossy(), nowhere());
-    settings.preset = Some("swav/dgm-eval".into());
-    let encoder = encode::open(&settings).unwrap();
-    assert_eq!((encoder.width(), encoder.encoding().preset.as_deref()), (3, Some("swav/dgm-eval")));
-    let encoded = encode::encode(&encoder, &open(folder.path()), &RunSettings::default(), None, &|_| {}).unwrap();
-    for (index, row) in encoded.features.view().iter().enumerate() {
-        // A constant channel stays constant; ToTensor and Normalize of torchvision follow.
-        let expected =
-            [(40.0 * index as f32 / 255.0 - 0.485) / 0.229, (1.0 - 0.456) / 0.224, (128.0 / 255.0 - 0.406) / 0.225];
-        let near = row.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4);
-        assert!(near, "{row:?} {expected:?}");
-    }
-}
-
 /// Pillow 12 runs passes in another order than Pillow 13; the version is part of the stated preset and of the fingerprint.
 #[test]
 fn the_version_of_pillow_can_be_chosen() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = means(folder.path());
+    let model = crate::models::fixture("any_size.onnx");
     let open = |preset: &str| {
         let mut settings = EncoderSettings::new(model.to_string_lossy(), nowhere());
         settings.preset = Some(preset.into());
@@ -345,6 +304,41 @@ fn files_of_features_come_back() {
     }
     let error = FileType::of(Path::new("out.csv")).unwrap_err().to_string();
     assert!(error.contains(".npz or .safetensors"), "{error}");
+}
+
+/// The tensors of SwAV's preprocessing have the aspect ratio of the image; the network here returns the mean of each channel.
+#[test]
+fn networks_may_take_images_of_any_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("any_size.onnx");
+    std::fs::copy(crate::models::fixture("any_size.onnx"), &model).unwrap();
+    std::fs::write(folder.path().join("any_size.encoder.toml"), "preset = \"swav/dgm-eval\"").unwrap();
+    let images = folder.path().join("images");
+    std::fs::create_dir(&images).unwrap();
+    let sizes = [(224, 224), (300, 200), (20, 90), (300, 200), (300, 200), (7, 1)];
+    let colour = |index: usize| [40 * index as u8, 255 - 30 * index as u8, 128];
+    for (index, &(width, height)) in sizes.iter().enumerate() {
+        let file = std::fs::File::create(images.join(format!("{index}.png"))).unwrap();
+        let mut writer = png::Encoder::new(file, width, height);
+        writer.set_color(png::ColorType::Rgb);
+        let pixels = colour(index).repeat((width * height) as usize);
+        writer.write_header().unwrap().write_image_data(&pixels).unwrap();
+    }
+    for &runtime in crate::models::runtimes() {
+        let mut settings = EncoderSettings::new(model.to_string_lossy(), nowhere());
+        settings.runtime = runtime;
+        let encoder = encode::open(&settings).unwrap();
+        let encoded = encode::encode(&encoder, &open(&images), &RunSettings::default(), None, &|_| {}).unwrap();
+        for index in 0..sizes.len() {
+            let constants = [(0.485, 0.229), (0.456, 0.224), (0.406, 0.225)];
+            for (channel, (mean, std)) in constants.into_iter().enumerate() {
+                let expected = (f64::from(colour(index)[channel]) / 255.0 - mean) / std;
+                let found = f64::from(encoded.features.row(index)[channel]);
+                // One level of a pixel is 0.017; sums of some 200,000 values in single precision are 10⁻⁴ off.
+                assert!((found - expected).abs() < 1e-3, "image {index}: {found}, not {expected}");
+            }
+        }
+    }
 }
 
 /// Fingerprints depend on weights and preprocessing, not on where the file is.

@@ -11,6 +11,7 @@ mod inception;
 mod listed;
 mod models;
 mod preprocess;
+mod real_weights;
 mod resize;
 mod runtime;
 mod samples;

@@ -160,3 +160,16 @@ fn the_runtime_is_described_with_its_version() {
         assert!(described.starts_with("onnxruntime 1.") && described.ends_with(" on cpu"), "{described}");
     }
 }
+
+/// rten would resize with a linear filter, and the features of DINOv2 would be a few percent off.
+#[test]
+fn rten_refuses_cubic_filters() {
+    for name in ["cubic.onnx", "cubic_branch.onnx"] {
+        let source = ModelSource::Path(fixture(name));
+        let refused = Model::open(&source, Runtime::Rten, &Options::default()).unwrap_err().to_string();
+        assert!(refused.contains("cubic filter") && refused.contains("--runtime onnxruntime"), "{refused}");
+        if runtimes().contains(&Runtime::OnnxRuntime) {
+            open(name, Runtime::OnnxRuntime);
+        }
+    }
+}

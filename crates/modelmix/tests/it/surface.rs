@@ -45,7 +45,7 @@ surface! {
     }
     modelmix::load {
         ArmSource, Encoded, Pictures,
-        arms, arrays, chosen_pictures, features, ids, is_there, picture_names, pictures, text, texts,
+        arm_ids, arms, arrays, chosen_pictures, features, ids, is_there, picture_names, pictures, text, texts,
     }
     modelmix::metrics {
         ErrorBy, Estimate, Extrapolation, FidReference, Frechet, KidSettings, Metric, Mmd, Moments, Neighbourhoods,
