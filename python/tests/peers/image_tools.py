@@ -8,11 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import open_clip
 import torch
 import torchvision.transforms as T
 import transformers
 from PIL import Image
 from torch_fidelity import feature_extractor_clip, feature_extractor_dinov2
+from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 #: One image → the vector of a network.
 Extractor = Callable[[Image.Image], Any]
@@ -29,11 +32,17 @@ def extractor(name: str, preset: str, network: Callable[[Any], Any], side: int) 
         return torch_fidelity(family, network, side)
     if preset == "clean-fid":
         return clean_fid(network)
-    if preset == "huggingface":
-        return huggingface(family, network, side)
+    if preset in ("huggingface", "huggingface-pil"):
+        return huggingface(family, network, side, preset.endswith("-pil"))
+    if preset == "open-clip":
+        transform = open_clip.image_transform(side, is_train=False)
+        return lambda image: network(transform(image)[None])
     if preset == "cmmd":
         return cmmd(network, side)
     # dgm-eval and the code of Mixture-UCB are in no package; these are the transforms in their sources.
+    if preset == "dgm-eval-clean":
+        constants = CLIP_CONSTANTS if family == "clip" else IMAGENET_CONSTANTS
+        return lambda image: network(constants(clean(image, side))[None])
     if family == "swav":
         transform = T.Compose([T.Resize(224), T.ToTensor(), IMAGENET_CONSTANTS])
     else:
@@ -91,14 +100,22 @@ def clean_fid(network: Callable[[Any], Any]) -> Extractor:
     return run
 
 
-def huggingface(family: str, network: Callable[[Any], Any], side: int) -> Extractor:
+def clean(image: Image.Image, side: int) -> Any:
+    """dgm-eval's clean resize: every channel as a float image, clipped."""
+    pixels = np.asarray(image).astype(np.float32)
+    planes = [Image.fromarray(np.ascontiguousarray(pixels[:, :, channel])) for channel in range(3)]
+    resized = [np.asarray(plane.resize((side, side), Image.Resampling.BICUBIC)).clip(0, 255) for plane in planes]
+    return T.ToTensor()(np.stack(resized, axis=2).astype(np.float32)) / 255
+
+
+def huggingface(family: str, network: Callable[[Any], Any], side: int, is_pil: bool) -> Extractor:
     crop = {"height": side, "width": side}
     if family == "dinov2":
-        processor: Any = transformers.BitImageProcessor(
-            size={"shortest_edge": 256}, crop_size=crop, resample=3, **IMAGENET
-        )
+        bit = BitImageProcessorPil if is_pil else transformers.BitImageProcessor
+        processor: Any = bit(size={"shortest_edge": 256}, crop_size=crop, resample=3, **IMAGENET)
     else:
-        processor = transformers.CLIPImageProcessor(size={"shortest_edge": side}, crop_size=crop)
+        clip = CLIPImageProcessorPil if is_pil else transformers.CLIPImageProcessor
+        processor = clip(size={"shortest_edge": side}, crop_size=crop)
     return lambda image: network(processor(image, return_tensors="pt")["pixel_values"])
 
 

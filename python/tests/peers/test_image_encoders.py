@@ -117,7 +117,7 @@ def test_exports_have_the_features_of_the_tool(
     for runtime in ("rten", "onnxruntime"):
         if (library, name[:6], runtime) == ("transformers", "dinov2", "rten"):
             # rten would replace the cubic filter for positions by a linear one: 3e-2 off.
-            with pytest.raises(ValueError, match=r"it resizes with a cubic filter.*use --runtime onnxruntime"):
+            with pytest.raises(ValueError, match=r"it resizes with a cubic filter.*use the runtime onnxruntime"):
                 mm.encoders.open(name, preset=preset, weights=path)
             continue
         encoder = mm.encoders.open(name, preset=preset, weights=path, runtime=runtime)  # type: ignore[arg-type]

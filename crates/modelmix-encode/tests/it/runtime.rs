@@ -167,7 +167,7 @@ fn rten_refuses_cubic_filters() {
     for name in ["cubic.onnx", "cubic_branch.onnx"] {
         let source = ModelSource::Path(fixture(name));
         let refused = Model::open(&source, Runtime::Rten, &Options::default()).unwrap_err().to_string();
-        assert!(refused.contains("cubic filter") && refused.contains("--runtime onnxruntime"), "{refused}");
+        assert!(refused.contains("cubic filter") && refused.contains("use the runtime onnxruntime"), "{refused}");
         if runtimes().contains(&Runtime::OnnxRuntime) {
             open(name, Runtime::OnnxRuntime);
         }
