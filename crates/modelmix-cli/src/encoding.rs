@@ -171,7 +171,7 @@ impl<'a> Encoding<'a> {
         };
         let cache = cache.map(|folder| Cache::open(&folder, &encoder.cache_name(), encoder.width())).transpose();
         let cache = match cache {
-            // Nobody asked for the usual folder, so that a read-only home is no reason to stop.
+            // The user did not ask for the usual folder, so a read-only home is no reason to stop.
             Err(error) if args.cache.is_none() => {
                 terminal.warn(&[format!("features are not cached: {error}")]);
                 None

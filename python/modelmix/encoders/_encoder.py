@@ -169,7 +169,7 @@ class _Run:
         except (OSError, ValueError) as problem:
             if folder is not None:
                 raise
-            # Nobody asked for the usual folder, so that a read-only home is no reason to stop.
+            # The user did not ask for the usual folder, so a read-only home is no reason to stop.
             warn([f"features are not cached: {problem}"])
             return None
 

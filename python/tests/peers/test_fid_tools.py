@@ -83,6 +83,9 @@ def test_torch_fidelity(folders: tuple[Path, Path], state: Path) -> None:
         kid=True,
         kid_subset_size=50,
         prc=True,
+        # Its own choice for precision and recall is another network.
+        feature_extractor="inception-v3-compat",
+        feature_layer_prc="2048",
         feature_extractor_weights_path=str(state),
         cache=False,
         verbose=False,
