@@ -123,7 +123,7 @@ def network(weights: Path, folder: Path, turns: int, images: int) -> dict[str, A
                 script(torch.from_numpy(batch))
 
         runs: dict[str, Callable[[np.ndarray], Any]] = {
-            "onnxruntime's package": lambda batch: session.run(None, {given: batch}),
+            "onnxruntime's package": lambda batch, session=session, given=given: session.run(None, {given: batch}),
             "torch's package": in_torch,
         }
         for size in (1, 16):
