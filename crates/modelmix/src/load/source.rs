@@ -150,10 +150,10 @@ pub fn arms(sources: &[ArmSource]) -> Result<RecordedArms> {
     RecordedArms::new(arms)
 }
 
-/// The ids of the samples of each arm of `sources`, one per row, for arms whose file states them: see [`ids`](super::ids).
+/// The ids of the samples of each arm of `sources`, one per row, for arms whose file states them: see [`ids`].
 ///
 /// # Errors
-/// As [`ids`](super::ids).
+/// As [`ids`].
 pub fn arm_ids(sources: &[ArmSource]) -> Result<BTreeMap<String, Vec<String>>> {
     let mut found = BTreeMap::new();
     for ArmSource { name, path, key } in sources {
