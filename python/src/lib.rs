@@ -23,9 +23,6 @@ mod work;
 
 use pyo3::prelude::*;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 #[pymodule]
 mod _modelmix {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};

@@ -46,6 +46,8 @@ def test_the_stub_matches_the_extension() -> None:
 
     tree = ast.parse((Path(mm.__file__).parent / "_modelmix.pyi").read_text())
     known = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    constants = [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    known |= {target.id for target in constants if isinstance(target, ast.Name) and not target.id.startswith("_")}
     assert known == {name for name in dir(_modelmix) if not name.startswith("_")}
     functions: list[tuple[object, ast.FunctionDef]] = []
     functions += [(_modelmix, node) for node in tree.body if isinstance(node, ast.FunctionDef)]
