@@ -50,7 +50,9 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let floors = inputs::by_arm("floor", &args.floor, &recorded.arms, Some(0.0))?;
     let caps = inputs::by_arm("cap", &args.cap, &recorded.arms, Some(1.0))?;
     let bounds = Bounds::by_arm(&recorded.arms.names(), floors, caps)?;
-    recorded.read_ids(&args.arms)?;
+    if args.output.images.is_empty() {
+        recorded.read_ids(&args.arms)?;
+    }
     let images = recorded.find_images(&args.output.images, &args.arms)?;
     let names = gallery::names(&images, &recorded)?;
     let progress = terminal.progress("choosing rows", settings.steps());

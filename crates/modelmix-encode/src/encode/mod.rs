@@ -100,8 +100,10 @@ impl Encoder {
     /// An empty batch for at most `capacity` samples.
     pub(crate) fn prepared(&self, capacity: usize) -> Prepared<'_, '_> {
         match &self.content {
-            Content::Images { .. } => {
-                Prepared::Images { encoder: self, values: Vec::new(), shapes: Vec::with_capacity(capacity) }
+            Content::Images { probed, .. } => {
+                // Most preprocessings make tensors of one size.
+                let values = Vec::with_capacity(capacity * probed.iter().product::<usize>());
+                Prepared::Images { encoder: self, values, shapes: Vec::with_capacity(capacity) }
             }
             Content::Texts { .. } => Prepared::Texts { encoder: self, texts: Vec::with_capacity(capacity) },
         }
@@ -137,8 +139,7 @@ impl Encoder {
     /// The number of features per sample, found by running the network once.
     fn probe(&self) -> Result<usize, Problem> {
         let (outputs, mask) = match &self.content {
-            Content::Images { probed: [channels, height, width], input, .. } => {
-                let (&channels, &height, &width) = (channels, height, width);
+            &Content::Images { probed: [channels, height, width], ref input, .. } => {
                 let (shape, values) = ([1, channels, height, width], vec![0.0; channels * height * width]);
                 let inputs = [Input { name: input, shape: &shape, values: Values::Floats(&values) }];
                 (self.model.run_for(&inputs, &self.outputs())?, None)
@@ -240,7 +241,7 @@ impl<'s> Prepared<'_, 's> {
                 for part in texts.chunks(encoder.network_batch(texts.len())) {
                     let mut encoded = match part {
                         [(_, tokens)] => encoder.encode_tokens(inputs, tokens)?,
-                        // Texts of one batch have the same number of tokens.
+                        // Several texts are padded to the longest.
                         several => {
                             let texts: Vec<&str> = several.iter().map(|(text, _)| *text).collect();
                             encoder.encode_tokens(inputs, &tokenizer.batch(&texts)?)?

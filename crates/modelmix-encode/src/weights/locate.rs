@@ -143,15 +143,13 @@ impl Search<'_> {
         // A user's own export comes first: it may have the features that published files do not have to the last digit.
         let exports = cache.join("encoders");
         let name = self.encoder.name;
-        let exported = self
-            .model(exports.join(format!("{name}.onnx")), Origin::Cache)
-            .or_else(|| self.model(exports.join(name).join("model.onnx"), Origin::Cache));
-        exported.or_else(|| {
-            let sources = self.encoder.sources.iter();
-            sources
-                .map(|source| (source, cache.clone()))
-                .find_map(|(source, cache)| self.all(source, Origin::Cache, |path| cached(&cache, source, path)))
-        })
+        for export in [exports.join(format!("{name}.onnx")), exports.join(name).join("model.onnx")] {
+            if let Some(found) = self.model(export, Origin::Cache) {
+                return Some(found);
+            }
+        }
+        let mut sources = self.encoder.sources.iter();
+        sources.find_map(|source| self.all(source, Origin::Cache, |path| cached(&cache, source, path)))
     }
 
     fn hub_cache(&mut self, environment: &Environment) -> Option<Found> {

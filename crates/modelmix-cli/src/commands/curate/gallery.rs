@@ -29,8 +29,9 @@ pub(super) fn names(images: &[ArmSource], recorded: &Recorded) -> Result<BTreeMa
     let of_samples = |samples: &ArmSamples| (0..samples.len()).map(|row| name(samples, row)).collect();
     let mut names = recorded.ids.clone();
     names.extend(recorded.samples.iter().map(|(arm, samples)| (arm.clone(), of_samples(samples))));
-    names.extend(load::picture_names(images)?);
-    output::check_unknown_arms("images", &recorded.arms.names(), names.keys())?;
+    let pictures = load::picture_names(images)?;
+    output::check_unknown_arms("images", &recorded.arms.names(), pictures.iter().map(|(name, _)| name))?;
+    names.extend(pictures);
     Ok(names)
 }
 

@@ -179,6 +179,9 @@ fn torch_hub_and_exports() {
     assert_eq!((location.model, location.origin), (of_fidelity, Origin::TorchHub));
     let own_file = touch(&own.join("files/inception-2015-12-05.pt"));
     assert_eq!(found(locate(inception, None, &environment)).model, own_file);
+    // A user's own export comes before what was downloaded.
+    let own_export = touch(&own.join("encoders/inception-v3-fid.onnx"));
+    assert_eq!(found(locate(inception, None, &environment)).model, own_export);
 
     let roberta = NamedEncoder::named("roberta-base").unwrap();
     let none = missing(locate(roberta, None, &environment));
