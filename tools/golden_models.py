@@ -324,6 +324,57 @@ def info(name: str, element: int, shape: list[Any]) -> Any:
     return helper.make_tensor_value_info(name, element, shape)
 
 
+def cubic() -> None:
+    """Write models that resize with a cubic filter, which rten lacks: every way to say the sizes, and a graph within a graph."""
+    image = [info("x", TensorProto.FLOAT, [1, 2, "height", "width"])]
+    weights = {
+        "scales": np.array([1, 1, 2, 0.7], dtype=np.float32),
+        "none": np.array([], dtype=np.float32),
+        "sizes": np.array([1, 2, 5, 1]),
+        "larger": np.array([1, 2, 12, 9]),
+        "start": np.array([0]),
+        "middle": np.array([2]),
+        "end": np.array([4]),
+        "two": np.array([2]),
+    }
+
+    def resize(output: str, inputs: list[str], mode: str, **attributes: Any) -> Any:
+        attributes |= {"mode": "cubic", "coordinate_transformation_mode": mode}
+        return helper.make_node("Resize", ["x", *inputs], [output], **attributes)
+
+    resizes = {
+        "scaled": resize("scaled", ["", "scales"], "half_pixel"),
+        "torch": resize("torch", ["", "", "sizes"], "pytorch_half_pixel", cubic_coeff_a=-0.75),
+        "aligned": resize("aligned", ["none", "", "larger"], "align_corners"),
+        "asymmetric": resize("asymmetric", ["none", "none", "larger"], "asymmetric", cubic_coeff_a=-0.5),
+        "halved": resize("halved", ["", "", "half"], "half_pixel"),
+    }
+    half = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Slice", ["shape", "start", "middle"], ["first"]),
+        helper.make_node("Slice", ["shape", "middle", "end"], ["last"]),
+        helper.make_node("Div", ["last", "two"], ["halves"]),
+        helper.make_node("Concat", ["first", "halves"], ["half"], axis=0),
+    ]
+    outputs = [info(name, TensorProto.FLOAT, [1, 2, None, None]) for name in resizes]
+    model = write("cubic", [*half, *resizes.values()], image, outputs, weights)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    pixels = pattern(1, (2, 7, 10))
+    golden = dict(zip(resizes, session.run(None, {"x": pixels}), strict=True))
+    same = torch.nn.functional.interpolate(torch.from_numpy(pixels), size=(3, 5), mode="bicubic").numpy()
+    assert np.abs(golden["halved"] - same).max() < 1e-6
+
+    scaled = [info("scaled", TensorProto.FLOAT, [1, 2, None, None])]
+    branch = helper.make_graph([resizes["scaled"]], "branch", [], scaled)
+    choice = helper.make_node("If", ["always"], ["z"], then_branch=branch, else_branch=branch)
+    chosen = [info("z", TensorProto.FLOAT, [1, 2, None, None])]
+    write("cubic_branch", [choice], image, chosen, {"scales": weights["scales"], "always": np.array(True)})
+    save("cubic", golden)
+
+    excluding = resize("y", ["", "scales"], "half_pixel", exclude_outside=1)
+    write("cubic_excluding", [excluding], image, [info("y", TensorProto.FLOAT, [1, 2, None, None])], weights)
+
+
 def models() -> None:
     """Write small models, and the golden outputs of the shipped encoder."""
     weights = (np.arange(6, dtype=np.float32).reshape(3, 2) - 2) / 4
@@ -373,16 +424,7 @@ def models() -> None:
         [info("features", TensorProto.FLOAT, ["n", 3])],
         {},
     )
-    # A filter that rten replaces by another one, in the graph and in one within it.
-    cubic = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="cubic")
-    scales = {"scales": np.array([1, 1, 2, 2], dtype=np.float32)}
-    image = [info("x", TensorProto.FLOAT, [1, 1, 4, 4])]
-    resized = [info("y", TensorProto.FLOAT, [1, 1, 8, 8])]
-    write("cubic", [cubic], image, resized, scales)
-    branch = helper.make_graph([cubic], "branch", [], resized)
-    choice = helper.make_node("If", ["always"], ["z"], then_branch=branch, else_branch=branch)
-    chosen = [info("z", TensorProto.FLOAT, [1, 1, 8, 8])]
-    write("cubic_branch", [choice], image, chosen, scales | {"always": np.array(True)})
+    cubic()
     # An operator of ONNX that rten lacks.
     write(
         "determinant",

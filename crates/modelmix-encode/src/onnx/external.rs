@@ -1,5 +1,4 @@
-//! What must be known of a model before a runtime reads it: whether it is one, the data files that it names, and whether it
-//! resizes with a cubic filter.
+//! What must be known of a model before a runtime reads it: whether it is one, and the data files that it names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -42,9 +41,6 @@ pub(crate) fn data_files_beside(path: &Path, model: &[u8]) -> Result<Vec<PathBuf
     data_files(model).into_iter().map(beside).collect()
 }
 
-/// Graphs within graphs that are looked into; exports have two or three.
-const DEEPEST_GRAPH: usize = 16;
-
 /// Whether bytes are a model: whole fields, and a graph among them.
 ///
 /// rten 0.27 reads other bytes without end, if a length in them is negative.
@@ -74,24 +70,4 @@ pub(crate) fn data_files(model: &[u8]) -> BTreeSet<String> {
         }
     }
     files
-}
-
-/// Whether a model has a `Resize` with a cubic filter.
-pub(crate) fn has_cubic_resize(model: &[u8]) -> bool {
-    // ModelProto.graph = 7, ModelProto.functions = 25, FunctionProto.node = 7, GraphProto.node = 1.
-    let functions = Fields::of(model).all(25).flat_map(|function| Fields::of(function).all(7));
-    let nodes = Fields::of(model).all(7).flat_map(|graph| Fields::of(graph).all(1));
-    functions.chain(nodes).any(|node| is_cubic_resize(node, DEEPEST_GRAPH))
-}
-
-fn is_cubic_resize(node: &[u8], deepest: usize) -> bool {
-    // NodeProto.op_type = 4, NodeProto.attribute = 5, AttributeProto.name = 1, .s = 4, .g = 6, .graphs = 11.
-    let is_resize = Fields::of(node).all(4).any(|name| name == b"Resize");
-    Fields::of(node).all(5).any(|attribute| {
-        let has = |field: u64, text: &[u8]| Fields::of(attribute).all(field).any(|value| value == text);
-        let mut inner = Fields::of(attribute).all(6).chain(Fields::of(attribute).all(11));
-        (is_resize && has(1, b"mode") && has(4, b"cubic"))
-            || (deepest > 0
-                && inner.any(|graph| Fields::of(graph).all(1).any(|node| is_cubic_resize(node, deepest - 1))))
-    })
 }

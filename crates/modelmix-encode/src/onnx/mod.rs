@@ -1,6 +1,8 @@
 //! ONNX models built in memory: a graph of nodes and weights, written as protobuf bytes that every ONNX runtime reads.
-//! Only what the networks of this crate need is here; external.rs finds the data files that a model names.
+//! Only what the networks of this crate need is here. Models that others wrote are read by external.rs, which finds the data files
+//! that a model names, and changed by cubic.rs, which replaces an operator that a runtime lacks.
 
+pub(crate) mod cubic;
 pub(crate) mod external;
 mod protobuf;
 
@@ -57,6 +59,8 @@ pub enum Attribute<'a> {
 #[derive(Debug)]
 pub struct Graph {
     message: Message,
+    /// How the names of the outputs of its nodes begin.
+    prefix: String,
     values: usize,
 }
 
@@ -65,7 +69,18 @@ impl Graph {
     pub fn new(name: &str) -> Self {
         let mut message = Message::default();
         message.text(2, name);
-        Self { message, values: 0 }
+        Self { message, prefix: String::new(), values: 0 }
+    }
+
+    /// A part of another graph, which has no other values whose names begin like this.
+    fn fragment(prefix: &str) -> Self {
+        Self { message: Message::default(), prefix: prefix.to_owned(), values: 0 }
+    }
+
+    /// The fields of the other graph, which has this value as the output of a node with this name.
+    fn into_fragment(mut self, name: &str, output: &Value) -> Vec<u8> {
+        self.rename(name, output);
+        self.message.into_bytes()
     }
 
     /// Adds an input.
@@ -84,6 +99,29 @@ impl Graph {
     pub fn integers(&mut self, name: &str, values: &[i64]) -> Value {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.tensor(name, &[values.len()], INT64, &bytes)
+    }
+
+    /// Adds constant floats under a name of their own.
+    fn constant(&mut self, shape: &[usize], values: &[f32]) -> Value {
+        let name = self.next_name();
+        self.weights(&name, shape, values)
+    }
+
+    /// Adds a constant integer under a name of its own.
+    fn constant_integer(&mut self, value: i64) -> Value {
+        let name = self.next_name();
+        self.tensor(&name, &[], INT64, &value.to_le_bytes())
+    }
+
+    /// Adds a constant list of integers under a name of its own.
+    fn constant_integers(&mut self, values: &[i64]) -> Value {
+        let name = self.next_name();
+        self.integers(&name, values)
+    }
+
+    fn next_name(&mut self) -> String {
+        self.values += 1;
+        format!("{}value_{}", self.prefix, self.values)
     }
 
     fn tensor(&mut self, name: &str, shape: &[usize], element: u64, bytes: &[u8]) -> Value {
@@ -115,14 +153,11 @@ impl Graph {
         for input in inputs {
             node.text(1, &input.0);
         }
-        let outputs = std::array::from_fn(|_| {
-            self.values += 1;
-            Value(format!("value_{}", self.values))
-        });
+        let outputs = std::array::from_fn(|_| Value(self.next_name()));
         for output in &outputs {
             node.text(2, &output.0);
         }
-        node.text(3, &format!("{operator}_{}", self.values));
+        node.text(3, &format!("{}{operator}_{}", self.prefix, self.values));
         node.text(4, operator);
         for (name, value) in attributes {
             let mut attribute = Message::default();
@@ -145,14 +180,19 @@ impl Graph {
         outputs
     }
 
-    /// The model whose only output is this value, under a name of its own, as the bytes of an `.onnx` file.
-    pub fn into_model(mut self, name: &str, output: &Value, shape: &[Dimension<'_>]) -> Vec<u8> {
+    /// Adds a node that passes a value on under this name.
+    fn rename(&mut self, name: &str, value: &Value) {
         let mut node = Message::default();
-        node.text(1, &output.0);
+        node.text(1, &value.0);
         node.text(2, name);
-        node.text(3, "output");
+        node.text(3, &format!("{}output", self.prefix));
         node.text(4, "Identity");
         self.message.message(1, &node);
+    }
+
+    /// The model whose only output is this value, under a name of its own, as the bytes of an `.onnx` file.
+    pub fn into_model(mut self, name: &str, output: &Value, shape: &[Dimension<'_>]) -> Vec<u8> {
+        self.rename(name, output);
         self.message.message(12, &value_info(name, shape));
 
         let mut opset = Message::default();

@@ -28,6 +28,11 @@ impl Message {
         self.bytes(field, &message.0);
     }
 
+    /// Adds fields that are encoded already.
+    pub(super) fn append(&mut self, fields: &[u8]) {
+        self.0.extend_from_slice(fields);
+    }
+
     /// Its bytes.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.0
@@ -75,6 +80,15 @@ impl<'a> Fields<'a> {
         self.filter_map(move |(number, value)| match value {
             Field::Bytes(bytes) if number == field => Some(bytes),
             _ => None,
+        })
+    }
+
+    /// The fields, each with its encoded form.
+    pub(super) fn encoded(mut self) -> impl Iterator<Item = (u64, Field<'a>, &'a [u8])> {
+        std::iter::from_fn(move || {
+            let before = self.0;
+            let (number, value) = self.next()?;
+            Some((number, value, &before[..before.len() - self.0.len()]))
         })
     }
 

@@ -7,6 +7,7 @@ use rten::{DataType, Dimension, LoadError, LoadErrorKind, ModelOptions, NodeId, 
 use rten_tensor::{AsView, Layout};
 
 use super::{Device, Element, Input, ModelSource, Opened, Options, Output, Session, TensorInfo, Values, first_line};
+use crate::onnx::cubic::{self, Unsupported};
 use crate::onnx::external;
 use crate::problem::Problem;
 
@@ -51,12 +52,11 @@ fn load(source: &ModelSource) -> Result<rten::Model, Problem> {
             "it is not an ONNX model, or it is cut off; pass an .onnx file, or download it again",
         ));
     }
-    // rten 0.27 runs such a resize with a linear filter, and says nothing.
-    if external::has_cubic_resize(&bytes) {
-        return Err(Problem::new(format!(
-            "it resizes with a cubic filter, as exports of DINOv2 do with the positions of patches, and rten has none; {REMEDY}, or export it with the positions of one image size (docs/encoders.md)"
-        )));
-    }
+    // rten 0.27 runs a cubic resize with a linear filter, and says nothing.
+    let without = cubic::without_cubic_resizes(&bytes).map_err(|Unsupported(what)| {
+        Problem::new(format!("it resizes with a cubic filter {what}, which rten cannot run; {REMEDY}"))
+    })?;
+    let bytes = without.unwrap_or(bytes);
     if let ModelSource::Path(path) = source {
         for file in external::data_files_beside(path, &bytes)? {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
