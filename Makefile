@@ -47,7 +47,8 @@ browser:
 	@crates/modelmix-cli/tests/browser/run.sh $(BROWSER)
 
 # The wheel, built from the source distribution, installed into a virtual environment of its own and tested there. PYTEST takes more
-# words for pytest. Its tests compare with the programs that `cargo build` made, and build nothing themselves.
+# words for pytest. Its profile is that of the workspace's tests, so that no dependency is compiled twice. Its tests compare with the
+# programs that `cargo build` made, and build nothing themselves.
 PYTHON := target/python/bin/python
 python: wheel
 	cargo build --quiet --workspace --bins --example documents
@@ -59,7 +60,7 @@ python: wheel
 WHEEL := target/wheels/built
 wheel: $(WHEEL)
 $(WHEEL): target/python/ready Cargo.toml Cargo.lock tools/build_wheel.py $(shell find crates/modelmix/src crates/modelmix/Cargo.toml crates/modelmix-encode/src crates/modelmix-encode/Cargo.toml python/src python/modelmix python/*.toml python/*.md -type f -not -name '*.pyc')
-	$(PYTHON) tools/build_wheel.py --profile wheel-test
+	$(PYTHON) tools/build_wheel.py --profile dev
 	touch $@
 
 # What would be published: every crate is packed as `cargo publish` does, unpacked and compiled. (`make python` does the same for Python.)
@@ -74,6 +75,7 @@ target/python/ready: python/tests/requirements.txt python/pyproject.toml
 
 # The tests with torch and the tools that people use, whose packages take some gigabytes.
 test-peers: wheel .venv-peers/ready
+	cargo build --quiet --workspace --bins --example run_model
 	.venv-peers/bin/python -m pip install --quiet --requirement python/tests/requirements.txt
 	.venv-peers/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/modelmix-*.whl
 	.venv-peers/bin/python -m pytest --quiet -c python/pyproject.toml --rootdir python python/tests/peers $(PYTEST)
@@ -99,6 +101,8 @@ golden-encoders: .venv-peers/ready .venv-pillow-12/ready
 	.venv-peers/bin/python tools/golden_resize.py pillow
 	.venv-peers/bin/python tools/golden_resize.py torch
 	.venv-peers/bin/python tools/golden_models.py
+	.venv-peers/bin/python tools/golden_inception.py
+	.venv-peers/bin/python tools/golden_minilm.py
 	.venv-peers/bin/python tools/golden_tokens.py
 	.venv-peers/bin/python tools/make_text_fixtures.py
 

@@ -174,7 +174,7 @@ def features(weights: Path, temporary: Path, folders: dict[str, Path], turns: in
     script = torch.jit.load(weights).eval()
     torch.set_num_threads(2)
     state = temporary / "weights.pth"
-    sys.path.insert(0, str(ROOT / "python/tests/peers"))
+    sys.path[:0] = [str(ROOT / "python/tests/peers"), str(ROOT / "python/tests")]
     from inception_weights import pytorch_fid_network
 
     torch.save(pytorch_fid_network(weights).state_dict(), state)

@@ -1,6 +1,6 @@
 """Build the wheel from the source distribution, as `pip install` of a release does, and install it.
 
-    python tools/build_wheel.py [--profile wheel-test]
+    python tools/build_wheel.py [--profile dev]
 
 Run it with the Python for which the wheel is built; that environment needs maturin. The source distribution is unpacked into
 `target/sdist`. Only changed files are rewritten there, so cargo rebuilds only what changed. Compiled dependencies are shared with

@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "crates" / "modelmix-encode" / "tests" / "fixtures" / "minilm"
-sys.path.insert(0, str(ROOT / "python" / "tests" / "peers"))
+sys.path[:0] = [str(ROOT / "python" / "tests" / "peers"), str(ROOT / "python" / "tests")]
 
 import networks  # noqa: E402
 

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 import pytest
+from places import FASHION, ROOT
 from real_results import Real
 
 import modelmix as mm
-
-ROOT = Path(__file__).parents[2]
-FASHION = ROOT / "data" / "fashion"
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-from conftest import FASHION
 from PIL import Image
+from places import FASHION
 
 Pixels = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.float32]

@@ -15,7 +15,7 @@ import jsonschema
 import numpy as np
 import pytest
 import referencing
-from conftest import ROOT
+from places import ROOT
 from test_same_everywhere import PROGRAMS
 
 COMMANDS = ("solve", "score", "simulate", "curate", "reproduce", "compare")

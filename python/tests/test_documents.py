@@ -31,7 +31,7 @@ from by_hand import (
     solve_document,
     worth_document,
 )
-from conftest import ROOT
+from places import ROOT
 from real_results import Real
 
 import modelmix as mm

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from conftest import ROOT
+from places import ROOT
 
 import modelmix as mm
 from modelmix import results

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from conftest import ROOT
+from places import ROOT
 from test_same_everywhere import PROGRAMS
 
 import modelmix as mm

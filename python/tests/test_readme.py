@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import ROOT
+from places import ROOT
 
 import modelmix as mm
 

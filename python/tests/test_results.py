@@ -27,7 +27,7 @@ from by_hand import (
     score_document,
     simulate_document,
 )
-from conftest import FASHION, ROOT
+from places import FASHION, ROOT
 from real_results import Real
 
 import modelmix as mm

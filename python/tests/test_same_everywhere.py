@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from places import PROGRAMS, ROOT
 
 import modelmix as mm
 
 CASES: list[dict[str, Any]] = json.loads((ROOT / "python/tests/cases.json").read_text())
-
-
-#: Programs that `make python` has built.
-PROGRAMS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
 
 
 def printed(program: str, *arguments: str) -> Any:

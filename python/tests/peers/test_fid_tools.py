@@ -1,6 +1,6 @@
 """FID, KID, precision and recall of two folders of real images against torch-fidelity, pytorch-fid and clean-fid with the same weights.
 
-Real images are those of Fashion-MNIST in the repository; the others are made by a generator of the repository.
+Real images are those of Fashion-MNIST in the repository and their mirror images; the others are made by a generator of the repository.
 """
 
 from __future__ import annotations
@@ -18,51 +18,56 @@ import pytest
 import torch
 import torch_fidelity
 from cleanfid import fid as clean_fid
-from PIL import Image
+from PIL import Image, ImageOps
+from places import FASHION, PROGRAMS
 from pytorch_fid import fid_score, inception
-from test_inception import ROOT
 
-GENERATED = 200
+IMAGES = 120
 TOLERANCE = 1e-4
 
 
-@pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Real and generated images, as PNG files."""
-    data = ROOT / "data" / "fashion"
-    generator = onnxruntime.InferenceSession(data / "models" / "tops_gan.onnx")
-    noise = np.random.default_rng(0).standard_normal((GENERATED, 64)).astype(np.float32)
+def collage(tiles: list[Image.Image]) -> Image.Image:
+    """Two rows of three images in colours of their own, larger than the network takes and not square."""
+    made = Image.new("RGB", (420, 310))
+    for at, tile in enumerate(tiles):
+        tinted = ImageOps.colorize(tile, black=f"hsl({53 * at}, 60%, 15%)", white=f"hsl({97 * at}, 80%, 90%)")
+        made.paste(tinted.resize((140, 155), Image.Resampling.BICUBIC), (140 * (at % 3), 155 * (at // 3)))
+    return made
+
+
+@pytest.fixture(scope="session", params=["fashion", "collages"])
+def folders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Real and generated images: small PNG files, or collages of them as JPEG files."""
+    generator = onnxruntime.InferenceSession(FASHION / "models" / "tops_gan.onnx")
+    noise = np.random.default_rng(0).standard_normal((IMAGES, 64)).astype(np.float32)
     (made,) = generator.run(None, {"z": noise})
+    real = np.load(FASHION / "images" / "reference.npz")["reference"]
     sets = {
-        "real": np.load(data / "images" / "reference.npz")["reference"],
+        "real": np.concatenate([real, real[:, :, ::-1]]),
         "made": np.rint(255 * made[:, 0]).astype(np.uint8),
     }
-    root = tmp_path_factory.mktemp("folders")
+    root = tmp_path_factory.mktemp(request.param)
     for name, pixels in sets.items():
         (root / name).mkdir()
-        for at, image in enumerate(pixels):
-            Image.fromarray(image).convert("RGB").save(root / name / f"{at:04}.png")
+        images = [Image.fromarray(image) for image in pixels]
+        assert len(images) == IMAGES
+        for at, image in enumerate(images):
+            if request.param == "fashion":
+                image.convert("RGB").save(root / name / f"{at:04}.png")
+            else:
+                tiles = [images[(at + 31 * other) % IMAGES] for other in range(6)]
+                collage(tiles).save(root / name / f"{at:04}.jpg", quality=92)
     return root / "real", root / "made"
 
 
 def scores(folders: tuple[Path, Path], weights: Path, *words: str) -> dict[str, Any]:
     """What the command line computes."""
     real, made = folders
-    subprocess.run(["cargo", "build", "--quiet", "--release", "--package", "modelmix-cli"], cwd=ROOT, check=True)
-    program = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "modelmix"
-    command = [
-        program,
-        "score",
-        made,
-        "--reference",
-        real,
-        "--encoder",
-        "inception-v3-fid",
-        "--encoder-weights",
-        weights,
-    ]
+    encoder = ["--encoder", "inception-v3-fid", "--encoder-weights", weights, "--no-cache"]
+    command = [PROGRAMS / "modelmix", "score", made, "--reference", real, *encoder, "--json", *words]
     environment = os.environ | {"VIRTUAL_ENV": sys.prefix}
-    done = subprocess.run([*command, "--no-cache", "--json", *words], check=True, env=environment, capture_output=True)
+    done = subprocess.run(command, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
     found: dict[str, Any] = json.loads(done.stdout)["arms"][0]["scores"]
     return found
 
@@ -114,6 +119,10 @@ def test_clean_fid(folders: tuple[Path, Path], weights: Path) -> None:
             made: torch.Tensor = network((batch - 128) / 128)
         return made
 
-    settings = {"mode": "clean", "custom_feat_extractor": features, "device": torch.device("cpu"), "num_workers": 0}
-    found = scores(folders, weights, "--preset", "clean-fid", "--metrics", "fid")
-    near(found["fid"], clean_fid.compute_fid(str(made), str(real), verbose=False, **settings))
+    settings = {"model": features, "device": torch.device("cpu"), "num_workers": 0, "verbose": False}
+    rows = [clean_fid.get_folder_features(str(folder), mode="clean", **settings) for folder in (made, real)]
+    # With subsets of all images, clean-fid's choice of subsets does not matter.
+    subset = ["--subset-size", str(IMAGES)]
+    found = scores(folders, weights, "--preset", "clean-fid", "--metrics", "fid,kid", *subset)
+    near(found["fid"], clean_fid.fid_from_feats(*rows))
+    near(found["kid"], clean_fid.kernel_distance(*rows))

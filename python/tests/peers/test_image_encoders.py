@@ -20,9 +20,6 @@ from PIL import Image
 
 import modelmix as mm
 
-#: Exports warn in many ways, none of which is ours.
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 ENCODERS = {one.name: one for one in mm.encoders.list("images") if one.name != "inception-v3-fid"}
 
 

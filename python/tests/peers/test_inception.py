@@ -14,34 +14,26 @@ import numpy as np
 import pytest
 import torch
 from inception_weights import pytorch_fid_network
+from places import FASHION, PROGRAMS
 
-ROOT = Path(__file__).parents[3]
 IMAGES = 16
 
 
 @pytest.fixture(scope="session")
 def images() -> torch.Tensor:
     """Real images, resized by torch and scaled as FID's network takes them."""
-    pixels = np.load(ROOT / "data" / "fashion" / "images" / "reference.npz")["reference"][:IMAGES]
+    pixels = np.load(FASHION / "images" / "reference.npz")["reference"][:IMAGES]
     colours = torch.from_numpy(pixels).float()[:, None].repeat(1, 3, 1, 1)
     large = torch.nn.functional.interpolate(colours, size=(299, 299), mode="bilinear", align_corners=False)
     return (large - 128) / 128
 
 
-@pytest.fixture(scope="session")
-def program() -> Path:
-    """The example that runs models on raw floats."""
-    command = ["cargo", "build", "--quiet", "--release", "--package", "modelmix-encode", "--example", "run_model"]
-    subprocess.run(command, cwd=ROOT, check=True)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "release" / "examples" / "run_model"
-
-
-def features(program: Path, weights: Path, runtime: str, images: torch.Tensor, folder: Path) -> np.ndarray:
+def features(weights: Path, runtime: str, images: torch.Tensor, folder: Path) -> np.ndarray:
     """The features that the Rust code computes from a file of weights."""
     given, made = folder / "images.f32", folder / "features.f32"
     images.numpy().astype("<f4").tofile(given)
     environment = os.environ | {"VIRTUAL_ENV": sys.prefix}
+    program = PROGRAMS / "examples" / "run_model"
     subprocess.run([program, weights, runtime, "0", "8", given, made], check=True, env=environment)
     return np.fromfile(made, "<f4").reshape(len(images), -1)
 
@@ -52,10 +44,10 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("runtime", ["rten", "onnxruntime"])
-def test_features_are_torchs(runtime: str, program: Path, weights: Path, images: torch.Tensor, tmp_path: Path) -> None:
+def test_features_are_torchs(runtime: str, weights: Path, images: torch.Tensor, tmp_path: Path) -> None:
     with torch.inference_mode():
         expected = torch.jit.load(weights).eval()(images).numpy()
-    made = features(program, weights, runtime, images, tmp_path)
+    made = features(weights, runtime, images, tmp_path)
     assert made.shape == (IMAGES, 2048)
     assert distance(made, expected) < 1e-5
     # Control: the network is not so flat that any images would pass.
@@ -63,9 +55,7 @@ def test_features_are_torchs(runtime: str, program: Path, weights: Path, images:
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_files_of_pytorch_fid_give_the_same(
-    zipped: bool, program: Path, weights: Path, images: torch.Tensor, tmp_path: Path
-) -> None:
+def test_files_of_pytorch_fid_give_the_same(zipped: bool, weights: Path, images: torch.Tensor, tmp_path: Path) -> None:
     """The weights under pytorch-fid's and torch-fidelity's names, as torch saves them now and did before 1.6."""
     network = pytorch_fid_network(weights)
     saved = tmp_path / "pt_inception-2015-12-05-6726825d.pth"
@@ -73,4 +63,4 @@ def test_files_of_pytorch_fid_give_the_same(
     network.fc = torch.nn.Identity()
     with torch.inference_mode():
         expected = network(images).numpy()
-    assert distance(features(program, saved, "rten", images, tmp_path), expected) < 1e-5
+    assert distance(features(saved, "rten", images, tmp_path), expected) < 1e-5

@@ -16,12 +16,9 @@ from torch_fidelity.interpolate_compat_tensorflow import interpolate_bilinear_2d
 import modelmix as mm
 from modelmix import _modelmix
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(
-        torch.backends.cpu.get_cpu_capability() != "AVX2", reason="torch rounds differently without AVX2"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() != "AVX2", reason="torch rounds differently without AVX2"
+)
 
 #: Random cases per method.
 CASES = 400

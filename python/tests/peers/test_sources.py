@@ -26,9 +26,6 @@ import modelmix as mm
 from modelmix import _modelmix
 from modelmix.encoders._sources import load
 
-#: Libraries warn in many ways, none of which is ours.
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 
 class Caches:
     """The caches of the hub, of torch and of OpenAI's CLIP, all empty at first."""

@@ -20,9 +20,6 @@ from text_networks import TEXTS
 
 import modelmix as mm
 
-#: Exports warn in many ways, none of which is ours.
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 ENCODERS = {one.name: one for one in mm.encoders.list("texts")}
 SENTENCES = [name for name in ENCODERS if name != "roberta-base"]
 

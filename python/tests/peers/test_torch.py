@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from places import ROOT
 
 import modelmix as mm
 from modelmix import _modelmix
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

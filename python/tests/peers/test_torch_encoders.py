@@ -22,8 +22,6 @@ from PIL import Image
 
 import modelmix as mm
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 WORDS = [
     "a",
     "the",
