@@ -49,6 +49,58 @@ fn images_of_archives_are_listed_like_those_of_folders() {
     }
 }
 
+/// They are listed, so that they are refused or counted, and not left out in silence.
+#[test]
+fn entries_that_may_lead_out_of_the_archive_have_a_problem() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zip");
+    let outside = ["../up.png", "/abs.png", "C:\\disk.png", "in/../a.png"];
+    let mut entries: Vec<(&str, &[u8])> = outside.map(|name| (name, &b"x"[..])).to_vec();
+    entries.push(("./in/./a.png", b"x"));
+    write(&path, &entries, CompressionMethod::Stored);
+    let (_, samples) = only(&path);
+    let mut listed = ids(&samples);
+    listed.sort_unstable();
+    assert_eq!(listed, ["../up.png", "/abs.png", "C:/disk.png", "in/../a.png", "in/a.png"]);
+    for index in 0..samples.len() {
+        match (samples.id(index), samples.raw(index)) {
+            ("in/a.png", raw) => assert_eq!(raw.unwrap().encoded(), Some(&b"x"[..])),
+            (id, raw) => {
+                let problem = raw.unwrap_err().to_string();
+                assert!(
+                    problem.starts_with("the path of the entry is absolute or has \"..\" in it; "),
+                    "{id}: {problem}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn names_and_compressions_that_are_not_read_are_stated() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zip");
+    write(&path, &[("one.png", b"x"), ("two.png", b"x")], CompressionMethod::Stored);
+    let bytes = fs::read(&path).unwrap();
+    let mut same = bytes.clone();
+    for at in 0..same.len() - 7 {
+        if same[at..].starts_with(b"two.png") {
+            same[at..at + 7].copy_from_slice(b"one.png");
+        }
+    }
+    fs::write(&path, same).unwrap();
+    assert_eq!(refusal(&path, None), "two entries are named \"one.png\"; write the archive again");
+
+    // The method of the first entry is at byte 8 of its own header and at byte 10 of its header in the directory.
+    let at = directory(&bytes);
+    let mut compressed = bytes;
+    (compressed[8], compressed[at + 10]) = (12, 12);
+    fs::write(&path, compressed).unwrap();
+    let problem = only(&path).1.raw(0).unwrap_err().to_string();
+    let expected = "the entry is compressed with bzip2, which is not read; write the archive again with deflate";
+    assert_eq!(problem, expected);
+}
+
 #[test]
 fn threads_read_at_the_same_time() {
     let folder = tempfile::tempdir().unwrap();
