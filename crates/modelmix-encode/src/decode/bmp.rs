@@ -107,6 +107,10 @@ fn header(file: &mut Bytes<'_>, length: usize, limits: &Limits) -> Result<Header
     // Negative heights are stored as two's complement.
     let top_down = size.1 >> 24 == 0xff;
     let rows = if top_down { 0x1_0000_0000 - u64::from(size.1) } else { size.1.into() };
+    let columns = size.0.cast_signed();
+    if columns < 0 {
+        return Err(Format::Bmp.damaged(format_args!("its width is {columns} pixels")));
+    }
     let (width, height) = limits.check(size.0.into(), rows)?;
     fields.take(2).ok_or_else(truncated)?; // planes
     let bits = usize::from(fields.u16().ok_or_else(truncated)?);

@@ -89,6 +89,14 @@ fn frame(data: &[u8], width: usize, height: usize, limits: &Limits) -> Result<Im
 
 /// Decodes one lossy or lossless bitstream.
 fn bitstream(kind: &[u8; 4], data: &[u8], limits: &Limits) -> Result<Image, Problem> {
+    if let (b"VP8L", Some(&[_, a, b, c, d])) = (kind, data.first_chunk()) {
+        // Two sides of 14 bits, less 1, after a byte; the crate takes 16384 to be 0.
+        let sides = u64::from(u32::from_le_bytes([a, b, c, d]));
+        let (width, height) = limits.check((sides & 0x3fff) + 1, (sides >> 14 & 0x3fff) + 1)?;
+        if width.max(height) > 0x3fff {
+            return Err(Format::Webp.unsupported(format_args!("a side of {} pixels", width.max(height))));
+        }
+    }
     // A file of nothing but this bitstream, so that the crate reads no other chunk.
     let mut file = with_capacity(data.len() + 21)?;
     let padding = data.len() % 2;

@@ -180,6 +180,11 @@ fn sizes_are_refused_by_the_header_alone() {
     {
         assert!(refusal(&resized(format, width, height)).contains("more than the 178956970 allowed"), "{format}");
     }
+    // The largest sides of lossless WebP, which are 14 bits behind the signature, less 1.
+    let mut webp = fixtures::files().remove("webp/lossless-RGB-method0.webp").unwrap();
+    webp[21..25].copy_from_slice(&0x0fff_ffff_u32.to_le_bytes());
+    assert!(refusal(&webp).contains("claims 16384 × 16384 pixels"));
+    assert!(refusal(&resized("bmp", (-5_i32).cast_unsigned(), 4)).contains("its width is -5 pixels"));
 }
 
 #[test]
