@@ -17,6 +17,10 @@ use crate::resize::{MAX_SIDE, Method, PassOrder};
 /// The largest tensor of one image, in values: 1 GiB of floats.
 pub const MAX_VALUES: usize = 1 << 28;
 
+/// The largest image after a resize that keeps the aspect ratio, in pixels: 8192 × 8192. Only images that are hundreds of
+/// times as long as wide become larger.
+const MAX_RESIZED_PIXELS: usize = 1 << 26;
+
 /// How an image becomes the input tensor of an encoder.
 ///
 /// # Examples
@@ -226,7 +230,18 @@ impl Preprocessing {
     /// If the tensor has no values or more than [`MAX_VALUES`], or the preprocessing cannot run.
     pub fn shape_of(&self, width: usize, height: usize) -> Result<[usize; 3], Problem> {
         self.check()?;
-        match self.steps.iter().fold(Known::Fixed(height, width), |size, step| step.known(size)) {
+        let mut size = Known::Fixed(height, width);
+        for step in &self.steps {
+            size = step.known(size);
+            if let (Step::Resize { size: Size::ShortEdge(_), .. }, Known::Fixed(rows, columns)) = (step, size)
+                && rows.saturating_mul(columns) > MAX_RESIZED_PIXELS
+            {
+                return Err(Problem::new(format!(
+                    "the image is {width} × {height} pixels, too thin for the preprocessing, which resizes it to {columns} × {rows}; crop it"
+                )));
+            }
+        }
+        match size {
             Known::Fixed(height, width) => self.limited(height, width),
             Known::Free => Err(Problem::new("the image has no size; remove it")),
         }

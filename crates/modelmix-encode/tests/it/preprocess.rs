@@ -241,14 +241,15 @@ fn what_cannot_run_is_refused_with_the_step() {
 #[test]
 fn extreme_images_are_refused_or_cost_only_their_crop() {
     let strip = Image::new(200_000, 1, vec![7; 600_000]).unwrap();
-    // 224 × 44,800,000 pixels would be too large even for one side.
+    // 224 × 44,800,000 pixels.
     let mut out = vec![0.0; 3 * 224 * 224];
     let problem = presets::clip(Tool::OpenClip, 224).unwrap().apply(&strip, &mut out).unwrap_err().to_string();
+    assert!(problem.contains("the image is 200000 × 1 pixels, too thin"), "{problem}");
     assert!(problem.contains("44800000 × 224"), "{problem}");
     let problem = presets::swav(Tool::DgmEval).unwrap().shape_of(200_000, 1).unwrap_err().to_string();
     assert!(problem.contains("44800000 × 224"), "{problem}");
-    // 224 × 8,960,000 pixels: only the crop is computed.
-    let strip = Image::new(40_000, 1, vec![7; 120_000]).unwrap();
+    // 224 × 112,000 pixels: only the crop is computed.
+    let strip = Image::new(500, 1, vec![7; 1_500]).unwrap();
     presets::clip(Tool::OpenClip, 224).unwrap().apply(&strip, &mut out).unwrap();
     let wrong_memory = presets::clip(Tool::OpenClip, 336).unwrap().apply(&strip, &mut out).unwrap_err().to_string();
     assert!(wrong_memory.contains("338688") && wrong_memory.contains("150528"), "{wrong_memory}");
