@@ -2,7 +2,7 @@
 //! `modelmix::load` reads both back; NumPy and safetensors read the arrays.
 
 use std::collections::BTreeMap;
-use std::io::{Seek, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use modelmix::internals::load::{ABOUT_FILE, About, IDS_FILE};
@@ -62,25 +62,25 @@ impl FeatureFile {
     ///
     /// # Errors
     /// If the writer fails, for example because the disk is full.
-    pub fn write(&self, file_type: FileType, writer: impl Write + Seek) -> std::io::Result<()> {
+    pub fn write(&self, file_type: FileType, writer: impl Write + Seek) -> io::Result<()> {
         match file_type {
             FileType::Npz => self.write_npz(writer),
             FileType::Safetensors => self.write_safetensors(writer),
         }
     }
 
-    fn about(&self) -> std::io::Result<String> {
+    fn about(&self) -> io::Result<String> {
         Ok(serde_json::to_string(&About { encoding: self.encoding.clone() })?)
     }
 
-    fn ids(&self) -> std::io::Result<Vec<u8>> {
+    fn ids(&self) -> io::Result<Vec<u8>> {
         let ids: BTreeMap<&str, &[String]> =
             self.sets.iter().map(|set| (set.name.as_str(), set.ids.as_slice())).collect();
         Ok(serde_json::to_vec(&ids)?)
     }
 
-    fn write_npz(&self, writer: impl Write + Seek) -> std::io::Result<()> {
-        let mut archive = ZipWriter::new(writer);
+    fn write_npz(&self, writer: impl Write + Seek) -> io::Result<()> {
+        let mut archive = ZipWriter::new(FirstError { writer, error: None, at: 0, end: 0 });
         // Arrays are stored, so that their bytes can be read without inflating; the date is that of the format's epoch,
         // so that the same features give the same file.
         let stored = SimpleFileOptions::default()
@@ -97,10 +97,10 @@ impl FeatureFile {
         archive.write_all(self.about()?.as_bytes())?;
         archive.start_file(IDS_FILE, stored.compression_method(CompressionMethod::Deflated))?;
         archive.write_all(&self.ids()?)?;
-        archive.finish()?.flush()
+        archive.finish()?.finish()
     }
 
-    fn write_safetensors(&self, mut writer: impl Write) -> std::io::Result<()> {
+    fn write_safetensors(&self, mut writer: impl Write) -> io::Result<()> {
         let ids = self.ids()?;
         let (mut header, mut offset) = (serde_json::Map::new(), 0usize);
         let entry = ABOUT_FILE.trim_end_matches(".json");
@@ -128,6 +128,56 @@ impl FeatureFile {
     }
 }
 
+/// A writer that keeps its first error until the end and discards what follows it. An archive that sees an error would try to
+/// write its end when it is dropped, and print that this failed.
+struct FirstError<W> {
+    writer: W,
+    error: Option<io::Error>,
+    /// The position, and the end of the file.
+    at: u64,
+    end: u64,
+}
+
+impl<W: Write> FirstError<W> {
+    fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.error.map_or(Ok(()), Err)
+    }
+}
+
+impl<W: Write> Write for FirstError<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.error.is_none() {
+            self.error = self.writer.write_all(bytes).err();
+        }
+        self.at += bytes.len() as u64;
+        self.end = self.end.max(self.at);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.error.is_none() {
+            self.error = self.writer.flush().err();
+        }
+        Ok(())
+    }
+}
+
+impl<W: Seek> Seek for FirstError<W> {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        if self.error.is_none() {
+            self.error = self.writer.seek(position).err();
+        }
+        let at = match position {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(offset) => self.end.checked_add_signed(offset),
+            SeekFrom::Current(offset) => self.at.checked_add_signed(offset),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
 /// The header of a `.npy` array of little-endian 32-bit floats, padded to a multiple of 64 bytes.
 fn npy_header(rows: usize, width: usize) -> Vec<u8> {
     const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
@@ -142,7 +192,7 @@ fn npy_header(rows: usize, width: usize) -> Vec<u8> {
 }
 
 /// Writes values as little-endian bytes, in blocks.
-fn write_values(writer: &mut impl Write, values: &[f32]) -> std::io::Result<()> {
+fn write_values(writer: &mut impl Write, values: &[f32]) -> io::Result<()> {
     const BLOCK: usize = 1 << 14;
     let mut bytes = Vec::with_capacity(size_of::<f32>() * BLOCK.min(values.len()));
     for block in values.chunks(BLOCK) {

@@ -1,5 +1,6 @@
 //! Whole runs: images in folders → features, with the small encoder and the recorded features of data/fashion.
 
+use std::io::{self, Cursor, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -278,6 +279,34 @@ fn writers_share_a_cache() {
     assert!(!cache.read(&digest(5, 5), &mut row));
 }
 
+/// A disk with room for a few bytes, which counts its errors.
+struct Disk {
+    written: Cursor<Vec<u8>>,
+    room: u64,
+    errors: usize,
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.written.position() + bytes.len() as u64 > self.room {
+            self.errors += 1;
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.written.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Disk {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        self.written.seek(position)
+    }
+}
+
+/// Files come back as they were, and a full disk has one error, of the disk.
 #[test]
 fn files_of_features_come_back() {
     let folder = folder_of_images("flow", 3);
@@ -301,6 +330,12 @@ fn files_of_features_come_back() {
         let found = load::ids(&path).unwrap().unwrap();
         assert_eq!((&found["flow"], found["a b"].len()), (&ids, 2));
         assert_eq!(load::arrays(&path).unwrap().len(), 2);
+    }
+    let length = std::fs::metadata(folder.path().join("out.npz")).unwrap().len();
+    for room in [0, 100, length / 2, length - 1] {
+        let mut disk = Disk { written: Cursor::new(Vec::new()), room, errors: 0 };
+        let error = file.write(FileType::Npz, &mut disk).unwrap_err();
+        assert_eq!((error.kind(), disk.errors), (ErrorKind::StorageFull, 1), "{room}");
     }
     let error = FileType::of(Path::new("out.csv")).unwrap_err().to_string();
     assert!(error.contains(".npz or .safetensors"), "{error}");
