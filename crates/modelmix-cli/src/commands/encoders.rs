@@ -1,5 +1,7 @@
 //! `modelmix encoders`: lists encoders, shows one, downloads weights.
 
+use std::cell::RefCell;
+
 use modelmix_encode::encoders::{ENCODERS, Family, Kind, NamedEncoder, Source};
 use modelmix_encode::weights::{Environment, Location, Origin, PullOptions, locate, pull};
 use serde::Serialize;
@@ -19,6 +21,11 @@ pub(crate) fn run(args: &EncodersArgs) -> Result<()> {
 }
 
 fn named(name: &str) -> Result<&'static NamedEncoder> {
+    if name.to_ascii_lowercase().ends_with(".onnx") {
+        return Err(Failure::input(format!(
+            "{name} is a file, but encoders show and pull take the name of an encoder; use the file with --encoder {name}"
+        )));
+    }
     NamedEncoder::named(name).map_err(|problem| Failure::input(problem.to_string()))
 }
 
@@ -150,8 +157,14 @@ fn show(terminal: &Terminal, encoder: &NamedEncoder, environment: &Environment) 
 
 /// Downloads the weights of an encoder.
 fn download(terminal: &Terminal, encoder: &NamedEncoder, environment: &Environment) -> Result<()> {
-    let bar = terminal.progress(&format!("downloading {}", encoder.name), 1);
+    let bar = terminal.download(&format!("downloading {}", encoder.name));
+    let said = RefCell::new(String::new());
     let pulled = pull(encoder, environment, &PullOptions::default(), &|progress| {
+        // It is reported often while the download waits, and said once.
+        if let Some(problem) = progress.problem.filter(|problem| *problem != *said.borrow()) {
+            bar.suspend(|| terminal.warn(&[format!("{problem}; trying again")]));
+            said.replace(problem.to_owned());
+        }
         bar.set_message(format!("downloading {}", progress.file));
         bar.set_length(progress.total.unwrap_or(progress.done).max(1));
         bar.set_position(progress.done);

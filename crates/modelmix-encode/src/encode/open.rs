@@ -71,9 +71,20 @@ impl EncoderSettings {
 /// If there is no encoder of this name, its weights are not on this machine or cannot be read, it has no such preset, or the
 /// runtime cannot run it.
 pub fn open(settings: &EncoderSettings) -> Result<Encoder> {
-    let is_file =
-        Path::new(&settings.encoder).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"));
-    if is_file { open_file(settings) } else { open_named(settings) }
+    let refused = |problem| Err(Error::Encoder { name: settings.encoder.clone(), problem });
+    let extension = Path::new(&settings.encoder).extension().unwrap_or_default().to_ascii_lowercase();
+    match (extension.to_str().unwrap_or_default(), &settings.weights) {
+        ("onnx", None) => open_file(settings),
+        ("onnx", Some(weights)) => refused(format!(
+            "an .onnx file has its own weights, but {} is given as its weights; give one of them",
+            weights.display()
+        )),
+        ("pt" | "pth", _) => refused(format!(
+            "this is a file of PyTorch; if it has the weights of FID's Inception, give --encoder inception-v3-fid --encoder-weights {}, and export other models to .onnx",
+            settings.encoder
+        )),
+        _ => open_named(settings),
+    }
 }
 
 /// A network with its checksum.
@@ -97,10 +108,18 @@ impl Network {
     /// Its input of images: the first one of the usual names, or the only one.
     fn image_input(&self, usual: &[&str]) -> Result<String> {
         let inputs = self.model.inputs();
+        if inputs.iter().any(|input| TOKEN_INPUTS.contains(&input.name.as_str())) {
+            return Err(self.refused(Problem::new(
+                "it takes the tokens of texts, but no tokenizer.json is next to it; put the model's tokenizer.json there",
+            )));
+        }
         let known = inputs.iter().find(|input| usual.contains(&input.name.as_str()));
         match (known, inputs) {
             (Some(input), _) => Ok(input.name.clone()),
             (None, [only]) => Ok(only.name.clone()),
+            (None, []) => {
+                Err(self.refused(Problem::new("it has no inputs, so it encodes nothing; export the model again")))
+            }
             (None, several) => {
                 let names: Vec<&str> = several.iter().map(|input| input.name.as_str()).collect();
                 Err(self.refused(Problem::new(format!(
@@ -213,14 +232,15 @@ fn open_texts(
 
 /// A user's own model.
 fn open_file(settings: &EncoderSettings) -> Result<Encoder> {
-    let path = settings.weights.clone().unwrap_or_else(|| PathBuf::from(&settings.encoder));
+    let path = PathBuf::from(&settings.encoder);
     let file = EncoderFile::open(&path)?;
     let network = load(&file.model, settings)?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let mut output = file.output.clone().unwrap_or_default();
     let outputs = network.outputs();
     if let Some(tensor) = output.tensor.as_ref().filter(|tensor| !outputs.contains(&tensor.as_str())) {
-        let problem = Problem::new(format!("it has no output {tensor}; its outputs are {}", outputs.join(", ")));
+        let problem =
+            Problem::new(format!("it has no output {tensor}; its outputs are {}", encoders::listed(&outputs)));
         return Err(network.refused(problem));
     }
     if let Some(tokenizer) = &file.tokenizer {

@@ -142,7 +142,11 @@ impl NamedEncoder {
     pub fn named(name: &str) -> Result<&'static NamedEncoder, Problem> {
         ENCODERS.iter().find(|encoder| encoder.name == name).ok_or_else(|| {
             let names: Vec<&str> = ENCODERS.iter().map(|encoder| encoder.name).collect();
-            let hint = nearest_word(name, &names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+            let similar = match nearest_word(name, &names) {
+                Some(near) => vec![near],
+                None => longer(name, &names),
+            };
+            let hint = if similar.is_empty() { String::new() } else { format!(" (did you mean {}?)", similar.join(", ")) };
             Problem::new(format!(
                 "there is no encoder named {name:?}{hint}; `modelmix encoders` lists them, and the path of an .onnx file is one too"
             ))
@@ -165,6 +169,18 @@ impl NamedEncoder {
             Problem::new(format!("{name} has no preset {tool:?}; use one of {tools}"))
         })
     }
+}
+
+/// The first names that a name is the start of, as `dinov2` of `dinov2-vits14`.
+fn longer<'a>(name: &str, names: &[&'a str]) -> Vec<&'a str> {
+    const MAX_HINTS: usize = 4;
+    let name = name.to_ascii_lowercase();
+    names.iter().copied().filter(|known| !name.is_empty() && known.starts_with(&name)).take(MAX_HINTS).collect()
+}
+
+/// Names of tensors for a message.
+pub(crate) fn listed(names: &[&str]) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
 impl NamedEncoder {
@@ -236,7 +252,7 @@ impl Preset {
                 let wanted: Vec<&str> = places.iter().map(|place| place.tensor).collect();
                 Err(Problem::new(format!(
                     "the model's outputs are {}, but features are expected in {}; export the model again, or name its output in a settings file",
-                    tensors.join(", "),
+                    listed(tensors),
                     wanted.join(" or ")
                 )))
             }

@@ -405,6 +405,14 @@ fn encoders_that_cannot_be_opened() {
     refused("dinov2-vitl", &["dinov2-vitl14"]);
     refused("dinov2-vitl14", &["dinov2-vitl14", "not on this machine", "pull"]);
     refused("missing.onnx", &["missing.onnx"]);
+    refused("w.pt", &["w.pt", "--encoder inception-v3-fid --encoder-weights w.pt"]);
+    let texts = folder.path().join("texts.onnx");
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/minilm/model.onnx"), &texts).unwrap();
+    refused(&texts.to_string_lossy(), &["texts.onnx", "no tokenizer.json is next to it"]);
+    let mut two = EncoderSettings::new("a.onnx", nowhere());
+    two.weights = Some("b.png".into());
+    let error = encode::open(&two).unwrap_err().to_string();
+    assert!(error.contains("a.onnx") && error.contains("b.png is given as its weights; give one"), "{error}");
     let model = folder.path().join("bare.onnx");
     std::fs::copy(data("models/encoder.onnx"), &model).unwrap();
     refused(&model.to_string_lossy(), &["bare.onnx", "preprocess", "docs/encoders.md"]);

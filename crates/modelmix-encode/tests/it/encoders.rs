@@ -116,6 +116,9 @@ fn unknown_names_have_suggestions() {
     let message = |result: Result<&NamedEncoder, modelmix_encode::Problem>| result.unwrap_err().to_string();
     assert!(message(NamedEncoder::named("dinov2-vitl4")).contains("did you mean dinov2-vitl14?"));
     assert!(message(NamedEncoder::named("e5-base")).contains("no encoder named \"e5-base\""));
+    assert!(message(NamedEncoder::named("dinov2")).contains("did you mean dinov2-vits14, dinov2-vitb14,"));
+    assert!(message(NamedEncoder::named("inception-v3")).contains("did you mean inception-v3-fid?"));
+    assert!(message(NamedEncoder::named("")).contains("no encoder named \"\"; "));
     let dino = NamedEncoder::named("dinov2-vitl14").unwrap();
     let problem = dino.preset(Some("clean-fid")).unwrap_err().to_string();
     assert!(
@@ -124,6 +127,8 @@ fn unknown_names_have_suggestions() {
     );
     let problem = dino.preset(None).unwrap().output(&["logits"]).unwrap_err().to_string();
     assert!(problem.contains("outputs are logits, but features are expected in features or last_hidden_state"));
+    let problem = dino.preset(None).unwrap().output(&[]).unwrap_err().to_string();
+    assert!(problem.contains("outputs are none, but"), "{problem}");
 }
 
 /// Numbers without a pattern.
