@@ -20,6 +20,11 @@ use crate::error::{Failure, Result};
 use crate::files;
 use modelmix_cli::tables;
 
+/// A number of things, whose name gets an s unless there is one.
+pub(crate) fn counted(number: usize, thing: &str) -> String {
+    format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// Format of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -172,19 +177,27 @@ impl Terminal {
     pub(crate) fn warn(&self, warnings: &[String]) {
         if !self.quiet {
             for warning in warnings {
-                let _ = writeln!(std::io::stderr(), "modelmix: warning: {warning}");
+                let _ = writeln!(std::io::stderr(), "modelmix: warning: {}", tables::plain_lines(warning));
             }
         }
     }
 
     /// A progress bar over `total` steps, with rate and remaining time; drawn only on a terminal.
     pub(crate) fn progress(&self, what: &str, total: u64) -> ProgressBar {
+        self.bar("{msg} {wide_bar} {percent:>3}%, {per_sec}, {eta} left", what, total)
+    }
+
+    /// A progress bar over the bytes of a download.
+    pub(crate) fn download(&self, what: &str) -> ProgressBar {
+        self.bar("{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left", what, 1)
+    }
+
+    fn bar(&self, template: &str, what: &str, total: u64) -> ProgressBar {
         if self.quiet || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::with_draw_target(Some(total.max(1)), ProgressDrawTarget::stderr_with_hz(8));
-        let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}%, {per_sec}, {eta} left")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style);
         bar.set_message(what.to_string());
         bar.enable_steady_tick(Duration::from_millis(500));

@@ -11,7 +11,7 @@ pub use cells::{best_of, brief_cell, count_cell, interval, percent, percents, ro
 pub use csv::{csv, exact, field};
 pub use latex::latex;
 pub use markdown::markdown;
-pub use text::{bar, bold, dim, text};
+pub use text::{bar, bold, dim, plain_lines, text};
 
 /// Text of a missing number.
 pub const MISSING: &str = "–";
@@ -99,9 +99,9 @@ impl Table {
 }
 
 impl Cell {
-    /// Text with these values.
-    pub fn new(text: impl Into<String>, values: Vec<(String, Value)>) -> Self {
-        Self { text: text.into(), values, ..Self::default() }
+    /// Text with these values. Control characters and bidirectional marks become spaces.
+    pub fn new(text: impl AsRef<str>, values: Vec<(String, Value)>) -> Self {
+        Self { text: crate::words::plain(text.as_ref()), values, ..Self::default() }
     }
 
     /// Emphasises the cell.
@@ -127,6 +127,7 @@ impl Cell {
 }
 
 impl From<String> for Cell {
+    /// Text that may have a style; names are given as references, and have none.
     fn from(text: String) -> Self {
         Self { text, ..Self::default() }
     }
@@ -134,13 +135,13 @@ impl From<String> for Cell {
 
 impl From<&str> for Cell {
     fn from(text: &str) -> Self {
-        text.to_string().into()
+        Self::new(text, Vec::new())
     }
 }
 
 impl From<&String> for Cell {
     fn from(text: &String) -> Self {
-        text.clone().into()
+        Self::new(text, Vec::new())
     }
 }
 

@@ -26,12 +26,17 @@ pub fn text(table: &Table) -> String {
 
 /// Bold, if colours are enabled.
 pub fn bold(text: &str) -> String {
-    Style::new().bold().apply_to(text).to_string()
+    Style::new().bold().apply_to(plain_lines(text)).to_string()
 }
 
 /// Dimmed, if colours are enabled.
 pub fn dim(text: &str) -> String {
-    Style::new().dim().apply_to(text).to_string()
+    Style::new().dim().apply_to(plain_lines(text)).to_string()
+}
+
+/// Lines without control characters and bidirectional marks, which names may have.
+pub fn plain_lines(text: &str) -> String {
+    text.split('\n').map(crate::words::plain).collect::<Vec<_>>().join("\n")
 }
 
 /// A share as a bar of up to `width` cells, in eighths.

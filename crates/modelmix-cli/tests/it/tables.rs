@@ -144,3 +144,10 @@ fn one_format_at_a_time() {
         assert!(run.stderr.contains("cannot be used with"), "{}", run.stderr);
     }
 }
+
+#[test]
+fn names_do_not_control_the_terminal() {
+    let world = World::new();
+    let text = world.answer("solve \u{1b}[31mred=made/a.npy \u{202e}b=made/b.npy --bandwidth 10");
+    assert!(text.contains("[31mred") && !text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+}
