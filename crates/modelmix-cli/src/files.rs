@@ -117,6 +117,16 @@ pub(crate) fn check_folder(path: &Path) -> Result<()> {
     tempfile::tempfile_in(here).map(drop).map_err(|error| Failure::Write(path.into(), without_path(error)))
 }
 
+/// The absolute path of a folder, which need not exist yet, without links.
+pub(crate) fn real_folder(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let here = absolute.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    match here {
+        None => absolute,
+        Some((ancestor, real)) => real.join(absolute.strip_prefix(ancestor).unwrap_or(Path::new(""))),
+    }
+}
+
 /// Files that are moved to their places together: each is written completely to a temporary file in the same folder before
 /// the first one is moved. Files that were not moved, and folders that were created for them, are removed on drop.
 #[derive(Default)]

@@ -25,8 +25,8 @@ use manifest::{Kind, Manifest};
 
 pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
-    gallery::check(&args.output, args.out.is_some())?;
-    copies::check(args.copy_to.as_deref())?;
+    gallery::check(&args.output, args.out.is_some() || args.copy_to.is_some())?;
+    copies::check(args)?;
     let kind = args.out.as_deref().map(manifest::kind).transpose()?;
     let manifest = args.out.as_deref().zip(kind).map(|(out, kind)| (kind, manifest::files(out, kind)));
     let manifest_files = manifest.iter().flat_map(|(_, files)| files);
@@ -55,6 +55,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     }
     let images = recorded.find_images(&args.output.images, &args.arms)?;
     let names = gallery::names(&images, &recorded)?;
+    copies::check_files(args, &recorded)?;
     let progress = terminal.progress("choosing rows", settings.steps());
     let curated = curate_within(&recorded.arms, &loss, &bounds, &settings, &|| progress.inc(1));
     progress.finish_and_clear();

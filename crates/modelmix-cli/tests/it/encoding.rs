@@ -112,6 +112,26 @@ fn chosen_files_are_listed_and_copied() {
     assert!(refused.stderr.contains("best") && refused.stderr.contains("not empty"), "{}", refused.stderr);
 }
 
+/// Copies that cannot be made are refused before the encoder is opened.
+#[test]
+fn copies_are_checked_before_the_work() {
+    let world = world();
+    world.answer(&format!("encode out/left {ENCODER} --out left.npz --quiet"));
+    for (arms, rest, words) in [
+        ("out/left out/right", "--copy-to out/left/best/of", "it is within out/left, whose samples are read"),
+        ("left=left.npz", "--copy-to best --images left=out/left", ""),
+        ("left=left.npz", "--copy-to other", "the samples of left.npz are not files, so they cannot be copied"),
+        ("fashion/images/specialists.npz", "--copy-to other", "specialists.npz are not files"),
+        ("left=left.npz", "--copy-to out/left/best --images left=out/left", "it is within out/left"),
+    ] {
+        let encoder = if arms.contains("left.npz") { "" } else { " --encoder missing.onnx" };
+        let run = world.run(&format!("curate {arms}{encoder} --objective rke --bandwidth 10 --count 3 {rest}"));
+        assert_eq!(run.code, if words.is_empty() { 0 } else { 2 }, "{arms} {rest}: {}", run.stderr);
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+    }
+    assert_eq!(fs::read_dir(world.path("best/left")).unwrap().count(), 3);
+}
+
 /// Features that state ids find their images by id, whatever the order of files; without a folder, ids are in the manifest.
 #[test]
 fn images_of_features_are_found_by_their_ids() {

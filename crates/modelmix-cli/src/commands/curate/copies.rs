@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use modelmix::Curated;
+use modelmix::load::ArmSource;
 
+use crate::args::CurateArgs;
 use crate::error::{Failure, Result};
 use crate::files;
 use crate::inputs::Recorded;
@@ -15,16 +17,48 @@ pub(super) struct Copies {
     link: bool,
 }
 
-/// Checks before the work that the folder can be created: it does not exist, or it is empty.
-pub(super) fn check(folder: Option<&Path>) -> Result<()> {
-    let Some(folder) = folder else { return Ok(()) };
+/// Checks before the work that the folder can be created, as it does not exist or is empty, that it is in no folder of
+/// samples, and that the samples are files.
+pub(super) fn check(args: &CurateArgs) -> Result<()> {
+    let Some(folder) = &args.copy_to else { return Ok(()) };
     files::check_folder(folder)?;
     let is_empty = !folder.exists() || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
-    if is_empty {
-        return Ok(());
+    if !is_empty {
+        let folder = folder.display();
+        return Err(Failure::input(format!("cannot copy into {folder}: it is not empty; name a new folder")));
     }
-    let folder = folder.display();
-    Err(Failure::input(format!("cannot copy into {folder}: it is not empty; name a new folder")))
+    let place = files::real_folder(folder);
+    for text in args.arms.arms.iter().chain(&args.arms.reference).chain(&args.output.images) {
+        let source: ArmSource = text.parse()?;
+        if source.path.is_dir() && place.starts_with(files::real_folder(&source.path)) {
+            let (folder, source) = (folder.display(), source.path.display());
+            return Err(Failure::input(format!(
+                "cannot copy into {folder}: it is within {source}, whose samples are read; name another folder"
+            )));
+        }
+    }
+    for text in args.arms.arms.iter().filter(|_| args.output.images.is_empty()) {
+        let source: ArmSource = text.parse()?;
+        if source.path.exists() && !source.path.is_dir() {
+            return Err(not_files(&source.path.display().to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the samples of every arm are files.
+pub(super) fn check_files(args: &CurateArgs, recorded: &Recorded) -> Result<()> {
+    let is_of_files = |arm: &String| recorded.samples.get(arm).is_some_and(|samples| samples.file(0).is_some());
+    match recorded.arms.names().iter().find(|arm| args.copy_to.is_some() && !is_of_files(arm)) {
+        None => Ok(()),
+        Some(arm) => Err(not_files(arm)),
+    }
+}
+
+fn not_files(arm: &str) -> Failure {
+    Failure::input(format!(
+        "the samples of {arm} are not files, so they cannot be copied; give a folder of images as the arm, the folder that its features are from as --images ARM=FOLDER, or leave out --copy-to"
+    ))
 }
 
 impl Copies {
@@ -35,10 +69,7 @@ impl Copies {
             let samples = recorded.samples.get(&row.arm);
             let file = samples.and_then(|samples| Some((samples.file(row.row)?, samples.id(row.row))));
             let Some((file, id)) = file else {
-                let arm = &row.arm;
-                return Err(Failure::input(format!(
-                    "the samples of {arm} are not files, so they cannot be copied; give a folder of images as {arm}, the folder that its features are from as --images {arm}=FOLDER, or leave out --copy-to"
-                )));
+                return Err(not_files(&row.arm));
             };
             // Names of arms are free text; ids are relative paths without "..".
             let arm: String = row.arm.chars().map(|c| if c == '/' || c == '\\' { '_' } else { c }).collect();

@@ -12,9 +12,9 @@ use crate::encoding::ArmSamples;
 use crate::error::Result;
 use crate::inputs::Recorded;
 
-/// The checks of other reports, except that images with file names may also be used for a manifest only.
-pub(super) fn check(args: &OutputArgs, has_manifest: bool) -> Result<()> {
-    if has_manifest && !args.is_wanted() && args.texts.is_empty() {
+/// The checks of other reports, except that images with file names may also be used for a manifest or copies only.
+pub(super) fn check(args: &OutputArgs, names_files: bool) -> Result<()> {
+    if names_files && !args.is_wanted() && args.texts.is_empty() {
         return Ok(());
     }
     output::check(args)
