@@ -2,12 +2,12 @@
 //! manifests and copies.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use modelmix::Features;
 use modelmix::load::ArmSource;
 use modelmix_encode::cache::Cache;
-use modelmix_encode::encode::{self, Encoder, EncoderSettings, OnError, RunSettings};
+use modelmix_encode::encode::{self, Encoder, EncoderSettings, OnError, RunSettings, Skipped};
 use modelmix_encode::runtime::Runtime;
 use modelmix_encode::samples::{ImageSamples, SampleKind, Samples};
 use modelmix_encode::weights::Environment;
@@ -17,10 +17,13 @@ use serde::Serialize;
 
 use crate::args::{self, Common, EncoderArgs, RuntimeName};
 use crate::error::{Failure, Result};
-use crate::terminal::{Terminal, count};
+use crate::terminal::{Terminal, count, counted};
 
 /// The number of skipped samples that a warning names.
 const NAMED_PROBLEMS: usize = 3;
+
+/// How samples that cannot be read are left out.
+const SKIP_HINT: &str = "leave such samples out with --on-error skip";
 
 /// The document of `encode --json`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -193,9 +196,14 @@ impl<'a> Encoding<'a> {
 
     /// The sets of samples of a source, which are encoded later, so that wrong inputs are found before the work.
     pub(crate) fn sets(&self, source: &ArmSource) -> Result<Vec<SampleSet>> {
-        let sets = Samples::open(source)?.into_iter();
-        let sets: Vec<SampleSet> =
-            sets.map(|(name, samples)| SampleSet { name, samples, path: source.path.clone() }).collect();
+        let mut sets: Vec<SampleSet> = Vec::new();
+        for (name, samples) in Samples::open_with_problems(source)? {
+            let samples = samples.with_skip_hint(SKIP_HINT);
+            if self.settings.on_error == OnError::Refuse {
+                samples.check()?;
+            }
+            sets.push(SampleSet { name, samples, path: source.path.clone() });
+        }
         let wanted = self.encoder.kind();
         match sets.iter().find(|set| set.samples.kind() != wanted) {
             None => Ok(sets),
@@ -238,18 +246,20 @@ impl<'a> Encoding<'a> {
             self.terminal.warn(&[format!("new features of {name} are not in the cache: {problem}")]);
         }
         if !encoded.skipped.is_empty() {
-            let named: Vec<String> = encoded
-                .skipped
-                .iter()
-                .take(NAMED_PROBLEMS)
-                .map(|skipped| format!("{}: {}", skipped.id, skipped.problem))
-                .collect();
+            // Problems of texts name their lines.
+            let named = |skipped: &Skipped| match samples.kind() {
+                SampleKind::Images => format!("{}: {}", skipped.id, skipped.problem),
+                SampleKind::Texts => skipped.problem.to_string(),
+            };
+            let named: Vec<String> = encoded.skipped.iter().take(NAMED_PROBLEMS).map(named).collect();
             let more = encoded.skipped.len().saturating_sub(NAMED_PROBLEMS);
             let more = if more > 0 { format!("; and {} more", count(more)) } else { String::new() };
+            let (skipped, all) = (encoded.skipped.len(), samples.len());
+            let verb = if skipped == 1 { "was" } else { "were" };
             self.terminal.warn(&[format!(
-                "{} of {} samples of {name} were skipped ({}{more})",
-                count(encoded.skipped.len()),
-                count(samples.len()),
+                "{} of {} of {name} {verb} skipped ({}{more})",
+                count(skipped),
+                counted(all, "sample"),
                 named.join("; "),
             )]);
         }
@@ -265,13 +275,15 @@ impl<'a> Encoding<'a> {
     }
 }
 
+/// Whether a file is a table, whose columns may be features or texts.
+pub(crate) fn is_table(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+    extension == "csv" || extension == "tsv" || extension == "parquet"
+}
+
 /// Whether a source has images or texts, which need an encoder.
 pub(crate) fn needs_encoder(source: &ArmSource, args: &EncoderArgs) -> Option<SampleKind> {
     // Without an encoder, a column of a table is a column of features.
-    let is_table = |path: &std::path::Path| {
-        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
-        extension == "csv" || extension == "tsv" || extension == "parquet"
-    };
     if args.encoder.is_none() && is_table(&source.path) {
         return None;
     }

@@ -61,6 +61,10 @@ impl Recorded {
                 )));
             }
             (None, Some(_)) => {
+                // A source that cannot be read has its own error.
+                for source in all().filter(|source| !encoding::is_table(&source.path) || !source.path.exists()) {
+                    load::arms(std::slice::from_ref(source))?;
+                }
                 let remedy = "leave out --encoder, or give folders of images or files of texts, with the column of a table, as in prompts.csv:text";
                 return Err(Failure::input(format!(
                     "every input has features already, so there is nothing to encode; {remedy}"

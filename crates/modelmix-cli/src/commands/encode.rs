@@ -11,7 +11,7 @@ use crate::args::EncodeArgs;
 use crate::encoding::{EncodedArm, EncodedSetSummary, EncodedSets, Encoding, SampleSet};
 use crate::error::{Failure, Result};
 use crate::files::{self, Batch};
-use crate::terminal::{Cell, Table, Terminal, bold, count, count_cell, dim};
+use crate::terminal::{Cell, Table, Terminal, bold, count_cell, counted, dim};
 
 /// A document with the name of its command.
 #[derive(Serialize)]
@@ -79,10 +79,11 @@ fn document(args: &EncodeArgs, encoding: &Encoding<'_>, arms: &[EncodedArm]) -> 
 fn print(terminal: &Terminal, document: &EncodedSets, seconds: f64) {
     let samples: usize = document.sets.iter().map(|set| set.samples).sum();
     let fresh = samples - document.sets.iter().map(|set| set.cached).sum::<usize>();
+    let (verb, each) = if samples == 1 { ("is", "") } else { ("are", " each") };
     terminal.say(bold(&format!(
-        "{} samples are encoded as {} features each, in {}.",
-        count(samples),
-        count(document.width),
+        "{} {verb} encoded as {}{each}, in {}.",
+        counted(samples, "sample"),
+        counted(document.width, "feature"),
         document.file
     )));
     terminal.say("");

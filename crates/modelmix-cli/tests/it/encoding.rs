@@ -213,7 +213,8 @@ fn broken_images_are_named_and_counted() {
     let line = format!("encode out/left {ENCODER} --out features.npz");
     let refused = world.run(&line);
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("out/left/5.png") && refused.stderr.contains("skip"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("out/left/5.png"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("(or leave such samples out with --on-error skip)"), "{}", refused.stderr);
     assert!(!world.path("features.npz").exists());
     let skipped = world.run(&format!("{line} --on-error skip --json"));
     assert_eq!(skipped.code, 0, "{}", skipped.stderr);
@@ -253,6 +254,8 @@ fn inputs_that_do_not_fit() {
             vec!["cuda"],
         ),
         ("encoders show dinov2-vitl", vec!["dinov2-vitl14"]),
+        ("encoders show other.onnx", vec!["other.onnx is a file", "--encoder other.onnx"]),
+        ("solve gone.npy out/gone --encoder fashion/models/encoder.onnx", vec!["gone.npy"]),
     ] {
         let run = world.run(line);
         assert_eq!(run.code, 2, "{line}: {}", run.stderr);

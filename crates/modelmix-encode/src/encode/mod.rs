@@ -213,7 +213,13 @@ impl<'s> Prepared<'_, 's> {
             }
             (Prepared::Texts { encoder, texts }, Raw::Text(text)) => {
                 let Content::Texts { tokenizer, .. } = &encoder.content else { return Err(wrong_kind()) };
-                texts.push((text, tokenizer.batch(&[text])?));
+                let tokens = tokenizer.batch(&[text])?;
+                if tokens.ids.is_empty() {
+                    return Err(Problem::new(
+                        "the text has no tokens; remove it, or use a tokenizer that adds special tokens",
+                    ));
+                }
+                texts.push((text, tokens));
                 Ok(())
             }
             _ => Err(wrong_kind()),

@@ -135,8 +135,8 @@ pub fn encode(
     failed.iter().for_each(|(index, _)| is_skipped[*index] = true);
     let rows: Vec<usize> = (0..samples.len()).filter(|&index| !is_skipped[index]).collect();
     if let (true, Some((index, problem))) = (rows.is_empty(), failed.first()) {
-        let problem = format!("no sample could be read; the first is {}: {problem}", samples.id(*index));
-        return Err(samples.error(problem));
+        let first = samples.described(*index, problem);
+        return Err(samples.error(format!("no sample could be read; the first problem is this: {first}")));
     }
     if rows.len() < samples.len() {
         for (place, &index) in rows.iter().enumerate() {
@@ -232,7 +232,8 @@ impl Work<'_> {
                 if self.cache.is_some_and(|cache| cache.read(&digests[place], row)) {
                     return Ok(true);
                 }
-                prepared.add(&raw, workspace).map(|()| false)
+                let added = prepared.add(&raw, workspace).map(|()| false);
+                added.map_err(|problem| self.samples.located(index, problem))
             });
             match is_cached {
                 Ok(true) => {

@@ -7,6 +7,7 @@ use std::path::Path;
 use modelmix::internals::load::{RawArray, RawArrays};
 
 use super::file::SharedFile;
+use super::names::listed;
 use super::{Content, Raw};
 use crate::problem::Problem;
 
@@ -77,12 +78,14 @@ pub(super) fn holds_images(path: &Path, key: Option<&str>) -> bool {
 /// Opens the arrays of images of a file, with their names.
 pub(super) fn open(path: &Path, key: Option<&str>) -> modelmix::Result<Vec<(String, ArrayImages)>> {
     let mut file = RawArrays::open(path)?;
-    let mut sets = Vec::new();
+    let (mut sets, mut skipped) = (Vec::new(), Vec::new());
     let picked = file.picked(path, key)?;
     let alone = picked.len() == 1;
     for (index, name) in picked {
         let array = file.header(index)?;
-        if !alone && !is_images(&array) {
+        // Labels and the like are left out, but not images of another element type.
+        if !alone && array.shape.len() < 3 && !array.element.contains('O') {
+            skipped.push(name);
             continue;
         }
         let origin =
@@ -98,21 +101,40 @@ pub(super) fn open(path: &Path, key: Option<&str>) -> modelmix::Result<Vec<(Stri
         sets.push((name, ArrayImages { shape, pixels }));
     }
     if sets.is_empty() {
-        let problem =
-            "it holds no array of 8-bit images; save them as uint8 with the shape [n, height, width, 3]".into();
+        let problem = format!(
+            "it holds no array of 8-bit images, but {}; save images as uint8 with the shape [n, height, width, 3]",
+            listed(&skipped)
+        );
         return Err(modelmix::Error::File { path: path.into(), problem });
     }
     Ok(sets)
 }
 
+/// Why a file that [`holds_images`] denies cannot be used, by opening it.
+pub(super) fn not_images(path: &Path, key: Option<&str>) -> modelmix::Error {
+    let (name, beside) = match (open(path, key), RawArrays::open(path)) {
+        (Err(error), _) | (_, Err(error)) => return error,
+        (Ok(sets), Ok(file)) => {
+            let names: Vec<String> = sets.into_iter().map(|(name, _)| name).collect();
+            let beside = file.names().iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>();
+            (listed(&names), listed(&beside))
+        }
+    };
+    let problem = format!(
+        "it holds images ({name}) beside arrays that may be features ({beside}); pick one, as in {}:NAME",
+        path.display()
+    );
+    modelmix::Error::File { path: path.into(), problem }
+}
+
 /// The shape of an array if it holds images, or why it does not.
 fn checked(array: &RawArray) -> Result<Shape, String> {
     let RawArray { element, fortran, shape, .. } = array;
-    if element.get(1..) != Some("u1") {
-        let element: String = element.chars().take(40).collect();
-        return Err(format!(
-            "the elements ('{element}') are not 8-bit pixels; save (array * 255).round().astype(numpy.uint8)"
-        ));
+    if element.contains('O') {
+        return Err(
+            "the elements are Python objects, which are not read; save numbers, or pick another array by its name"
+                .into(),
+        );
     }
     let listed = shape.iter().take(8).map(u64::to_string).collect::<Vec<_>>().join(", ");
     let Some(sides) = Shape::of(shape) else {
@@ -120,6 +142,19 @@ fn checked(array: &RawArray) -> Result<Shape, String> {
             "the shape ({listed}) is not that of images; save them as [n, height, width], [n, height, width, 3] or [n, 3, height, width]"
         ));
     };
+    if element.get(1..) != Some("u1") {
+        let remedy = match element.get(1..).unwrap_or_default() {
+            "b1" => "save array.astype(numpy.uint8) * 255",
+            "u2" => "save (array // 257).astype(numpy.uint8)",
+            kind if kind.starts_with(['u', 'i']) => "save array.astype(numpy.uint8) if they are 0 to 255",
+            kind if kind.starts_with('f') => {
+                "save (array * 255).round().astype(numpy.uint8) if they are 0 to 1, or array.astype(numpy.uint8) if they are 0 to 255"
+            }
+            _ => "save an array of numpy.uint8",
+        };
+        let element: String = element.chars().take(40).collect();
+        return Err(format!("the elements ('{element}') are not 8-bit pixels; {remedy}"));
+    }
     if *fortran {
         return Err("the array is in Fortran order; save numpy.ascontiguousarray(array)".into());
     }

@@ -103,6 +103,7 @@ impl FolderImages {
 /// Reads the bytes of an image file.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, Problem> {
     // Checked before the file is opened, because opening a pipe would wait for its writer.
+    let unreadable = |error| unreadable(path, &error);
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(Problem::new("this is not a regular file; remove it, or replace it with an image"));
@@ -118,10 +119,15 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-fn unreadable(error: io::Error) -> Problem {
-    Problem::new(match error.kind() {
-        io::ErrorKind::NotFound => "the file does not exist any more; put it back, or list the folder again".into(),
-        io::ErrorKind::PermissionDenied => "the file may not be read; change its permissions".into(),
-        _ => format!("the file cannot be read ({error}); check the disk"),
+/// Why a path cannot be read, and what to do.
+pub(super) fn unreadable(path: &Path, error: &io::Error) -> Problem {
+    Problem::new(match (error.kind(), std::fs::read_link(path)) {
+        (io::ErrorKind::NotFound, Ok(target)) => {
+            format!("it is a link to {}, which does not exist; replace the link", target.display())
+        }
+        (_, Ok(_)) => format!("it is a link that cannot be followed ({error}); replace the link"),
+        (io::ErrorKind::NotFound, Err(_)) => "it does not exist; check the path".into(),
+        (io::ErrorKind::PermissionDenied, Err(_)) => "it may not be read; change its permissions".into(),
+        _ => format!("it cannot be read ({error}); check the disk"),
     })
 }

@@ -69,8 +69,8 @@ impl ImageSamples {
     /// content, whatever its extension.
     ///
     /// Arrays hold 8-bit pixels in one of the shapes `[n, h, w]`, `[n, h, w, c]` with 1, 3 or 4 channels, and
-    /// `[n, c, h, w]` with 1 or 3. `key` picks one array of an `.npz` file. Without it, arrays of other types or with
-    /// one or two dimensions, as labels, are skipped.
+    /// `[n, c, h, w]` with 1 or 3. `key` picks one array of an `.npz` file. Without it, arrays with fewer
+    /// dimensions, as labels, are skipped.
     ///
     /// # Errors
     /// If `path` does not exist or cannot be read, if it holds no images, if it is none of the above, or if a key is

@@ -1,4 +1,4 @@
-//! Names of files: which are images, their natural order, and ids that are distinct and printable.
+//! Names of files: which are images, their natural order, and ids that are distinct and printable. Names for messages.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -111,4 +111,19 @@ pub(super) fn of_folder(path: &Path) -> String {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let resolved = || path.canonicalize().ok().and_then(|path| name(&path));
     name(path).or_else(resolved).unwrap_or_else(|| path.display().to_string())
+}
+
+/// Names for a message, shortened if there are many.
+pub(super) fn listed(names: &[String]) -> String {
+    const MAX_LISTED_NAMES: usize = 20;
+    if names.is_empty() {
+        return "none, for there are none".into();
+    }
+    let shown = names.iter().take(MAX_LISTED_NAMES).map(|name| shortened(name)).collect::<Vec<_>>().join(", ");
+    if names.len() > MAX_LISTED_NAMES { format!("{shown} and {} more", names.len() - MAX_LISTED_NAMES) } else { shown }
+}
+
+/// Words on one line of bounded length, because they may come from a forged file.
+pub(super) fn shortened(words: &str) -> String {
+    words.chars().take(200).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }

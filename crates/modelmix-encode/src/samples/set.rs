@@ -1,13 +1,16 @@
 //! A set of samples of one kind: images or texts.
 
+use std::fmt::Display;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use modelmix::load::ArmSource;
 use modelmix::{Error, Result};
 use sha2::{Digest as _, Sha256};
 
+use super::folder::unreadable;
 use super::texts::{self, TextSamples};
-use super::{ImageSamples, holds_images};
+use super::{ImageSamples, array, holds_images, names};
 use crate::cache::Digest;
 use crate::decode::Limits;
 use crate::image::Image;
@@ -64,8 +67,21 @@ impl Samples {
     /// Opens the samples of a source, by the name of the arm.
     ///
     /// # Errors
-    /// If the source has neither images nor texts, or cannot be read.
+    /// If the source has neither images nor texts, cannot be read, or has a line or row that is no text.
     pub fn open(source: &ArmSource) -> Result<Vec<(String, Samples)>> {
+        let sets = Self::open_with_problems(source)?;
+        let broken = |samples: &Samples| Some(samples.error(samples.first_problem()?.1.to_string()));
+        match sets.iter().find_map(|(_, samples)| broken(samples)) {
+            Some(error) => Err(error),
+            None => Ok(sets),
+        }
+    }
+
+    /// The same as [`Samples::open`], but lines and rows that are no texts are samples, which can be skipped.
+    ///
+    /// # Errors
+    /// If the source has neither images nor texts, or cannot be read.
+    pub fn open_with_problems(source: &ArmSource) -> Result<Vec<(String, Samples)>> {
         let ArmSource { name, path, key } = source;
         let of = |content| Samples::new(path.clone(), content);
         let mut sets: Vec<(String, Samples)> = match SampleKind::at(path, key.as_deref()) {
@@ -73,19 +89,11 @@ impl Samples {
                 .into_iter()
                 .map(|(name, images)| (name, of(Content::Images(images))))
                 .collect(),
-            Some(SampleKind::Texts) => TextSamples::open(path, key.as_deref())?
+            Some(SampleKind::Texts) => texts::read(path, key.as_deref())?
                 .into_iter()
                 .map(|(name, texts)| (name, of(Content::Texts(texts))))
                 .collect(),
-            None if !path.exists() => {
-                let source = std::io::Error::from(std::io::ErrorKind::NotFound);
-                return Err(Error::Io { path: path.clone(), source });
-            }
-            None => {
-                let problem = "it has neither images nor texts; give a folder, a .zip, .npy or .npz file of images, or a \
-                               .txt, .jsonl, .json, .csv or .parquet file of texts";
-                return Err(Error::File { path: path.clone(), problem: problem.into() });
-            }
+            None => return Err(not_samples(path, key.as_deref())),
         };
         if let Some(name) = name {
             match sets.as_mut_slice() {
@@ -197,11 +205,30 @@ impl Samples {
         }
     }
 
+    /// Refuses a set with samples that were found broken when it was opened, such as lines that are not UTF-8. Others are
+    /// found when they are encoded.
+    ///
+    /// # Errors
+    /// If there is such a sample; the message names the first.
+    pub fn check(&self) -> Result<()> {
+        self.first_problem().map_or(Ok(()), |(index, problem)| Err(self.error_of(index, problem)))
+    }
+
+    fn first_problem(&self) -> Option<(usize, &Problem)> {
+        match &self.content {
+            Content::Images(_) => None,
+            Content::Texts(texts) => texts.first_problem(),
+        }
+    }
+
     /// The content of a sample, as it is encoded.
     pub(crate) fn raw(&self, index: usize) -> Result<Raw<'_>, Problem> {
         match &self.content {
             Content::Images(images) => images.raw(index).map(Raw::Image),
-            Content::Texts(texts) => Ok(Raw::Text(texts.text(index))),
+            Content::Texts(texts) => match texts.problem(index) {
+                Some(problem) => Err(problem.clone()),
+                None => Ok(Raw::Text(texts.text(index))),
+            },
         }
     }
 
@@ -238,8 +265,50 @@ impl Samples {
         let problem = format!("{problem} (or {})", self.skip_hint);
         match self.file(index) {
             Some(path) => Error::File { path, problem },
-            None => self.error(format!("{}: {problem}", self.id(index))),
+            None => self.error(self.described(index, problem)),
         }
+    }
+
+    /// A problem with the place of its sample in the source. Problems of texts name their line or row.
+    pub(crate) fn described(&self, index: usize, problem: impl Display) -> String {
+        match self.content {
+            Content::Images(_) => format!("{}: {problem}", self.id(index)),
+            Content::Texts(_) => problem.to_string(),
+        }
+    }
+
+    /// A problem of the content of a sample, which names the line or row of a text.
+    pub(crate) fn located(&self, index: usize, problem: Problem) -> Problem {
+        match &self.content {
+            Content::Images(_) => problem,
+            Content::Texts(texts) => Problem::new(format!("{}: {problem}", texts.place(index))),
+        }
+    }
+}
+
+/// Why a source has neither images nor texts.
+fn not_samples(path: &Path, key: Option<&str>) -> Error {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            let source = io::Error::new(error.kind(), unreadable(path, &error).to_string());
+            return Error::Io { path: path.into(), source };
+        }
+    };
+    let refused = |problem: &str| Error::File { path: path.into(), problem: problem.into() };
+    if !metadata.is_file() {
+        return refused("this is not a regular file; give a folder or a file of images or texts");
+    }
+    let unused = || {
+        refused(
+            "it has neither images nor texts; give a folder, a .zip, .npy or .npz file of images, or a .txt, .jsonl, .json, \
+             .csv or .parquet file of texts",
+        )
+    };
+    match names::extension(path).as_str() {
+        "npy" | "npz" => array::not_images(path, key),
+        "csv" | "tsv" | "parquet" => TextSamples::open(path, key).err().unwrap_or_else(unused),
+        _ => unused(),
     }
 }
 

@@ -10,6 +10,7 @@ use modelmix::Result;
 use modelmix::internals::texts::TextTable;
 
 use self::read::{LARGEST_FILE, Place, Texts};
+use crate::problem::Problem;
 
 /// The field of a JSON object that is its text, unless another one is named.
 const DEFAULT_FIELD: &str = "text";
@@ -29,6 +30,8 @@ pub struct TextSamples {
     /// The line of each text, counted from 1; empty if the ids are rows, counted from 0.
     lines: Vec<u64>,
     blank_lines: usize,
+    /// The samples that could not be read, whose texts are empty, in order.
+    problems: Vec<(usize, Problem)>,
 }
 
 impl TextSamples {
@@ -47,30 +50,11 @@ impl TextSamples {
     /// If the file cannot be read, is larger than 4 GiB, is not UTF-8, contains something else, no texts, or a text of
     /// more than 16 MiB, if there is no such field or column, or if a table is given without a column.
     pub fn open(path: &Path, key: Option<&str>) -> Result<Vec<(String, TextSamples)>> {
-        let place = Place { path };
-        let extension = extension(path);
-        if !["txt", "jsonl", "json", "csv", "tsv", "parquet"].contains(&extension.as_str()) {
-            return Err(place
-                .refused("the file type is not known; texts come from .txt, .jsonl, .json, .csv, .tsv or .parquet"));
+        let arms = read(path, key)?;
+        match arms.iter().find_map(|(_, texts)| texts.first_problem()) {
+            None => Ok(arms),
+            Some((_, problem)) => Err(Place { path }.refused(problem.to_string())),
         }
-        let (file, length) = place.open()?;
-        let limit = TEXT_OF_ANY_FILE.max(length.saturating_mul(TEXT_PER_BYTE)).min(LARGEST_FILE);
-        let texts = Texts { place, limit };
-        let arms = match (extension.as_str(), key) {
-            ("json", _) => return texts.json(file, key),
-            ("txt", Some(key)) => {
-                return Err(place.refused(format!("a .txt file has lines without names; leave out the name {key:?}")));
-            }
-            ("txt", None) => texts.lines(file, |_, line| {
-                let blank = line.trim().is_empty();
-                Ok((!blank).then(|| line.into()))
-            })?,
-            ("jsonl", _) => texts.json_lines(file, key.unwrap_or(DEFAULT_FIELD))?,
-            ("csv", _) => texts.table(file, b',', key)?,
-            ("tsv", _) => texts.table(file, b'\t', key)?,
-            _ => texts.parquet(key)?,
-        };
-        Ok(vec![(stem(path), place.not_empty(None, arms)?)])
     }
 
     /// The number of texts.
@@ -97,10 +81,56 @@ impl TextSamples {
         &self.joined[start..self.ends[i]]
     }
 
+    /// Where text `i` is, for messages.
+    pub(super) fn place(&self, i: usize) -> String {
+        self.lines.get(i).map_or_else(|| format!("row {i} (counted from 0)"), |line| format!("line {line}"))
+    }
+
+    /// The first text that could not be read.
+    pub(super) fn first_problem(&self) -> Option<(usize, &Problem)> {
+        self.problems.first().map(|(index, problem)| (*index, problem))
+    }
+
+    /// Why text `i` could not be read; `None` if it was.
+    pub(super) fn problem(&self, i: usize) -> Option<&Problem> {
+        let found = self.problems.binary_search_by_key(&i, |(index, _)| *index).ok()?;
+        Some(&self.problems[found].1)
+    }
+
     /// The number of lines of a `.txt` file that were left out because they are empty or white space.
     pub fn blank_lines(&self) -> usize {
         self.blank_lines
     }
+}
+
+/// Reads the texts of a file as [`TextSamples::open`] does, but keeps lines and rows that cannot be read as samples with a
+/// problem.
+pub(super) fn read(path: &Path, key: Option<&str>) -> Result<Vec<(String, TextSamples)>> {
+    let place = Place { path };
+    let extension = extension(path);
+    if !["txt", "jsonl", "json", "csv", "tsv", "parquet"].contains(&extension.as_str()) {
+        return Err(
+            place.refused("the file type is not known; texts come from .txt, .jsonl, .json, .csv, .tsv or .parquet")
+        );
+    }
+    let (file, length) = place.open()?;
+    let limit = TEXT_OF_ANY_FILE.max(length.saturating_mul(TEXT_PER_BYTE)).min(LARGEST_FILE);
+    let texts = Texts { place, limit };
+    let arms = match (extension.as_str(), key) {
+        ("json", _) => return texts.json(file, key),
+        ("txt", Some(key)) => {
+            return Err(place.refused(format!("a .txt file has lines without names; leave out the name {key:?}")));
+        }
+        ("txt", None) => texts.lines(file, |_, line| {
+            let blank = line.trim().is_empty();
+            Ok((!blank).then(|| line.into()))
+        })?,
+        ("jsonl", _) => texts.json_lines(file, key.unwrap_or(DEFAULT_FIELD))?,
+        ("csv", _) => texts.table(file, b',', key)?,
+        ("tsv", _) => texts.table(file, b'\t', key)?,
+        _ => texts.parquet(key)?,
+    };
+    Ok(vec![(stem(path), place.not_empty(None, arms)?)])
 }
 
 impl<T: AsRef<str>> FromIterator<T> for TextSamples {

@@ -96,7 +96,7 @@ fn texts_and_files_have_a_largest_size() {
             .contains(&format!("text 1 of \"a\" is a text {message}"))
     );
     assert!(
-        refused_content("a.csv", format!("t\nb\n\"{long}\n"), Some("t"))
+        refused_content("a.csv", format!("t\nb\n\"{long}\"\n"), Some("t"))
             .contains(&format!("line 3 is a text {message}"))
     );
     let folder = tempfile::tempdir().unwrap();
@@ -126,6 +126,7 @@ fn lines_of_json() {
         let message = refused_content("a.jsonl", format!("\"fine\"\n{line}\n"), None);
         assert!(message.contains("line 2 is neither") && message.contains("named \"text\""), "{message}");
         assert!(message.contains(reason), "{line}: {message}");
+        assert!(!message.contains("line 1"), "{message}");
     }
     // Fields that are not texts may be anything.
     let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -188,9 +189,12 @@ fn columns_of_tables() {
         ("id,text\n1,a", None, "a.csv:COLUMN, one of id, text"),
         ("id,text\n1,a", Some("texts"), "no column named \"texts\" (did you mean \"text\"?); give one of id, text"),
         ("text,text\n1,a", Some("text"), "2 columns are named \"text\"; rename all but one"),
-        ("id,text\n1,a\n2\n", Some("text"), "line 3 has 1 cells, but column \"text\" is cell 2"),
+        ("id,text\n1,a\n2\n", Some("text"), "line 3 ends before cell 2, which is column \"text\""),
         ("id,text\n", Some("text"), "there are no texts; give at least one"),
         ("", Some("text"), "there are no lines; give a header"),
+        ("id,text\n1,\"a\n2,b\n", Some("text"), "line 2: a quote is not closed; close it"),
+        ("id,text\n\n\"1\n\",\"a\n2,b", Some("text"), "line 4: a quote is not closed; close it"),
+        ("id,\"text\n1,a\n", Some("text"), "line 1: a quote is not closed; close it"),
     ] {
         let message = refused_content("a.csv", content, key);
         assert!(message.contains(reason), "{content:?}: {message}");

@@ -10,12 +10,17 @@ use modelmix::internals::texts::{Part, TextTable, document, line};
 use modelmix::{Error, Result};
 
 use super::{DEFAULT_FIELD, TextSamples, stem};
+use crate::problem::Problem;
+use crate::samples::names::{listed, shortened};
 
 /// The maximum size of a file.
 pub(super) const LARGEST_FILE: u64 = 4 << 30;
 
 /// The maximum size of one text. Books are smaller; a missing quote or line end makes larger ones.
 const LARGEST_TEXT: usize = 16 << 20;
+
+/// A record that no table has; it is put behind the last one.
+const END_OF_TABLE: &[u8] = b"\n\0end of the table\0\n";
 
 /// A file, for messages.
 #[derive(Clone, Copy)]
@@ -81,11 +86,20 @@ impl Texts<'_> {
         Ok(())
     }
 
-    /// Reads lines; `text` returns the text of a line, if it is one.
+    /// Appends what was read as a sample: a text, or the problem of one that cannot be read.
+    fn add(&self, to: &mut TextSamples, read: Result<Cow<'_, str>, String>, at: impl Fn() -> String) -> Result<()> {
+        let text = read.unwrap_or_else(|problem| {
+            to.problems.push((to.len(), Problem::new(problem)));
+            Cow::default()
+        });
+        self.push(to, &text, at)
+    }
+
+    /// Reads lines; `text` returns the text of a line, `None` if it is blank, or its problem.
     pub(super) fn lines(
         &self,
         file: File,
-        text: impl Fn(u64, &str) -> Result<Option<Cow<'_, str>>>,
+        text: impl Fn(u64, &str) -> Result<Option<Cow<'_, str>>, String>,
     ) -> Result<TextSamples> {
         let mut reader = self.without_mark(file)?;
         let mut samples = TextSamples::default();
@@ -105,11 +119,13 @@ impl Texts<'_> {
                 let remedy = "end lines with a line feed, one text per line";
                 return Err(self.place.refused(format!("{} has more than 16 MiB; {remedy}", at())));
             }
-            let line = str::from_utf8(line)
-                .map_err(|_| self.place.refused(format!("{} is not UTF-8; save the texts as UTF-8", at())))?;
-            match text(number, line)? {
-                Some(text) => {
-                    self.push(&mut samples, &text, at)?;
+            let read = match str::from_utf8(line) {
+                Ok(line) => text(number, line).transpose(),
+                Err(_) => Some(Err(format!("{} is not UTF-8; save the texts as UTF-8", at()))),
+            };
+            match read {
+                Some(read) => {
+                    self.add(&mut samples, read, at)?;
                     samples.lines.push(number);
                 }
                 None => samples.blank_lines += 1,
@@ -124,10 +140,11 @@ impl Texts<'_> {
                 return Ok(None);
             }
             let text = line(json, field).map_err(|error| {
-                let error = shortened(&error.to_string());
-                self.place.refused(format!(
+                // The parser counts the lines of the value, which has one.
+                let error = shortened(&error.to_string()).replace(" at line 1 column ", " at column ");
+                format!(
                     "line {number} is neither a text in quotes nor an object with a text named {field:?} ({error}); write one of them per line, or name another field"
-                ))
+                )
             })?;
             Ok(Some(text.into()))
         })?;
@@ -205,19 +222,21 @@ impl Texts<'_> {
     pub(super) fn table(&self, file: File, delimiter: u8, key: Option<&str>) -> Result<TextSamples> {
         let reader = self.without_mark(file)?;
         // Records end with a line feed, so that lines can be counted; the last one gets one, and a carriage return before
-        // it is removed from the last cell.
+        // it is removed from the last cell. A last record follows, which is part of a cell if a quote is not closed.
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .delimiter(delimiter)
             .terminator(csv::Terminator::Any(b'\n'))
-            .from_reader(reader.chain(b"\n".as_slice()));
+            .from_reader(reader.chain(END_OF_TABLE));
         let mut record = csv::ByteRecord::new();
         let unread = |error: csv::Error| match error.into_kind() {
             csv::ErrorKind::Io(error) => self.place.io(error),
             other => self.place.refused(format!("the lines cannot be read ({other:?}); write the file again")),
         };
-        if !reader.read_byte_record(&mut record).map_err(unread)? {
+        reader.read_byte_record(&mut record).map_err(unread)?;
+        self.check_quotes(&record, &reader)?;
+        if is_end(&record) {
             return Err(self.place.refused("there are no lines; give a header and one line per text"));
         }
         let header: Vec<String> = record.iter().map(|name| String::from_utf8_lossy(name).trim().to_string()).collect();
@@ -232,32 +251,39 @@ impl Texts<'_> {
             }
         };
         let mut samples = TextSamples::default();
-        while reader.read_byte_record(&mut record).map_err(unread)? {
+        while reader.read_byte_record(&mut record).map_err(unread)? && !is_end(&record) {
+            self.check_quotes(&record, &reader)?;
             // Empty lines are skipped by the reader, unless they end with a carriage return.
             if record.len() == 1 && record[0] == *b"\r" {
                 continue;
             }
-            // The position is behind the record, whose texts may have several lines.
-            let inside: usize = record.iter().map(|cell| cell.iter().filter(|&&byte| byte == b'\n').count()).sum();
-            let first = reader.position().line().saturating_sub(1 + inside as u64);
-            // A record without an end, for want of a quote, is known by where the reader stood before it.
-            let number = record.position().map_or(first, |before| before.line().max(first));
+            // The position is behind the record and its line feed.
+            let number = reader.position().line().saturating_sub(1 + line_feeds(record.iter()));
             let at = || format!("line {number}");
-            let cell = record.get(column).ok_or_else(|| {
-                let cells = record.len();
-                self.place.refused(format!(
-                    "{} has {cells} cells, but column {key:?} is cell {}; give every line the same columns",
+            let is_last = column + 1 == record.len();
+            let read = match record.get(column) {
+                None => Err(format!(
+                    "{} ends before cell {}, which is column {key:?}; give every line the same columns",
                     at(),
                     column + 1
-                ))
-            })?;
-            let is_last = column + 1 == record.len();
-            let cell = cell.strip_suffix(b"\r").filter(|_| is_last).unwrap_or(cell);
-            let text = str::from_utf8(cell)
-                .map_err(|_| self.place.refused(format!("{} is not UTF-8; save the texts as UTF-8", at())))?;
-            self.push(&mut samples, text, at)?;
+                )),
+                Some(cell) => str::from_utf8(cell.strip_suffix(b"\r").filter(|_| is_last).unwrap_or(cell))
+                    .map(Cow::from)
+                    .map_err(|_| format!("{} is not UTF-8; save the texts as UTF-8", at())),
+            };
+            self.add(&mut samples, read, at)?;
         }
         Ok(samples)
+    }
+
+    /// Refuses a record whose last cell has the end of the table in it, because its quote is not closed.
+    fn check_quotes<R: Read>(&self, record: &csv::ByteRecord, reader: &csv::Reader<R>) -> Result<()> {
+        let Some(last) = record.iter().next_back().filter(|last| last.len() > 1 && last.ends_with(END_OF_TABLE)) else {
+            return Ok(());
+        };
+        let line = reader.position().line().saturating_sub(line_feeds(std::iter::once(last)));
+        let remedy = "close it, and double the quotes within a text";
+        Err(self.place.refused(format!("line {line}: a quote is not closed; {remedy}")))
     }
 
     pub(super) fn parquet(&self, key: Option<&str>) -> Result<TextSamples> {
@@ -295,6 +321,16 @@ impl Texts<'_> {
     }
 }
 
+/// Whether a record is the one that follows those of the file.
+fn is_end(record: &csv::ByteRecord) -> bool {
+    record.len() == 1 && record[0] == *END_OF_TABLE.trim_ascii()
+}
+
+/// The number of line feeds in cells.
+fn line_feeds<'a>(cells: impl Iterator<Item = &'a [u8]>) -> u64 {
+    cells.map(|cell| cell.iter().filter(|&&byte| byte == b'\n').count() as u64).sum()
+}
+
 /// The first byte that is not white space, which is left in the reader.
 fn first_byte(reader: &mut impl BufRead) -> std::io::Result<Option<u8>> {
     loop {
@@ -313,19 +349,4 @@ fn unknown(what: &str, key: &str, names: &[String]) -> String {
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let hint = nearest_word(key, &known).map_or(String::new(), |near| format!(" (did you mean {near:?}?)"));
     format!("there is no {what} named {key:?}{hint}; give one of {}", listed(names))
-}
-
-/// Names for a message, shortened if there are many.
-fn listed(names: &[String]) -> String {
-    const MAX_LISTED_NAMES: usize = 20;
-    if names.is_empty() {
-        return "none, for there are none".into();
-    }
-    let shown = names.iter().take(MAX_LISTED_NAMES).map(|name| shortened(name)).collect::<Vec<_>>().join(", ");
-    if names.len() > MAX_LISTED_NAMES { format!("{shown} and {} more", names.len() - MAX_LISTED_NAMES) } else { shown }
-}
-
-/// Words on one line of bounded length, because they may come from a forged file.
-fn shortened(words: &str) -> String {
-    words.chars().take(200).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }

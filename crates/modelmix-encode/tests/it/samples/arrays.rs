@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use modelmix::load::ArmSource;
 use modelmix_encode::decode::Limits;
-use modelmix_encode::samples::{ImageSamples, holds_images};
+use modelmix_encode::samples::{ImageSamples, Samples, holds_images};
 use sha2::{Digest, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -150,19 +151,75 @@ fn labels_beside_images_are_skipped() {
     let sets = ImageSamples::open(&path, None).unwrap();
     assert_eq!(sets.iter().map(|(name, samples)| (name.as_str(), samples.len())).collect::<Vec<_>>(), [("arr_0", 2)]);
     let text = refusal(&path, Some("arr_1"));
-    assert!(text.contains("are not 8-bit pixels; save (array * 255).round().astype(numpy.uint8)"), "{text}");
+    assert!(text.contains("the shape (2) is not that of images; "), "{text}");
     let text = refusal(&path, Some("arr_2"));
     assert_eq!(text, "there is no array named \"arr_2\" (did you mean \"arr_0\"?); pick one of arr_0, arr_1");
 
     // A matrix may be features.
     let matrix = npy("<f4", &[2, 1], false, &[0; 8]);
-    npz(&path, &[("images", images), ("features", matrix)], CompressionMethod::Stored);
+    npz(&path, &[("images", images.clone()), ("features", matrix)], CompressionMethod::Stored);
     assert!(!holds_images(&path, None));
     assert!(holds_images(&path, Some("images")) && !holds_images(&path, Some("features")));
     npz(&path, &[("labels", labels.clone()), ("more", labels)], CompressionMethod::Stored);
     assert!(!holds_images(&path, None));
-    let expected = "it holds no array of 8-bit images; save them as uint8 with the shape [n, height, width, 3]";
-    assert_eq!(refusal(&path, None), expected);
+    let text = refusal(&path, None);
+    assert!(text.starts_with("it holds no array of 8-bit images, but labels, more; "), "{text}");
+
+    // Arrays that may be images, or cannot be read, are not left out in silence.
+    let floats = npy("<f4", &[1, 1, 1, 3], false, &[0; 12]);
+    npz(&path, &[("images", images.clone()), ("more", floats)], CompressionMethod::Stored);
+    assert!(refusal(&path, None).contains(":more: the elements ('<f4') are not 8-bit pixels; "));
+    npz(&path, &[("images", images), ("more", npy("|O", &[2], false, &[0; 9]))], CompressionMethod::Stored);
+    assert!(refusal(&path, None).contains(":more: the elements are Python objects, which are not read; "));
+}
+
+/// What `encode` says of files that have neither images nor texts.
+#[test]
+fn sources_that_are_not_samples_have_a_reason() {
+    let folder = Folder::new();
+    let refused = |name: &str, bytes: &[u8], key: Option<&str>| {
+        let path = folder.0.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        Samples::open(&ArmSource { name: None, path, key: key.map(str::to_string) }).unwrap_err().to_string()
+    };
+    let array = |element: &str, size: usize| npy(element, &[1, 2, 2, 3], false, &vec![0; 12 * size]);
+    let both = folder.0.path().join("made.npz");
+    let matrix = npy("<f4", &[2, 1], false, &[0; 8]);
+    npz(&both, &[("images", array("|u1", 1)), ("features", matrix)], CompressionMethod::Stored);
+    let both = fs::read(both).unwrap();
+    for (name, bytes, key, reason) in [
+        ("a.npy", array("<f4", 4), None, "(array * 255).round().astype(numpy.uint8) if they are 0 to 1"),
+        ("a.npy", array("<u2", 2), None, "save (array // 257).astype(numpy.uint8)"),
+        ("a.npy", array("<i8", 8), None, "save array.astype(numpy.uint8) if they are 0 to 255"),
+        ("a.npy", array("|b1", 1), None, "save array.astype(numpy.uint8) * 255"),
+        ("a.npy", vec![], None, "a.npy"),
+        ("a.npy", array("|u1", 1)[..20].to_vec(), None, "a.npy"),
+        ("a.npz", b"no archive".to_vec(), None, "a.npz"),
+        (
+            "a.npz",
+            both.clone(),
+            None,
+            "it holds images (images) beside arrays that may be features (features); pick one",
+        ),
+        ("a.npz", both, Some("nope"), "there is no array named \"nope\"; pick one of images, features"),
+        ("a.csv", b"id,text\n1,a\n".to_vec(), None, "a.csv:COLUMN, one of id, text"),
+        ("a.parquet", vec![], None, "a.parquet"),
+        ("a.parquet", b"PAR1 and no more".to_vec(), Some("text"), "a.parquet"),
+        ("a.onnx", vec![], None, "it has neither images nor texts; give a folder"),
+    ] {
+        let message = refused(name, &bytes, key);
+        assert!(message.contains(reason) && message.contains("; "), "{message}");
+        assert_eq!(message.contains("neither images nor texts"), name == "a.onnx", "{message}");
+    }
+    let message = |path: PathBuf| Samples::open(&ArmSource { name: None, path, key: None }).unwrap_err().to_string();
+    assert!(message(folder.0.path().join("gone")).ends_with("gone: it does not exist; check the path"));
+    #[cfg(unix)]
+    {
+        assert!(message("/dev/null".into()).contains("this is not a regular file; "));
+        let link = folder.0.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert!(message(link).contains("it is a link to nowhere, which does not exist; replace the link"));
+    }
 }
 
 /// Members that are no arrays may come first, as in an archive that was packed again.
