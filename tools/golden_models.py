@@ -371,6 +371,11 @@ def cubic() -> None:
     write("cubic_branch", [choice], image, chosen, {"scales": weights["scales"], "always": np.array(True)})
     save("cubic", golden)
 
+    # Another size than that of rows and columns cannot change.
+    channels = resize("y", ["", "channels"], "half_pixel")
+    doubled = {"channels": np.array([1, 2, 1, 1], dtype=np.float32)}
+    write("cubic_channels", [channels], image, [info("y", TensorProto.FLOAT, [1, 4, None, None])], doubled)
+
     excluding = resize("y", ["", "scales"], "half_pixel", exclude_outside=1)
     write("cubic_excluding", [excluding], image, [info("y", TensorProto.FLOAT, [1, 2, None, None])], weights)
 

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -51,7 +51,7 @@ impl Cache {
         std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
         let open = |name: &str| {
             let path = folder.join(name);
-            OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(failed(&path))
+            open(&path).map_err(failed(&path))
         };
         let files = Files { index: open("index")?, rows: open("rows")? };
         let mut bytes = Vec::new();
@@ -127,6 +127,25 @@ impl Cache {
         let unlocked = files.index.unlock();
         written.and(unlocked).map_err(failed(&self.folder))
     }
+}
+
+/// Opens a file of the cache, only to read it if it cannot be written. A link to another file is refused, which rows would be
+/// appended to.
+fn open(path: &Path) -> std::io::Result<File> {
+    let links_elsewhere = || std::fs::metadata(path).map_or(true, |target| target.is_file());
+    let is_fit = match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => !links_elsewhere(),
+        Ok(metadata) => metadata.is_file(),
+        Err(error) if error.kind() == ErrorKind::NotFound => true,
+        Err(error) => return Err(error),
+    };
+    if !is_fit {
+        return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is a link or no regular file"));
+    }
+    OpenOptions::new().read(true).append(true).create(true).open(path).or_else(|error| match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => File::open(path),
+        _ => Err(error),
+    })
 }
 
 /// Appends rows, then their records. What a writer left unfinished is removed first.

@@ -4,7 +4,7 @@
 //! the four weights of the filter. Sizes may be known only when the model runs, so the matrices are computed by nodes, too.
 
 use super::protobuf::{Field, Fields, Message};
-use super::{Attribute, FLOAT, Graph, Value};
+use super::{Attribute, FLOAT, Graph, INT64, Value};
 
 /// Graphs within graphs that are looked into; exports have two or three.
 const DEEPEST_GRAPH: usize = 16;
@@ -156,6 +156,9 @@ fn products(node: &[u8]) -> Result<Vec<u8>, Unsupported> {
     let columns = nodes.graph.node("Transpose", &[&columns], &[]);
     let resized = nodes.graph.node("MatMul", &[&image, &columns], &[]);
     let resized = nodes.graph.node("MatMul", &[&rows, &resized], &[]);
+    // Fails if another size than that of rows and columns is to change.
+    let target = nodes.target_shape(&shape, target);
+    let resized = nodes.graph.node("Reshape", &[&resized, &target], &[]);
     Ok(nodes.graph.into_fragment(&output, &resized))
 }
 
@@ -188,6 +191,19 @@ impl Nodes {
 
     fn cast(&mut self, value: &Value, element: u64) -> Value {
         self.graph.node("Cast", &[value], &[("to", Attribute::Integer(element as i64))])
+    }
+
+    /// The shape of the output.
+    fn target_shape(&mut self, shape: &Value, target: Target) -> Value {
+        match target {
+            Target::Sizes(sizes) => sizes,
+            Target::Scales(scales) => {
+                let shape = self.cast(shape, FLOAT);
+                let shape = self.apply("Mul", &[&shape, &scales]);
+                let shape = self.apply("Floor", &[&shape]);
+                self.cast(&shape, INT64)
+            }
+        }
     }
 
     /// The floats 0, 1, … below a number.

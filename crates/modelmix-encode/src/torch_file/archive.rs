@@ -87,7 +87,8 @@ impl Archive {
             )));
         }
         let mut bytes = Vec::with_capacity(size as usize);
-        entry.take(size).read_to_end(&mut bytes).map_err(|error| damaged(error.to_string()))?;
+        // Beyond its last byte, so that the archive's checksum is compared.
+        entry.take(size + 1).read_to_end(&mut bytes).map_err(|error| damaged(error.to_string()))?;
         if bytes.len() as u64 != size {
             return Err(damaged(format!("{} of {size} bytes are there", bytes.len())));
         }

@@ -146,7 +146,7 @@ pub(super) fn check_global(module: &str, name: &str) -> Result<(), Problem> {
     }
     let (module, name) = (shown(module), shown(name));
     Err(Problem::new(format!(
-        "the pickle names {module}.{name}, which is not loaded since pickles can run code; in Python, load the file and save only the weights: torch.save(model.state_dict(), \"weights.pth\")"
+        "the pickle names {module}.{name}, which is not loaded since pickles can run code; if you trust its source, load the file in Python and save only the weights: torch.save(model.state_dict(), \"weights.pth\")"
     )))
 }
 

@@ -67,7 +67,7 @@ enum Attempt {
     /// All bytes are there.
     Whole { answer: Headers },
     /// The connection ended early, or the server was busy.
-    Again { problem: String, after: Option<Duration>, progressed: bool },
+    Again { problem: String, after: Option<Duration>, done: u64 },
     /// What is there does not fit; begin anew.
     Restart,
 }
@@ -99,6 +99,13 @@ impl Download<'_> {
             let found = digest::sha256(&part).map_err(|error| self.unwritten(&part, &error))?;
             let linked = answer.identity.as_deref().and_then(digest::digits);
             let published = self.expected.map(str::to_string).or(linked);
+            if let Some(what) = published.is_none().then(|| unlike(self.target, &part)).flatten() {
+                self.drop_part();
+                let name = self.name;
+                return Err(Stop::Unavailable(format!(
+                    "the server sent {what} instead of {name}; check the endpoint and the network, then try again"
+                )));
+            }
             let expected = published.clone().or_else(|| digest::recorded(self.target));
             match expected {
                 Some(expected) if !found.starts_with(&expected) => {
@@ -108,9 +115,15 @@ impl Download<'_> {
                         restarted = true;
                         continue;
                     }
-                    let origin = if published.is_some() { "published" } else { "recorded by an earlier download" };
+                    let (origin, remedy) = if published.is_some() {
+                        ("published".to_owned(), String::new())
+                    } else {
+                        let record = digest::record_path(self.target);
+                        let origin = "recorded by an earlier download".to_owned();
+                        (origin, format!(", or remove {} if the file was published anew", record.display()))
+                    };
                     return Err(Stop::Unavailable(format!(
-                        "the SHA-256 of {} is {found}, but {expected} is {origin}; try again, or use another endpoint",
+                        "the SHA-256 of {} is {found}, but {expected} is {origin}; try again, use another endpoint{remedy}",
                         self.name
                     )));
                 }
@@ -126,7 +139,10 @@ impl Download<'_> {
         loop {
             match lock.try_lock() {
                 Ok(()) => return Ok(()),
-                Err(std::fs::TryLockError::WouldBlock) => self.pause(Duration::from_millis(200), 0, None)?,
+                Err(std::fs::TryLockError::WouldBlock) => {
+                    let problem = format!("another process downloads {}", self.name);
+                    self.pause(Duration::from_millis(200), 0, Some(&problem))?;
+                }
                 // Some network file systems cannot lock; a download without a lock is better than none.
                 Err(std::fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => return Ok(()),
                 Err(std::fs::TryLockError::Error(error)) => return Err(self.unwritten(path, &error)),
@@ -136,7 +152,7 @@ impl Download<'_> {
 
     /// The file, if it is there and has its published or recorded digest.
     fn already_there(&self) -> Result<Option<Done>, Stop> {
-        if !self.target.is_file() {
+        if !self.target.is_file() || (self.expected.is_none() && unlike(self.target, self.target).is_some()) {
             return Ok(None);
         }
         let found = digest::sha256(self.target).map_err(|error| self.unwritten(self.target, &error))?;
@@ -152,7 +168,7 @@ impl Download<'_> {
 
     /// Requests the file until all of it is there, or there is no hope.
     fn fetch(&self) -> Result<Headers, Stop> {
-        let (mut failures, mut restarts) = (0, 0);
+        let (mut failures, mut restarts, mut furthest) = (0, 0, self.part_length());
         loop {
             match self.attempt()? {
                 Attempt::Whole { answer } => return Ok(answer),
@@ -164,8 +180,10 @@ impl Download<'_> {
                     restarts += 1;
                     self.drop_part();
                 }
-                Attempt::Again { problem, after, progressed } => {
-                    failures = if progressed { 1 } else { failures + 1 };
+                Attempt::Again { problem, after, done } => {
+                    // Bytes that were there before are no progress: some servers cannot resume.
+                    failures = if done > furthest { 1 } else { failures + 1 };
+                    furthest = furthest.max(done);
                     if failures > self.options.retries {
                         return Err(Stop::Unavailable(problem));
                     }
@@ -175,7 +193,10 @@ impl Download<'_> {
                         return Err(Stop::Unavailable(problem));
                     }
                     let backoff = self.options.backoff.saturating_mul(1 << (failures - 1).min(16));
-                    self.pause(after.unwrap_or(backoff).min(self.options.longest_wait), self.part_length(), None)?;
+                    let time = after.unwrap_or(backoff).min(self.options.longest_wait);
+                    // It is tried again, so the user need not do anything.
+                    let (what, _remedy) = problem.split_once("; ").unwrap_or((&problem, ""));
+                    self.pause(time, self.part_length(), Some(what))?;
                 }
             }
         }
@@ -188,7 +209,7 @@ impl Download<'_> {
         let answer = match self.client.get(self.url, start, partial.etag.as_deref()) {
             Ok(answer) => answer,
             Err(Failure::Retry(problem, after)) => {
-                return Ok(Attempt::Again { problem, after, progressed: false });
+                return Ok(Attempt::Again { problem, after, done: 0 });
             }
             Err(Failure::OutOfRange) if start > 0 => return Ok(Attempt::Restart),
             Err(Failure::OutOfRange) => {
@@ -215,7 +236,7 @@ impl Download<'_> {
         let mut buffer = vec![0; 1 << 17];
         let mut done = start;
         loop {
-            self.report(done, total)?;
+            self.report(done, total, None)?;
             let problem = match body.read(&mut buffer) {
                 Ok(0) if total.is_none_or(|total| done == total) => break,
                 Ok(0) => "the connection ended early".to_string(),
@@ -234,7 +255,7 @@ impl Download<'_> {
                 "the download of {} broke off after {done}{of} bytes ({problem}); run the command again to resume it",
                 self.name
             );
-            return Ok(Attempt::Again { problem, after: None, progressed: done > start });
+            return Ok(Attempt::Again { problem, after: None, done });
         }
         file.sync_all().map_err(|error| self.unwritten(&part, &error))?;
         Ok(Attempt::Whole { answer: headers })
@@ -279,16 +300,16 @@ impl Download<'_> {
         placed.map_err(|error| self.unwritten(path, &error))
     }
 
-    fn report(&self, done: u64, total: Option<u64>) -> Result<(), Stop> {
-        let go_on = (self.progress)(&Progress { file: self.name, done, total });
+    fn report(&self, done: u64, total: Option<u64>, problem: Option<&str>) -> Result<(), Stop> {
+        let go_on = (self.progress)(&Progress { file: self.name, done, total, problem });
         if go_on { Ok(()) } else { Err(Stop::Failed("the download was stopped; run it again to resume it".into())) }
     }
 
-    /// Waits, unless the user stops it.
-    fn pause(&self, time: Duration, done: u64, total: Option<u64>) -> Result<(), Stop> {
+    /// Waits because of a problem, unless the user stops it.
+    fn pause(&self, time: Duration, done: u64, problem: Option<&str>) -> Result<(), Stop> {
         let begin = Instant::now();
         while begin.elapsed() < time {
-            self.report(done, total)?;
+            self.report(done, None, problem)?;
             std::thread::sleep(LOOK.min(time.saturating_sub(begin.elapsed())));
         }
         Ok(())
@@ -314,6 +335,20 @@ pub(super) fn unwritten(path: &Path, error: &std::io::Error) -> String {
         _ => "set MODELMIX_CACHE to a folder that can be written",
     };
     format!("{} cannot be written ({error}); {remedy}", path.display())
+}
+
+/// What a file is if it cannot be the one of this name: nothing, or a page that a proxy or a login puts in place of files.
+fn unlike(name: &Path, file: &Path) -> Option<&'static str> {
+    let mut start = Vec::new();
+    // A file that cannot be read is found out elsewhere.
+    File::open(file).ok()?.take(1024).read_to_end(&mut start).ok()?;
+    let is_json = name.extension().is_some_and(|extension| extension == "json");
+    match start.trim_ascii_start().first() {
+        None => Some("nothing"),
+        Some(b'<') => Some("a web page"),
+        Some(first) if is_json && !b"{[".contains(first) => Some("something else"),
+        Some(_) => None,
+    }
 }
 
 /// The name of a file with another extension appended: `model.onnx.part`.

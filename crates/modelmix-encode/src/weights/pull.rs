@@ -44,6 +44,8 @@ pub struct Progress<'a> {
     pub done: u64,
     /// The number of bytes of the whole file, if the server says it.
     pub total: Option<u64>,
+    /// Why the download waits, if it does: the connection broke off, or another process downloads the file.
+    pub problem: Option<&'a str>,
 }
 
 /// A downloaded file.

@@ -424,3 +424,36 @@ fn encoders_that_cannot_be_opened() {
     std::fs::remove_file(folder.path().join("bare.encoder.toml")).unwrap();
     refused(&model.to_string_lossy(), &["bare.onnx"]);
 }
+
+/// Through a link, rows would be appended to a file that is no cache.
+#[cfg(unix)]
+#[test]
+fn links_are_no_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other");
+    std::fs::write(&other, "something else").unwrap();
+    std::fs::create_dir(folder.path().join("x")).unwrap();
+    std::os::unix::fs::symlink(&other, folder.path().join("x/index")).unwrap();
+    let problem = Cache::open(folder.path(), "x", 3).unwrap_err().to_string();
+    assert!(problem.contains("it is a link or no regular file"), "{problem}");
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "something else");
+}
+
+/// A cache that others have filled.
+#[cfg(unix)]
+#[test]
+fn a_cache_that_can_only_be_read_is_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    Cache::open(folder.path(), "x", 2).unwrap().add(&[[1; 32]], &[0.5, 0.25]).unwrap();
+    for file in ["index", "rows"] {
+        let permissions = std::fs::Permissions::from_mode(0o444);
+        std::fs::set_permissions(folder.path().join("x").join(file), permissions).unwrap();
+    }
+    let cache = Cache::open(folder.path(), "x", 2).unwrap();
+    let mut row = [0.0; 2];
+    assert!(cache.read(&[1; 32], &mut row) && row == [0.5, 0.25]);
+    // The superuser may write nevertheless.
+    let is_writable = std::fs::OpenOptions::new().append(true).open(folder.path().join("x/index")).is_ok();
+    assert_eq!(cache.add(&[[2; 32]], &[1.0, 2.0]).is_ok(), is_writable);
+}

@@ -171,6 +171,15 @@ fn cubic_filters_have_their_golden_outputs() {
     }
 }
 
+/// Such a model has no meaning in ONNX; onnxruntime refuses it, too.
+#[test]
+fn cubic_filters_do_not_change_the_number_of_channels() {
+    let pixels = pattern(2 * 7 * 10);
+    let model = open("cubic_channels.onnx", Runtime::Rten);
+    let refused = model.run(&[floats(&[1, 2, 7, 10], &pixels)]).unwrap_err().to_string();
+    assert!(refused.starts_with("rten cannot run the model (operator \"y/cubic/Reshape"), "{refused}");
+}
+
 #[test]
 fn rten_refuses_cubic_filters_that_it_cannot_run() {
     let source = ModelSource::Path(fixture("cubic_excluding.onnx"));

@@ -41,6 +41,15 @@ fn archive(pickle: &[u8], method: CompressionMethod) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
+/// One bit of a tensor is not noticed by anything but the archive's checksum.
+#[test]
+fn damaged_tensors_are_refused() {
+    let mut bytes = std::fs::read(fixture("thin_inception.pth")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    refused(&bytes, "cannot be read (Invalid checksum); download it again");
+}
+
 #[track_caller]
 fn pickle_refused(pickle: &[u8], because: &str) {
     refused(&archive(pickle, CompressionMethod::Stored), because);

@@ -242,6 +242,43 @@ fn servers_that_contradict_themselves_are_given_up() {
     assert_eq!(server.paths().len(), 4);
 }
 
+/// Bytes that come again and again are no progress.
+#[test]
+fn a_server_that_always_breaks_off_is_given_up() {
+    let server = Server::start(|_, _| Reply::body(&content()).cut_after(100_000));
+    let setting = Setting::new(&server);
+    let waited = AtomicUsize::new(0);
+    let progress = |progress: &Progress<'_>| {
+        waited
+            .fetch_add(progress.problem.is_some_and(|problem| problem.contains("broke off")).into(), Ordering::SeqCst);
+        true
+    };
+    let problem = pull(&encoder(ONE_FILE), &setting.environment, &options(), &progress).unwrap_err().to_string();
+    assert!(problem.contains("broke off after 100000 of 300000 bytes"), "{problem}");
+    assert_eq!(server.paths().len(), 6);
+    assert!(waited.into_inner() >= 5);
+}
+
+/// Networks that ask for a login answer every request with a page of their own.
+#[test]
+fn what_cannot_be_weights_is_not_stored() {
+    let page = b"\n<!doctype html><title>Please log in</title>";
+    for (body, what) in [(page.as_slice(), "a web page"), (b"", "nothing"), (b" \n", "nothing")] {
+        let server = Server::start(move |earlier, request| match earlier {
+            0 => Reply::body(body),
+            _ => Reply::file(request, &content(), "tag"),
+        });
+        let setting = Setting::new(&server);
+        let problem = setting.pull(&encoder(ONE_FILE)).unwrap_err();
+        let expected = format!("the server sent {what} instead of owner/name/onnx/model.onnx; check the endpoint");
+        assert!(problem.starts_with(&expected), "{problem}");
+        assert_eq!(setting.files(), ["model.onnx.lock"]);
+        // What an earlier version has stored is downloaded again.
+        std::fs::write(setting.model(), body).unwrap();
+        assert_eq!(setting.pull(&encoder(ONE_FILE)).unwrap()[0].sha256, CONTENT_SHA256);
+    }
+}
+
 #[test]
 fn a_resumed_file_with_a_wrong_digest_is_downloaded_whole_once() {
     // The entity tag is that of the right file, but the first bytes are not.
@@ -287,6 +324,7 @@ fn the_first_digest_is_trusted_and_kept() {
     std::fs::remove_file(setting.model()).unwrap();
     let problem = setting.pull(&encoder).unwrap_err();
     assert!(problem.contains(&format!("but {CONTENT_SHA256} is recorded by an earlier download")), "{problem}");
+    assert!(problem.contains("model.onnx.sha256 if the file was published anew"), "{problem}");
     assert_eq!(setting.files(), ["model.onnx.lock", "model.onnx.sha256"]);
     setting.pull(&encoder).unwrap();
     std::fs::write(setting.model(), "changed").unwrap();
