@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "target"
 SOURCE = TARGET / "sdist" / "source"
 WHEELS = TARGET / "wheels"
+CRATES = ["modelmix", "modelmix-encode", "modelmix-python"]
 
 
 def main() -> None:
@@ -36,9 +37,12 @@ def main() -> None:
     subprocess.run([*maturin, "sdist", "-m", ROOT / "python" / "Cargo.toml", "-o", folder], check=True)
     (archive,) = folder.glob("modelmix-*.tar.gz")
     (source,) = unpack([archive], SOURCE)
+    # cargo takes the unpacked crates for those of the workspace, which have the same paths below its root, and would not notice a
+    # change of the one or the other. With another profile, they are others.
+    apart = [f"--config profile.{profile}.package.{crate}.codegen-units=5" for crate in CRATES]
     environment = os.environ | {
         "CARGO_TARGET_DIR": str(TARGET),
-        "MATURIN_PEP517_ARGS": f"--profile {profile}",
+        "MATURIN_PEP517_ARGS": " ".join([f"--profile {profile}", *apart]),
         # the build backend of the wheel runs maturin by name
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
