@@ -8,12 +8,13 @@ test: check
 	$(MAKE) python
 	$(MAKE) package
 
-# Clippy and documentation use the same compiled dependencies. The last command lists wording that the style does not allow.
+# What takes seconds comes first: formatting, and wording that the style does not allow. Clippy and documentation use the same compiled
+# dependencies.
 check:
 	cargo fmt --all --check
+	python3 tools/old_words.py --suffix .md .rs .py .html .toml .js
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
-	python3 tools/old_words.py --suffix .md .rs .py .html .toml .js
 
 demo:
 	cargo run --release --quiet --package modelmix-cli -- demo

@@ -279,7 +279,7 @@ fn writers_share_a_cache() {
     assert!(!cache.read(&digest(5, 5), &mut row));
 }
 
-/// A disk with room for a few bytes, which counts its errors.
+/// A disk that is full after a few bytes, and counts its errors.
 struct Disk {
     written: Cursor<Vec<u8>>,
     room: u64,
