@@ -108,14 +108,14 @@ impl Network {
     /// Its input of images: the first one of the usual names, or the only one.
     fn image_input(&self, usual: &[&str]) -> Result<String> {
         let inputs = self.model.inputs();
-        if inputs.iter().any(|input| TOKEN_INPUTS.contains(&input.name.as_str())) {
-            return Err(self.refused(Problem::new(
-                "it takes the tokens of texts, but no tokenizer.json is next to it; put the model's tokenizer.json there",
-            )));
-        }
         let known = inputs.iter().find(|input| usual.contains(&input.name.as_str()));
         match (known, inputs) {
             (Some(input), _) => Ok(input.name.clone()),
+            (None, inputs) if inputs.iter().any(|input| TOKEN_INPUTS.contains(&input.name.as_str())) => {
+                Err(self.refused(Problem::new(
+                    "it takes the tokens of texts, but no tokenizer.json is next to it; put the model's tokenizer.json there",
+                )))
+            }
             (None, [only]) => Ok(only.name.clone()),
             (None, []) => {
                 Err(self.refused(Problem::new("it has no inputs, so it encodes nothing; export the model again")))
