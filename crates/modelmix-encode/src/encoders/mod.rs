@@ -216,8 +216,7 @@ impl NamedEncoder {
         match self.kind {
             Kind::Image { family: Family::Dinov2, .. } if !self.sources.is_empty() => Some(
                 "the published ONNX files are exports of Hugging Face's implementation, which interpolates the positions of \
-                 patches slightly differently; for exactly the features of dgm-eval, mixture-ucb and torch-fidelity, use the export. \
-                 They also need the runtime onnxruntime if they interpolate with a cubic filter, which rten lacks",
+                 patches slightly differently; for exactly the features of dgm-eval, mixture-ucb and torch-fidelity, use the export",
             ),
             _ => None,
         }

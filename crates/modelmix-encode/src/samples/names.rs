@@ -117,7 +117,7 @@ pub(super) fn of_folder(path: &Path) -> String {
 pub(super) fn listed(names: &[String]) -> String {
     const MAX_LISTED_NAMES: usize = 20;
     if names.is_empty() {
-        return "none, for there are none".into();
+        return "none".into();
     }
     let shown = names.iter().take(MAX_LISTED_NAMES).map(|name| shortened(name)).collect::<Vec<_>>().join(", ");
     if names.len() > MAX_LISTED_NAMES { format!("{shown} and {} more", names.len() - MAX_LISTED_NAMES) } else { shown }

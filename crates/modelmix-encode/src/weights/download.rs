@@ -116,14 +116,14 @@ impl Download<'_> {
                         continue;
                     }
                     let (origin, remedy) = if published.is_some() {
-                        ("published".to_owned(), String::new())
+                        ("published", "or use another endpoint".to_owned())
                     } else {
                         let record = digest::record_path(self.target);
-                        let origin = "recorded by an earlier download".to_owned();
-                        (origin, format!(", or remove {} if the file was published anew", record.display()))
+                        let removal = format!("or remove {} if the file was published anew", record.display());
+                        ("recorded by an earlier download", format!("use another endpoint, {removal}"))
                     };
                     return Err(Stop::Unavailable(format!(
-                        "the SHA-256 of {} is {found}, but {expected} is {origin}; try again, use another endpoint{remedy}",
+                        "the SHA-256 of {} is {found}, but {expected} is {origin}; try again, {remedy}",
                         self.name
                     )));
                 }
@@ -343,9 +343,14 @@ fn unlike(name: &Path, file: &Path) -> Option<&'static str> {
     // A file that cannot be read is found out elsewhere.
     File::open(file).ok()?.take(1024).read_to_end(&mut start).ok()?;
     let is_json = name.extension().is_some_and(|extension| extension == "json");
-    match start.trim_ascii_start().first() {
+    let start = start.trim_ascii_start();
+    // A file of weights may begin with any byte, so one is not enough to tell.
+    let is_page = ["<!doctype", "<html", "<head", "<?xml"]
+        .iter()
+        .any(|tag| start.get(..tag.len()).is_some_and(|bytes| bytes.eq_ignore_ascii_case(tag.as_bytes())));
+    match start.first() {
         None => Some("nothing"),
-        Some(b'<') => Some("a web page"),
+        Some(_) if is_page => Some("a web page"),
         Some(first) if is_json && !b"{[".contains(first) => Some("something else"),
         Some(_) => None,
     }

@@ -277,6 +277,9 @@ fn what_cannot_be_weights_is_not_stored() {
         std::fs::write(setting.model(), body).unwrap();
         assert_eq!(setting.pull(&encoder(ONE_FILE)).unwrap()[0].sha256, CONTENT_SHA256);
     }
+    // Weights may begin like a tag.
+    let server = Server::start(|_, _| Reply::body(b"<\x12\x80\x3f"));
+    assert!(Setting::new(&server).pull(&encoder(ONE_FILE)).is_ok());
 }
 
 #[test]
