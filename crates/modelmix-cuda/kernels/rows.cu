@@ -1,0 +1,174 @@
+// New rows against rows held, with little delay, and changes of resident rows.
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+enum Kind { GAUSSIAN = 0, LAPLACIAN = 1, POLYNOMIAL = 2, COSINE = 3, PLAIN = 4 };
+
+struct Function {
+    double a, b;
+    int kind, power;
+};
+
+static __device__ __forceinline__ double warp_sum(double v) {
+#pragma unroll
+    for (int s = 16; s; s >>= 1) v += __shfl_xor_sync(0xffffffffu, v, s);
+    return v;
+}
+
+static __device__ __forceinline__ float widen(u16 v) {
+    float r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(v));
+    return r;
+}
+static __device__ __forceinline__ float get(const float* p) { return __ldg(p); }
+static __device__ __forceinline__ float get(const u16* p) { return widen(__ldg(p)); }
+static __device__ __forceinline__ float4 get4(const float* p) { return __ldg((const float4*)p); }
+static __device__ __forceinline__ float4 get4(const u16* p) {
+    uint2 v = __ldg((const uint2*)p);
+    return make_float4(widen(v.x & 0xffff), widen(v.x >> 16), widen(v.y & 0xffff), widen(v.y >> 16));
+}
+
+static __device__ __forceinline__ double powered(double v, int power) {
+    double k = 1.0;
+    for (int e = power; e; e >>= 1) {
+        if (e & 1) k *= v;
+        v *= v;
+    }
+    return k;
+}
+
+// out[c][row] = f of new row c and held row; distances from differences, so nothing cancels. One warp per held row, 8 per
+// block; at most 4 new rows, in shared memory. Gaussian and Laplacian distances are summed in single precision over at most
+// 8 values per lane and from there in double precision; other kernels, and distances that are no floats, in double.
+template <class T>
+static __device__ __forceinline__ void few(const float* __restrict__ x, int count, const T* __restrict__ held, int rows, int width,
+                                           Function f, double* __restrict__ out) {
+    extern __shared__ float fresh[];
+    for (int i = threadIdx.x; i < count * width; i += 256) fresh[i] = x[i];
+    int row = blockIdx.x * 8 + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+    bool is_row = row < rows;
+    const T* y = held + (i64)(is_row ? row : 0) * width;
+    __syncthreads();
+    for (int c = 0; c < count; ++c) {
+        const float* a = fresh + c * width;
+        double sum = 0.0, x2 = 0.0, y2 = 0.0;
+        if (f.kind <= LAPLACIAN || f.kind == PLAIN) {
+            bool is_exact = f.kind == PLAIN;
+            if (!is_exact) {
+                if ((width & 3) == 0) {
+                    for (int k0 = lane * 4; k0 < width; k0 += 1024) {
+                        float s[4] = {0, 0, 0, 0};
+#pragma unroll
+                        for (int j = 0; j < 8; ++j) {
+                            int k = k0 + 128 * j;
+                            if (k < width) {
+                                float4 p = *(const float4*)(a + k), q = get4(y + k);
+                                float d = p.x - q.x, e = p.y - q.y, g = p.z - q.z, h = p.w - q.w;
+                                s[0] = fmaf(d, d, s[0]); s[1] = fmaf(e, e, s[1]);
+                                s[2] = fmaf(g, g, s[2]); s[3] = fmaf(h, h, s[3]);
+                            }
+                        }
+                        sum += ((double)s[0] + s[1]) + ((double)s[2] + s[3]);
+                    }
+                } else {
+                    for (int k0 = lane; k0 < width; k0 += 256) {
+                        float s = 0.0f;
+#pragma unroll
+                        for (int j = 0; j < 8; ++j) {
+                            int k = k0 + 32 * j;
+                            if (k < width) { float d = a[k] - get(y + k); s = fmaf(d, d, s); }
+                        }
+                        sum += s;
+                    }
+                }
+                sum = warp_sum(sum);
+                is_exact = !(sum > 1e-28 && sum < 1e37);
+            }
+            if (is_exact) {
+                sum = 0.0;
+                for (int k = lane; k < width; k += 32) { double d = (double)a[k] - get(y + k); sum = fma(d, d, sum); }
+                sum = warp_sum(sum);
+            }
+        } else {
+            for (int k = lane; k < width; k += 32) {
+                double u = a[k], v = get(y + k);
+                sum = fma(u, v, sum); x2 = fma(u, u, x2); y2 = fma(v, v, y2);
+            }
+            sum = warp_sum(sum);
+            if (f.kind == COSINE) sum /= sqrt(warp_sum(x2)) * sqrt(warp_sum(y2));
+        }
+        if (lane == 0 && is_row) {
+            double k = sum;
+            if (f.kind == GAUSSIAN) k = exp(-f.a * sum);
+            else if (f.kind == LAPLACIAN) k = exp(-f.a * sqrt(sum));
+            else if (f.kind == POLYNOMIAL) k = powered(f.a * sum + f.b, f.power);
+            else if (f.kind == COSINE) k = powered(fmin(1.0, fmax(-1.0, sum)), f.power);
+            out[(i64)c * rows + row] = k;
+        }
+    }
+}
+extern "C" __global__ void __launch_bounds__(256)
+    few_single(const float* __restrict__ x, int count, const float* __restrict__ held, int rows, int width, Function f,
+               double* __restrict__ out) { few(x, count, held, rows, width, f, out); }
+extern "C" __global__ void __launch_bounds__(256)
+    few_half(const float* __restrict__ x, int count, const u16* __restrict__ held, int rows, int width, Function f,
+             double* __restrict__ out) { few(x, count, held, rows, width, f, out); }
+
+// Rows of half precision in single precision.
+extern "C" __global__ void widen_all(const u16* __restrict__ from, i64 count, float* __restrict__ to) {
+    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) to[i] = widen(from[i]);
+}
+
+// at[row] = base + row · bytes: addresses of the rows of a set.
+extern "C" __global__ void addresses(u64 base, i64 bytes, int rows, u64* __restrict__ at) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) at[row] = base + row * bytes;
+}
+
+// norms[row] = ‖x‖ in double precision. One warp per row.
+extern "C" __global__ void norms(const u64* __restrict__ at, int rows, int width, double* __restrict__ norms) {
+    int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+    if (row >= rows) return;
+    const float* r = (const float*)at[row];
+    double sum = 0.0;
+    for (int k = lane; k < width; k += 32) sum = fma((double)r[k], (double)r[k], sum);
+    sum = warp_sum(sum);
+    if (lane == 0) norms[row] = sqrt(sum);
+}
+
+// Rows copied to one place, divided by their norms if these are given. One warp per row.
+extern "C" __global__ void pack(const u64* __restrict__ at, int rows, int width, const double* __restrict__ norms,
+                                float* __restrict__ to) {
+    int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+    if (row >= rows) return;
+    const float* r = (const float*)at[row];
+    for (int k = lane; k < width; k += 32) 
+        to[(i64)row * width + k] = norms ? (float)((double)r[k] / norms[row]) : r[k];
+}
+
+// Rows by index, in units of two bytes. One block per row.
+extern "C" __global__ void gather(const u16* __restrict__ from, const u32* __restrict__ index, int units, u16* __restrict__ to) {
+    const u16* a = from + (i64)index[blockIdx.x] * units;
+    u16* b = to + (i64)blockIdx.x * units;
+    for (int i = threadIdx.x; i < units; i += blockDim.x) b[i] = a[i];
+}
+
+// The nearest of the set's centres for every row: label[row], in double precision. One warp per row.
+extern "C" __global__ void assign(const u64* __restrict__ at, int rows, int width, const float* __restrict__ centres, int count,
+                                  u32* __restrict__ label) {
+    int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+    if (row >= rows) return;
+    const float* r = (const float*)at[row];
+    double best = 1.7976931348623157e308;
+    u32 which = 0;
+    for (int c = 0; c < count; ++c) {
+        double sum = 0.0;
+        for (int k = lane; k < width; k += 32) { double d = (double)r[k] - centres[(i64)c * width + k]; sum = fma(d, d, sum); }
+        sum = warp_sum(sum);
+        if (sum < best) { best = sum; which = c; }
+    }
+    if (lane == 0) label[row] = which;
+}

@@ -1,0 +1,311 @@
+//! The methods of the engine.
+//!
+//! On the GPU: kernel sums, values of new rows, products, distances, neighbours and balls. On the processor, from rows that
+//! are read back: means, scatter matrices, projections, products of matrices and sums over subsets.
+
+use std::sync::Arc;
+
+use modelmix::compute::{
+    Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage, Subsets,
+};
+use modelmix::{Features, Kernel, Result, Rows};
+
+use crate::device::{Device, Queue};
+use crate::exact::{self, SLICE, Side, slices};
+use crate::function::{Function, FusedKernel};
+use crate::fused::{Fused, Progress};
+use crate::options::{Options, Precision, Tier, Unavailable};
+use crate::plan::Pairs;
+use crate::resident::{DeviceSet, Loaded, Source};
+use crate::values::{self, Radii, Scratch};
+
+/// The number of differences (rows × rows × columns) from which the fused kernels are used. Below, double precision takes
+/// at most about a millisecond on an H200, as long as preparing and checking the fused kernels.
+const MIN_FUSED_WORK: u128 = 4_000_000_000;
+/// The smallest number of rows of a set for the fused kernels: errors of their values average out over a set.
+const MIN_FUSED_ROWS: usize = 256;
+
+/// The engine on an NVIDIA GPU. Clones share the device.
+///
+/// Results are the same to the last bit in every call on one kind of device, for any [`Options::blocks`]. They differ
+/// from those of the processor, of other architectures and of another [`Tier`] by rounding.
+#[derive(Clone, Debug)]
+pub struct Cuda {
+    device: Arc<Device>,
+    scratch: Arc<Scratch>,
+    precision: Precision,
+    blocks: Option<u32>,
+    cpu: Cpu,
+}
+
+impl Cuda {
+    /// Opens a device, the first if none is named.
+    ///
+    /// # Errors
+    /// [`Unavailable`] says why there is none, in one sentence.
+    pub fn open(device: Option<usize>, options: Options) -> Result<Self, Unavailable> {
+        Ok(Self {
+            device: Arc::new(Device::open(device, &options)?),
+            scratch: Arc::default(),
+            precision: options.precision,
+            blocks: options.blocks,
+            cpu: Cpu::new(),
+        })
+    }
+
+    /// The instructions that the fused kernels use.
+    pub fn tier(&self) -> Tier {
+        self.device.tier
+    }
+
+    /// The same device with another precision.
+    #[must_use]
+    pub fn with_precision(&self, precision: Precision) -> Self {
+        Self { precision, ..self.clone() }
+    }
+
+    fn function(&self, kernel: &Kernel) -> Result<Function> {
+        Function::of(kernel).ok_or_else(|| self.device.problem(format!("it has no kernel {kernel}")))
+    }
+
+    fn source<'a>(&self, set: Set<'a>) -> Result<Source<'a>> {
+        Source::new(&self.device, set)
+    }
+
+    /// The kernel for the fused kernels, if they are to be used for these sets.
+    fn fused(&self, kernel: &Kernel, sizes: &[usize], pairs: u128, width: usize) -> Option<FusedKernel> {
+        let is_large = pairs * width as u128 >= MIN_FUSED_WORK && sizes.iter().all(|&size| size >= MIN_FUSED_ROWS);
+        match self.precision {
+            Precision::Checked if is_large => FusedKernel::of(kernel),
+            Precision::CheckedForAll if sizes.iter().any(|&size| size > 0) => FusedKernel::of(kernel),
+            _ => None,
+        }
+    }
+
+    /// Sums of pairs: `[set][row]` over all rows of all sets.
+    fn sums(
+        &self,
+        queue: &Queue<'_>,
+        run: &Run,
+        kernel: &Kernel,
+        sets: &[&Loaded],
+        pairs: Pairs,
+        progress: &Progress<'_>,
+    ) -> Result<Option<Vec<f64>>> {
+        let sizes: Vec<usize> = sets.iter().map(|set| set.rows).collect();
+        let rows = sizes.iter().sum::<usize>() as u128;
+        let (count, width) = match pairs {
+            Pairs::All => (rows * rows, sets.first().map_or(1, |set| set.width)),
+            Pairs::Between => (2 * (sizes[0] as u128) * sizes[1] as u128, sets[0].width),
+        };
+        let Some(fused) = self.fused(kernel, &sizes, count, width) else { return Ok(None) };
+        let function = self.function(kernel)?;
+        Fused { queue, run, kernel: fused, function, sets, pairs, blocks: self.blocks, progress }.sums()
+    }
+}
+
+/// Sums by row of each set, from those of all.
+fn by_set(sizes: &[usize], sums: &[f64]) -> Vec<Vec<Vec<f64>>> {
+    let total: usize = sizes.iter().sum();
+    let mut first = 0;
+    let of = |&size: &usize| {
+        let rows = first..first + size;
+        first += size;
+        (0..sizes.len()).map(|set| sums[set * total..][rows.clone()].to_vec()).collect()
+    };
+    sizes.iter().map(of).collect()
+}
+
+impl Backend for Cuda {
+    fn describe(&self) -> String {
+        let path = match (self.precision, self.device.tier) {
+            (Precision::Double, _) => "double precision",
+            (_, Tier::Wgmma) => "wgmma",
+            (_, Tier::Mma) => "mma.sync",
+        };
+        format!("cuda, {} ({}, {path})", self.device.name, self.device.architecture)
+    }
+
+    /// In double precision, sums are as accurate as the processor's. Fused sums are accepted if sampled rows, among them
+    /// those most at risk, have half of this error, and are otherwise recomputed in double precision.
+    fn accuracy(&self) -> Accuracy {
+        match self.precision {
+            Precision::Double => Accuracy { entry: 1e-11, row_sum: 1e-11 },
+            _ => Accuracy { entry: 1e-6, row_sum: 1e-6 },
+        }
+    }
+
+    fn precise(&self) -> Arc<dyn Backend> {
+        Arc::new(self.with_precision(Precision::Double))
+    }
+
+    fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
+        Ok(Box::new(DeviceSet::of(&self.device, features.view())?))
+    }
+
+    fn empty(&self, width: usize, storage: Storage) -> Result<Box<dyn Resident>> {
+        Ok(Box::new(DeviceSet::empty(&self.device, width, storage)?))
+    }
+
+    fn kernel_sums(&self, run: &Run, kernel: &Kernel, x: Set<'_>, y: Set<'_>) -> Result<PairSums> {
+        run.check()?;
+        let (rows, columns) = (x.len(), y.len());
+        if rows == 0 || columns == 0 {
+            return Ok(PairSums { rows: vec![0.0; rows], columns: vec![0.0; columns] });
+        }
+        let (x, y, function) = (self.source(x)?, self.source(y)?, self.function(kernel)?);
+        let queue = self.device.begin()?;
+        let (x, y) = (x.load(&queue)?, y.load(&queue)?);
+        let progress = Progress::new(run, (rows * columns) as u64);
+        if let Some(mut sums) = self.sums(&queue, run, kernel, &[&x, &y], Pairs::Between, &progress)? {
+            // The sums over y of the rows of x, and over x of those of y.
+            let over_y = sums.split_off(rows + columns);
+            return Ok(PairSums { rows: over_y[..rows].to_vec(), columns: sums[rows..].to_vec() });
+        }
+        let (x, y) = (Side::new(&queue, &[&x], &function)?, Side::new(&queue, &[&y], &function)?);
+        let sums = |x: &Side, y: &Side, before: usize| {
+            let (slices, set_slice) = slices(&[y.rows], SLICE);
+            let done = std::cell::Cell::new(before);
+            exact::sums(&queue, run, &function, x, y, (&slices, &set_slice), None, |count| {
+                done.set(done.get() + count * y.rows);
+                progress.reach(done.get() as u64, 2 * (rows * columns) as u64);
+            })
+        };
+        Ok(PairSums { rows: sums(&x, &y, 0)?, columns: sums(&y, &x, rows * columns)? })
+    }
+
+    fn kernel_sums_among(&self, run: &Run, kernel: &Kernel, sets: &[Set<'_>]) -> Result<Vec<Vec<Vec<f64>>>> {
+        run.check()?;
+        let sizes: Vec<usize> = sets.iter().map(Set::len).collect();
+        let total: usize = sizes.iter().sum();
+        if total == 0 {
+            return Ok(by_set(&sizes, &[]));
+        }
+        let sources = sets.iter().map(|&set| self.source(set)).collect::<Result<Vec<_>>>()?;
+        let function = self.function(kernel)?;
+        let queue = self.device.begin()?;
+        let loaded = sources.iter().map(|source| source.load(&queue)).collect::<Result<Vec<_>>>()?;
+        let loaded: Vec<&Loaded> = loaded.iter().collect();
+        let progress = Progress::new(run, (total as u64).saturating_mul(total as u64) / 2);
+        if let Some(sums) = self.sums(&queue, run, kernel, &loaded, Pairs::All, &progress)? {
+            return Ok(by_set(&sizes, &sums));
+        }
+        let side = Side::new(&queue, &loaded, &function)?;
+        let own: Vec<i32> = (0..total as i32).collect();
+        let own = queue.upload("indices of rows", &own)?;
+        let (slices, set_slice) = slices(&sizes, SLICE);
+        let done = std::cell::Cell::new(0);
+        let advance = |count| {
+            done.set(done.get() + count);
+            progress.reach(done.get() as u64, total as u64);
+        };
+        let sums = exact::sums(&queue, run, &function, &side, &side, (&slices, &set_slice), Some(&own), advance)?;
+        Ok(by_set(&sizes, &sums))
+    }
+
+    fn kernel_rows(
+        &self,
+        run: &Run,
+        kernel: &Kernel,
+        weight: f64,
+        x: Rows<'_>,
+        held: Set<'_>,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let (held, function) = (self.source(held)?, self.function(kernel)?);
+        let is_precise = self.precision == Precision::Double;
+        let queue = self.device.begin()?;
+        values::kernel_rows(&queue, &self.scratch, run, &function, weight, x, &held, is_precise, out)
+    }
+
+    fn products(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; x.len() * held.len()];
+        let held = self.source(held)?;
+        let queue = self.device.begin()?;
+        values::kernel_rows(&queue, &self.scratch, run, &Function::PRODUCT, 1.0, x, &held, true, &mut out)?;
+        Ok(out)
+    }
+
+    fn distances(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; x.len() * held.len()];
+        let held = self.source(held)?;
+        let queue = self.device.begin()?;
+        values::kernel_rows(&queue, &self.scratch, run, &Function::DISTANCE, 1.0, x, &held, true, &mut out)?;
+        Ok(out)
+    }
+
+    fn neighbours(&self, run: &Run, x: Set<'_>, k: usize) -> Result<Vec<Neighbour>> {
+        let x = self.source(x)?;
+        let queue = self.device.begin()?;
+        values::neighbours(&queue, run, &x.load(&queue)?, k)
+    }
+
+    fn ball_counts(&self, run: &Run, points: Set<'_>, balls: Balls<'_>) -> Result<Vec<u32>> {
+        let (points, centres) = (self.source(points)?, self.source(balls.centres)?);
+        let queue = self.device.begin()?;
+        let radii = Radii { rows: None, columns: Some(balls.squared_radii) };
+        Ok(values::balls(&queue, run, &points.load(&queue)?, &centres.load(&queue)?, radii)?.0)
+    }
+
+    fn overlaps(&self, run: &Run, x: Balls<'_>, weights: &[f64], y: Balls<'_>) -> Result<Overlaps> {
+        let (x_rows, y_rows) = (self.source(x.centres)?, self.source(y.centres)?);
+        let queue = self.device.begin()?;
+        let (x_rows, y_rows) = (x_rows.load(&queue)?, y_rows.load(&queue)?);
+        let of_y = Radii { rows: None, columns: Some(y.squared_radii) };
+        let (counts, _) = values::balls(&queue, run, &x_rows, &y_rows, of_y)?;
+        let of_both = Radii { rows: Some((y.squared_radii, weights)), columns: Some(x.squared_radii) };
+        let (holders, masses) = values::balls(&queue, run, &y_rows, &x_rows, of_both)?;
+        Ok(Overlaps { counts, masses, held: holders.into_iter().map(|count| count > 0).collect() })
+    }
+
+    fn mean(&self, run: &Run, x: Set<'_>) -> Result<Vec<f64>> {
+        self.cpu.mean(run, x)
+    }
+
+    fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix> {
+        self.cpu.scatter(run, x, centre, weights)
+    }
+
+    fn projections(
+        &self,
+        run: &Run,
+        x: Set<'_>,
+        centre: &[f64],
+        directions: &Matrix,
+        weights: &[f64],
+    ) -> Result<Vec<f64>> {
+        self.cpu.projections(run, x, centre, directions, weights)
+    }
+
+    fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>> {
+        if self.precision == Precision::Double {
+            return self.cpu.precise().subset_sums(run, kernel, x, y);
+        }
+        self.cpu.subset_sums(run, kernel, x, y)
+    }
+
+    fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix> {
+        self.cpu.product(run, a, b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_sorted_by_set() {
+        let sums: Vec<f64> = (0..10).map(f64::from).collect();
+        let expected = vec![vec![vec![0.0, 1.0], vec![5.0, 6.0]], vec![vec![2.0, 3.0, 4.0], vec![7.0, 8.0, 9.0]]];
+        assert_eq!(by_set(&[2, 3], &sums), expected);
+        assert_eq!(by_set(&[0, 0], &[]), vec![vec![Vec::<f64>::new(); 2]; 2]);
+    }
+
+    #[test]
+    fn a_missing_device_has_a_reason() {
+        if let Err(reason) = Cuda::open(Some(99), Options::default()) {
+            let reason = reason.to_string();
+            assert!(reason.len() > 20 && !reason.contains('\n'), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Sums over pairs in double precision, from differences or products of the rows as they are: for few pairs, for kernels
+//! that the fused kernels do not have, and if these are not accurate enough.
+
+use modelmix::Result;
+use modelmix::compute::Run;
+
+use crate::device::{Buffer, Grid, Queue};
+use crate::function::Function;
+use crate::modules::Module;
+use crate::resident::{Loaded, addresses};
+
+/// The number of columns per partial sum. It does not depend on the device, because it determines the order of additions.
+pub(crate) const SLICE: usize = 1024;
+/// Rows per tile of `tiles.cu`.
+pub(crate) const TILE_ROWS: usize = 64;
+/// Columns per tile of `tiles.cu`.
+pub(crate) const TILE_COLUMNS: usize = 32;
+/// The number of differences per launch and multiprocessor: about 30 ms on an H200, so that the stop token is checked
+/// often enough on slower devices too.
+const LAUNCH_WORK: usize = 600_000_000;
+
+/// Rows of sets as the tile kernels take them.
+pub(crate) struct Side {
+    pub(crate) at: Buffer<u64>,
+    pub(crate) norms: Option<Buffer<f64>>,
+    pub(crate) rows: usize,
+    pub(crate) width: usize,
+}
+
+impl Side {
+    /// All rows of some sets of one width, with their norms if the function needs them.
+    pub(crate) fn new(queue: &Queue<'_>, sets: &[&Loaded], function: &Function) -> Result<Self> {
+        let at = addresses(queue, sets)?;
+        let width = sets.first().map_or(1, |set| set.width);
+        Self::at(queue, at, width, function)
+    }
+
+    /// Rows at addresses, none of them padding.
+    pub(crate) fn at(queue: &Queue<'_>, at: Buffer<u64>, width: usize, function: &Function) -> Result<Self> {
+        let rows = at.len;
+        let norms = if function.is_cosine() { Some(norms(queue, &at, width)?) } else { None };
+        Ok(Self { at, norms, rows, width })
+    }
+
+    pub(crate) fn norms_at(&self) -> u64 {
+        self.norms.as_ref().map_or(0, |norms| norms.at)
+    }
+}
+
+/// ‖x‖ of rows, in double precision.
+pub(crate) fn norms(queue: &Queue<'_>, at: &Buffer<u64>, width: usize) -> Result<Buffer<f64>> {
+    let norms = queue.allocate::<f64>("norms of rows", at.len)?;
+    let grid = Grid::new(at.len.div_ceil(8), 256);
+    // SAFETY: there is a norm for every address.
+    unsafe { queue.launch(Module::Rows, "norms", grid, &[&at.at, &(at.len as i32), &(width as i32), &norms.at])? };
+    Ok(norms)
+}
+
+/// Consecutive columns of sets in slices: (first, last) of each, and the first slice of every set.
+pub(crate) fn slices(sizes: &[usize], length: usize) -> (Vec<[i32; 2]>, Vec<i32>) {
+    let (mut slices, mut set_slice, mut first) = (Vec::new(), vec![0], 0);
+    for &size in sizes {
+        let end = first + size;
+        slices.extend((first..end).step_by(length).map(|start| [start as i32, (start + length).min(end) as i32]));
+        set_slice.push(slices.len() as i32);
+        first = end;
+    }
+    (slices, set_slice)
+}
+
+/// The number of rows per launch against `columns` columns: a multiple of a tile.
+pub(crate) fn rows_per_launch(queue: &Queue<'_>, columns: usize, width: usize) -> usize {
+    let work = LAUNCH_WORK.saturating_mul(queue.device.multiprocessors as usize);
+    (work / columns.saturating_mul(width).max(1)).next_multiple_of(TILE_ROWS).clamp(TILE_ROWS, 1 << 20)
+}
+
+/// For every set of columns, the sums of all rows: `[set][row]`, one after the other. The columns of `y` are in slices,
+/// of which `set_slice` has the first of every set. `own` has, for
+/// every row, a column that does not count: the row itself.
+pub(crate) fn sums(
+    queue: &Queue<'_>,
+    run: &Run,
+    function: &Function,
+    x: &Side,
+    y: &Side,
+    (slices, set_slice): (&[[i32; 2]], &[i32]),
+    own: Option<&Buffer<i32>>,
+    advance: impl Fn(usize),
+) -> Result<Vec<f64>> {
+    let sets = set_slice.len() - 1;
+    let rows_at_once = rows_per_launch(queue, y.rows, x.width).min(x.rows.next_multiple_of(TILE_ROWS)).max(1);
+    let columns = queue.upload("slices of columns", slices)?;
+    let firsts = queue.upload("slices of sets", set_slice)?;
+    let part = queue.allocate::<f64>("partial sums", slices.len() * rows_at_once)?;
+    let out = queue.zeros::<f64>("sums of rows", sets * x.rows)?;
+    let name = if function.is_product() { "sums_product" } else { "sums_distance" };
+    for first in (0..x.rows).step_by(rows_at_once) {
+        run.check()?;
+        let count = rows_at_once.min(x.rows - first);
+        let at = x.at.at + (first * size_of::<u64>()) as u64;
+        let norms = x.norms.as_ref().map_or(0, |norms| norms.at + (first * size_of::<f64>()) as u64);
+        let (width, stride, none) = (x.width as i32, rows_at_once as i64, 0u64);
+        let own = own.map_or(0, |own| own.at + (first * size_of::<i32>()) as u64);
+        let to = out.at + (first * size_of::<f64>()) as u64;
+        // SAFETY: slices are inside the columns of `y`; there is a partial sum for every slice and row of the launch,
+        // and a sum for every set and row.
+        unsafe {
+            let grid = Grid::two(count.div_ceil(TILE_ROWS), slices.len(), 128);
+            queue.launch(
+                Module::Tiles,
+                name,
+                grid,
+                &[
+                    &at,
+                    &(count as i32),
+                    &norms,
+                    &y.at.at,
+                    &y.norms_at(),
+                    &columns.at,
+                    &width,
+                    function,
+                    &own,
+                    &part.at,
+                    &none,
+                    &stride,
+                ],
+            )?;
+            let grid = Grid::two(count.div_ceil(128), sets, 128);
+            let out_stride = x.rows as i64;
+            queue.launch(
+                Module::Tiles,
+                "fold_slices",
+                grid,
+                &[&part.at, &(count as i32), &stride, &firsts.at, &to, &out_stride],
+            )?;
+        }
+        queue.wait()?;
+        advance(count);
+    }
+    queue.values(&out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_cover_every_column_once() {
+        let (slices, set_slice) = slices(&[3000, 0, 1, 1024], SLICE);
+        assert_eq!(slices, [[0, 1024], [1024, 2048], [2048, 3000], [3000, 3001], [3001, 4025]]);
+        assert_eq!(set_slice, [0, 3, 3, 4, 5]);
+    }
+}

@@ -1,0 +1,134 @@
+//! The check of fused sums: sampled rows are recomputed from differences and compared.
+//!
+//! Products of tensor cores are cut off instead of rounded, and small parts have few bits. What this does to a sum
+//! depends on the data: nothing for centred rows of one cluster, digits for far clusters with one centre. So it is
+//! measured. Half of the sampled rows are spread over all rows; the others are those with the largest terms, far from
+//! their centre, whose products are largest. Sums of sampled rows take about a twentieth of the time of all.
+
+/// The number of sampled rows: one tile of the check.
+pub(crate) const SAMPLES: usize = 64;
+/// The largest accepted error of a row's sum, relative to the magnitude that
+/// [`Accuracy`](modelmix::compute::Accuracy) defines. It leaves room for rows that were not sampled.
+const ROW_LIMIT: f64 = 5e-7;
+/// The same for sums over all sampled rows of a set: errors that do not average out.
+const ENTRY_LIMIT: f64 = 2e-7;
+
+/// Rows to check: `spread` of them evenly, the others those with the largest `|terms|`, without repeats, in order.
+pub(crate) fn sample(terms: &[f32], most: usize) -> Vec<usize> {
+    let rows = terms.len();
+    if rows <= most {
+        return (0..rows).collect();
+    }
+    let spread = most / 2;
+    let mut chosen: Vec<usize> = (0..spread).map(|index| (rows - 1) * index / (spread - 1).max(1)).collect();
+    let mut by_size: Vec<usize> = (0..rows).collect();
+    let size = |row: &usize| std::cmp::Reverse((terms[*row].abs().to_bits(), std::cmp::Reverse(*row)));
+    by_size.select_nth_unstable_by_key(most, size);
+    by_size.truncate(most);
+    by_size.sort_unstable_by_key(size);
+    for row in by_size {
+        if chosen.len() == most {
+            break;
+        }
+        if !chosen.contains(&row) {
+            chosen.push(row);
+        }
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
+/// One sampled sum: of a row over a set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampled {
+    /// Set of the row and set of the columns.
+    pub(crate) entry: (usize, usize),
+    pub(crate) found: f64,
+    pub(crate) truth: f64,
+    /// What errors are relative to.
+    pub(crate) magnitude: f64,
+}
+
+/// The largest relative errors found.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Errors {
+    pub(crate) row: f64,
+    pub(crate) entry: f64,
+}
+
+impl Errors {
+    pub(crate) fn of(sampled: &[Sampled]) -> Self {
+        let mut errors = Self::default();
+        let mut entries: std::collections::BTreeMap<(usize, usize), (f64, f64)> = Default::default();
+        for &Sampled { entry, found, truth, magnitude } in sampled {
+            errors.row = worse(errors.row, relative(found - truth, magnitude));
+            let (error, size) = entries.entry(entry).or_default();
+            *error += found - truth;
+            *size += magnitude;
+        }
+        for (error, size) in entries.into_values() {
+            errors.entry = worse(errors.entry, relative(error, size));
+        }
+        errors
+    }
+
+    pub(crate) fn are_accepted(&self) -> bool {
+        self.row <= ROW_LIMIT && self.entry <= ENTRY_LIMIT
+    }
+}
+
+/// |error| / size; no error is no error even of nothing, and what is not a number is the worst.
+fn relative(error: f64, size: f64) -> f64 {
+    // Sums of values that underflow in single precision.
+    const UNDERFLOW: f64 = 1e-36;
+    if error.abs() <= UNDERFLOW { 0.0 } else { error.abs() / size }
+}
+
+/// The larger; NaN is the largest.
+fn worse(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_spread_and_have_the_largest_terms() {
+        let mut terms = vec![1.0f32; 5000];
+        terms[1234] = -50.0;
+        terms[4321] = 40.0;
+        let rows = sample(&terms, 64);
+        assert_eq!(rows.len(), 64);
+        assert!(rows.is_sorted_by(|a, b| a < b));
+        assert!(rows.contains(&1234) && rows.contains(&4321) && rows.contains(&0) && rows.contains(&4999));
+        assert_eq!(sample(&terms[..10], 64), (0..10).collect::<Vec<_>>());
+        assert!(sample(&[], 64).is_empty());
+        assert_eq!(sample(&[f32::NAN; 100], 64).len(), 64);
+    }
+
+    fn sampled(found: f64, truth: f64) -> Sampled {
+        Sampled { entry: (0, 0), found, truth, magnitude: 2.0 * truth }
+    }
+
+    #[test]
+    fn errors_are_the_largest() {
+        let errors = Errors::of(&[sampled(10.0, 10.0), sampled(10.00002, 10.0), sampled(9.99998, 10.0)]);
+        assert!((errors.row - 1e-6).abs() < 1e-9 && errors.entry < 1e-12 && !errors.are_accepted());
+        // The same error in every row is below the limit of rows, and above that of entries.
+        let biased: Vec<Sampled> = (0..10).map(|_| sampled(10.000_006, 10.0)).collect();
+        let errors = Errors::of(&biased);
+        assert!(errors.row < ROW_LIMIT && errors.entry > ENTRY_LIMIT && !errors.are_accepted());
+        assert!(Errors::of(&[sampled(1.0 + 1e-8, 1.0)]).are_accepted());
+        assert!(Errors::of(&[]).are_accepted());
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_refused() {
+        for found in [f64::NAN, f64::INFINITY] {
+            assert!(!Errors::of(&[sampled(1.0, 1.0), sampled(found, 1.0), sampled(1.0, 1.0)]).are_accepted());
+        }
+        assert!(!Errors::of(&[sampled(1.0, 0.0)]).are_accepted());
+        assert!(Errors::of(&[sampled(0.0, 0.0)]).are_accepted());
+    }
+}

@@ -1,0 +1,50 @@
+//! A compute engine of `modelmix` on NVIDIA GPUs.
+//!
+//! [`Cuda::open`] finds a device and says why if there is none; the engine is a [`modelmix::compute::Backend`]. The
+//! crate builds without CUDA: the driver and NVRTC are loaded when a device is opened.
+//!
+//! Sums over many pairs are computed by a fused kernel. Rows are centred per set and split, x = hi + lo with hi in
+//! half precision and lo in half or 8-bit precision; tensor cores compute hi·hi + hi·lo + lo·hi; the kernel is applied in
+//! registers; and partial sums are written once and added in double precision in a fixed order. Sampled rows of every
+//! result are recomputed from differences. If they deviate, sets are split into clusters with centres of their own, and
+//! if that is not enough, all pairs are computed in double precision.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `device` | context, memory, launches; the only module with `unsafe` calls of CUDA, with `upload` and `compile` |
+//! | `compile`, `cache` | NVRTC; compiled modules on disk |
+//! | `modules`, `function` | sources and their variants; kernels as arguments |
+//! | `layout`, `plan` | rows in groups and blocks; tiles in squares |
+//! | `fused`, `prepared` | sums by the fused kernels; `tensor`: their descriptions of arrays |
+//! | `exact` | sums in double precision |
+//! | `guard`, `cluster` | the check of fused sums; k-means on a sample |
+//! | `values` | single values, distances, balls, neighbours |
+//! | `resident`, `upload` | rows in device memory |
+//! | `backend` | the methods of the engine |
+
+mod backend;
+mod cache;
+mod cluster;
+mod compile;
+mod device;
+#[cfg(test)]
+mod emulate;
+mod exact;
+mod function;
+mod fused;
+mod guard;
+mod layout;
+mod modules;
+mod options;
+mod plan;
+mod prepared;
+mod resident;
+mod tensor;
+mod upload;
+mod values;
+
+pub use backend::Cuda;
+pub use options::{Options, Precision, Tier, Unavailable};
+
+#[doc(hidden)]
+pub use modules::compile_all;

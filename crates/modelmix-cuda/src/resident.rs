@@ -1,0 +1,298 @@
+//! Rows in device memory, and sets of a call as rows on the device.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+use half::f16;
+use modelmix::compute::{HostRows, Resident, Set, Storage};
+use modelmix::{Error, Result, Rows};
+
+use crate::device::{Buffer, Device, Grid, Queue};
+use crate::modules::Module;
+
+/// The smallest capacity of a set, in rows.
+const MIN_CAPACITY: usize = 64;
+
+/// A resident set: values of single precision, or the bits of half precision.
+#[derive(Debug)]
+pub(crate) struct DeviceSet {
+    device: Arc<Device>,
+    width: usize,
+    len: usize,
+    values: Values,
+}
+
+#[derive(Debug)]
+enum Values {
+    Single(Buffer<f32>),
+    Half(Buffer<u16>),
+}
+
+/// What a set of rows is called in errors.
+fn named(rows: usize, width: usize) -> String {
+    format!("a set of {rows} rows of width {width}")
+}
+
+impl DeviceSet {
+    pub(crate) fn empty(device: &Arc<Device>, width: usize, storage: Storage) -> Result<Self> {
+        let queue = device.begin()?;
+        let values = match storage {
+            Storage::Single => Values::Single(queue.allocate("a resident set", 0)?),
+            Storage::Half => Values::Half(queue.allocate("a resident set", 0)?),
+            other => return Err(device.problem(format!("it has no storage in {other:?} precision"))),
+        };
+        Ok(Self { device: Arc::clone(device), width, len: 0, values })
+    }
+
+    /// Rows of single precision.
+    pub(crate) fn of(device: &Arc<Device>, rows: Rows<'_>) -> Result<Self> {
+        let queue = device.begin()?;
+        let buffer = queue.allocate(&named(rows.len(), rows.width()), rows.values().len())?;
+        queue.send(&buffer, 0, rows.values())?;
+        let (width, len) = (rows.width(), rows.len());
+        Ok(Self { device: Arc::clone(device), width, len, values: Values::Single(buffer) })
+    }
+
+    /// The address of the rows, and whether they have half precision.
+    pub(crate) fn raw(&self) -> (u64, bool) {
+        match &self.values {
+            Values::Single(buffer) => (buffer.at, false),
+            Values::Half(buffer) => (buffer.at, true),
+        }
+    }
+
+    pub(crate) fn is_on(&self, device: &Arc<Device>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
+
+    /// The capacity for `rows` rows: half as much again as before, so that appending one by one copies little.
+    fn capacity(&self, rows: usize) -> usize {
+        rows.max(self.len + self.len / 2).max(MIN_CAPACITY) * self.width
+    }
+}
+
+/// A buffer with room for `capacity` values and the first `len` of an old one.
+fn grown<T: crate::device::Plain>(
+    queue: &Queue<'_>,
+    what: &str,
+    old: &Buffer<T>,
+    len: usize,
+    capacity: usize,
+) -> Result<Buffer<T>> {
+    let new = queue.allocate(what, capacity)?;
+    queue.copy((old, 0), (&new, 0), len)?;
+    Ok(new)
+}
+
+impl Resident for DeviceSet {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn storage(&self) -> Storage {
+        match self.values {
+            Values::Single(_) => Storage::Single,
+            Values::Half(_) => Storage::Half,
+        }
+    }
+
+    fn append(&mut self, rows: Rows<'_>) -> Result<()> {
+        let (used, needed) = (self.len * self.width, (self.len + rows.len()) * self.width);
+        let (capacity, what) = (self.capacity(self.len + rows.len()), named(self.len + rows.len(), self.width));
+        let queue = self.device.begin()?;
+        match &mut self.values {
+            Values::Single(buffer) => {
+                if needed > buffer.len {
+                    *buffer = grown(&queue, &what, buffer, used, capacity)?;
+                }
+                queue.send(buffer, used, rows.values())?;
+            }
+            Values::Half(buffer) => {
+                if needed > buffer.len {
+                    *buffer = grown(&queue, &what, buffer, used, capacity)?;
+                }
+                let bits: Vec<u16> = rows.values().iter().map(|&value| f16::from_f32(value).to_bits()).collect();
+                queue.send(buffer, used, &bits)?;
+            }
+        }
+        self.len += rows.len();
+        Ok(())
+    }
+
+    fn swap_remove(&mut self, row: usize) -> Result<()> {
+        assert!(row < self.len, "there is no row {row} in a set of {}", self.len);
+        let (last, width) = ((self.len - 1) * self.width, self.width);
+        if row + 1 < self.len {
+            let queue = self.device.begin()?;
+            match &self.values {
+                Values::Single(buffer) => queue.copy((buffer, last), (buffer, row * width), width)?,
+                Values::Half(buffer) => queue.copy((buffer, last), (buffer, row * width), width)?,
+            }
+        }
+        self.len -= 1;
+        Ok(())
+    }
+
+    fn retain(&mut self, keep: &[bool]) -> Result<()> {
+        let kept: Vec<u32> = (0..self.len as u32).filter(|&row| keep[row as usize]).collect();
+        let (rows, width) = (kept.len(), self.width);
+        if rows == self.len {
+            return Ok(());
+        }
+        let queue = self.device.begin()?;
+        let index = queue.upload("rows that are kept", &kept)?;
+        let gather = |from: u64, to: u64, units: usize| {
+            let grid = Grid::new(rows, 128);
+            // SAFETY: the new buffer has room for all rows that are kept, and every index is one of a row.
+            unsafe { queue.launch(Module::Rows, "gather", grid, &[&from, &index.at, &(units as i32), &to]) }
+        };
+        match &mut self.values {
+            Values::Single(buffer) => {
+                let new = queue.allocate::<f32>(&named(rows, width), rows * width)?;
+                gather(buffer.at, new.at, 2 * width)?;
+                queue.wait()?;
+                *buffer = new;
+            }
+            Values::Half(buffer) => {
+                let new = queue.allocate::<u16>(&named(rows, width), rows * width)?;
+                gather(buffer.at, new.at, width)?;
+                queue.wait()?;
+                *buffer = new;
+            }
+        }
+        self.len = rows;
+        Ok(())
+    }
+
+    fn read(&self, rows: Range<usize>) -> Result<Vec<f32>> {
+        assert!(rows.start <= rows.end && rows.end <= self.len, "rows {rows:?} of a set of {}", self.len);
+        let (first, len) = (rows.start * self.width, rows.len() * self.width);
+        let queue = self.device.begin()?;
+        match &self.values {
+            Values::Single(buffer) => {
+                let mut values = reserved(len)?;
+                queue.read(buffer, first, &mut values)?;
+                Ok(values)
+            }
+            Values::Half(buffer) => {
+                let mut bits = reserved(len)?;
+                queue.read(buffer, first, &mut bits)?;
+                Ok(bits.into_iter().map(|bits: u16| f16::from_bits(bits).to_f32()).collect())
+            }
+        }
+    }
+
+    fn duplicate(&self) -> Result<Box<dyn Resident>> {
+        let queue = self.device.begin()?;
+        let (len, what) = (self.len * self.width, named(self.len, self.width));
+        let values = match &self.values {
+            Values::Single(buffer) => Values::Single(grown(&queue, &what, buffer, len, len)?),
+            Values::Half(buffer) => Values::Half(grown(&queue, &what, buffer, len, len)?),
+        };
+        Ok(Box::new(Self { device: Arc::clone(&self.device), width: self.width, len: self.len, values }))
+    }
+
+    fn host(&self) -> Option<HostRows<'_>> {
+        None
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Zeros; an error instead of an abort if there is no memory.
+fn reserved<T: Default + Clone>(len: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| Error::Memory {
+        what: format!("an array of {len} values"),
+        place: "host memory".into(),
+        needed: (len as u64).saturating_mul(size_of::<T>() as u64),
+        free: None,
+    })?;
+    values.resize(len, T::default());
+    Ok(values)
+}
+
+/// The rows of a [`Set`] on the device, in single precision: resident ones in place, others for the call.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// The address of the first row.
+    pub(crate) base: u64,
+    pub(crate) rows: usize,
+    pub(crate) width: usize,
+    _own: Option<Buffer<f32>>,
+}
+
+/// A set that may have to be read from another engine before a call begins: [`Resident::read`] of a set of this engine
+/// would wait for the call itself.
+pub(crate) enum Source<'a> {
+    Here(&'a DeviceSet),
+    Host(modelmix::compute::SingleRows<'a>),
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(device: &Arc<Device>, set: Set<'a>) -> Result<Self> {
+        if let Set::Resident(resident) = set
+            && let Some(here) = resident.as_any().downcast_ref::<DeviceSet>()
+            && here.is_on(device)
+        {
+            return Ok(Source::Here(here));
+        }
+        Ok(Source::Host(set.rows()?))
+    }
+
+    /// The rows on the device.
+    pub(crate) fn load(&self, queue: &Queue<'_>) -> Result<Loaded> {
+        match self {
+            Source::Host(rows) => {
+                let rows = rows.view();
+                let own = queue.allocate(&named(rows.len(), rows.width()), rows.values().len())?;
+                queue.send(&own, 0, rows.values())?;
+                Ok(Loaded { base: own.at, rows: rows.len(), width: rows.width(), _own: Some(own) })
+            }
+            Source::Here(set) => match &set.values {
+                Values::Single(buffer) => Ok(Loaded { base: buffer.at, rows: set.len, width: set.width, _own: None }),
+                Values::Half(buffer) => {
+                    let own = queue.allocate::<f32>(&named(set.len, set.width), set.len * set.width)?;
+                    let (count, grid) = ((set.len * set.width) as i64, Grid::new(8 * 132, 256));
+                    // SAFETY: both buffers have `count` values.
+                    unsafe { queue.launch(Module::Rows, "widen_all", grid, &[&buffer.at, &count, &own.at])? };
+                    Ok(Loaded { base: own.at, rows: set.len, width: set.width, _own: Some(own) })
+                }
+            },
+        }
+    }
+}
+
+impl Loaded {
+    /// Rows at an address, which the caller keeps.
+    pub(crate) fn at(base: u64, rows: usize, width: usize) -> Self {
+        Self { base, rows, width, _own: None }
+    }
+
+    /// The address of a row.
+    pub(crate) fn row(&self, row: usize) -> u64 {
+        self.base + (row * self.width * size_of::<f32>()) as u64
+    }
+}
+
+/// Addresses of the rows of sets, one set after the other, on the device.
+pub(crate) fn addresses(queue: &Queue<'_>, sets: &[&Loaded]) -> Result<Buffer<u64>> {
+    let total = sets.iter().map(|set| set.rows).sum();
+    let at = queue.allocate::<u64>("addresses of rows", total)?;
+    let mut first = 0;
+    for set in sets {
+        let (bytes, to) = ((set.width * size_of::<f32>()) as i64, at.at + (first * size_of::<u64>()) as u64);
+        let grid = Grid::new(set.rows.div_ceil(256), 256);
+        // SAFETY: the buffer has an address for every row of all sets.
+        unsafe { queue.launch(Module::Rows, "addresses", grid, &[&set.base, &bytes, &(set.rows as i32), &to])? };
+        first += set.rows;
+    }
+    Ok(at)
+}

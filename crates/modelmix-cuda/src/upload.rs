@@ -1,0 +1,177 @@
+//! Large arrays to the device: copied by several threads into pinned pieces, from which the device reads at full speed.
+//! Pageable memory alone is several times slower.
+
+use std::ffi::c_void;
+use std::sync::PoisonError;
+
+use cudarc::driver::{DriverError, result, sys};
+use modelmix::{Error, Result};
+
+use crate::device::{Buffer, Device, Plain, Queue};
+
+/// The number of bytes of a piece: 2 MB were fastest on an H200.
+const PIECE: usize = 2 << 20;
+/// Each thread fills one piece while the other is being sent.
+const PIECES_PER_THREAD: usize = 2;
+/// More threads were not faster there.
+const MAX_THREADS: usize = 8;
+/// Smaller arrays are copied by one call: starting threads takes longer.
+const MIN_BYTES: usize = 4 << 20;
+
+/// Pinned memory and a stream for every thread. It is kept between uploads: pinning takes longer than copying.
+pub(crate) struct Staging {
+    lanes: Vec<Lane>,
+}
+
+struct Lane {
+    pinned: Pinned<u8>,
+    stream: sys::CUstream,
+    sent: [sys::CUevent; PIECES_PER_THREAD],
+}
+
+// SAFETY: handles of the driver may be used by any thread; a lane is used by one thread at a time.
+unsafe impl Send for Lane {}
+
+/// Pinned host memory, which the device reads and writes without a copy by the driver.
+pub(crate) struct Pinned<T> {
+    at: *mut T,
+    len: usize,
+    context: sys::CUcontext,
+}
+
+// SAFETY: it owns its memory, and its context may be made current on any thread.
+unsafe impl<T: Plain> Send for Pinned<T> {}
+
+impl<T: Plain> Pinned<T> {
+    /// Allocates memory of zeros. The device must be current.
+    pub(crate) fn new(device: &Device, len: usize) -> Result<Self> {
+        let bytes = len.max(1) * size_of::<T>();
+        // SAFETY: the allocation is owned by the result, which frees it. It is cached memory: write-combined memory
+        // is very slow to read.
+        let at = unsafe { result::malloc_host(bytes, 0) }.map_err(|error| match error {
+            DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Error::Memory {
+                what: "pinned memory for copies".into(),
+                place: "host memory".into(),
+                needed: bytes as u64,
+                free: None,
+            },
+            error => device.failed(error),
+        })?;
+        // SAFETY: the allocation has this number of bytes.
+        unsafe { std::ptr::write_bytes(at.cast::<u8>(), 0, bytes) };
+        Ok(Self { at: at.cast(), len, context: device.context })
+    }
+
+    pub(crate) fn values(&self) -> &[T] {
+        // SAFETY: the memory is initialised and owned; copies of the device end before values are read.
+        unsafe { std::slice::from_raw_parts(self.at, self.len) }
+    }
+
+    pub(crate) fn values_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
+    }
+}
+
+impl<T> Drop for Pinned<T> {
+    fn drop(&mut self) {
+        // SAFETY: freed once, before the context is released; errors of a lost device are ignored.
+        unsafe {
+            let _ = result::ctx::set_current(self.context);
+            let _ = result::free_host(self.at.cast::<c_void>());
+        }
+    }
+}
+
+impl Staging {
+    fn new(device: &Device, threads: usize) -> Result<Self> {
+        let lane = |_| {
+            let failed = |error| device.failed(error);
+            let event = || result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+            Ok(Lane {
+                pinned: Pinned::new(device, PIECES_PER_THREAD * PIECE)?,
+                stream: result::stream::create(result::stream::StreamKind::NonBlocking).map_err(failed)?,
+                sent: [event().map_err(failed)?, event().map_err(failed)?],
+            })
+        };
+        Ok(Self { lanes: (0..threads).map(lane).collect::<Result<_>>()? })
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        // SAFETY: nothing uses the stream and the events any more.
+        unsafe {
+            let _ = result::stream::destroy(self.stream);
+            for event in self.sent {
+                let _ = result::event::destroy(event);
+            }
+        }
+    }
+}
+
+impl Lane {
+    /// Sends every `threads`-th piece, from the `index`-th on, and waits until they have arrived.
+    fn send(&mut self, device: &Device, bytes: &[u8], to: u64, index: usize, threads: usize) -> Result<()> {
+        device.bind()?;
+        let failed = |error| device.failed(error);
+        let (stream, sent) = (self.stream, self.sent);
+        let pinned = self.pinned.values_mut();
+        for (turn, (number, piece)) in bytes.chunks(PIECE).enumerate().skip(index).step_by(threads).enumerate() {
+            let slot = turn % PIECES_PER_THREAD;
+            // SAFETY: the event is alive. An event that was never recorded counts as done.
+            unsafe { result::event::synchronize(sent[slot]) }.map_err(failed)?;
+            let place = &mut pinned[slot * PIECE..][..piece.len()];
+            place.copy_from_slice(piece);
+            // SAFETY: the destination has room for all bytes, and the pinned piece is not changed until its event.
+            unsafe {
+                result::memcpy_htod_async(to + (number * PIECE) as u64, place, stream).map_err(failed)?;
+                result::event::record(sent[slot], stream).map_err(failed)?;
+            }
+        }
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::synchronize(stream) }.map_err(failed)
+    }
+}
+
+impl Queue<'_> {
+    /// [`Queue::write`] for arrays of any size.
+    pub(crate) fn send<T: Plain>(&self, buffer: &Buffer<T>, first: usize, values: &[T]) -> Result<()> {
+        let bytes_len = size_of_val(values);
+        if bytes_len < MIN_BYTES {
+            return self.write(buffer, first, values);
+        }
+        assert!(first + values.len() <= buffer.len, "values are written inside their buffer");
+        // SAFETY: plain values without padding, read as bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), bytes_len) };
+        // The buffer may still be in use by the stream, or not yet be allocated in its order.
+        self.wait()?;
+        let device = self.device;
+        let mut staging = device.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        if staging.is_none() {
+            *staging = Some(Staging::new(device, modelmix::compute::available_threads().clamp(1, MAX_THREADS))?);
+        }
+        let lanes = staging.as_mut().map_or(&mut [][..], |staging| &mut staging.lanes[..]);
+        let (threads, to) = (lanes.len(), buffer.at + (first * size_of::<T>()) as u64);
+        std::thread::scope(|scope| {
+            let send = |(index, lane): (usize, &'_ mut Lane)| lane.send(device, bytes, to, index, threads);
+            let running: Vec<_> = lanes.iter_mut().enumerate().map(|lane| scope.spawn(move || send(lane))).collect();
+            let results: Vec<Result<()>> = running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| Err(device.problem("a thread of an upload failed"))))
+                .collect();
+            results.into_iter().collect()
+        })
+    }
+
+    /// Copies values back into pinned memory, after all earlier work, without waiting.
+    ///
+    /// # Safety
+    /// The pinned memory must not be used until [`Queue::wait`].
+    pub(crate) unsafe fn fetch<T: Plain>(&self, buffer: &Buffer<T>, pinned: &mut Pinned<T>, len: usize) -> Result<()> {
+        assert!(len <= buffer.len && len <= pinned.len, "values are copied inside their buffers");
+        // SAFETY: both have room for `len` values; the caller waits before it uses them.
+        unsafe { result::memcpy_dtoh_async(&mut pinned.values_mut()[..len], buffer.at, self.device.stream) }
+            .map_err(|error| self.device.failed(error))
+    }
+}

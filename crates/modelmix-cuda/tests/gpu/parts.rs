@@ -1,0 +1,181 @@
+//! One part at a time, so that a failure says where it is. Names are numbered in the order of dependence.
+
+use modelmix::compute::{Backend, Engine, Reference, Resident, Run, Set, Storage};
+use modelmix::policy::Random;
+use modelmix::{Error, Features, Kernel};
+use modelmix_cuda::{Cuda, Options, Precision, compile_all};
+
+use super::{cuda, tiers, with};
+
+fn normal(rows: usize, width: usize, seed: u64) -> Features {
+    let mut random = Random::seeded(seed);
+    Features::new(width, (0..rows * width).map(|_| random.normal() as f32).collect()).unwrap()
+}
+
+fn kernels(width: usize) -> Vec<Kernel> {
+    let bandwidth = (2.0 * width as f64).sqrt();
+    vec![
+        Kernel::Gaussian { bandwidth },
+        Kernel::Gaussian { bandwidth }.squared(),
+        Kernel::Polynomial { scale: 1.0 / width as f64, offset: 1.0, degree: 3 },
+        Kernel::Cosine { power: 1 },
+        Kernel::Cosine { power: 2 },
+        Kernel::Laplacian { bandwidth },
+    ]
+}
+
+/// The largest error of `found`, relative to the sum of absolute values.
+fn worst(found: &[f64], truth: &[f64], scale: f64) -> f64 {
+    assert_eq!(found.len(), truth.len());
+    found.iter().zip(truth).map(|(a, b)| (a - b).abs() / b.abs().max(scale)).fold(0.0, f64::max)
+}
+
+#[test]
+fn t0_describes_itself() {
+    if let Some(cuda) = cuda() {
+        println!("{}", cuda.describe());
+        assert!(cuda.describe().starts_with("cuda, "));
+    }
+}
+
+#[test]
+fn t0_modules_compile() {
+    for architecture in ["sm_80", "sm_89", "sm_90a"] {
+        match compile_all(architecture) {
+            None => println!("skipped: the NVRTC library is not installed"),
+            Some(modules) => drop(modules.unwrap()),
+        }
+    }
+}
+
+#[test]
+fn t1_rows_come_back() {
+    let Some(cuda) = cuda() else { return };
+    for (rows, width) in [(1, 1), (3, 5), (1000, 33), (3001, 1024), (40_000, 64)] {
+        let x = normal(rows, width, 1);
+        let held = cuda.hold(&x).unwrap();
+        assert!(held.read(0..rows).unwrap() == x.values(), "{rows} × {width}");
+        assert_eq!(held.read(rows / 2..rows).unwrap(), &x.values()[rows / 2 * width..]);
+    }
+}
+
+#[test]
+fn t1_resident_sets_change() {
+    let Some(cuda) = cuda() else { return };
+    for storage in [Storage::Single, Storage::Half] {
+        let mut set = cuda.empty(3, storage).unwrap();
+        set.append(Features::from_rows([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]).unwrap().view()).unwrap();
+        set.swap_remove(0).unwrap();
+        assert_eq!(set.read(0..2).unwrap(), [7.0, 8.0, 9.0, 4.0, 5.0, 6.0]);
+        set.retain(&[false, true]).unwrap();
+        assert_eq!(set.read(0..1).unwrap(), [4.0, 5.0, 6.0]);
+    }
+}
+
+#[test]
+fn t2_double_sums_are_exact() {
+    let Some(cuda) = cuda() else { return };
+    let precise = cuda.with_precision(Precision::Double);
+    for (rows, columns, width) in [(1, 1, 1), (65, 33, 3), (130, 1100, 40)] {
+        let (x, y) = (normal(rows, width, 1), normal(columns, width, 2));
+        for kernel in kernels(width) {
+            let found = Engine::new(precise.clone()).kernel_sums(&kernel, &x, &y).unwrap();
+            let truth = Engine::new(Reference).kernel_sums(&kernel, &x, &y).unwrap();
+            let error = worst(&found.rows, &truth.rows, 1e-3).max(worst(&found.columns, &truth.columns, 1e-3));
+            assert!(error < 1e-10, "{rows} × {columns} × {width}, {kernel}: {error:e}");
+        }
+    }
+}
+
+#[test]
+fn t3_values_of_new_rows() {
+    let Some(cuda) = cuda() else { return };
+    for width in [1, 33, 64, 1024] {
+        let held = normal(200, width, 2);
+        let resident = cuda.hold(&held).unwrap();
+        for count in [1, 4, 5, 70] {
+            let x = normal(count, width, 3);
+            for kernel in kernels(width) {
+                let (mut found, mut truth) = (vec![0.5; count * 200], vec![0.5; count * 200]);
+                Engine::new(cuda.clone()).kernel_rows(&kernel, 2.0, x.view(), &*resident, &mut found).unwrap();
+                Engine::new(Reference).kernel_rows(&kernel, 2.0, x.view(), &held, &mut truth).unwrap();
+                let error = worst(&found, &truth, 0.5);
+                assert!(error < 1e-6, "{count} rows of width {width}, {kernel}: {error:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn t3_neighbours_and_balls() {
+    let Some(cuda) = cuda() else { return };
+    let x = normal(300, 20, 1);
+    let (found, truth) = (Engine::new(cuda.clone()).neighbours(&x, 5), Engine::new(Reference).neighbours(&x, 5));
+    let rows = |list: modelmix::Result<Vec<modelmix::compute::Neighbour>>| -> Vec<u32> {
+        list.unwrap().iter().map(|neighbour| neighbour.row).collect()
+    };
+    assert_eq!(rows(found), rows(truth));
+}
+
+/// Fused sums of one pair of sets per kernel and tier. 600 rows have masked tiles, a diagonal and whole tiles.
+#[test]
+fn t4_fused_sums() {
+    for cuda in tiers() {
+        for width in [8, 64, 100, 1024] {
+            let (x, y) = (normal(600, width, 1), normal(300, width, 2));
+            for kernel in kernels(width) {
+                let engine = Engine::new(cuda.clone());
+                let found = engine.kernel_sums_among(&kernel, &[Set::from(&x), Set::from(&y)]).unwrap();
+                let truth = Engine::new(Reference).kernel_sums_among(&kernel, &[Set::from(&x), Set::from(&y)]).unwrap();
+                let mut most = 0.0f64;
+                for (found, truth) in found.iter().flatten().zip(truth.iter().flatten()) {
+                    let scale = truth.iter().map(|value| value.abs()).fold(0.0, f64::max);
+                    most = most.max(worst(found, truth, scale));
+                }
+                println!("{}, width {width}, {kernel}: {most:.1e}", cuda.describe());
+                assert!(most < 1e-6, "{}, width {width}, {kernel}: {most:e}", cuda.describe());
+            }
+        }
+    }
+}
+
+#[test]
+fn t5_too_little_memory_is_an_error() {
+    let Some(cuda) = cuda() else { return };
+    let small = with(Options::default().memory(1 << 20));
+    let x = normal(3000, 1024, 1);
+    match small.hold(&x) {
+        Err(Error::Memory { needed, .. }) => assert_eq!(needed, 3000 * 1024 * 4),
+        other => panic!("{other:?}"),
+    }
+    // The engine is usable afterwards, and so is another one.
+    small.hold(&normal(10, 10, 1)).unwrap();
+    cuda.hold(&x).unwrap();
+}
+
+#[test]
+fn t5_callers_on_many_threads() {
+    let Some(cuda) = cuda() else { return };
+    let (x, kernel) = (normal(200, 32, 1), Kernel::Gaussian { bandwidth: 8.0 });
+    let truth = cuda.kernel_sums(&Run::default(), &kernel, (&x).into(), (&x).into()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let held = cuda.hold(&x).unwrap();
+                    let held: &dyn Resident = &*held;
+                    let found = cuda.kernel_sums(&Run::default(), &kernel, held.into(), held.into()).unwrap();
+                    assert!(found == truth);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn t5_devices_that_do_not_exist() {
+    if cuda().is_some() {
+        let reason = Cuda::open(Some(99), Options::default()).unwrap_err().to_string();
+        assert!(reason.contains("there is no CUDA device 99"), "{reason}");
+    }
+}
