@@ -11,13 +11,13 @@ use modelmix::compute::{
 use modelmix::{Features, Kernel, Result, Rows};
 
 use crate::device::{Device, Queue};
-use crate::exact::{self, SLICE, Side, slices};
+use crate::exact::{self, Columns, SLICE, Side, slices};
 use crate::function::{Function, FusedKernel};
 use crate::fused::{Fused, Progress};
 use crate::options::{Options, Precision, Tier, Unavailable};
 use crate::plan::Pairs;
 use crate::resident::{DeviceSet, Loaded, Source};
-use crate::values::{self, Radii, Scratch};
+use crate::values::{self, NewRows, Radii, Scratch};
 
 /// The number of differences (rows × rows × columns) from which the fused kernels are used. Below, double precision takes
 /// at most about a millisecond on an H200, as long as preparing and checking the fused kernels.
@@ -82,7 +82,22 @@ impl Cuda {
         }
     }
 
-    /// Sums of pairs: `[set][row]` over all rows of all sets.
+    /// Adds `weight` times the function of every new row with every held row to `out`.
+    fn add_values(
+        &self,
+        run: &Run,
+        function: &Function,
+        weight: f64,
+        is_precise: bool,
+        (x, held): (Rows<'_>, Set<'_>),
+        out: &mut [f64],
+    ) -> Result<()> {
+        let held = self.source(held)?;
+        let queue = self.device.begin()?;
+        NewRows { queue: &queue, scratch: &self.scratch, run, function, weight, is_precise }.add(x, &held, out)
+    }
+
+    /// Sums of pairs: `[set][row]` over all rows of all sets; `None` if the fused kernels are not used.
     fn sums(
         &self,
         queue: &Queue<'_>,
@@ -166,7 +181,8 @@ impl Backend for Cuda {
         let sums = |x: &Side, y: &Side, before: usize| {
             let (slices, set_slice) = slices(&[y.rows], SLICE);
             let done = std::cell::Cell::new(before);
-            exact::sums(&queue, run, &function, x, y, (&slices, &set_slice), None, |count| {
+            let side = Columns { side: y, slices: &slices, set_slice: &set_slice, own: None };
+            exact::sums(&queue, run, &function, x, &side, |count| {
                 done.set(done.get() + count * y.rows);
                 progress.reach(done.get() as u64, 2 * (rows * columns) as u64);
             })
@@ -199,8 +215,8 @@ impl Backend for Cuda {
             done.set(done.get() + count);
             progress.reach(done.get() as u64, total as u64);
         };
-        let sums = exact::sums(&queue, run, &function, &side, &side, (&slices, &set_slice), Some(&own), advance)?;
-        Ok(by_set(&sizes, &sums))
+        let columns = Columns { side: &side, slices: &slices, set_slice: &set_slice, own: Some(&own) };
+        Ok(by_set(&sizes, &exact::sums(&queue, run, &function, &side, &columns, advance)?))
     }
 
     fn kernel_rows(
@@ -212,25 +228,19 @@ impl Backend for Cuda {
         held: Set<'_>,
         out: &mut [f64],
     ) -> Result<()> {
-        let (held, function) = (self.source(held)?, self.function(kernel)?);
         let is_precise = self.precision == Precision::Double;
-        let queue = self.device.begin()?;
-        values::kernel_rows(&queue, &self.scratch, run, &function, weight, x, &held, is_precise, out)
+        self.add_values(run, &self.function(kernel)?, weight, is_precise, (x, held), out)
     }
 
     fn products(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
         let mut out = vec![0.0; x.len() * held.len()];
-        let held = self.source(held)?;
-        let queue = self.device.begin()?;
-        values::kernel_rows(&queue, &self.scratch, run, &Function::PRODUCT, 1.0, x, &held, true, &mut out)?;
+        self.add_values(run, &Function::PRODUCT, 1.0, true, (x, held), &mut out)?;
         Ok(out)
     }
 
     fn distances(&self, run: &Run, x: Rows<'_>, held: Set<'_>) -> Result<Vec<f64>> {
         let mut out = vec![0.0; x.len() * held.len()];
-        let held = self.source(held)?;
-        let queue = self.device.begin()?;
-        values::kernel_rows(&queue, &self.scratch, run, &Function::DISTANCE, 1.0, x, &held, true, &mut out)?;
+        self.add_values(run, &Function::DISTANCE, 1.0, true, (x, held), &mut out)?;
         Ok(out)
     }
 

@@ -67,6 +67,7 @@ fn path(folder: &Path, key: &str) -> PathBuf {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

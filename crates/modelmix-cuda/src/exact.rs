@@ -74,22 +74,31 @@ pub(crate) fn rows_per_launch(queue: &Queue<'_>, columns: usize, width: usize) -
     (work / columns.saturating_mul(width).max(1)).next_multiple_of(TILE_ROWS).clamp(TILE_ROWS, 1 << 20)
 }
 
-/// For every set of columns, the sums of all rows: `[set][row]`, one after the other. The columns of `y` are in slices,
-/// of which `set_slice` has the first of every set. `own` has, for
-/// every row, a column that does not count: the row itself.
+/// Columns of sums: rows of sets in slices.
+pub(crate) struct Columns<'a> {
+    pub(crate) side: &'a Side,
+    /// (first, last) of every slice.
+    pub(crate) slices: &'a [[i32; 2]],
+    /// The first slice of every set, and the number of slices.
+    pub(crate) set_slice: &'a [i32],
+    /// For every row, a column that does not count: the row itself.
+    pub(crate) own: Option<&'a Buffer<i32>>,
+}
+
+/// For every set of columns, the sums of all rows: `[set][row]`, one after the other. `advance` is called with the number
+/// of rows that are done.
 pub(crate) fn sums(
     queue: &Queue<'_>,
     run: &Run,
     function: &Function,
     x: &Side,
-    y: &Side,
-    (slices, set_slice): (&[[i32; 2]], &[i32]),
-    own: Option<&Buffer<i32>>,
+    columns: &Columns<'_>,
     advance: impl Fn(usize),
 ) -> Result<Vec<f64>> {
+    let Columns { side: y, slices, set_slice, own } = *columns;
     let sets = set_slice.len() - 1;
     let rows_at_once = rows_per_launch(queue, y.rows, x.width).min(x.rows.next_multiple_of(TILE_ROWS)).max(1);
-    let columns = queue.upload("slices of columns", slices)?;
+    let slices_at = queue.upload("slices of columns", slices)?;
     let firsts = queue.upload("slices of sets", set_slice)?;
     let part = queue.allocate::<f64>("partial sums", slices.len() * rows_at_once)?;
     let out = queue.zeros::<f64>("sums of rows", sets * x.rows)?;
@@ -116,7 +125,7 @@ pub(crate) fn sums(
                     &norms,
                     &y.at.at,
                     &y.norms_at(),
-                    &columns.at,
+                    &slices_at.at,
                     &width,
                     function,
                     &own,

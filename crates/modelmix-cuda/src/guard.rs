@@ -8,7 +8,8 @@
 /// The number of sampled rows: one tile of the check.
 pub(crate) const SAMPLES: usize = 64;
 /// The largest accepted error of a row's sum, relative to the magnitude that
-/// [`Accuracy`](modelmix::compute::Accuracy) defines. It leaves room for rows that were not sampled.
+/// [`Accuracy`](modelmix::compute::Accuracy) defines. Rows that were not sampled may have
+/// twice this error.
 const ROW_LIMIT: f64 = 5e-7;
 /// The same for sums over all sampled rows of a set: errors that do not average out.
 const ENTRY_LIMIT: f64 = 2e-7;

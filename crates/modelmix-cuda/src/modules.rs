@@ -101,6 +101,7 @@ pub fn compile_all(architecture: &str) -> Option<Result<Vec<(String, usize)>, St
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -72,7 +72,7 @@ impl DeviceSet {
     }
 }
 
-/// A buffer with room for `capacity` values and the first `len` of an old one.
+/// A buffer of `capacity` values, the first `len` of them those of an old one.
 fn grown<T: crate::device::Plain>(
     queue: &Queue<'_>,
     what: &str,
@@ -148,7 +148,7 @@ impl Resident for DeviceSet {
         let index = queue.upload("rows that are kept", &kept)?;
         let gather = |from: u64, to: u64, units: usize| {
             let grid = Grid::new(rows, 128);
-            // SAFETY: the new buffer has room for all rows that are kept, and every index is one of a row.
+            // SAFETY: the new buffer has a place for all rows that are kept, and every index is one of a row.
             unsafe { queue.launch(Module::Rows, "gather", grid, &[&from, &index.at, &(units as i32), &to]) }
         };
         match &mut self.values {

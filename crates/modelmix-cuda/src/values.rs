@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use modelmix::compute::{Neighbour, Run};
+use modelmix::compute::{Neighbour, Resident, Run};
 use modelmix::{Result, Rows};
 
 use crate::device::{Buffer, Grid, Queue};
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Scratch {
 }
 
 impl Scratch {
-    /// Calls `work` with buffers for so many values of rows and of results.
+    /// Calls `work` with buffers for `rows` values of rows and `values` results.
     fn with<T>(
         &self,
         queue: &Queue<'_>,
@@ -73,99 +73,100 @@ impl Scratch {
     }
 }
 
-/// Adds `weight` times the function of every new row with every held row to `out`. `precise` avoids single precision.
-pub(crate) fn kernel_rows(
-    queue: &Queue<'_>,
-    scratch: &Scratch,
-    run: &Run,
-    function: &Function,
-    weight: f64,
-    x: Rows<'_>,
-    held: &Source<'_>,
-    precise: bool,
-    out: &mut [f64],
-) -> Result<()> {
-    run.check()?;
-    if x.is_empty() || out.is_empty() {
-        return Ok(());
-    }
-    let is_few = x.len() <= FEW && size_of_val(x.values()) <= FEW_BYTES;
-    if is_few && !precise {
-        return few(queue, scratch, function, weight, x, held, out);
-    }
-    let held = held.load(queue)?;
-    let (columns, width) = (held.rows, x.width());
-    let y = Side::new(queue, &[&held], function)?;
-    let rows_at_once = (VALUES_AT_ONCE / columns).clamp(1, rows_per_launch(queue, columns, width));
-    let rows_at_once = if rows_at_once > TILE_ROWS { rows_at_once / TILE_ROWS * TILE_ROWS } else { rows_at_once };
-    for (index, out) in out.chunks_mut(rows_at_once * columns).enumerate() {
-        run.check()?;
-        let first = index * rows_at_once;
-        let x = x.slice(first, (first + rows_at_once).min(x.len()));
-        scratch.with(queue, x.values().len(), out.len(), |buffers| {
-            buffers.pinned_rows.values_mut()[..x.values().len()].copy_from_slice(x.values());
-            queue.write(&buffers.rows, 0, &buffers.pinned_rows.values()[..x.values().len()])?;
-            let new = Loaded::at(buffers.rows.at, x.len(), width);
-            let x = Side::new(queue, &[&new], function)?;
-            values(queue, function, precise, (&x, 0, x.rows), &y, buffers.values.at)?;
-            // SAFETY: `wait` ends the copy before the values are read.
-            unsafe { queue.fetch(&buffers.values, &mut buffers.pinned_values, out.len())? };
-            queue.wait()?;
-            add(out, weight, buffers.pinned_values.values());
-            Ok(())
-        })?;
-    }
-    Ok(())
+/// New rows against rows held: adds `weight` times the function of every pair to what is there.
+pub(crate) struct NewRows<'a> {
+    pub(crate) queue: &'a Queue<'a>,
+    pub(crate) scratch: &'a Scratch,
+    pub(crate) run: &'a Run,
+    pub(crate) function: &'a Function,
+    pub(crate) weight: f64,
+    /// Whether all is computed in double precision.
+    pub(crate) is_precise: bool,
 }
 
-fn add(out: &mut [f64], weight: f64, values: &[f64]) {
-    out.iter_mut().zip(values).for_each(|(out, value)| *out += weight * value);
-}
+impl NewRows<'_> {
+    pub(crate) fn add(&self, x: Rows<'_>, held: &Source<'_>, out: &mut [f64]) -> Result<()> {
+        self.run.check()?;
+        if x.is_empty() || out.is_empty() {
+            return Ok(());
+        }
+        let is_few = x.len() <= FEW && size_of_val(x.values()) <= FEW_BYTES;
+        if is_few && !self.is_precise { self.few(x, held, out) } else { self.many(x, held, out) }
+    }
 
-/// At most [`FEW`] new rows: one launch between two copies.
-fn few(
-    queue: &Queue<'_>,
-    scratch: &Scratch,
-    function: &Function,
-    weight: f64,
-    x: Rows<'_>,
-    held: &Source<'_>,
-    out: &mut [f64],
-) -> Result<()> {
-    let loaded;
-    let (base, rows, is_half) = match held {
-        Source::Here(set) => {
-            let (base, is_half) = set.raw();
-            (base, modelmix::compute::Resident::len(*set), is_half)
+    /// Tiles of values, in parts that are copied back through pinned memory.
+    fn many(&self, x: Rows<'_>, held: &Source<'_>, out: &mut [f64]) -> Result<()> {
+        let (queue, function) = (self.queue, self.function);
+        let held = held.load(queue)?;
+        let (columns, width) = (held.rows, x.width());
+        let y = Side::new(queue, &[&held], function)?;
+        let rows_at_once = (VALUES_AT_ONCE / columns).clamp(1, rows_per_launch(queue, columns, width));
+        let rows_at_once = if rows_at_once > TILE_ROWS { rows_at_once / TILE_ROWS * TILE_ROWS } else { rows_at_once };
+        for (index, out) in out.chunks_mut(rows_at_once * columns).enumerate() {
+            self.run.check()?;
+            let first = index * rows_at_once;
+            let x = x.slice(first, (first + rows_at_once).min(x.len()));
+            self.scratch.with(queue, x.values().len(), out.len(), |buffers| {
+                buffers.pinned_rows.values_mut()[..x.values().len()].copy_from_slice(x.values());
+                queue.write(&buffers.rows, 0, &buffers.pinned_rows.values()[..x.values().len()])?;
+                let new = Loaded::at(buffers.rows.at, x.len(), width);
+                let x = Side::new(queue, &[&new], function)?;
+                values(queue, function, self.is_precise, (&x, 0, x.rows), &y, buffers.values.at)?;
+                // SAFETY: `wait` ends the copy before the values are read.
+                unsafe { queue.fetch(&buffers.values, &mut buffers.pinned_values, out.len())? };
+                queue.wait()?;
+                self.weigh(out, buffers.pinned_values.values());
+                Ok(())
+            })?;
         }
-        Source::Host(_) => {
-            loaded = held.load(queue)?;
-            (loaded.base, loaded.rows, false)
-        }
-    };
-    let values = x.values().len();
-    scratch.with(queue, values, out.len(), |buffers| {
-        buffers.pinned_rows.values_mut()[..values].copy_from_slice(x.values());
-        queue.write(&buffers.rows, 0, &buffers.pinned_rows.values()[..values])?;
-        let (count, rows_i, width) = (x.len() as i32, rows as i32, x.width() as i32);
-        let shared = size_of_val(x.values()) as u32;
-        let grid = Grid { blocks: (rows.div_ceil(8) as u32, 1, 1), threads: 256, shared };
-        let name = if is_half { "few_half" } else { "few_single" };
-        // SAFETY: the held rows are at their address, the new ones fit into shared memory, and there is room for a value
-        // of every pair. `wait` ends the copy before the values are read.
-        unsafe {
-            queue.launch(
-                Module::Rows,
-                name,
-                grid,
-                &[&buffers.rows.at, &count, &base, &rows_i, &width, function, &buffers.values.at],
-            )?;
-            queue.fetch(&buffers.values, &mut buffers.pinned_values, out.len())?;
-        }
-        queue.wait()?;
-        add(out, weight, buffers.pinned_values.values());
         Ok(())
-    })
+    }
+
+    fn weigh(&self, out: &mut [f64], values: &[f64]) {
+        out.iter_mut().zip(values).for_each(|(out, value)| *out += self.weight * value);
+    }
+
+    /// At most [`FEW`] new rows: one launch between two copies.
+    fn few(&self, x: Rows<'_>, held: &Source<'_>, out: &mut [f64]) -> Result<()> {
+        let (queue, loaded) = (
+            self.queue,
+            match held {
+                Source::Here(_) => None,
+                Source::Host(_) => Some(held.load(self.queue)?),
+            },
+        );
+        let (base, rows, is_half) = match (held, &loaded) {
+            (Source::Here(set), _) => {
+                let (base, is_half) = set.raw();
+                (base, set.len(), is_half)
+            }
+            (_, Some(loaded)) => (loaded.base, loaded.rows, false),
+            (Source::Host(_), None) => return Ok(()),
+        };
+        let values = x.values().len();
+        self.scratch.with(queue, values, out.len(), |buffers| {
+            buffers.pinned_rows.values_mut()[..values].copy_from_slice(x.values());
+            queue.write(&buffers.rows, 0, &buffers.pinned_rows.values()[..values])?;
+            let (count, rows_i, width) = (x.len() as i32, rows as i32, x.width() as i32);
+            let shared = size_of_val(x.values()) as u32;
+            let grid = Grid { blocks: (rows.div_ceil(8) as u32, 1, 1), threads: 256, shared };
+            let name = if is_half { "few_half" } else { "few_single" };
+            // SAFETY: the held rows are at their address, the new ones fit into shared memory, and there is a place for
+            // a value of every pair. `wait` ends the copy before the values are read.
+            unsafe {
+                queue.launch(
+                    Module::Rows,
+                    name,
+                    grid,
+                    &[&buffers.rows.at, &count, &base, &rows_i, &width, self.function, &buffers.values.at],
+                )?;
+                queue.fetch(&buffers.values, &mut buffers.pinned_values, out.len())?;
+            }
+            queue.wait()?;
+            self.weigh(out, buffers.pinned_values.values());
+            Ok(())
+        })
+    }
 }
 
 /// Values of `count` rows of `x`, from `first` on, with all rows of `y`, written to `to` in row-major order.
@@ -185,7 +186,7 @@ fn values(
     let at = x.at.at + (first * size_of::<u64>()) as u64;
     let norms = x.norms.as_ref().map_or(0, |norms| norms.at + (first * size_of::<f64>()) as u64);
     let grid = Grid::two(y.rows.div_ceil(TILE_COLUMNS), count.div_ceil(TILE_ROWS), 128);
-    // SAFETY: the caller has room for a value of every pair.
+    // SAFETY: the caller has a place for a value of every pair.
     unsafe {
         queue.launch(
             Module::Tiles,
@@ -226,7 +227,7 @@ pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> 
         values(queue, &Function::DISTANCE, true, (&side, first, count), &side, distances.at)?;
         let (rows, columns, first, k_i) = (count as i32, x.rows as i32, first as i32, k as i32);
         let grid = Grid::new(count.div_ceil(4), 128);
-        // SAFETY: there are distances of every row of the launch, and room for its neighbours.
+        // SAFETY: there are distances of every row of the launch, and a place for each of its neighbours.
         unsafe {
             queue.launch(
                 Module::Tiles,

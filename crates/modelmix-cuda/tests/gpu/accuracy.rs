@@ -24,9 +24,9 @@ const KINDS: [(&str, f64, f64); 7] = [
 
 fn value(kind: &str, random: &mut Random, arm: usize, row: usize, column: usize) -> f64 {
     let normal = random.normal() * (1.0 + 0.05 * arm as f64) + 0.1 * ((1 + column * (1 + arm)) as f64).sin();
-    let side = if (column * 7919) % 2 == 0 { 1.0 } else { -1.0 };
+    let side = if (column * 7919).is_multiple_of(2) { 1.0 } else { -1.0 };
     let apart = |distance: f64, one_in: usize| {
-        if row % one_in == 0 { normal + side * distance } else { normal - side * distance }
+        if row.is_multiple_of(one_in) { normal + side * distance } else { normal - side * distance }
     };
     match kind {
         "mean 30 × spread" => normal + 30.0,

@@ -4,6 +4,8 @@
 //! It runs as a prebuilt program too: `cargo test --package modelmix-cuda --test gpu --no-run` prints its path, and
 //! `gpu-… --test-threads=1 --nocapture` runs it on a host without Rust.
 
+#![allow(clippy::unwrap_used)]
+
 // The suite has a shorter form for engines that are slow.
 #[allow(dead_code)]
 #[path = "../../../modelmix/tests/conformance/mod.rs"]
