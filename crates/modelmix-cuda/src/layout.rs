@@ -117,7 +117,7 @@ mod tests {
                 for group in layout.set_group[set]..layout.set_group[set + 1] {
                     let start = layout.group_first[group] as usize;
                     let rows = &layout.target[start..start + layout.group_rows[group] as usize];
-                    assert!(start % BLOCK == 0 && !rows.contains(&PADDING));
+                    assert!(start.is_multiple_of(BLOCK) && !rows.contains(&PADDING));
                     assert_eq!(layout.block_group[start / BLOCK], group as i32);
                     if let Some(labels) = labels {
                         assert!(rows.iter().all(|&row| labels[row as usize] == labels[rows[0] as usize]));

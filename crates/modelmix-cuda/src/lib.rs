@@ -8,19 +8,6 @@
 //! registers; and partial sums are written once and added in double precision in a fixed order. Sampled rows of every
 //! result are recomputed from differences. If they deviate, sets are split into clusters with centres of their own, and
 //! if that is not enough, all pairs are computed in double precision.
-//!
-//! | module | contents |
-//! |---|---|
-//! | `device` | context, memory, launches; the only module with `unsafe` calls of CUDA, with `upload` and `compile` |
-//! | `compile`, `cache` | NVRTC; compiled modules on disk |
-//! | `modules`, `function` | sources and their variants; kernels as arguments |
-//! | `layout`, `plan` | rows in groups and blocks; tiles in squares |
-//! | `fused`, `prepared` | sums by the fused kernels; `tensor`: their descriptions of arrays |
-//! | `exact` | sums in double precision |
-//! | `guard`, `cluster` | the check of fused sums; k-means on a sample |
-//! | `values` | single values, distances, balls, neighbours |
-//! | `resident`, `upload` | rows in device memory |
-//! | `backend` | the methods of the engine |
 
 mod backend;
 mod cache;
@@ -37,10 +24,7 @@ mod layout;
 mod modules;
 mod options;
 mod plan;
-mod prepared;
 mod resident;
-mod tensor;
-mod upload;
 mod values;
 
 pub use backend::Cuda;

@@ -5,12 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use modelmix::compute::{Neighbour, Resident, Run};
 use modelmix::{Result, Rows};
 
-use crate::device::{Buffer, Grid, Queue};
+use crate::device::{Buffer, Grid, Pinned, Queue};
 use crate::exact::{SLICE, Side, TILE_COLUMNS, TILE_ROWS, rows_per_launch, slices};
 use crate::function::Function;
 use crate::modules::Module;
 use crate::resident::{Loaded, Source};
-use crate::upload::Pinned;
 
 /// With at most this many new rows, one pass over the held rows computes all of them.
 const FEW: usize = 4;

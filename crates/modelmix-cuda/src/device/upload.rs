@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use cudarc::driver::{DriverError, result, sys};
 use modelmix::{Error, Result};
 
-use crate::device::{Buffer, Device, Plain, Queue};
+use super::{Buffer, Device, Plain, Queue};
 
 /// The number of bytes of a piece: 2 MB were fastest on an H200.
 const PIECE: usize = 2 << 20;

@@ -1,6 +1,9 @@
 //! Sums over pairs by the fused kernels, checked on sampled rows. If these are not accurate enough, sets are split into
 //! clusters; if that does not help, there is no result. `prepared` has the work on the device.
 
+mod prepared;
+mod tensor;
+
 use modelmix::compute::Run;
 use modelmix::{Error, Result, Rows};
 
@@ -13,8 +16,8 @@ use crate::layout::{BLOCK, LARGEST_TILE, Layout};
 use crate::modules::{Form, Module};
 use crate::options::Tier;
 use crate::plan::{Pairs, Plan, SQUARE};
-use crate::prepared::Prepared;
 use crate::resident::{Loaded, addresses};
+use prepared::Prepared;
 
 /// The maximum width for which both parts are stored in half precision: the epilogue takes most of the time there, and
 /// the small products of 8 bits save none.

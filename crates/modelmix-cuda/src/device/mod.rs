@@ -1,12 +1,14 @@
-//! One GPU: its context, memory, compiled functions and launches. All unsafe calls of the driver are here and in
-//! `upload`.
+//! One GPU: its context and compiled functions. `queue` has memory and launches, `upload` large copies. All unsafe calls of
+//! the driver are in this module.
+
+mod queue;
+mod upload;
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::marker::PhantomData;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{DriverError, result, sys};
 use modelmix::{Error, Result};
@@ -14,7 +16,10 @@ use modelmix::{Error, Result};
 use crate::compile;
 use crate::modules::Module;
 use crate::options::{Options, Tier, Unavailable};
-use crate::upload::Staging;
+
+pub(crate) use queue::{Buffer, Grid, Plain, Queue};
+pub(crate) use upload::Pinned;
+use upload::Staging;
 
 /// A GPU with its context, a stream and the functions loaded so far.
 pub(crate) struct Device {
@@ -161,7 +166,7 @@ impl Device {
         // A call that panicked left nothing half done on the host: buffers free themselves.
         let guard = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         self.bind()?;
-        Ok(Queue { device: self, _guard: guard })
+        Ok(Queue::new(self, guard))
     }
 
     fn load(&self, module: Module) -> Result<sys::CUmodule, String> {
@@ -212,240 +217,6 @@ impl Drop for Device {
                 let _ = result::stream::destroy(self.stream);
                 let _ = result::primary_ctx::release(self.handle);
             }
-        }
-    }
-}
-
-/// An argument of a function on the GPU.
-///
-/// # Safety
-/// The type must have the layout of the parameter.
-pub(crate) unsafe trait Argument {}
-// SAFETY: plain numbers have the same layout in CUDA C++.
-unsafe impl Argument for i32 {}
-// SAFETY: as above.
-unsafe impl Argument for i64 {}
-// SAFETY: as above; addresses are 64-bit numbers.
-unsafe impl Argument for u64 {}
-// SAFETY: as above.
-unsafe impl Argument for f64 {}
-// SAFETY: `repr(C)` with the fields of the struct in `tiles.cu` and `rows.cu`.
-unsafe impl Argument for crate::function::Function {}
-// SAFETY: 128 bytes that the driver writes and the hardware reads.
-unsafe impl Argument for sys::CUtensorMap {}
-
-/// Blocks, threads and dynamic shared memory of a launch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grid {
-    pub(crate) blocks: (u32, u32, u32),
-    pub(crate) threads: u32,
-    pub(crate) shared: u32,
-}
-
-impl Grid {
-    pub(crate) fn new(blocks: usize, threads: u32) -> Self {
-        Self { blocks: (blocks as u32, 1, 1), threads, shared: 0 }
-    }
-
-    pub(crate) fn two(x: usize, y: usize, threads: u32) -> Self {
-        Self { blocks: (x as u32, y as u32, 1), threads, shared: 0 }
-    }
-}
-
-/// A call in progress. Work is done in the order of submission.
-pub(crate) struct Queue<'a> {
-    pub(crate) device: &'a Arc<Device>,
-    _guard: MutexGuard<'a, ()>,
-}
-
-impl Queue<'_> {
-    /// Launches a function. Nothing is launched if a dimension of the grid is zero.
-    ///
-    /// # Safety
-    /// The arguments must be those of the function, and buffers must be as large as it assumes.
-    pub(crate) unsafe fn launch(
-        &self,
-        module: Module,
-        name: &'static str,
-        grid: Grid,
-        arguments: &[&dyn ArgumentPointer],
-    ) -> Result<()> {
-        if grid.blocks.0 == 0 || grid.blocks.1 == 0 || grid.blocks.2 == 0 {
-            return Ok(());
-        }
-        let function = self.device.function(module, name, grid.shared)?;
-        let mut pointers: Vec<*mut c_void> = arguments.iter().map(|argument| argument.pointer()).collect();
-        // SAFETY: the function is alive, and the caller promises that the arguments are its own.
-        unsafe {
-            let threads = (grid.threads, 1, 1);
-            result::launch_kernel(function, grid.blocks, threads, grid.shared, self.device.stream, &mut pointers)
-        }
-        .map_err(|error| self.device.failed(error))
-    }
-
-    /// Waits until all work is done. Errors of earlier work are returned here.
-    pub(crate) fn wait(&self) -> Result<()> {
-        // SAFETY: the stream is alive.
-        unsafe { result::stream::synchronize(self.device.stream) }.map_err(|error| self.device.failed(error))
-    }
-
-    /// Allocates memory without setting it.
-    pub(crate) fn allocate<T: Plain>(&self, what: &str, len: usize) -> Result<Buffer<T>> {
-        Buffer::new(self.device, what, len)
-    }
-
-    /// Allocates memory of zeros.
-    pub(crate) fn zeros<T: Plain>(&self, what: &str, len: usize) -> Result<Buffer<T>> {
-        let buffer = self.allocate::<T>(what, len)?;
-        if len > 0 {
-            // SAFETY: the buffer has this number of bytes, and all bits zero is a number.
-            unsafe { result::memset_d8_async(buffer.at, 0, len * size_of::<T>(), self.device.stream) }
-                .map_err(|error| self.device.failed(error))?;
-        }
-        Ok(buffer)
-    }
-
-    /// Copies values to the device.
-    pub(crate) fn upload<T: Plain>(&self, what: &str, values: &[T]) -> Result<Buffer<T>> {
-        let buffer = self.allocate::<T>(what, values.len())?;
-        self.write(&buffer, 0, values)?;
-        Ok(buffer)
-    }
-
-    /// Copies values to a part of a buffer, in the order of the stream; `values` may change afterwards.
-    pub(crate) fn write<T: Plain>(&self, buffer: &Buffer<T>, first: usize, values: &[T]) -> Result<()> {
-        assert!(first + values.len() <= buffer.len, "values are written inside their buffer");
-        if values.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the range is inside the buffer. Pageable memory is staged before the call returns.
-        unsafe {
-            let to = buffer.at + (first * size_of::<T>()) as u64;
-            result::memcpy_htod_async(to, values, self.device.stream)
-        }
-        .map_err(|error| self.device.failed(error))
-    }
-
-    /// Copies values back, after all earlier work.
-    pub(crate) fn read<T: Plain>(&self, buffer: &Buffer<T>, first: usize, values: &mut [T]) -> Result<()> {
-        assert!(first + values.len() <= buffer.len, "values are read inside their buffer");
-        if !values.is_empty() {
-            // SAFETY: the range is inside the buffer; `wait` below ends the copy before the values are used.
-            unsafe {
-                let from = buffer.at + (first * size_of::<T>()) as u64;
-                result::memcpy_dtoh_async(values, from, self.device.stream)
-            }
-            .map_err(|error| self.device.failed(error))?;
-        }
-        self.wait()
-    }
-
-    /// All values of a buffer.
-    pub(crate) fn values<T: Plain>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
-        let mut values = vec![T::default(); buffer.len];
-        self.read(buffer, 0, &mut values)?;
-        Ok(values)
-    }
-
-    /// Copies bytes on the device; ranges must not overlap.
-    pub(crate) fn copy<T: Plain>(&self, from: (&Buffer<T>, usize), to: (&Buffer<T>, usize), len: usize) -> Result<()> {
-        assert!(from.1 + len <= from.0.len && to.1 + len <= to.0.len, "values are copied inside their buffers");
-        if len == 0 {
-            return Ok(());
-        }
-        let at = |(buffer, first): (&Buffer<T>, usize)| buffer.at + (first * size_of::<T>()) as u64;
-        // SAFETY: both ranges are inside their buffers.
-        unsafe { result::memcpy_dtod_async(at(to), at(from), len * size_of::<T>(), self.device.stream) }
-            .map_err(|error| self.device.failed(error))
-    }
-}
-
-/// The address of an argument, for the driver.
-pub(crate) trait ArgumentPointer {
-    fn pointer(&self) -> *mut c_void;
-}
-
-impl<T: Argument> ArgumentPointer for T {
-    fn pointer(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
-
-/// Values that any bits are valid for.
-pub(crate) trait Plain: Copy + Default + Send + Sync + 'static {}
-impl Plain for u8 {}
-impl Plain for u16 {}
-impl Plain for u32 {}
-impl Plain for i32 {}
-impl Plain for u64 {}
-impl Plain for f32 {}
-impl Plain for f64 {}
-impl Plain for [u32; 2] {}
-impl Plain for [i32; 2] {}
-
-/// Memory of the device, freed when it is dropped.
-pub(crate) struct Buffer<T> {
-    device: Arc<Device>,
-    pub(crate) at: u64,
-    pub(crate) len: usize,
-    values: PhantomData<T>,
-}
-
-impl<T> std::fmt::Debug for Buffer<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Buffer").field("len", &self.len).finish()
-    }
-}
-
-impl<T: Plain> Buffer<T> {
-    fn new(device: &Arc<Device>, what: &str, len: usize) -> Result<Self> {
-        // At least one byte, because an allocation of none is an error.
-        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64).max(1);
-        let used = device.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let memory = |needed: u64, free: Option<u64>| {
-            device.used.fetch_sub(bytes, Ordering::Relaxed);
-            Error::Memory { what: what.into(), place: device.name.clone(), needed, free }
-        };
-        if let Some(budget) = device.budget
-            && used > budget
-        {
-            return Err(memory(bytes, Some(budget.saturating_sub(used - bytes))));
-        }
-        // SAFETY: the stream is alive; the memory is used in its order, or after `wait`.
-        let allocated = unsafe {
-            if device.has_pool {
-                result::malloc_async(device.stream, bytes as usize)
-            } else {
-                result::malloc_sync(bytes as usize)
-            }
-        };
-        match allocated {
-            Ok(at) => Ok(Self { device: Arc::clone(device), at, len, values: PhantomData }),
-            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
-                Err(memory(bytes, result::mem_get_info().ok().map(|(free, _)| free as u64)))
-            }
-            Err(error) => {
-                device.used.fetch_sub(bytes, Ordering::Relaxed);
-                Err(device.failed(error))
-            }
-        }
-    }
-}
-
-impl<T> Drop for Buffer<T> {
-    fn drop(&mut self) {
-        let bytes = (self.len as u64).saturating_mul(size_of::<T>() as u64).max(1);
-        self.device.used.fetch_sub(bytes, Ordering::Relaxed);
-        if self.device.bind().is_ok() {
-            // SAFETY: the memory is freed once, after all work that was submitted before. Errors of a lost device are
-            // ignored.
-            let _ = unsafe {
-                if self.device.has_pool {
-                    result::free_async(self.at, self.device.stream)
-                } else {
-                    result::free_sync(self.at)
-                }
-            };
         }
     }
 }

@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use modelmix::Result;
 
+use super::Fused;
+use super::tensor::tensor_map;
 use crate::device::{Buffer, Grid};
-use crate::fused::Fused;
 use crate::layout::{BLOCK, Layout, PADDING};
 use crate::modules::{Form, Module};
 use crate::options::Tier;
 use crate::plan::{Plan, Square};
-use crate::tensor::tensor_map;
 
 /// Slices of rows whose sums are a centre.
 const CENTRE_SLICES: usize = 16;
