@@ -305,21 +305,21 @@ extern "C" __global__ void __launch_bounds__(128)
 }
 
 // The k least of every line of distances, nearest first, ties in the order of columns; line i is of row
-// first + i, which is not its own neighbour.
+// own[i], which is not its own neighbour.
 // Each round finds the least pair (distance, column) beyond the last one. One warp per row.
-extern "C" __global__ void nearest(const double* __restrict__ distances, int rows, int columns, int first, int k,
-                                   double* __restrict__ near, u32* __restrict__ who) {
+extern "C" __global__ void nearest(const double* __restrict__ distances, int rows, int columns,
+                                   const int* __restrict__ own, int k, double* __restrict__ near, u32* __restrict__ who) {
     int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
     if (row >= rows) return;
     const double* line = distances + (i64)row * columns;
     double last = -1.0;
-    int last_column = -1;
+    int last_column = -1, self = own[row];
     for (int round = 0; round < k; ++round) {
         double best = 1.7976931348623157e308;
         int at = columns;
         for (int column = lane; column < columns; column += 32) {
             double d = line[column];
-            if (column == first + row || d < last || (d == last && column <= last_column)) continue;
+            if (column == self || d < last || (d == last && column <= last_column)) continue;
             if (at == columns || d < best) { best = d; at = column; }
         }
 #pragma unroll

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use modelmix::compute::{
     Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage, Subsets,
 };
-use modelmix::{Features, Kernel, Result, Rows};
+use modelmix::{Error, Features, Kernel, Result, Rows};
 
 use crate::device::{Device, Queue};
 use crate::exact::{self, Columns, SLICE, Side, slices};
 use crate::function::{Function, FusedKernel};
 use crate::fused::{Fused, Progress};
+use crate::near;
 use crate::options::{Options, Precision, Tier, Unavailable};
 use crate::plan::Pairs;
 use crate::resident::{DeviceSet, Loaded, Source};
@@ -22,6 +23,8 @@ use crate::values::{self, NewRows, Radii, Scratch};
 /// The number of differences (rows × rows × columns) from which the fused kernels are used. Below, double precision takes
 /// at most about a millisecond on an H200, as long as preparing and checking the fused kernels.
 const MIN_FUSED_WORK: u128 = 4_000_000_000;
+/// The same from which neighbours are searched with tensor cores.
+const MIN_NEAR_WORK: u128 = 1_000_000_000;
 /// The smallest number of rows of a set for the fused kernels: errors of their values average out over a set.
 const MIN_FUSED_ROWS: usize = 256;
 
@@ -245,9 +248,20 @@ impl Backend for Cuda {
     }
 
     fn neighbours(&self, run: &Run, x: Set<'_>, k: usize) -> Result<Vec<Neighbour>> {
+        let rows = x.len() as u128;
         let x = self.source(x)?;
         let queue = self.device.begin()?;
-        values::neighbours(&queue, run, &x.load(&queue)?, k)
+        let x = x.load(&queue)?;
+        // Both are exact.
+        let is_large = rows * rows * x.width as u128 >= MIN_NEAR_WORK || self.precision == Precision::CheckedForAll;
+        if is_large && (1..=near::MAX_NEAR).contains(&k) && k < x.rows {
+            match near::neighbours(&queue, run, &x, k) {
+                // All distances of a few rows at a time take less memory.
+                Err(Error::Memory { .. }) => {}
+                result => return result,
+            }
+        }
+        values::neighbours(&queue, run, &x, k)
     }
 
     fn ball_counts(&self, run: &Run, points: Set<'_>, balls: Balls<'_>) -> Result<Vec<u32>> {

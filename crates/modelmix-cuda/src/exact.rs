@@ -30,7 +30,7 @@ pub(crate) struct Side {
 impl Side {
     /// All rows of some sets of one width, with their norms if the function needs them.
     pub(crate) fn new(queue: &Queue<'_>, sets: &[&Loaded], function: &Function) -> Result<Self> {
-        let at = addresses(queue, sets)?;
+        let at = addresses(queue, sets, 0)?;
         let width = sets.first().map_or(1, |set| set.width);
         Self::at(queue, at, width, function)
     }

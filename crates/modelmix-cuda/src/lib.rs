@@ -22,6 +22,7 @@ mod fused;
 mod guard;
 mod layout;
 mod modules;
+mod near;
 mod options;
 mod plan;
 mod resident;

@@ -11,6 +11,7 @@ const PAIRS_SM90: &str = include_str!("../kernels/pairs_sm90.cu");
 const PAIRS_MMA: &str = include_str!("../kernels/pairs_mma.cu");
 const TILES: &str = include_str!("../kernels/tiles.cu");
 const ROWS: &str = include_str!("../kernels/rows.cu");
+const NEAR: &str = include_str!("../kernels/near.cu");
 
 /// How features are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +41,8 @@ pub(crate) enum Module {
     PairsWgmma(Form, Map),
     /// The fused kernel with mma.sync; its form is [`Form::Halves`].
     PairsMma(Map),
+    /// Nearest rows by products in half precision.
+    Near,
     /// Exact kernels on tiles of pairs.
     Tiles,
     /// New rows against rows held; changes of resident rows.
@@ -64,6 +67,7 @@ impl Module {
             Module::Prepare(form, map) => ("prepare.cu", [COMMON, PREPARE], defines(form, map)),
             Module::PairsWgmma(form, map) => ("pairs_sm90.cu", [COMMON, PAIRS_SM90], defines(form, map)),
             Module::PairsMma(map) => ("pairs_mma.cu", [COMMON, PAIRS_MMA], defines(Form::Halves, map)),
+            Module::Near => ("near.cu", [COMMON, NEAR], Vec::new()),
             Module::Tiles => ("tiles.cu", ["", TILES], Vec::new()),
             Module::Rows => ("rows.cu", ["", ROWS], Vec::new()),
         };
@@ -88,7 +92,7 @@ pub fn compile_all(architecture: &str) -> Option<Result<Vec<(String, usize)>, St
         return None;
     }
     let maps = [Map::Gaussian, Map::Power { degree: 1 }, Map::Power { degree: 3 }, Map::Power { degree: 6 }];
-    let mut modules = vec![Module::Tiles, Module::Rows];
+    let mut modules = vec![Module::Tiles, Module::Rows, Module::Near];
     for map in maps {
         modules.extend(Module::fused(Tier::Mma, Form::Halves, map));
         if architecture == "sm_90a" {

@@ -282,10 +282,10 @@ impl Loaded {
     }
 }
 
-/// Addresses of the rows of sets, one set after the other, on the device.
-pub(crate) fn addresses(queue: &Queue<'_>, sets: &[&Loaded]) -> Result<Buffer<u64>> {
-    let total = sets.iter().map(|set| set.rows).sum();
-    let at = queue.allocate::<u64>("addresses of rows", total)?;
+/// Addresses of the rows of sets, one set after the other, on the device; 0 from there to `padded`.
+pub(crate) fn addresses(queue: &Queue<'_>, sets: &[&Loaded], padded: usize) -> Result<Buffer<u64>> {
+    let total = sets.iter().map(|set| set.rows).sum::<usize>().max(padded);
+    let at = queue.zeros::<u64>("addresses of rows", total)?;
     let mut first = 0;
     for set in sets {
         let (bytes, to) = ((set.width * size_of::<f32>()) as i64, at.at + (first * size_of::<u64>()) as u64);

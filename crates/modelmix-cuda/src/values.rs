@@ -206,25 +206,42 @@ fn values(
     }
 }
 
-/// The `k` nearest other rows of every row.
+/// The `k` nearest other rows of every row, from all distances.
 pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> Result<Vec<Neighbour>> {
+    let rows: Vec<i32> = (0..x.rows as i32).collect();
+    neighbours_of(queue, run, x, &rows, k)
+}
+
+/// The same of some of the rows.
+pub(crate) fn neighbours_of(
+    queue: &Queue<'_>,
+    run: &Run,
+    x: &Loaded,
+    rows: &[i32],
+    k: usize,
+) -> Result<Vec<Neighbour>> {
     run.check()?;
-    if x.rows == 0 || k == 0 {
+    if rows.is_empty() || k == 0 {
         return Ok(Vec::new());
     }
-    let side = Side::new(queue, &[x], &Function::DISTANCE)?;
+    let all = Side::new(queue, &[x], &Function::DISTANCE)?;
+    let at: Vec<u64> = rows.iter().map(|&row| x.row(row as usize)).collect();
+    let some = Side::at(queue, queue.upload("addresses of rows", &at)?, x.width, &Function::DISTANCE)?;
+    let own = queue.upload("indices of rows", rows)?;
     // Selecting reads every distance once per neighbour.
-    let at_once = rows_per_launch(queue, x.rows, x.width + 8 * k).min((DISTANCES_AT_ONCE / x.rows).max(1)).min(x.rows);
+    let at_once = rows_per_launch(queue, x.rows, x.width + 8 * k);
+    let at_once = at_once.min((DISTANCES_AT_ONCE / x.rows).max(1)).min(rows.len());
     let distances = queue.allocate::<f64>("distances of rows", at_once * x.rows)?;
     let near = queue.allocate::<f64>("distances of neighbours", at_once * k)?;
     let who = queue.allocate::<u32>("neighbours", at_once * k)?;
     let (mut near_values, mut who_values) = (vec![0.0; at_once * k], vec![0; at_once * k]);
-    let mut neighbours = Vec::with_capacity(x.rows * k);
-    for first in (0..x.rows).step_by(at_once) {
+    let mut neighbours = Vec::with_capacity(rows.len() * k);
+    for first in (0..rows.len()).step_by(at_once) {
         run.check()?;
-        let count = at_once.min(x.rows - first);
-        values(queue, &Function::DISTANCE, true, (&side, first, count), &side, distances.at)?;
-        let (rows, columns, first, k_i) = (count as i32, x.rows as i32, first as i32, k as i32);
+        let count = at_once.min(rows.len() - first);
+        values(queue, &Function::DISTANCE, true, (&some, first, count), &all, distances.at)?;
+        let (rows, columns, k_i) = (count as i32, x.rows as i32, k as i32);
+        let own = own.at + (first * size_of::<i32>()) as u64;
         let grid = Grid::new(count.div_ceil(4), 128);
         // SAFETY: there are distances of every row of the launch, and a place for each of its neighbours.
         unsafe {
@@ -232,7 +249,7 @@ pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> 
                 Module::Tiles,
                 "nearest",
                 grid,
-                &[&distances.at, &rows, &columns, &first, &k_i, &near.at, &who.at],
+                &[&distances.at, &rows, &columns, &own, &k_i, &near.at, &who.at],
             )?;
         }
         queue.read(&near, 0, &mut near_values[..count * k])?;

@@ -88,7 +88,7 @@ impl Fused<'_> {
             return Ok(None);
         }
         // Rows as they are, for the check, and as the kernels take them.
-        let exact = addresses(self.queue, self.sets)?;
+        let exact = addresses(self.queue, self.sets, 0)?;
         let packed = if self.kernel.normalised { Some(self.normalised(&exact)?) } else { None };
         let base: Vec<u64> = match &packed {
             Some(packed) => {

@@ -1,0 +1,210 @@
+// Nearest rows: candidates by products in half precision with bounds, then measured in double precision. It stands after
+// common.cuh. Rows are centred and scaled, u = hi + e with hi in f16; for two rows, the distance is that of hi and hi up to
+// ‖e‖ + ‖e'‖ (triangle inequality), and the latter comes from tensor cores up to an error that grows with the width.
+
+// hi of every row, with ‖hi‖² and ‖e‖; rows of hi are `pitch` bytes apart. One warp per row; padding has zeros.
+extern "C" __global__ void halves(const u64* __restrict__ at, int rows, int width, int pitch, const float* __restrict__ centre,
+                                  const u32* __restrict__ extent, u8* __restrict__ hi, float* __restrict__ squares,
+                                  float* __restrict__ rests) {
+    int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+    if (row >= rows) return;
+    const float* r = (const float*)at[row];
+    double most = __uint_as_float(*extent), square = 0.0, rest = 0.0;
+    double unit = exp2(floor(log2(16384.0 / (most > 0.0 ? most : 1.0))));
+    for (int k = lane; k < pitch / 2; k += 32) {
+        double u = r && k < width ? ((double)r[k] - (double)centre[k]) * unit : 0.0;
+        u16 bits;
+        float value;
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"((float)u));
+        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+        ((u16*)(hi + (i64)row * pitch))[k] = bits;
+        square = fma((double)value, (double)value, square);
+        rest = fma(u - value, u - value, rest);
+    }
+#pragma unroll
+    for (int s = 16; s; s >>= 1) {
+        square += __shfl_xor_sync(0xffffffffu, square, s);
+        rest += __shfl_xor_sync(0xffffffffu, rest, s);
+    }
+    if (lane == 0) {
+        squares[row] = (float)square;
+        rests[row] = (float)(sqrt(rest) * 1.000001);
+    }
+}
+
+#define STAGES 4
+#define ROW_BYTES 64
+#define PLANE (128 * ROW_BYTES)
+#define STAGE_BYTES (2 * PLANE)
+
+static __device__ __forceinline__ void copy16(u32 to, const void* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+static __device__ __forceinline__ void matrices(u32 (&r)[4], u32 at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+static __device__ __forceinline__ void mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// near[row - row0][column] ≈ ‖hi - hi'‖², in tiles of 128 x 128 with eight warps of 64 x 32, as pairs_mma.cu. mirror: also
+// [column][row]; tiles are then those of row ≤ column, row0 is 0, and near has all rows. Grid: one block per tile.
+extern "C" __global__ void __launch_bounds__(256, 2)
+    near_squares(const u8* __restrict__ hi, int pitch, const uint2* __restrict__ tiles, const float* __restrict__ squares,
+                 int row0_of_near, int mirror, float* __restrict__ near, i64 stride) {
+    extern __shared__ __align__(1024) u8 smem[];
+    u32 base = (u32)__cvta_generic_to_shared(smem);
+    int thread = threadIdx.x, warp = thread >> 5, lane = thread & 31, wm = warp & 1, wn = warp >> 1;
+    uint2 tile = tiles[blockIdx.x];
+    int row0 = tile.x * 128, column0 = tile.y * 128, chunks = pitch / ROW_BYTES;
+    auto fetch = [&](int chunk) {
+        u32 stage = base + (chunk % STAGES) * STAGE_BYTES;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            int index = i * 256 + thread, plane = i >> 1, r = (index >> 2) & 127, c = index & 3;
+            const u8* from = hi + (i64)((plane ? column0 : row0) + r) * pitch + chunk * ROW_BYTES + c * 16;
+            copy16(stage + plane * PLANE + r * ROW_BYTES + ((c ^ (r >> 1 & 3)) << 4), from);
+        }
+    };
+    float acc[4][4][4];
+#pragma unroll
+    for (int i = 0; i < 64; ++i) acc[i >> 4][i >> 2 & 3][i & 3] = 0.0f;
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) {
+        if (s < chunks) fetch(s);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    }
+    int ra = wm * 64 + (lane & 15), ka = lane >> 4;
+    int rb = wn * 32 + (lane & 7) + (lane >> 4 << 3), kb = lane >> 3 & 1;
+    for (int c = 0; c < chunks; ++c) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        __syncthreads();
+        if (c + STAGES - 1 < chunks) fetch(c + STAGES - 1);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        u32 stage = base + (c % STAGES) * STAGE_BYTES;
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            u32 b[2][4];
+#pragma unroll
+            for (int n = 0; n < 2; ++n) {
+                int r = rb + n * 16;
+                matrices(b[n], stage + PLANE + r * ROW_BYTES + (((2 * k + kb) ^ (r >> 1 & 3)) << 4));
+            }
+#pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                int r = ra + m * 16;
+                u32 a[4];
+                matrices(a, stage + r * ROW_BYTES + (((2 * k + ka) ^ (r >> 1 & 3)) << 4));
+#pragma unroll
+                for (int n = 0; n < 4; ++n) mma(acc[m][n], a, b[n >> 1][(n & 1) * 2], b[n >> 1][(n & 1) * 2 + 1]);
+            }
+        }
+    }
+    int row = row0 + wm * 64 + (lane >> 2), column = column0 + wn * 32 + 2 * (lane & 3);
+#pragma unroll
+    for (int m = 0; m < 4; ++m)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            int r = row + 16 * m + 8 * half;
+            float own = squares[r];
+#pragma unroll
+            for (int n = 0; n < 4; ++n) {
+                int c = column + 8 * n;
+                float a = fmaf(-2.0f, acc[m][n][2 * half], own + squares[c]);
+                float b = fmaf(-2.0f, acc[m][n][2 * half + 1], own + squares[c + 1]);
+                *(float2*)(near + (i64)(r - row0_of_near) * stride + c) = make_float2(a, b);
+                if (mirror && row0 != column0) {
+                    near[(i64)c * stride + r] = a;
+                    near[(i64)(c + 1) * stride + r] = b;
+                }
+            }
+        }
+}
+
+#define MOST 8
+#define CANDIDATES 32
+
+// The k ≤ MOST nearest other rows of rows first to first + rows, ties in the order of rows. What may be among them by the
+// bounds is measured one candidate per lane, adding in the order of columns as tiles.cu does, so that distances have the same
+// bits. doubt[row] = 1 if there are more candidates than lanes. One warp per row, 4 per block.
+extern "C" __global__ void __launch_bounds__(128)
+    near_select(const float* __restrict__ near, i64 stride, const u64* __restrict__ at, int rows, int columns, int first, int width,
+                const float* __restrict__ squares, const float* __restrict__ rests, int k, double* __restrict__ distances,
+                u32* __restrict__ who, u32* __restrict__ doubt) {
+    __shared__ int found[4][CANDIDATES];
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, line = blockIdx.x * 4 + warp, row = first + line;
+    if (line >= rows) return;
+    const float* values = near + (i64)line * stride;
+    float own = squares[row], rest = rests[row];
+    // The error of a product of hi by tensor cores, and of this function's roundings, relative to the squares.
+    float relative = (width / 16 + 16) * 9.5367432e-7f;
+    // The k least upper bounds of this lane, in order.
+    float least[MOST];
+#pragma unroll
+    for (int i = 0; i < MOST; ++i) least[i] = 3.4e38f;
+    for (int j = lane; j < columns; j += 32) {
+        if (j == row) continue;
+        float both = own + squares[j];
+        float upper = sqrtf(fmaxf(values[j], 0.0f) + relative * both) + rest + rests[j];
+        if (upper < least[MOST - 1]) {
+            least[MOST - 1] = upper;
+#pragma unroll
+            for (int i = MOST - 1; i > 0; --i)
+                if (least[i] < least[i - 1]) { float t = least[i]; least[i] = least[i - 1]; least[i - 1] = t; }
+        }
+    }
+    // The k-th least of all lanes: k others are surely not farther.
+    float limit = 3.4e38f;
+    for (int round = 0; round < k; ++round) {
+        limit = least[0];
+#pragma unroll
+        for (int s = 16; s; s >>= 1) limit = fminf(limit, __shfl_xor_sync(0xffffffffu, limit, s));
+        u32 vote = __ballot_sync(0xffffffffu, least[0] == limit);
+        if (lane == __ffs(vote) - 1) {
+#pragma unroll
+            for (int i = 0; i + 1 < MOST; ++i) least[i] = least[i + 1];
+            least[MOST - 1] = 3.4e38f;
+        }
+    }
+    int count = 0;
+    for (int j0 = 0; j0 < columns; j0 += 32) {
+        int j = j0 + lane;
+        bool is_candidate = false;
+        if (j < columns && j != row) {
+            float both = own + squares[j];
+            float lower = sqrtf(fmaxf(values[j] - relative * both, 0.0f)) - rest - rests[j];
+            is_candidate = !(lower > limit * 1.000001f);  // what is not a number is a candidate
+        }
+        u32 vote = __ballot_sync(0xffffffffu, is_candidate);
+        int place = count + __popc(vote & ((1u << lane) - 1));
+        if (is_candidate && place < CANDIDATES) found[warp][place] = j;
+        count += __popc(vote);
+    }
+    __syncwarp();
+    if (lane == 0) doubt[line] = count > CANDIDATES || count < k;
+    if (count > CANDIDATES || count < k) return;
+    int mine = lane < count ? found[warp][lane] : -1;
+    double distance = 1.7976931348623157e308;
+    if (mine >= 0) {
+        const float *a = (const float*)at[row], *b = (const float*)at[mine];
+        double sum = 0.0;
+#pragma unroll 8
+        for (int i = 0; i < width; ++i) { double d = (double)a[i] - (double)b[i]; sum = fma(d, d, sum); }
+        distance = sum;
+    }
+    for (int round = 0; round < k; ++round) {
+        double best = distance;
+        int which = mine < 0 ? 2147483647 : mine;
+#pragma unroll
+        for (int s = 16; s; s >>= 1) {
+            double other = __shfl_xor_sync(0xffffffffu, best, s);
+            int other_which = __shfl_xor_sync(0xffffffffu, which, s);
+            if (other < best || (other == best && other_which < which)) { best = other; which = other_which; }
+        }
+        if (lane == 0) { distances[(i64)line * k + round] = best; who[(i64)line * k + round] = (u32)which; }
+        if (mine == which) { mine = -1; distance = 1.7976931348623157e308; }
+    }
+}
