@@ -26,7 +26,7 @@ const MIN_FUSED_WORK: u128 = 4_000_000_000;
 /// The same from which neighbours are searched with tensor cores.
 const MIN_NEAR_WORK: u128 = 1_000_000_000;
 /// The smallest number of rows of a set for the fused kernels: errors of their values average out over a set.
-const MIN_FUSED_ROWS: usize = 256;
+const MIN_FUSED_ROWS: usize = 16;
 
 /// The engine on an NVIDIA GPU. Clones share the device.
 ///

@@ -73,7 +73,8 @@ impl Fused<'_> {
         self.sets.iter().map(|set| set.rows).collect()
     }
 
-    pub(crate) fn form(&self) -> Form {
+    /// The form that is fast for this width.
+    fn form(&self) -> Form {
         match self.queue.device.tier {
             Tier::Wgmma if self.width() > MAX_HALVES_WIDTH => Form::Mixed,
             _ => Form::Halves,
@@ -98,12 +99,13 @@ impl Fused<'_> {
             None => self.sets.iter().flat_map(|set| (0..set.rows).map(|row| set.row(row))).collect(),
         };
         let exact = Side::at(self.queue, exact, self.width(), &self.function)?;
-        let (sums, errors) = self.attempt(&base, &exact, None)?;
+        let (sums, errors) = self.attempt(&base, &exact, self.form(), None)?;
         if errors.are_accepted() {
             return Ok(Some(sums));
         }
+        // Centres of clusters, and more bits for the small products.
         let Some(labels) = self.labels(&base)? else { return Ok(None) };
-        let (sums, errors) = self.attempt(&base, &exact, Some(&labels))?;
+        let (sums, errors) = self.attempt(&base, &exact, Form::Halves, Some(&labels))?;
         Ok(errors.are_accepted().then_some(sums))
     }
 
@@ -159,7 +161,7 @@ impl Fused<'_> {
     }
 
     /// Sums with these groups, and the errors of sampled rows.
-    fn attempt(&self, base: &[u64], exact: &Side, labels: Option<&[u32]>) -> Result<(Vec<f64>, Errors)> {
+    fn attempt(&self, base: &[u64], exact: &Side, form: Form, labels: Option<&[u32]>) -> Result<(Vec<f64>, Errors)> {
         let alignment = if self.pairs == Pairs::Between { LARGEST_TILE } else { BLOCK };
         let layout = Layout::new(&self.sizes(), labels, alignment);
         let unit = match self.queue.device.tier {
@@ -167,9 +169,9 @@ impl Fused<'_> {
             Tier::Mma => 128,
         };
         let plan = Plan::new(&layout, &self.pairs, unit, SQUARE);
-        let prepared = Prepared::new(self, &layout, &plan, base).map_err(|error| match error {
+        let prepared = Prepared::new(self, form, &layout, &plan, base).map_err(|error| match error {
             Error::Memory { place, free, .. } => {
-                let (needed, rows) = (Prepared::bytes(self, &layout, &plan), base.len());
+                let (needed, rows) = (Prepared::bytes(self, form, &layout, &plan), base.len());
                 let what = format!("kernel sums over {rows} rows of width {}", self.width());
                 Error::Memory { what, place, needed, free }
             }

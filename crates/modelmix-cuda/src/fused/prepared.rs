@@ -64,17 +64,17 @@ fn pitches(form: Form, width: usize) -> (usize, usize) {
 
 impl<'a> Prepared<'a> {
     /// The number of bytes of all buffers, without small ones.
-    pub(crate) fn bytes(call: &Fused<'_>, layout: &Layout, plan: &Plan) -> u64 {
-        let (pitch, small_pitch) = pitches(call.form(), call.width());
-        let small = if call.form() == Form::Mixed { 2 * small_pitch } else { small_pitch };
+    pub(crate) fn bytes(call: &Fused<'_>, form: Form, layout: &Layout, plan: &Plan) -> u64 {
+        let (pitch, small_pitch) = pitches(form, call.width());
+        let small = if form == Form::Mixed { 2 * small_pitch } else { small_pitch };
         let (rows, groups, sets) = (layout.rows(), layout.groups(), call.sets.len());
         let (row_part, column_part) = plan.largest();
         let per_row = pitch + small + 24 + 8 * groups + 8 * sets;
         (rows * per_row + 4 * (row_part + column_part) + 8 * plan.tiles.len()) as u64
     }
 
-    pub(crate) fn new(call: &'a Fused<'a>, layout: &'a Layout, plan: &Plan, base: &[u64]) -> Result<Self> {
-        let (queue, form, width) = (call.queue, call.form(), call.width());
+    pub(crate) fn new(call: &'a Fused<'a>, form: Form, layout: &'a Layout, plan: &Plan, base: &[u64]) -> Result<Self> {
+        let (queue, width) = (call.queue, call.width());
         let (pitch, small_pitch) = pitches(form, width);
         let (rows, groups) = (layout.rows(), layout.groups());
         let (row_part, column_part) = plan.largest();

@@ -117,6 +117,34 @@ fn t3_neighbours_and_balls() {
     assert_eq!(rows(found), rows(truth));
 }
 
+/// Searches with tensor cores find the same neighbours as all distances, to the last bit, on rows with ties, far clusters
+/// and heavy tails too.
+#[test]
+fn t4_neighbours_with_tensor_cores_are_exact() {
+    let Some(cuda) = cuda() else { return };
+    let (fast, exact) = (cuda.with_precision(Precision::CheckedForAll), cuda);
+    for (rows, width) in [(2, 1), (130, 3), (1000, 300), (3000, 64)] {
+        let x = normal(rows, width, 7);
+        for kind in ["normal", "offset", "grid", "clusters", "heavy tails"] {
+            let of = |(index, &value): (usize, &f32)| match kind {
+                "offset" => 1000.0 + value,
+                "grid" => (2.0 * value).round(),
+                "clusters" if (index / width) % 3 == 0 => value + 300.0,
+                "heavy tails" => (3.0 * value).exp(),
+                _ => value,
+            };
+            let values = x.values().iter().enumerate().map(of).collect();
+            let x = Features::new(width, values).unwrap();
+            for k in [1, 5, 8].into_iter().filter(|&k| k < rows) {
+                let found = Engine::new(fast.clone()).neighbours(&x, k).unwrap();
+                let truth = Engine::new(exact.clone()).neighbours(&x, k).unwrap();
+                // 3000 × 3000 × 64 is below the work from which the default engine uses tensor cores.
+                assert!(found == truth, "{kind} {rows} × {width}, k {k}");
+            }
+        }
+    }
+}
+
 /// Fused sums of one pair of sets per kernel and tier. 600 rows have masked tiles, a diagonal and whole tiles.
 #[test]
 fn t4_fused_sums() {
