@@ -136,10 +136,14 @@ fn by_set(sizes: &[usize], sums: &[f64]) -> Vec<Vec<Vec<f64>>> {
 
 impl Backend for Cuda {
     fn describe(&self) -> String {
-        let path = match (self.precision, self.device.tier) {
-            (Precision::Double, _) => "double precision",
-            (_, Tier::Wgmma) => "wgmma",
-            (_, Tier::Mma) => "mma.sync",
+        let instructions = match self.device.tier {
+            Tier::Wgmma => "wgmma",
+            Tier::Mma => "mma.sync",
+        };
+        let path = match self.precision {
+            Precision::Checked => instructions.into(),
+            Precision::CheckedForAll => format!("{instructions} for few pairs too"),
+            Precision::Double => "double precision".into(),
         };
         format!("cuda, {} ({}, {path})", self.device.name, self.device.architecture)
     }

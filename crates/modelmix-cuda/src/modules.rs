@@ -84,23 +84,24 @@ impl Module {
     }
 }
 
-/// Compiles all modules for an architecture, without a GPU, and returns their number and sizes; `None` if there is no
-/// compiler. For tests.
+/// Compiles the modules of common kernels for an architecture, without a GPU, and returns their names and sizes; `None` if
+/// there is no compiler. With a folder, they are stored there for later processes, on this or another machine with the same
+/// version of NVRTC.
 #[doc(hidden)]
-pub fn compile_all(architecture: &str) -> Option<Result<Vec<(String, usize)>, String>> {
+pub fn compile_all(architecture: &str, folder: Option<&Path>) -> Option<Result<Vec<(String, usize)>, String>> {
     if !compile::is_available() {
         return None;
     }
-    let maps = [Map::Gaussian, Map::Power { degree: 1 }, Map::Power { degree: 3 }, Map::Power { degree: 6 }];
     let mut modules = vec![Module::Tiles, Module::Rows, Module::Near];
-    for map in maps {
+    let maps = [1, 2, 3, 4, 6].map(|degree| Map::Power { degree });
+    for map in [Map::Gaussian].into_iter().chain(maps) {
         modules.extend(Module::fused(Tier::Mma, Form::Halves, map));
         if architecture == "sm_90a" {
             modules.extend(Module::fused(Tier::Wgmma, Form::Mixed, map));
             modules.push(Module::PairsWgmma(Form::Halves, map));
         }
     }
-    let compile = |module: &Module| Ok((format!("{module:?}"), module.compile(architecture, None)?.len()));
+    let compile = |module: &Module| Ok((format!("{module:?}"), module.compile(architecture, folder)?.len()));
     Some(modules.iter().map(compile).collect())
 }
 
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn kernels_compile() {
         for architecture in ["sm_80", "sm_89", "sm_90a"] {
-            match compile_all(architecture) {
+            match compile_all(architecture, None) {
                 None => {
                     println!("skipped: the NVRTC library is not installed");
                     return;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::cache;
+
 /// Which instructions the fused kernels use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -44,13 +46,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            memory: None,
-            cache: crate::cache::user_folder(),
-            tier: None,
-            blocks: None,
-            precision: Precision::default(),
-        }
+        Self { memory: None, cache: cache::user_folder(), tier: None, blocks: None, precision: Precision::default() }
     }
 }
 

@@ -40,11 +40,10 @@ fn t0_describes_itself() {
 
 #[test]
 fn t0_modules_compile() {
-    for architecture in ["sm_80", "sm_89", "sm_90a"] {
-        match compile_all(architecture) {
-            None => println!("skipped: the NVRTC library is not installed"),
-            Some(modules) => drop(modules.unwrap()),
-        }
+    // Stored in the user's cache: the other tests need them. MODELMIX_CACHE may have been filled on another machine.
+    match compile_all("sm_90a", Options::default().cache.as_deref()) {
+        None => println!("skipped: the NVRTC library is not installed"),
+        Some(modules) => println!("{} modules", modules.unwrap().len()),
     }
 }
 
