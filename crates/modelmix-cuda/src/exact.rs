@@ -1,12 +1,13 @@
-//! Sums over pairs in double precision, from differences or products of the rows as they are: for few pairs, for kernels
-//! that the fused kernels do not have, and if these are not accurate enough.
+//! Sums over pairs in double precision: for few pairs, for kernels that the fused kernels do not have, if these are not
+//! accurate enough, and for published numbers. Few pairs are computed from differences or products of the rows as they
+//! are; many on tensor cores from products of centred rows.
 
 use modelmix::Result;
 use modelmix::compute::Run;
 
-use crate::device::{Buffer, Grid, Queue};
+use crate::device::{ArgumentPointer, Buffer, Grid, Queue};
 use crate::function::Function;
-use crate::modules::Module;
+use crate::modules::{Form, Map, Module};
 use crate::resident::{Loaded, addresses};
 
 /// The number of columns per partial sum. It does not depend on the device, because it determines the order of additions.
@@ -15,9 +16,19 @@ pub(crate) const SLICE: usize = 1024;
 pub(crate) const TILE_ROWS: usize = 64;
 /// Columns per tile of `tiles.cu`.
 pub(crate) const TILE_COLUMNS: usize = 32;
-/// The number of differences per launch and multiprocessor: about 30 ms on an H200, so that the stop token is checked
-/// often enough on slower devices too.
-const LAUNCH_WORK: usize = 600_000_000;
+/// The number of differences per launch and multiprocessor: about 15 ms on an H200 with tensor cores and 60 ms without, so
+/// that the stop token is checked often enough.
+const LAUNCH_WORK: usize = 2_000_000_000;
+/// The same for devices whose double precision is a fraction of single precision.
+const SLOW_LAUNCH_WORK: usize = 30_000_000;
+
+/// The number of differences and the width from which tensor cores are used.
+const MIN_TENSOR_WORK: u128 = 1_000_000_000;
+const MIN_TENSOR_WIDTH: usize = 16;
+/// Slices of rows whose sums are a centre.
+const CENTRE_SLICES: usize = 16;
+/// The maximum number of rows that a centre is computed from. Any point is valid, so a sample is enough.
+const CENTRE_ROWS: i32 = 512;
 
 /// Rows of sets as the tile kernels take them.
 pub(crate) struct Side {
@@ -56,6 +67,64 @@ pub(crate) fn norms(queue: &Queue<'_>, at: &Buffer<u64>, width: usize) -> Result
     Ok(norms)
 }
 
+/// The approximate mean of the first `rows` rows at addresses, and a zero for their extent.
+pub(crate) fn centre(
+    queue: &Queue<'_>,
+    at: &Buffer<u64>,
+    rows: usize,
+    width: usize,
+) -> Result<(Buffer<f32>, Buffer<u32>)> {
+    let (first, count) = (queue.upload("the centre", &[0i32])?, queue.upload("the centre", &[rows as i32])?);
+    let sums = queue.allocate::<f64>("the centre", CENTRE_SLICES * width)?;
+    let (centre, extent) = (queue.allocate::<f32>("the centre", width)?, queue.allocate::<u32>("the extent", 1)?);
+    let module = Module::Prepare(Form::Halves, Map::Gaussian);
+    let (columns, width, slices) = (width.div_ceil(128), width as i32, CENTRE_SLICES as i32);
+    // SAFETY: there is one group, with sums for every slice and column.
+    unsafe {
+        let grid = Grid { blocks: (columns as u32, CENTRE_SLICES as u32, 1), threads: 128, shared: 0 };
+        queue.launch(module, "centre_slices", grid, &[&at.at, &first.at, &count.at, &width, &CENTRE_ROWS, &sums.at])?;
+        queue.launch(
+            module,
+            "centre_fold",
+            Grid::two(columns, 1, 128),
+            &[&sums.at, &slices, &count.at, &width, &CENTRE_ROWS, &centre.at, &extent.at],
+        )?;
+    }
+    Ok((centre, extent))
+}
+
+/// What the tensor cores' kernel needs besides addresses: a centre for distances, and squares of rows.
+struct Centred {
+    centre: Option<Buffer<f32>>,
+    x: Option<Buffer<f64>>,
+    y: Option<Buffer<f64>>,
+}
+
+impl Centred {
+    fn new(queue: &Queue<'_>, function: &Function, x: &Side, y: &Side) -> Result<Self> {
+        let is_distance = !function.is_product();
+        let centre = if is_distance { Some(centre(queue, &y.at, y.rows, y.width)?.0) } else { None };
+        let centre_at = centre.as_ref().map_or(0, |centre| centre.at);
+        let squares = |side: &Side| {
+            if !is_distance && !function.is_cosine() {
+                return Ok(None);
+            }
+            let squares = queue.allocate::<f64>("squares of rows", side.rows)?;
+            let (rows, width, grid) = (side.rows as i32, side.width as i32, Grid::new(side.rows.div_ceil(8), 256));
+            let arguments: &[&dyn ArgumentPointer] = &[&side.at.at, &rows, &width, &centre_at, &squares.at];
+            // SAFETY: there is a square for every address.
+            unsafe { queue.launch(Module::Double, "squares", grid, arguments)? };
+            Ok(Some(squares))
+        };
+        Ok(Self { x: squares(x)?, y: squares(y)?, centre })
+    }
+}
+
+/// The address of a part of a buffer, 0 if there is none.
+fn part_at(buffer: &Option<Buffer<f64>>, first: usize) -> u64 {
+    buffer.as_ref().map_or(0, |buffer| buffer.at + (first * size_of::<f64>()) as u64)
+}
+
 /// Consecutive columns of sets in slices: (first, last) of each, and the first slice of every set.
 pub(crate) fn slices(sizes: &[usize], length: usize) -> (Vec<[i32; 2]>, Vec<i32>) {
     let (mut slices, mut set_slice, mut first) = (Vec::new(), vec![0], 0);
@@ -70,7 +139,8 @@ pub(crate) fn slices(sizes: &[usize], length: usize) -> (Vec<[i32; 2]>, Vec<i32>
 
 /// The number of rows per launch against `columns` columns: a multiple of a tile.
 pub(crate) fn rows_per_launch(queue: &Queue<'_>, columns: usize, width: usize) -> usize {
-    let work = LAUNCH_WORK.saturating_mul(queue.device.multiprocessors as usize);
+    let work = if queue.device.has_fast_double { LAUNCH_WORK } else { SLOW_LAUNCH_WORK };
+    let work = work.saturating_mul(queue.device.multiprocessors as usize);
     (work / columns.saturating_mul(width).max(1)).next_multiple_of(TILE_ROWS).clamp(TILE_ROWS, 1 << 20)
 }
 
@@ -102,38 +172,65 @@ pub(crate) fn sums(
     let firsts = queue.upload("slices of sets", set_slice)?;
     let part = queue.allocate::<f64>("partial sums", slices.len() * rows_at_once)?;
     let out = queue.zeros::<f64>("sums of rows", sets * x.rows)?;
-    let name = if function.is_product() { "sums_product" } else { "sums_distance" };
+    let work = x.rows as u128 * y.rows as u128 * x.width as u128;
+    let is_large = work >= MIN_TENSOR_WORK && x.width >= MIN_TENSOR_WIDTH;
+    let centred = if is_large { Some(Centred::new(queue, function, x, y)?) } else { None };
     for first in (0..x.rows).step_by(rows_at_once) {
         run.check()?;
         let count = rows_at_once.min(x.rows - first);
         let at = x.at.at + (first * size_of::<u64>()) as u64;
-        let norms = x.norms.as_ref().map_or(0, |norms| norms.at + (first * size_of::<f64>()) as u64);
         let (width, stride, none) = (x.width as i32, rows_at_once as i64, 0u64);
         let own = own.map_or(0, |own| own.at + (first * size_of::<i32>()) as u64);
         let to = out.at + (first * size_of::<f64>()) as u64;
+        let grid = Grid::two(count.div_ceil(TILE_ROWS), slices.len(), 128);
+        let rows = count as i32;
         // SAFETY: slices are inside the columns of `y`; there is a partial sum for every slice and row of the launch,
         // and a sum for every set and row.
         unsafe {
-            let grid = Grid::two(count.div_ceil(TILE_ROWS), slices.len(), 128);
-            queue.launch(
-                Module::Tiles,
-                name,
-                grid,
-                &[
-                    &at,
-                    &(count as i32),
-                    &norms,
-                    &y.at.at,
-                    &y.norms_at(),
-                    &slices_at.at,
-                    &width,
-                    function,
-                    &own,
-                    &part.at,
-                    &none,
-                    &stride,
-                ],
-            )?;
+            if let Some(centred) = &centred {
+                let (squares, others) = (part_at(&centred.x, first), part_at(&centred.y, 0));
+                let centre = centred.centre.as_ref().map_or(0, |centre| centre.at);
+                queue.launch(
+                    Module::Double,
+                    "sums_double",
+                    grid,
+                    &[
+                        &at,
+                        &rows,
+                        &squares,
+                        &y.at.at,
+                        &others,
+                        &centre,
+                        &slices_at.at,
+                        &width,
+                        function,
+                        &own,
+                        &part.at,
+                        &stride,
+                    ],
+                )?;
+            } else {
+                let norms = part_at(&x.norms, first);
+                queue.launch(
+                    Module::Tiles,
+                    if function.is_product() { "sums_product" } else { "sums_distance" },
+                    grid,
+                    &[
+                        &at,
+                        &rows,
+                        &norms,
+                        &y.at.at,
+                        &y.norms_at(),
+                        &slices_at.at,
+                        &width,
+                        function,
+                        &own,
+                        &part.at,
+                        &none,
+                        &stride,
+                    ],
+                )?;
+            }
             let grid = Grid::two(count.div_ceil(128), sets, 128);
             let out_stride = x.rows as i64;
             queue.launch(

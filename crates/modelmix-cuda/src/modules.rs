@@ -11,6 +11,7 @@ const PAIRS_SM90: &str = include_str!("../kernels/pairs_sm90.cu");
 const PAIRS_MMA: &str = include_str!("../kernels/pairs_mma.cu");
 const TILES: &str = include_str!("../kernels/tiles.cu");
 const ROWS: &str = include_str!("../kernels/rows.cu");
+const DOUBLE: &str = include_str!("../kernels/double.cu");
 const NEAR: &str = include_str!("../kernels/near.cu");
 
 /// How features are split.
@@ -45,6 +46,8 @@ pub(crate) enum Module {
     Near,
     /// Exact kernels on tiles of pairs.
     Tiles,
+    /// Sums in double precision on tensor cores.
+    Double,
     /// New rows against rows held; changes of resident rows.
     Rows,
 }
@@ -69,6 +72,7 @@ impl Module {
             Module::PairsMma(map) => ("pairs_mma.cu", [COMMON, PAIRS_MMA], defines(Form::Halves, map)),
             Module::Near => ("near.cu", [COMMON, NEAR], Vec::new()),
             Module::Tiles => ("tiles.cu", ["", TILES], Vec::new()),
+            Module::Double => ("double.cu", [TILES, DOUBLE], Vec::new()),
             Module::Rows => ("rows.cu", ["", ROWS], Vec::new()),
         };
         compile::module(name, &parts.concat(), &defines, architecture, folder)
@@ -92,7 +96,7 @@ pub fn compile_all(architecture: &str, folder: Option<&Path>) -> Option<Result<V
     if !compile::is_available() {
         return None;
     }
-    let mut modules = vec![Module::Tiles, Module::Rows, Module::Near];
+    let mut modules = vec![Module::Tiles, Module::Rows, Module::Near, Module::Double];
     let maps = [1, 2, 3, 4, 6].map(|degree| Map::Power { degree });
     for map in [Map::Gaussian].into_iter().chain(maps) {
         modules.extend(Module::fused(Tier::Mma, Form::Halves, map));

@@ -5,6 +5,7 @@ use modelmix::Result;
 use modelmix::compute::{Neighbour, Run};
 
 use crate::device::{Buffer, Grid, Queue};
+use crate::exact::centre;
 use crate::modules::{Form, Map, Module};
 use crate::resident::{Loaded, addresses};
 use crate::values;
@@ -19,9 +20,6 @@ const CACHED: usize = 8;
 const NEAR_AT_ONCE: usize = 1 << 29;
 /// Dynamic shared memory of `near_squares`.
 const SHARED: u32 = 4 * 2 * 128 * 64;
-/// Slices of rows whose sums are the centre, and the maximum number of rows that it is computed from.
-const CENTRE_SLICES: usize = 16;
-const CENTRE_ROWS: i32 = 512;
 
 /// Tiles of some rows of tiles with all columns; `mirror` leaves out those below the diagonal.
 fn tiles(rows: std::ops::Range<usize>, columns: usize, mirror: bool) -> Vec<[u32; 2]> {
@@ -50,10 +48,7 @@ impl Halves {
     fn new(queue: &Queue<'_>, x: &Loaded) -> Result<Self> {
         let (rows, width) = (x.rows.next_multiple_of(TILE), x.width);
         let pitch = (2 * width).next_multiple_of(64);
-        let (first, count) = (queue.upload("the centre", &[0i32])?, queue.upload("the centre", &[x.rows as i32])?);
         let groups = queue.zeros::<i32>("the centre", rows / 64)?;
-        let sums = queue.allocate::<f64>("the centre", CENTRE_SLICES * width)?;
-        let (centre, extent) = (queue.allocate::<f32>("the centre", width)?, queue.allocate::<u32>("the extent", 1)?);
         let halves = Self {
             at: addresses(queue, &[x], rows)?,
             hi: queue.allocate("rows in half precision", rows * pitch)?,
@@ -61,24 +56,11 @@ impl Halves {
             squares: queue.allocate("squares of rows", rows)?,
             rests: queue.allocate("squares of rows", rows)?,
         };
+        let (centre, extent) = centre(queue, &halves.at, x.rows, width)?;
         let module = Module::Prepare(Form::Halves, Map::Gaussian);
-        let (at, rows_i, width_i, columns) = (halves.at.at, rows as i32, width as i32, width.div_ceil(128));
-        let slices = CENTRE_SLICES as i32;
+        let (at, rows_i, width_i) = (halves.at.at, rows as i32, width as i32);
         // SAFETY: buffers have the sizes that `prepare.cu` and `near.cu` state, for one group and these rows.
         unsafe {
-            let grid = Grid { blocks: (columns as u32, CENTRE_SLICES as u32, 1), threads: 128, shared: 0 };
-            queue.launch(
-                module,
-                "centre_slices",
-                grid,
-                &[&at, &first.at, &count.at, &width_i, &CENTRE_ROWS, &sums.at],
-            )?;
-            queue.launch(
-                module,
-                "centre_fold",
-                Grid::two(columns, 1, 128),
-                &[&sums.at, &slices, &count.at, &width_i, &CENTRE_ROWS, &centre.at, &extent.at],
-            )?;
             let grid = Grid::new(8 * queue.device.multiprocessors as usize, 256);
             queue.launch(module, "extent", grid, &[&at, &rows_i, &width_i, &centre.at, &groups.at, &extent.at])?;
             queue.launch(

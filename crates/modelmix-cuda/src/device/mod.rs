@@ -17,7 +17,7 @@ use crate::compile;
 use crate::modules::Module;
 use crate::options::{Options, Tier, Unavailable};
 
-pub(crate) use queue::{Buffer, Grid, Plain, Queue};
+pub(crate) use queue::{ArgumentPointer, Buffer, Grid, Plain, Queue};
 pub(crate) use upload::Pinned;
 use upload::Staging;
 
@@ -27,6 +27,8 @@ pub(crate) struct Device {
     pub(crate) multiprocessors: u32,
     pub(crate) architecture: String,
     pub(crate) tier: Tier,
+    /// Whether double precision has half the speed of single precision: on A100, H100, H200 and their successors.
+    pub(crate) has_fast_double: bool,
     handle: sys::CUdevice,
     pub(crate) context: sys::CUcontext,
     pub(crate) stream: sys::CUstream,
@@ -112,6 +114,7 @@ impl Device {
             multiprocessors: multiprocessors.unsigned_abs().max(1),
             architecture: if is_hopper { "sm_90a".into() } else { format!("sm_{major}{minor}") },
             tier,
+            has_fast_double: minor == 0 && major <= 10,
             handle,
             context,
             stream,

@@ -1,6 +1,6 @@
 //! One part at a time, so that a failure says where it is. Names are numbered in the order of dependence.
 
-use modelmix::compute::{Backend, Engine, Reference, Resident, Run, Set, Storage};
+use modelmix::compute::{Backend, Double, Engine, Reference, Resident, Run, Set, Storage};
 use modelmix::policy::Random;
 use modelmix::{Error, Features, Kernel};
 use modelmix_cuda::{Cuda, Options, Precision, compile_all};
@@ -83,6 +83,24 @@ fn t2_double_sums_are_exact() {
             let error = worst(&found.rows, &truth.rows, 1e-3).max(worst(&found.columns, &truth.columns, 1e-3));
             assert!(error < 1e-10, "{rows} × {columns} × {width}, {kernel}: {error:e}");
         }
+    }
+}
+
+/// Many pairs in double precision, on tensor cores, among them equal rows.
+#[test]
+fn t2_many_double_sums_are_exact() {
+    let Some(cuda) = cuda() else { return };
+    let precise = Engine::new(cuda.with_precision(Precision::Double));
+    let (x, more) = (normal(1100, 900, 1), normal(1100, 900, 2));
+    let y = Features::from_rows((0..1100).map(|row| if row % 3 == 0 { x.row(row) } else { more.row(row) })).unwrap();
+    for kernel in kernels(900) {
+        let found = precise.kernel_sums(&kernel, &x, &y).unwrap();
+        let truth = Engine::new(Double::new()).kernel_sums(&kernel, &x, &y).unwrap();
+        let error = worst(&found.rows, &truth.rows, 1.0).max(worst(&found.columns, &truth.columns, 1.0));
+        assert!(error < 1e-11, "{kernel}: {error:e}");
+        let within = precise.kernel_sums_within(&kernel, &x).unwrap();
+        let truth = Engine::new(Double::new()).kernel_sums_within(&kernel, &x).unwrap();
+        assert!(worst(&within, &truth, 1.0) < 1e-11, "{kernel}: {:e}", worst(&within, &truth, 1.0));
     }
 }
 
