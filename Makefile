@@ -1,5 +1,5 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test check python wheel package test-peers demo docs bench bench-encode browser golden golden-peers golden-encoders fuzz expected fixtures clean
+.PHONY: test test-gpu check python wheel package test-peers demo docs bench bench-encode browser golden golden-peers golden-encoders fuzz expected fixtures clean
 
 test: check
 	cargo test --workspace --lib --bins --tests
@@ -15,6 +15,10 @@ check:
 	python3 tools/old_words.py --suffix .md .rs .py .html .toml .js
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+
+# The engine on an NVIDIA GPU. Without one, every test prints the reason and passes; `make test` runs them too.
+test-gpu:
+	cargo test --package modelmix-cuda --test gpu -- --test-threads=1 --nocapture
 
 demo:
 	cargo run --release --quiet --package modelmix-cli -- demo

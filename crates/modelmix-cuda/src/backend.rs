@@ -10,7 +10,7 @@ use modelmix::compute::{
 };
 use modelmix::{Error, Features, Kernel, Result, Rows};
 
-use crate::device::{Device, Queue};
+use crate::device::{Device, Queue, Results};
 use crate::exact::{self, Columns, SLICE, Side, slices};
 use crate::function::{Function, FusedKernel};
 use crate::fused::{Fused, Progress};
@@ -101,15 +101,15 @@ impl Cuda {
     }
 
     /// Sums of pairs: `[set][row]` over all rows of all sets; `None` if the fused kernels are not used.
-    fn sums(
+    fn sums<'a>(
         &self,
-        queue: &Queue<'_>,
-        run: &Run,
+        queue: &'a Queue<'a>,
+        run: &'a Run,
         kernel: &Kernel,
-        sets: &[&Loaded],
+        sets: &'a [&'a Loaded],
         pairs: Pairs,
-        progress: &Progress<'_>,
-    ) -> Result<Option<Vec<f64>>> {
+        progress: &'a Progress<'a>,
+    ) -> Result<Option<Results<'a>>> {
         let sizes: Vec<usize> = sets.iter().map(|set| set.rows).collect();
         let rows = sizes.iter().sum::<usize>() as u128;
         let (count, width) = match pairs {
@@ -179,10 +179,10 @@ impl Backend for Cuda {
         let queue = self.device.begin()?;
         let (x, y) = (x.load(&queue)?, y.load(&queue)?);
         let progress = Progress::new(run, (rows * columns) as u64);
-        if let Some(mut sums) = self.sums(&queue, run, kernel, &[&x, &y], Pairs::Between, &progress)? {
+        if let Some(sums) = self.sums(&queue, run, kernel, &[&x, &y], Pairs::Between, &progress)? {
             // The sums over y of the rows of x, and over x of those of y.
-            let over_y = sums.split_off(rows + columns);
-            return Ok(PairSums { rows: over_y[..rows].to_vec(), columns: sums[rows..].to_vec() });
+            let (over_x, over_y) = sums.split_at(rows + columns);
+            return Ok(PairSums { rows: over_y[..rows].to_vec(), columns: over_x[rows..].to_vec() });
         }
         let (x, y) = (Side::new(&queue, &[&x], &function)?, Side::new(&queue, &[&y], &function)?);
         let sums = |x: &Side, y: &Side, before: usize| {

@@ -18,8 +18,8 @@ use crate::modules::Module;
 use crate::options::{Options, Tier, Unavailable};
 
 pub(crate) use queue::{ArgumentPointer, Buffer, Grid, Plain, Queue};
-pub(crate) use upload::Pinned;
 use upload::Staging;
+pub(crate) use upload::{Pinned, Results};
 
 /// A GPU with its context, a stream and the functions loaded so far.
 pub(crate) struct Device {
@@ -42,6 +42,8 @@ pub(crate) struct Device {
     functions: Mutex<HashMap<(Module, &'static str), Loaded>>,
     modules: Mutex<HashMap<Module, Loaded>>,
     pub(crate) staging: Mutex<Option<Staging>>,
+    /// Memory for results, kept between calls.
+    pub(crate) results: Mutex<Option<Pinned<f64>>>,
 }
 
 /// A handle of a module or a function.
@@ -126,6 +128,7 @@ impl Device {
             functions: Mutex::default(),
             modules: Mutex::default(),
             staging: Mutex::new(None),
+            results: Mutex::new(None),
             name,
         };
         device.keep_pool().map_err(driver)?;
@@ -211,6 +214,7 @@ impl Drop for Device {
         // Errors are ignored: a lost device cannot be cleaned up.
         if self.bind().is_ok() {
             *self.staging.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.results.lock().unwrap_or_else(PoisonError::into_inner) = None;
             // SAFETY: nothing uses the stream, the modules and the context any more: buffers hold the device.
             unsafe {
                 let _ = result::stream::synchronize(self.stream);

@@ -1,8 +1,9 @@
-//! Large arrays to the device: copied by several threads into pinned pieces, from which the device reads at full speed.
-//! Pageable memory alone is several times slower.
+//! Large arrays to the device and back. Arrays to the device are copied by several threads into pinned pieces, from which
+//! the device reads at full speed; pageable memory alone is several times slower. Results come back through pinned memory.
 
 use std::ffi::c_void;
-use std::sync::PoisonError;
+use std::ops::Deref;
+use std::sync::{MutexGuard, PoisonError};
 
 use cudarc::driver::{DriverError, result, sys};
 use modelmix::{Error, Result};
@@ -17,6 +18,26 @@ const PIECES_PER_THREAD: usize = 2;
 const MAX_THREADS: usize = 8;
 /// Smaller arrays are copied by one call: starting threads takes longer.
 const MIN_BYTES: usize = 4 << 20;
+
+/// The maximum number of results that come back through pinned memory, which is kept: 64 MB.
+const MAX_PINNED_RESULTS: usize = 8 << 20;
+
+/// Results of the device: in pinned memory until they are dropped, or in an array of their own.
+pub(crate) enum Results<'a> {
+    Pinned(MutexGuard<'a, Option<Pinned<f64>>>, usize),
+    Own(Vec<f64>),
+}
+
+impl Deref for Results<'_> {
+    type Target = [f64];
+
+    fn deref(&self) -> &[f64] {
+        match self {
+            Results::Own(values) => values,
+            Results::Pinned(pinned, len) => pinned.as_ref().map_or(&[], |pinned| &pinned.values()[..*len]),
+        }
+    }
+}
 
 /// Pinned memory and a stream for every thread. It is kept between uploads: pinning takes longer than copying.
 pub(crate) struct Staging {
@@ -131,6 +152,29 @@ impl Lane {
         }
         // SAFETY: the stream is alive.
         unsafe { result::stream::synchronize(stream) }.map_err(failed)
+    }
+}
+
+impl<'a> Queue<'a> {
+    /// All values of a buffer, after all earlier work. Only one such result may exist at a time: the next call waits until
+    /// it is dropped.
+    pub(crate) fn results(&self, buffer: &Buffer<f64>) -> Result<Results<'a>> {
+        let len = buffer.len;
+        if len > MAX_PINNED_RESULTS {
+            return Ok(Results::Own(self.values(buffer)?));
+        }
+        let device: &'a Device = self.device;
+        let mut results = device.results.lock().unwrap_or_else(PoisonError::into_inner);
+        if results.as_ref().is_none_or(|pinned| pinned.len < len) {
+            *results = None;
+            *results = Some(Pinned::new(device, len)?);
+        }
+        if let Some(pinned) = results.as_mut() {
+            // SAFETY: `wait` ends the copy before the values are read.
+            unsafe { self.fetch(buffer, pinned, len)? };
+        }
+        self.wait()?;
+        Ok(Results::Pinned(results, len))
     }
 }
 

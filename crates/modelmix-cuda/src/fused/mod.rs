@@ -8,7 +8,7 @@ use modelmix::compute::Run;
 use modelmix::{Error, Result, Rows};
 
 use crate::cluster;
-use crate::device::{Buffer, Grid, Queue};
+use crate::device::{Buffer, Grid, Queue, Results};
 use crate::exact::{Side, TILE_ROWS, slices};
 use crate::function::{Function, FusedKernel};
 use crate::guard::{Errors, SAMPLES, Sampled, sample};
@@ -64,7 +64,7 @@ pub(crate) struct Fused<'a> {
     pub(crate) progress: &'a Progress<'a>,
 }
 
-impl Fused<'_> {
+impl<'a> Fused<'a> {
     pub(crate) fn width(&self) -> usize {
         self.sets.first().map_or(1, |set| set.width)
     }
@@ -83,7 +83,7 @@ impl Fused<'_> {
 
     /// `[set][row]`: for every set, the sums of all rows of all sets over it, 0 for pairs that are not asked for. `None`
     /// if they are not accurate enough.
-    pub(crate) fn sums(&self) -> Result<Option<Vec<f64>>> {
+    pub(crate) fn sums(&self) -> Result<Option<Results<'a>>> {
         let rows: usize = self.sizes().iter().sum();
         if self.sets.len().saturating_mul(rows).saturating_mul(8) > MAX_TERM_BYTES {
             return Ok(None);
@@ -103,6 +103,7 @@ impl Fused<'_> {
         if errors.are_accepted() {
             return Ok(Some(sums));
         }
+        drop(sums);
         // Centres of clusters, and more bits for the small products.
         let Some(labels) = self.labels(&base)? else { return Ok(None) };
         let (sums, errors) = self.attempt(&base, &exact, Form::Halves, Some(&labels))?;
@@ -161,7 +162,7 @@ impl Fused<'_> {
     }
 
     /// Sums with these groups, and the errors of sampled rows.
-    fn attempt(&self, base: &[u64], exact: &Side, form: Form, labels: Option<&[u32]>) -> Result<(Vec<f64>, Errors)> {
+    fn attempt(&self, base: &[u64], exact: &Side, form: Form, labels: Option<&[u32]>) -> Result<(Results<'a>, Errors)> {
         let alignment = if self.pairs == Pairs::Between { LARGEST_TILE } else { BLOCK };
         let layout = Layout::new(&self.sizes(), labels, alignment);
         let unit = match self.queue.device.tier {
@@ -179,7 +180,7 @@ impl Fused<'_> {
         })?;
         prepared.prepare()?;
         prepared.multiply(&plan, unit)?;
-        let sums = self.queue.values(&prepared.out)?;
+        let sums = self.queue.results(&prepared.out)?;
         let errors = Errors::of(&self.check(&prepared.own_terms()?, exact, &sums)?);
         Ok((sums, errors))
     }
