@@ -13,7 +13,7 @@ use modelmix::{Error, Features, Kernel, Result, Rows};
 use crate::device::{Device, Queue, Results};
 use crate::exact::{self, Columns, SLICE, Side, slices};
 use crate::function::{Function, FusedKernel};
-use crate::fused::{Fused, Progress};
+use crate::fused::{Arrangements, Fused, Progress};
 use crate::near;
 use crate::options::{Options, Precision, Tier, Unavailable};
 use crate::plan::Pairs;
@@ -36,6 +36,7 @@ const MIN_FUSED_ROWS: usize = 16;
 pub struct Cuda {
     device: Arc<Device>,
     scratch: Arc<Scratch>,
+    arrangements: Arc<Arrangements>,
     precision: Precision,
     blocks: Option<u32>,
     cpu: Cpu,
@@ -50,6 +51,7 @@ impl Cuda {
         Ok(Self {
             device: Arc::new(Device::open(device, &options)?),
             scratch: Arc::default(),
+            arrangements: Arc::default(),
             precision: options.precision,
             blocks: options.blocks,
             cpu: Cpu::new(),
@@ -102,7 +104,7 @@ impl Cuda {
 
     /// Sums of pairs: `[set][row]` over all rows of all sets; `None` if the fused kernels are not used.
     fn sums<'a>(
-        &self,
+        &'a self,
         queue: &'a Queue<'a>,
         run: &'a Run,
         kernel: &Kernel,
@@ -118,7 +120,8 @@ impl Cuda {
         };
         let Some(fused) = self.fused(kernel, &sizes, count, width) else { return Ok(None) };
         let function = self.function(kernel)?;
-        Fused { queue, run, kernel: fused, function, sets, pairs, blocks: self.blocks, progress }.sums()
+        let (blocks, arrangements) = (self.blocks, &*self.arrangements);
+        Fused { queue, run, kernel: fused, function, sets, pairs, blocks, progress, arrangements }.sums()
     }
 }
 

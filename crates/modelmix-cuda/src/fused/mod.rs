@@ -1,8 +1,11 @@
 //! Sums over pairs by the fused kernels, checked on sampled rows. If these are not accurate enough, sets are split into
 //! clusters; if that does not help, there is no result. `prepared` has the work on the device.
 
+mod arrangement;
 mod prepared;
 mod tensor;
+
+use std::sync::Arc;
 
 use modelmix::compute::Run;
 use modelmix::{Error, Result, Rows};
@@ -12,11 +15,12 @@ use crate::device::{Buffer, Grid, Queue, Results};
 use crate::exact::{Side, TILE_ROWS, slices};
 use crate::function::{Function, FusedKernel};
 use crate::guard::{Errors, SAMPLES, Sampled, sample};
-use crate::layout::{BLOCK, LARGEST_TILE, Layout};
 use crate::modules::{Form, Module};
 use crate::options::Tier;
-use crate::plan::{Pairs, Plan, SQUARE};
+use crate::plan::Pairs;
 use crate::resident::{Loaded, addresses};
+pub(crate) use arrangement::Arrangements;
+use arrangement::{Arrangement, Shape};
 use prepared::Prepared;
 
 /// The maximum width for which both parts are stored in half precision: the epilogue takes most of the time there, and
@@ -62,6 +66,7 @@ pub(crate) struct Fused<'a> {
     /// The maximum number of blocks of threads.
     pub(crate) blocks: Option<u32>,
     pub(crate) progress: &'a Progress<'a>,
+    pub(crate) arrangements: &'a Arrangements,
 }
 
 impl<'a> Fused<'a> {
@@ -163,23 +168,25 @@ impl<'a> Fused<'a> {
 
     /// Sums with these groups, and the errors of sampled rows.
     fn attempt(&self, base: &[u64], exact: &Side, form: Form, labels: Option<&[u32]>) -> Result<(Results<'a>, Errors)> {
-        let alignment = if self.pairs == Pairs::Between { LARGEST_TILE } else { BLOCK };
-        let layout = Layout::new(&self.sizes(), labels, alignment);
         let unit = match self.queue.device.tier {
             Tier::Wgmma => 256,
             Tier::Mma => 128,
         };
-        let plan = Plan::new(&layout, &self.pairs, unit, SQUARE);
-        let prepared = Prepared::new(self, form, &layout, &plan, base).map_err(|error| match error {
+        let shape = Shape { sizes: self.sizes(), pairs: self.pairs.clone(), unit };
+        let arranged = match labels {
+            None => self.arrangements.of(self.queue, &shape)?,
+            Some(_) => Arc::new(Arrangement::new(self.queue, &shape, labels)?),
+        };
+        let prepared = Prepared::new(self, form, &arranged, base).map_err(|error| match error {
             Error::Memory { place, free, .. } => {
-                let (needed, rows) = (Prepared::bytes(self, form, &layout, &plan), base.len());
+                let (needed, rows) = (Prepared::bytes(self, form, &arranged), base.len());
                 let what = format!("kernel sums over {rows} rows of width {}", self.width());
                 Error::Memory { what, place, needed, free }
             }
             error => error,
         })?;
         prepared.prepare()?;
-        prepared.multiply(&plan, unit)?;
+        prepared.multiply(unit)?;
         let sums = self.queue.results(&prepared.out)?;
         let errors = Errors::of(&self.check(&prepared.own_terms()?, exact, &sums)?);
         Ok((sums, errors))
@@ -246,5 +253,25 @@ impl<'a> Fused<'a> {
             }
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Work that is done again is not told again.
+    #[test]
+    fn pairs_are_told_once() {
+        let told = Arc::new(AtomicU64::new(0));
+        let sum = Arc::clone(&told);
+        let run = Run::default().observed(move |pairs| drop(sum.fetch_add(pairs, Ordering::Relaxed)));
+        let progress = Progress::new(&run, 1000);
+        for (done, of, expected) in [(0, 3, 0), (1, 3, 333), (1, 1, 1000), (1, 4, 1000), (9, 3, 1000), (0, 0, 1000)] {
+            progress.reach(done, of);
+            assert_eq!(told.load(Ordering::Relaxed), expected, "{done} of {of}");
+        }
     }
 }

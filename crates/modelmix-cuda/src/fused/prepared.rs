@@ -6,12 +6,13 @@ use std::ops::Range;
 use modelmix::Result;
 
 use super::Fused;
+use super::arrangement::Arrangement;
 use super::tensor::tensor_map;
 use crate::device::{Buffer, Grid};
-use crate::layout::{BLOCK, Layout, PADDING};
+use crate::layout::{BLOCK, PADDING};
 use crate::modules::{Form, Module};
 use crate::options::Tier;
-use crate::plan::{Plan, Square};
+use crate::plan::Square;
 
 /// Slices of rows whose sums are a centre.
 const CENTRE_SLICES: usize = 16;
@@ -26,17 +27,11 @@ const MMA_SHARED: u32 = 3 * 4 * 128 * 64;
 /// Everything on the device for one layout.
 pub(crate) struct Prepared<'a> {
     call: &'a Fused<'a>,
-    layout: &'a Layout,
+    arranged: &'a Arrangement,
     form: Form,
     pitch: usize,
     small_pitch: usize,
     at: Buffer<u64>,
-    group_first: Buffer<i32>,
-    group_rows: Buffer<i32>,
-    block_group: Buffer<i32>,
-    set_block: Buffer<i32>,
-    target: Buffer<u32>,
-    tiles: Buffer<[u32; 2]>,
     hi: Buffer<u8>,
     lo: Buffer<u8>,
     mid: Buffer<u8>,
@@ -64,7 +59,8 @@ fn pitches(form: Form, width: usize) -> (usize, usize) {
 
 impl<'a> Prepared<'a> {
     /// The number of bytes of all buffers, without small ones.
-    pub(crate) fn bytes(call: &Fused<'_>, form: Form, layout: &Layout, plan: &Plan) -> u64 {
+    pub(crate) fn bytes(call: &Fused<'_>, form: Form, arranged: &Arrangement) -> u64 {
+        let Arrangement { layout, plan, .. } = arranged;
         let (pitch, small_pitch) = pitches(form, call.width());
         let small = if form == Form::Mixed { 2 * small_pitch } else { small_pitch };
         let (rows, groups, sets) = (layout.rows(), layout.groups(), call.sets.len());
@@ -73,7 +69,8 @@ impl<'a> Prepared<'a> {
         (rows * per_row + 4 * (row_part + column_part) + 8 * plan.tiles.len()) as u64
     }
 
-    pub(crate) fn new(call: &'a Fused<'a>, form: Form, layout: &'a Layout, plan: &Plan, base: &[u64]) -> Result<Self> {
+    pub(crate) fn new(call: &'a Fused<'a>, form: Form, arranged: &'a Arrangement, base: &[u64]) -> Result<Self> {
+        let Arrangement { layout, plan, .. } = arranged;
         let (queue, width) = (call.queue, call.width());
         let (pitch, small_pitch) = pitches(form, width);
         let (rows, groups) = (layout.rows(), layout.groups());
@@ -86,12 +83,6 @@ impl<'a> Prepared<'a> {
             pitch,
             small_pitch,
             at: queue.upload(what, &at)?,
-            group_first: queue.upload(what, &layout.group_first)?,
-            group_rows: queue.upload(what, &layout.group_rows)?,
-            block_group: queue.upload(what, &layout.block_group)?,
-            set_block: queue.upload(what, &layout.set_block)?,
-            target: queue.upload(what, &layout.target)?,
-            tiles: queue.upload(what, &plan.tiles)?,
             hi: queue.allocate(what, rows * pitch)?,
             lo: queue.allocate(what, rows * small_pitch)?,
             mid: queue.allocate(what, if form == Form::Mixed { rows * small_pitch } else { 0 })?,
@@ -107,7 +98,7 @@ impl<'a> Prepared<'a> {
             column_part: queue.allocate(what, column_part)?,
             out: queue.zeros(what, call.sets.len() * base.len())?,
             call,
-            layout,
+            arranged,
         })
     }
 
@@ -115,7 +106,7 @@ impl<'a> Prepared<'a> {
     pub(crate) fn prepare(&self) -> Result<()> {
         let (queue, kernel) = (self.call.queue, self.call.kernel);
         let module = Module::Prepare(self.form, kernel.map);
-        let (rows, groups, width) = (self.layout.rows(), self.layout.groups(), self.call.width());
+        let (rows, groups, width) = (self.arranged.layout.rows(), self.arranged.layout.groups(), self.call.width());
         let (rows_i, groups_i, width_i) = (rows as i32, groups as i32, width as i32);
         let (slices, most) = (CENTRE_SLICES as i32, CENTRE_ROWS as i32);
         let columns = width.div_ceil(128);
@@ -128,20 +119,20 @@ impl<'a> Prepared<'a> {
                 module,
                 "centre_slices",
                 grid,
-                &[&self.at.at, &self.group_first.at, &self.group_rows.at, &width_i, &most, &sums],
+                &[&self.at.at, &self.arranged.group_first.at, &self.arranged.group_rows.at, &width_i, &most, &sums],
             )?;
             queue.launch(
                 module,
                 "centre_fold",
                 Grid::two(columns, groups, 128),
-                &[&sums, &slices, &self.group_rows.at, &width_i, &most, &self.centre.at, &self.extent.at],
+                &[&sums, &slices, &self.arranged.group_rows.at, &width_i, &most, &self.centre.at, &self.extent.at],
             )?;
             let grid = Grid::new(8 * queue.device.multiprocessors as usize, 256);
             queue.launch(
                 module,
                 "extent",
                 grid,
-                &[&self.at.at, &rows_i, &width_i, &self.centre.at, &self.block_group.at, &self.extent.at],
+                &[&self.at.at, &rows_i, &width_i, &self.centre.at, &self.arranged.block_group.at, &self.extent.at],
             )?;
             queue.launch(module, "choose_scale", Grid::new(1, 1), &[&self.extent.at, &rate, &self.scale.at])?;
             let (pitch, small_pitch) = (self.pitch as i32, self.small_pitch as i32);
@@ -156,7 +147,7 @@ impl<'a> Prepared<'a> {
                     &pitch,
                     &small_pitch,
                     &self.centre.at,
-                    &self.block_group.at,
+                    &self.arranged.block_group.at,
                     &self.scale.at,
                     &self.hi.at,
                     &self.lo.at,
@@ -177,7 +168,7 @@ impl<'a> Prepared<'a> {
                     &width_i,
                     &self.centre.at,
                     &self.between.at,
-                    &self.block_group.at,
+                    &self.arranged.block_group.at,
                     &rate,
                     &kernel.offset,
                     &self.terms.at,
@@ -188,7 +179,8 @@ impl<'a> Prepared<'a> {
     }
 
     /// All squares, one after the other. The stop token is checked whenever enough work is submitted.
-    pub(crate) fn multiply(&self, plan: &Plan, unit: usize) -> Result<()> {
+    pub(crate) fn multiply(&self, unit: usize) -> Result<()> {
+        let plan = &self.arranged.plan;
         let (queue, run) = (self.call.queue, self.call.run);
         let per_tile = (unit * unit * self.call.width().next_multiple_of(64)) as u64;
         let limit = (WAIT_WORK * u64::from(queue.device.multiprocessors) / per_tile).max(1) as usize;
@@ -214,8 +206,8 @@ impl<'a> Prepared<'a> {
 
     fn launch(&self, square: &Square, first: usize, count: usize) -> Result<()> {
         let (queue, map) = (self.call.queue, self.call.kernel.map);
-        let tiles = self.tiles.at + (first * size_of::<[u32; 2]>()) as u64;
-        let rows = self.layout.rows() as i64;
+        let tiles = self.arranged.tiles.at + (first * size_of::<[u32; 2]>()) as u64;
+        let rows = self.arranged.layout.rows() as i64;
         let (row0, column0) = (square.rows.start as i32, square.columns.start as i32);
         let (row_stride, column_stride) = (square.rows.len() as i64, square.columns.len() as i64);
         let column_part = if square.is_diagonal() { self.row_part.at } else { self.column_part.at };
@@ -225,10 +217,10 @@ impl<'a> Prepared<'a> {
         unsafe {
             match queue.device.tier {
                 Tier::Wgmma => {
-                    let hi = tensor_map(queue.device, self.hi.at, self.pitch, self.layout.rows())?;
-                    let lo = tensor_map(queue.device, self.lo.at, self.small_pitch, self.layout.rows())?;
+                    let hi = tensor_map(queue.device, self.hi.at, self.pitch, self.arranged.layout.rows())?;
+                    let lo = tensor_map(queue.device, self.lo.at, self.small_pitch, self.arranged.layout.rows())?;
                     let mid = if self.form == Form::Mixed { self.mid.at } else { self.lo.at };
-                    let mid = tensor_map(queue.device, mid, self.small_pitch, self.layout.rows())?;
+                    let mid = tensor_map(queue.device, mid, self.small_pitch, self.arranged.layout.rows())?;
                     let most = self.call.blocks.unwrap_or(u32::MAX).min(queue.device.multiprocessors);
                     let blocks = (most / 2 * 2).clamp(2, 2 * count as u32);
                     let grid = Grid { blocks: (blocks, 1, 1), threads: 384, shared: WGMMA_SHARED };
@@ -246,7 +238,7 @@ impl<'a> Prepared<'a> {
                             &((self.small_pitch / 128) as i32),
                             &self.scale.at,
                             &self.terms.at,
-                            &self.block_group.at,
+                            &self.arranged.block_group.at,
                             &self.weights.at,
                             &rows,
                             &row0,
@@ -271,7 +263,7 @@ impl<'a> Prepared<'a> {
                             &tiles,
                             &self.scale.at,
                             &self.terms.at,
-                            &self.block_group.at,
+                            &self.arranged.block_group.at,
                             &self.weights.at,
                             &rows,
                             &row0,
@@ -314,11 +306,11 @@ impl<'a> Prepared<'a> {
                     &(rows.len() as i32),
                     &((columns.start / BLOCK) as i32),
                     &((columns.end / BLOCK) as i32),
-                    &(self.layout.rows() as i32),
-                    &self.set_block.at,
-                    &self.block_group.at,
+                    &(self.arranged.layout.rows() as i32),
+                    &self.arranged.set_block.at,
+                    &self.arranged.block_group.at,
                     &self.residual.at,
-                    &self.target.at,
+                    &self.arranged.target.at,
                     &out_stride,
                     &self.out.at,
                 ],
@@ -328,13 +320,13 @@ impl<'a> Prepared<'a> {
 
     /// The term of every row with its own group: its squared distance to the centre, up to a factor.
     pub(crate) fn own_terms(&self) -> Result<Vec<f32>> {
-        let rows = self.layout.rows();
+        let rows = self.arranged.layout.rows();
         let mut own = vec![0.0; self.out.len / self.call.sets.len().max(1)];
-        for group in 0..self.layout.groups() {
-            let first = self.layout.group_first[group] as usize;
-            let mut terms = vec![0.0; self.layout.group_rows[group] as usize];
+        for group in 0..self.arranged.layout.groups() {
+            let first = self.arranged.layout.group_first[group] as usize;
+            let mut terms = vec![0.0; self.arranged.layout.group_rows[group] as usize];
             self.call.queue.read(&self.terms, group * rows + first, &mut terms)?;
-            for (term, &target) in terms.into_iter().zip(&self.layout.target[first..]) {
+            for (term, &target) in terms.into_iter().zip(&self.arranged.layout.target[first..]) {
                 own[target as usize] = term;
             }
         }
