@@ -79,12 +79,14 @@ impl Cuda {
 
     /// The kernel for the fused kernels, if they are to be used for these sets.
     fn fused(&self, kernel: &Kernel, sizes: &[usize], pairs: u128, width: usize) -> Option<FusedKernel> {
-        let is_large = pairs * width as u128 >= MIN_FUSED_WORK && sizes.iter().all(|&size| size >= MIN_FUSED_ROWS);
-        match self.precision {
-            Precision::Checked if is_large => FusedKernel::of(kernel),
-            Precision::CheckedForAll if sizes.iter().any(|&size| size > 0) => FusedKernel::of(kernel),
-            _ => None,
-        }
+        // Few rows are in double precision even if few pairs are not: a sum over three rows has the error of single values,
+        // which may be above what is promised for sums.
+        let is_work_enough = match self.precision {
+            Precision::Checked => pairs * width as u128 >= MIN_FUSED_WORK,
+            Precision::CheckedForAll => true,
+            Precision::Double => false,
+        };
+        if is_work_enough && sizes.iter().all(|&size| size >= MIN_FUSED_ROWS) { FusedKernel::of(kernel) } else { None }
     }
 
     /// Adds `weight` times the function of every new row with every held row to `out`.
