@@ -3,8 +3,8 @@
 //
 // Blocks of 128 threads take tiles of 64 x 64 pairs, a warp 32 x 32 of them, as 4 x 4 products of 8 x 8.
 #define STEP 16
-// 18: rows of other banks.
-#define PITCH 18
+// 20: four rows of eight banks each.
+#define PITCH 20
 // A squared distance below this share of the squared norms has lost digits.
 #define MIN_SHARE 1e-4
 
@@ -12,6 +12,15 @@ static __device__ __forceinline__ void dmma(double (&c)[2], double a, double b) 
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                  : "+d"(c[0]), "+d"(c[1]) : "d"(a), "d"(b));
 }
+
+#if __CUDA_ARCH__ >= 900
+// 16 x 8 x 8, which Hopper multiplies faster; c of rows r and r + 8.
+static __device__ __forceinline__ void dmma(double (&c)[2], double (&d)[2], const double (&a)[2], const double (&b)[2], const double (&n)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+d"(c[0]), "+d"(c[1]), "+d"(d[0]), "+d"(d[1])
+                 : "d"(a[0]), "d"(b[0]), "d"(a[1]), "d"(b[1]), "d"(n[0]), "d"(n[1]));
+}
+#endif
 
 // squares[row] = ‖x - c‖², or ‖x‖² without a centre. One warp per row.
 extern "C" __global__ void squares(const u64* __restrict__ at, int rows, int width, const float* __restrict__ centre,
@@ -83,6 +92,22 @@ extern "C" __global__ void __launch_bounds__(128)
         __syncthreads();
         for (int k0 = 0, s = 0; k0 < width; k0 += STEP, s ^= 1) {
             if (k0 + STEP < width) fetch(k0 + STEP);
+#if __CUDA_ARCH__ >= 900
+#pragma unroll
+            for (int k = 0; k < STEP; k += 8) {
+                double pa[4][2], qb[4][2];
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    int at = 8 * (i >> 1) + (lane >> 2), depth = k + 4 * (i & 1) + (lane & 3);
+                    pa[i >> 1][i & 1] = a[s][wm * 32 + at][depth];
+                    qb[i >> 1][i & 1] = b[s][wn * 32 + at][depth];
+                }
+#pragma unroll
+                for (int i = 0; i < 4; i += 2)
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) dmma(acc[i][j], acc[i + 1][j], pa[i], pa[i + 1], qb[j]);
+            }
+#else
 #pragma unroll
             for (int k = 0; k < STEP; k += 4) {
                 double pa[4], qb[4];
@@ -96,6 +121,7 @@ extern "C" __global__ void __launch_bounds__(128)
 #pragma unroll
                     for (int j = 0; j < 4; ++j) dmma(acc[i][j], pa[i], qb[j]);
             }
+#endif
             if (k0 + STEP < width) store(s ^ 1);
             __syncthreads();
         }

@@ -125,16 +125,17 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 }
 
 #define MOST 8
-#define CANDIDATES 32
+#define CANDIDATES 64
 
 // The k ≤ MOST nearest other rows of rows first to first + rows, ties in the order of rows. What may be among them by the
-// bounds is measured one candidate per lane, adding in the order of columns as tiles.cu does, so that distances have the same
-// bits. doubt[row] = 1 if there are more candidates than lanes. One warp per row, 4 per block.
+// bounds is measured two candidates per lane, adding in the order of columns as tiles.cu does, so that distances have the same
+// bits. doubt[row] = 1 if there are more candidates. One warp per row, 4 per block.
 extern "C" __global__ void __launch_bounds__(128)
     near_select(const float* __restrict__ near, i64 stride, const u64* __restrict__ at, int rows, int columns, int first, int width,
                 const float* __restrict__ squares, const float* __restrict__ rests, int k, double* __restrict__ distances,
                 u32* __restrict__ who, u32* __restrict__ doubt) {
     __shared__ int found[4][CANDIDATES];
+    __shared__ double differences[4][32][17];
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, line = blockIdx.x * 4 + warp, row = first + line;
     if (line >= rows) return;
     const float* values = near + (i64)line * stride;
@@ -145,15 +146,24 @@ extern "C" __global__ void __launch_bounds__(128)
     float least[MOST];
 #pragma unroll
     for (int i = 0; i < MOST; ++i) least[i] = 3.4e38f;
-    for (int j = lane; j < columns; j += 32) {
-        if (j == row) continue;
-        float both = own + squares[j];
-        float upper = sqrtf(fmaxf(values[j], 0.0f) + relative * both) + rest + rests[j];
-        if (upper < least[MOST - 1]) {
-            least[MOST - 1] = upper;
+    float cut = 3.4e38f;  // squares beyond it are no less than the last of these
+#pragma unroll 4
+    for (int j0 = lane * 4; j0 < columns; j0 += 128) {
+        float4 v4 = __ldg((const float4*)(values + j0)), s4 = __ldg((const float4*)(squares + j0));
+        float v[4] = {v4.x, v4.y, v4.z, v4.w}, s[4] = {s4.x, s4.y, s4.z, s4.w};
 #pragma unroll
-            for (int i = MOST - 1; i > 0; --i)
-                if (least[i] < least[i - 1]) { float t = least[i]; least[i] = least[i - 1]; least[i - 1] = t; }
+        for (int e = 0; e < 4; ++e) {
+            int j = j0 + e;
+            float square = fmaf(relative, own + s[e], fmaxf(v[e], 0.0f));
+            if (!(square < cut) || j == row || j >= columns) continue;
+            float upper = sqrtf(square) + rest + rests[j];
+            if (upper < least[MOST - 1]) {
+                least[MOST - 1] = upper;
+#pragma unroll
+                for (int i = MOST - 1; i > 0; --i)
+                    if (least[i] < least[i - 1]) { float t = least[i]; least[i] = least[i - 1]; least[i - 1] = t; }
+                cut = least[MOST - 1] * least[MOST - 1];
+            }
         }
     }
     // The k-th least of all lanes: k others are surely not farther.
@@ -170,34 +180,67 @@ extern "C" __global__ void __launch_bounds__(128)
         }
     }
     int count = 0;
-    for (int j0 = 0; j0 < columns; j0 += 32) {
-        int j = j0 + lane;
-        bool is_candidate = false;
-        if (j < columns && j != row) {
-            float both = own + squares[j];
-            float lower = sqrtf(fmaxf(values[j] - relative * both, 0.0f)) - rest - rests[j];
-            is_candidate = !(lower > limit * 1.000001f);  // what is not a number is a candidate
+    float within = limit * 1.000001f + rest;
+#pragma unroll 4
+    for (int j0 = 0; j0 < columns; j0 += 128) {
+        int first_of_lane = j0 + lane * 4;
+        bool is_candidate[4] = {false, false, false, false};
+        if (first_of_lane < columns) {
+            float4 v4 = __ldg((const float4*)(values + first_of_lane)), s4 = __ldg((const float4*)(squares + first_of_lane));
+            float4 r4 = __ldg((const float4*)(rests + first_of_lane));
+            float v[4] = {v4.x, v4.y, v4.z, v4.w}, s[4] = {s4.x, s4.y, s4.z, s4.w}, r[4] = {r4.x, r4.y, r4.z, r4.w};
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                int j = first_of_lane + e;
+                float lower = fmaf(-relative, own + s[e], v[e]), most = within + r[e];
+                // What is not a number is a candidate.
+                is_candidate[e] = j != row && j < columns && !(lower > most * most * 1.000001f);
+            }
         }
-        u32 vote = __ballot_sync(0xffffffffu, is_candidate);
-        int place = count + __popc(vote & ((1u << lane) - 1));
-        if (is_candidate && place < CANDIDATES) found[warp][place] = j;
-        count += __popc(vote);
+        if (!__any_sync(0xffffffffu, is_candidate[0] || is_candidate[1] || is_candidate[2] || is_candidate[3])) continue;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            u32 vote = __ballot_sync(0xffffffffu, is_candidate[e]);
+            int place = count + __popc(vote & ((1u << lane) - 1));
+            if (is_candidate[e] && place < CANDIDATES) found[warp][place] = first_of_lane + e;
+            count += __popc(vote);
+        }
     }
     __syncwarp();
     if (lane == 0) doubt[line] = count > CANDIDATES || count < k;
     if (count > CANDIDATES || count < k) return;
-    int mine = lane < count ? found[warp][lane] : -1;
-    double distance = 1.7976931348623157e308;
-    if (mine >= 0) {
-        const float *a = (const float*)at[row], *b = (const float*)at[mine];
+    const double NONE = 1.7976931348623157e308;
+    const float* a = (const float*)at[row];
+    int mine[2], part = lane & 15;
+    double distance[2];
+#pragma unroll
+    for (int turn = 0; turn < 2; ++turn) {
+        int candidates = min(count - 32 * turn, 32);
+        mine[turn] = lane < candidates ? found[warp][lane + 32 * turn] : 2147483647;
+        distance[turn] = NONE;
+        if (candidates <= 0) continue;
+        // All lanes compute differences of 16 columns of two candidates at a time; then each adds those of its own.
         double sum = 0.0;
-#pragma unroll 8
-        for (int i = 0; i < width; ++i) { double d = (double)a[i] - (double)b[i]; sum = fma(d, d, sum); }
-        distance = sum;
+        for (int i = part; i - part < width; i += 16) {
+            double own_value = i < width ? a[i] : 0.0;
+#pragma unroll 4
+            for (int c = lane >> 4; c < candidates; c += 2) {
+                const float* b = (const float*)at[found[warp][c + 32 * turn]];
+                differences[warp][c][part] = i < width ? own_value - (double)b[i] : 0.0;
+            }
+            __syncwarp();
+            if (lane < candidates) {
+#pragma unroll
+                for (int e = 0; e < 16; ++e) sum = fma(differences[warp][lane][e], differences[warp][lane][e], sum);
+            }
+            __syncwarp();
+        }
+        if (lane < candidates) distance[turn] = sum;
     }
     for (int round = 0; round < k; ++round) {
-        double best = distance;
-        int which = mine < 0 ? 2147483647 : mine;
+        bool is_second = distance[1] < distance[0] || (distance[1] == distance[0] && mine[1] < mine[0]);
+        double best = is_second ? distance[1] : distance[0];
+        int which = is_second ? mine[1] : mine[0];
 #pragma unroll
         for (int s = 16; s; s >>= 1) {
             double other = __shfl_xor_sync(0xffffffffu, best, s);
@@ -205,6 +248,8 @@ extern "C" __global__ void __launch_bounds__(128)
             if (other < best || (other == best && other_which < which)) { best = other; which = other_which; }
         }
         if (lane == 0) { distances[(i64)line * k + round] = best; who[(i64)line * k + round] = (u32)which; }
-        if (mine == which) { mine = -1; distance = 1.7976931348623157e308; }
+#pragma unroll
+        for (int turn = 0; turn < 2; ++turn)
+            if (mine[turn] == which) { mine[turn] = 2147483647; distance[turn] = NONE; }
     }
 }

@@ -9,7 +9,12 @@ static __device__ __forceinline__ double warp_sum(double v) {
     return v;
 }
 
-// Sums of columns over every step-th row of a group, in slices. Grid (ceil(width/128), slices, groups), 128 threads.
+// The row that stands for the i-th stretch of `step` rows: not always the first, since rows may have a period.
+static __device__ __forceinline__ int chosen(int i, int step, int rows) {
+    return min(i * step + (int)(((u32)i * 2654435761u >> 8) % (u32)step), rows - 1);
+}
+
+// Sums of columns over a row of every `step` rows of a group, in slices. Grid (ceil(width/128), slices, groups), 128 threads.
 extern "C" __global__ void centre_slices(const u64* __restrict__ at, const int* __restrict__ first_row,
                                          const int* __restrict__ row_count, int width, int most, double* __restrict__ part) {
     int column = blockIdx.x * 128 + threadIdx.x, group = blockIdx.z;
@@ -18,7 +23,7 @@ extern "C" __global__ void centre_slices(const u64* __restrict__ at, const int* 
     int first = (i64)count * blockIdx.y / gridDim.y, last = (i64)count * (blockIdx.y + 1) / gridDim.y;
     double sum = 0.0;
 #pragma unroll 4
-    for (int i = first; i < last; ++i) sum += ((const float*)at[first_row[group] + i * step])[column];
+    for (int i = first; i < last; ++i) sum += ((const float*)at[first_row[group] + chosen(i, step, rows)])[column];
     part[((i64)group * gridDim.y + blockIdx.y) * width + column] = sum;
 }
 
@@ -58,13 +63,14 @@ extern "C" __global__ void extent(const u64* __restrict__ at, int rows, int widt
     if (lane == 0) atomicMax(out, __float_as_uint(most));
 }
 
-// rate: Gaussian, log2(e)/2σ²; polynomial, γ. One thread. The unit is chosen so that the factor is a float exactly.
-extern "C" __global__ void choose_scale(const u32* __restrict__ extent, double rate, Scale* __restrict__ scale) {
+// rate: Gaussian, log2(e)/2σ²; polynomial, γ. gain: products are multiplied by it, for what tensor cores cut off on average.
+// One thread. The unit is chosen so that the factor is a float exactly.
+extern "C" __global__ void choose_scale(const u32* __restrict__ extent, double rate, double gain, Scale* __restrict__ scale) {
     double most = __uint_as_float(*extent);
     if (!(most > 0.0)) most = 1.0;
     // Values below 2^14: lo stays normal, and products stay far from overflow.
     double unit = exp2(floor(log2(16384.0 / most)));
-    double per = MAP == 0 ? 2.0 * rate : rate;
+    double per = (MAP == 0 ? 2.0 * rate : rate) * gain;
     float factor = (float)(per / (unit * unit));
     // A factor beyond single precision: the check of the result then rejects the sums.
     scale->unit = factor > 0.0f && factor < 3e38f ? sqrt(per / (double)factor) : unit;
@@ -206,6 +212,13 @@ extern "C" __global__ void terms(const u64* __restrict__ at, int rows, int group
             }
         }
     }
+}
+
+// own[target row]: the term of a row with its own group, which is its squared distance to the centre up to a factor.
+extern "C" __global__ void own_terms(const float* __restrict__ terms, int rows, const int* __restrict__ block_group,
+                                     const u32* __restrict__ target, float* __restrict__ own) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows && target[row] != ~0u) own[target[row]] = terms[(i64)block_group[row >> 6] * rows + row];
 }
 
 // Adds the partial sums of a square to out[set][target row], in the order of blocks: part[block - first][row - row0].

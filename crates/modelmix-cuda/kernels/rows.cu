@@ -128,6 +128,12 @@ extern "C" __global__ void addresses(u64 base, i64 bytes, int rows, u64* __restr
     if (row < rows) at[row] = base + row * bytes;
 }
 
+// at[row] = from[target[row]]: addresses in the order of a layout, 0 for padding.
+extern "C" __global__ void place(const u64* __restrict__ from, const u32* __restrict__ target, int rows, u64* __restrict__ at) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) at[row] = target[row] == ~0u ? 0 : from[target[row]];
+}
+
 // norms[row] = ‖x‖ in double precision. One warp per row.
 extern "C" __global__ void norms(const u64* __restrict__ at, int rows, int width, double* __restrict__ norms) {
     int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;

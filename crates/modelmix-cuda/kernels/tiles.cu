@@ -243,11 +243,11 @@ extern "C" __global__ void fold_slices(const double* __restrict__ part, int rows
     out[blockIdx.y * out_stride + row] = sum;
 }
 
-// out[row][column] = f of the pair. Grid (ceil(columns/32), ceil(rows/64)).
+// out[row][column] = f of the pair, in the precision of its distance. Grid (ceil(columns/32), ceil(rows/64)).
 template <class T, bool PRODUCT>
 static __device__ __forceinline__ void values(const u64* __restrict__ x_at, int rows, const double* __restrict__ x_norm,
                                               const u64* __restrict__ y_at, int columns, const double* __restrict__ y_norm,
-                                              int width, Function f, double* __restrict__ out) {
+                                              int width, Function f, T* __restrict__ out) {
     __shared__ Shared<T> shared;
     int row = blockIdx.y * 64 + (threadIdx.x >> 3) * 4, column = blockIdx.x * 32 + (threadIdx.x & 7) * 4;
     double g[4][4], parts[4][4];
@@ -257,12 +257,12 @@ static __device__ __forceinline__ void values(const u64* __restrict__ x_at, int 
     for (int i = 0; i < 4; ++i)
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-            if (row + i < rows && column + j < columns) out[(i64)(row + i) * columns + column + j] = evaluate(f, g[i][j]);
+            if (row + i < rows && column + j < columns) out[(i64)(row + i) * columns + column + j] = (T)evaluate(f, g[i][j]);
 }
 #define VALUES(NAME, T, PRODUCT) \
     extern "C" __global__ void __launch_bounds__(128) NAME( \
         const u64* __restrict__ x_at, int rows, const double* __restrict__ x_norm, const u64* __restrict__ y_at, int columns, \
-        const double* __restrict__ y_norm, int width, Function f, double* __restrict__ out) { \
+        const double* __restrict__ y_norm, int width, Function f, T* __restrict__ out) { \
         values<T, PRODUCT>(x_at, rows, x_norm, y_at, columns, y_norm, width, f, out); \
     }
 VALUES(values_distance, double, false)

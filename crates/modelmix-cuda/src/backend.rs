@@ -108,11 +108,11 @@ impl Cuda {
     fn sums<'a>(
         &'a self,
         queue: &'a Queue<'a>,
-        run: &'a Run,
         kernel: &Kernel,
         sets: &'a [&'a Loaded],
         pairs: Pairs,
         progress: &'a Progress<'a>,
+        meanwhile: &'a dyn Fn(),
     ) -> Result<Option<Results<'a>>> {
         let sizes: Vec<usize> = sets.iter().map(|set| set.rows).collect();
         let rows = sizes.iter().sum::<usize>() as u128;
@@ -122,8 +122,8 @@ impl Cuda {
         };
         let Some(fused) = self.fused(kernel, &sizes, count, width) else { return Ok(None) };
         let function = self.function(kernel)?;
-        let (blocks, arrangements) = (self.blocks, &*self.arrangements);
-        Fused { queue, run, kernel: fused, function, sets, pairs, blocks, progress, arrangements }.sums()
+        let (run, blocks, arrangements) = (progress.run, self.blocks, &*self.arrangements);
+        Fused { queue, run, kernel: fused, function, sets, pairs, blocks, progress, arrangements, meanwhile }.sums()
     }
 }
 
@@ -137,6 +137,19 @@ fn by_set(sizes: &[usize], sums: &[f64]) -> Vec<Vec<Vec<f64>>> {
         (0..sizes.len()).map(|set| sums[set * total..][rows.clone()].to_vec()).collect()
     };
     sizes.iter().map(of).collect()
+}
+
+/// Overwrites the result of [`by_set`] by that of other sums.
+fn fill(by_set: &mut [Vec<Vec<f64>>], sums: &[f64]) {
+    let total: usize = by_set.iter().map(|rows| rows.first().map_or(0, Vec::len)).sum();
+    let mut first = 0;
+    for sets in by_set {
+        let size = sets.first().map_or(0, Vec::len);
+        for (set, rows) in sets.iter_mut().enumerate() {
+            rows.copy_from_slice(&sums[set * total + first..][..size]);
+        }
+        first += size;
+    }
 }
 
 impl Backend for Cuda {
@@ -184,7 +197,7 @@ impl Backend for Cuda {
         let queue = self.device.begin()?;
         let (x, y) = (x.load(&queue)?, y.load(&queue)?);
         let progress = Progress::new(run, (rows * columns) as u64);
-        if let Some(sums) = self.sums(&queue, run, kernel, &[&x, &y], Pairs::Between, &progress)? {
+        if let Some(sums) = self.sums(&queue, kernel, &[&x, &y], Pairs::Between, &progress, &|| ())? {
             // The sums over y of the rows of x, and over x of those of y.
             let (over_x, over_y) = sums.split_at(rows + columns);
             return Ok(PairSums { rows: over_y[..rows].to_vec(), columns: over_x[rows..].to_vec() });
@@ -212,11 +225,16 @@ impl Backend for Cuda {
         let sources = sets.iter().map(|&set| self.source(set)).collect::<Result<Vec<_>>>()?;
         let function = self.function(kernel)?;
         let queue = self.device.begin()?;
-        let loaded = sources.iter().map(|source| source.load(&queue)).collect::<Result<Vec<_>>>()?;
+        let loaded = Source::load_all(&queue, &sources)?;
         let loaded: Vec<&Loaded> = loaded.iter().collect();
         let progress = Progress::new(run, (total as u64).saturating_mul(total as u64) / 2);
-        if let Some(sums) = self.sums(&queue, run, kernel, &loaded, Pairs::All, &progress)? {
-            return Ok(by_set(&sizes, &sums));
+        // The first use of new memory takes as long as the copy: it is made while the device is busy.
+        let places = std::cell::RefCell::new(Vec::new());
+        let meanwhile = || *places.borrow_mut() = by_set(&sizes, &vec![f64::NAN; sizes.len() * total]);
+        if let Some(sums) = self.sums(&queue, kernel, &loaded, Pairs::All, &progress, &meanwhile)? {
+            let mut found = places.take();
+            fill(&mut found, &sums);
+            return Ok(found);
         }
         let side = Side::new(&queue, &loaded, &function)?;
         let own: Vec<i32> = (0..total as i32).collect();
@@ -331,6 +349,9 @@ mod tests {
         let sums: Vec<f64> = (0..10).map(f64::from).collect();
         let expected = vec![vec![vec![0.0, 1.0], vec![5.0, 6.0]], vec![vec![2.0, 3.0, 4.0], vec![7.0, 8.0, 9.0]]];
         assert_eq!(by_set(&[2, 3], &sums), expected);
+        let mut filled = by_set(&[2, 3], &[f64::NAN; 10]);
+        fill(&mut filled, &sums);
+        assert_eq!(filled, expected);
         assert_eq!(by_set(&[0, 0], &[]), vec![vec![Vec::<f64>::new(); 2]; 2]);
     }
 

@@ -226,7 +226,7 @@ pub(crate) struct Loaded {
     pub(crate) base: u64,
     pub(crate) rows: usize,
     pub(crate) width: usize,
-    _own: Option<Buffer<f32>>,
+    own: Option<Buffer<f32>>,
 }
 
 /// A set that may have to be read from another engine before a call begins: [`Resident::read`] of a set of this engine
@@ -247,23 +247,42 @@ impl<'a> Source<'a> {
         Ok(Source::Host(set.rows()?))
     }
 
+    /// The rows of several sets on the device.
+    pub(crate) fn load_all(queue: &Queue<'_>, sources: &[Self]) -> Result<Vec<Loaded>> {
+        let loaded = sources.iter().map(|source| source.place(queue)).collect::<Result<Vec<_>>>()?;
+        let sent = sources.iter().zip(&loaded).filter_map(|(source, loaded)| match (source, &loaded.own) {
+            (Source::Host(rows), Some(own)) => Some((own, 0, rows.view().values())),
+            _ => None,
+        });
+        queue.send_all(&sent.collect::<Vec<_>>())?;
+        Ok(loaded)
+    }
+
     /// The rows on the device.
     pub(crate) fn load(&self, queue: &Queue<'_>) -> Result<Loaded> {
+        let loaded = self.place(queue)?;
+        if let (Source::Host(rows), Some(own)) = (self, &loaded.own) {
+            queue.send(own, 0, rows.view().values())?;
+        }
+        Ok(loaded)
+    }
+
+    /// A place for the rows on the device, which has all but those of the host.
+    fn place(&self, queue: &Queue<'_>) -> Result<Loaded> {
         match self {
             Source::Host(rows) => {
                 let rows = rows.view();
                 let own = queue.allocate(&named(rows.len(), rows.width()), rows.values().len())?;
-                queue.send(&own, 0, rows.values())?;
-                Ok(Loaded { base: own.at, rows: rows.len(), width: rows.width(), _own: Some(own) })
+                Ok(Loaded { base: own.at, rows: rows.len(), width: rows.width(), own: Some(own) })
             }
             Source::Here(set) => match &set.values {
-                Values::Single(buffer) => Ok(Loaded { base: buffer.at, rows: set.len, width: set.width, _own: None }),
+                Values::Single(buffer) => Ok(Loaded { base: buffer.at, rows: set.len, width: set.width, own: None }),
                 Values::Half(buffer) => {
                     let own = queue.allocate::<f32>(&named(set.len, set.width), set.len * set.width)?;
                     let (count, grid) = ((set.len * set.width) as i64, Grid::new(8 * 132, 256));
                     // SAFETY: both buffers have `count` values.
                     unsafe { queue.launch(Module::Rows, "widen_all", grid, &[&buffer.at, &count, &own.at])? };
-                    Ok(Loaded { base: own.at, rows: set.len, width: set.width, _own: Some(own) })
+                    Ok(Loaded { base: own.at, rows: set.len, width: set.width, own: Some(own) })
                 }
             },
         }
@@ -273,7 +292,7 @@ impl<'a> Source<'a> {
 impl Loaded {
     /// Rows at an address, which the caller keeps.
     pub(crate) fn at(base: u64, rows: usize, width: usize) -> Self {
-        Self { base, rows, width, _own: None }
+        Self { base, rows, width, own: None }
     }
 
     /// The address of a row.

@@ -110,15 +110,27 @@ impl NewRows<'_> {
                 queue.write(&buffers.rows, 0, &buffers.pinned_rows.values()[..x.values().len()])?;
                 let new = Loaded::at(buffers.rows.at, x.len(), width);
                 let x = Side::new(queue, &[&new], function)?;
-                values(queue, function, self.is_precise, (&x, 0, x.rows), &y, buffers.values.at)?;
+                values(queue, function, self.is_quick(), (&x, 0, x.rows), &y, buffers.values.at)?;
+                let pinned = &mut buffers.pinned_values;
+                if self.is_quick() {
+                    let weigh = |out: &mut [f64], values: &[f32]| {
+                        out.iter_mut().zip(values).for_each(|(out, &value)| *out += self.weight * f64::from(value));
+                    };
+                    return queue.fetch_pieces(&buffers.values, pinned, out, &weigh);
+                }
                 // SAFETY: `wait` ends the copy before the values are read.
-                unsafe { queue.fetch(&buffers.values, &mut buffers.pinned_values, out.len())? };
+                unsafe { queue.fetch(&buffers.values, pinned, out.len())? };
                 queue.wait()?;
                 self.weigh(out, buffers.pinned_values.values());
                 Ok(())
             })?;
         }
         Ok(())
+    }
+
+    /// Whether values are computed, and come back, in single precision.
+    fn is_quick(&self) -> bool {
+        self.function.is_smooth() && !self.is_precise
     }
 
     fn weigh(&self, out: &mut [f64], values: &[f64]) {
@@ -168,18 +180,19 @@ impl NewRows<'_> {
     }
 }
 
-/// Values of `count` rows of `x`, from `first` on, with all rows of `y`, written to `to` in row-major order.
+/// Values of `count` rows of `x`, from `first` on, with all rows of `y`, written to `to` in row-major order; quick ones are in
+/// single precision.
 fn values(
     queue: &Queue<'_>,
     function: &Function,
-    precise: bool,
+    is_quick: bool,
     (x, first, count): (&Side, usize, usize),
     y: &Side,
     to: u64,
 ) -> Result<()> {
-    let name = match (function.is_product(), function.is_smooth() && !precise) {
-        (true, _) => "values_product",
-        (false, true) => "quick_values_distance",
+    let name = match (is_quick, function.is_product()) {
+        (true, _) => "quick_values_distance",
+        (false, true) => "values_product",
         (false, false) => "values_distance",
     };
     let at = x.at.at + (first * size_of::<u64>()) as u64;
@@ -239,7 +252,7 @@ pub(crate) fn neighbours_of(
     for first in (0..rows.len()).step_by(at_once) {
         run.check()?;
         let count = at_once.min(rows.len() - first);
-        values(queue, &Function::DISTANCE, true, (&some, first, count), &all, distances.at)?;
+        values(queue, &Function::DISTANCE, false, (&some, first, count), &all, distances.at)?;
         let (rows, columns, k_i) = (count as i32, x.rows as i32, k as i32);
         let own = own.at + (first * size_of::<i32>()) as u64;
         let grid = Grid::new(count.div_ceil(4), 128);

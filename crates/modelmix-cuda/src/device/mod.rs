@@ -19,12 +19,14 @@ use crate::options::{Options, Tier, Unavailable};
 
 pub(crate) use queue::{ArgumentPointer, Buffer, Grid, Plain, Queue};
 use upload::Staging;
-pub(crate) use upload::{Pinned, Results};
+pub(crate) use upload::{Coming, Pinned, Results};
 
 /// A GPU with its context, a stream and the functions loaded so far.
 pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) multiprocessors: u32,
+    /// Threads of the host; asking the operating system takes longer than a small copy.
+    threads: usize,
     pub(crate) architecture: String,
     pub(crate) tier: Tier,
     /// Whether double precision has half the speed of single precision: on A100, H100, H200 and their successors.
@@ -44,6 +46,8 @@ pub(crate) struct Device {
     pub(crate) staging: Mutex<Option<Staging>>,
     /// Memory for results, kept between calls.
     pub(crate) results: Mutex<Option<Pinned<f64>>>,
+    /// The same for values that are needed while later work runs.
+    pub(crate) coming: Mutex<Option<Pinned<f32>>>,
 }
 
 /// A handle of a module or a function.
@@ -114,6 +118,7 @@ impl Device {
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
         let device = Self {
             multiprocessors: multiprocessors.unsigned_abs().max(1),
+            threads: modelmix::compute::available_threads().max(1),
             architecture: if is_hopper { "sm_90a".into() } else { format!("sm_{major}{minor}") },
             tier,
             has_fast_double: minor == 0 && major <= 10,
@@ -129,6 +134,7 @@ impl Device {
             modules: Mutex::default(),
             staging: Mutex::new(None),
             results: Mutex::new(None),
+            coming: Mutex::new(None),
             name,
         };
         device.keep_pool().map_err(driver)?;
@@ -215,6 +221,7 @@ impl Drop for Device {
         if self.bind().is_ok() {
             *self.staging.lock().unwrap_or_else(PoisonError::into_inner) = None;
             *self.results.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.coming.lock().unwrap_or_else(PoisonError::into_inner) = None;
             // SAFETY: nothing uses the stream, the modules and the context any more: buffers hold the device.
             unsafe {
                 let _ = result::stream::synchronize(self.stream);

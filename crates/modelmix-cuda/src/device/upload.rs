@@ -19,6 +19,11 @@ const MAX_THREADS: usize = 8;
 /// Smaller arrays are copied by one call: starting threads takes longer.
 const MIN_BYTES: usize = 4 << 20;
 
+/// The maximum number of threads that add results to those of the caller, and the least number of values for each:
+/// starting a thread takes as long as adding these.
+const MAX_ADDING: usize = 4;
+const MIN_SHARE: usize = 64 << 10;
+
 /// The maximum number of results that come back through pinned memory, which is kept: 64 MB.
 const MAX_PINNED_RESULTS: usize = 8 << 20;
 
@@ -36,6 +41,48 @@ impl Deref for Results<'_> {
             Results::Own(values) => values,
             Results::Pinned(pinned, len) => pinned.as_ref().map_or(&[], |pinned| &pinned.values()[..*len]),
         }
+    }
+}
+
+/// An event at the end of a copy.
+struct Arrived(sys::CUevent);
+
+// SAFETY: handles of the driver may be used by any thread whose current context is theirs.
+unsafe impl Send for Arrived {}
+// SAFETY: as above; the driver's functions are thread-safe.
+unsafe impl Sync for Arrived {}
+
+impl Arrived {
+    fn wait(&self, device: &Device) -> Result<()> {
+        // SAFETY: the event is alive.
+        unsafe { result::event::synchronize(self.0) }.map_err(|error| device.failed(error))
+    }
+}
+
+impl Drop for Arrived {
+    fn drop(&mut self) {
+        // SAFETY: the event is destroyed once, after the copy, so that the memory can be used again. Errors of a lost
+        // device are ignored.
+        unsafe {
+            let _ = result::event::synchronize(self.0);
+            let _ = result::event::destroy(self.0);
+        }
+    }
+}
+
+/// Values on their way back, which later work does not delay.
+pub(crate) struct Coming<'a> {
+    device: &'a Device,
+    pinned: MutexGuard<'a, Option<Pinned<f32>>>,
+    len: usize,
+    arrived: Arrived,
+}
+
+impl Coming<'_> {
+    /// Waits for the values.
+    pub(crate) fn get(&self) -> Result<&[f32]> {
+        self.arrived.wait(self.device)?;
+        Ok(self.pinned.as_ref().map_or(&[], |pinned| &pinned.values()[..self.len]))
     }
 }
 
@@ -132,13 +179,13 @@ impl Drop for Lane {
 }
 
 impl Lane {
-    /// Sends every `threads`-th piece, from the `index`-th on, and waits until they have arrived.
-    fn send(&mut self, device: &Device, bytes: &[u8], to: u64, index: usize, threads: usize) -> Result<()> {
+    /// Sends pieces to their addresses, and waits until they have arrived.
+    fn send<'a>(&mut self, device: &Device, pieces: impl Iterator<Item = &'a (u64, &'a [u8])>) -> Result<()> {
         device.bind()?;
         let failed = |error| device.failed(error);
         let (stream, sent) = (self.stream, self.sent);
         let pinned = self.pinned.values_mut();
-        for (turn, (number, piece)) in bytes.chunks(PIECE).enumerate().skip(index).step_by(threads).enumerate() {
+        for (turn, &(to, piece)) in pieces.enumerate() {
             let slot = turn % PIECES_PER_THREAD;
             // SAFETY: the event is alive. An event that was never recorded counts as done.
             unsafe { result::event::synchronize(sent[slot]) }.map_err(failed)?;
@@ -146,13 +193,22 @@ impl Lane {
             place.copy_from_slice(piece);
             // SAFETY: the destination has room for all bytes, and the pinned piece is not changed until its event.
             unsafe {
-                result::memcpy_htod_async(to + (number * PIECE) as u64, place, stream).map_err(failed)?;
+                result::memcpy_htod_async(to, place, stream).map_err(failed)?;
                 result::event::record(sent[slot], stream).map_err(failed)?;
             }
         }
         // SAFETY: the stream is alive.
         unsafe { result::stream::synchronize(stream) }.map_err(failed)
     }
+}
+
+/// Kept memory with room for `len` values.
+fn room<'a, T: Plain>(device: &Device, kept: &'a mut Option<Pinned<T>>, len: usize) -> Result<&'a mut Pinned<T>> {
+    let old = kept.take().filter(|pinned| pinned.len >= len);
+    Ok(kept.insert(match old {
+        Some(pinned) => pinned,
+        None => Pinned::new(device, len)?,
+    }))
 }
 
 impl<'a> Queue<'a> {
@@ -165,46 +221,116 @@ impl<'a> Queue<'a> {
         }
         let device: &'a Device = self.device;
         let mut results = device.results.lock().unwrap_or_else(PoisonError::into_inner);
-        if results.as_ref().is_none_or(|pinned| pinned.len < len) {
-            *results = None;
-            *results = Some(Pinned::new(device, len)?);
-        }
-        if let Some(pinned) = results.as_mut() {
-            // SAFETY: `wait` ends the copy before the values are read.
-            unsafe { self.fetch(buffer, pinned, len)? };
-        }
+        // SAFETY: `wait` ends the copy before the values are read.
+        unsafe { self.fetch(buffer, room(device, &mut results, len)?, len)? };
         self.wait()?;
         Ok(Results::Pinned(results, len))
+    }
+
+    /// Submits a copy of all values of a buffer. Only one such copy may exist at a time.
+    pub(crate) fn coming(&self, buffer: &Buffer<f32>) -> Result<Coming<'a>> {
+        let (device, len): (&'a Device, usize) = (self.device, buffer.len);
+        let mut pinned = device.coming.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |error| device.failed(error);
+        let arrived = Arrived(result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed)?);
+        let place = room(device, &mut pinned, len).map(std::ptr::from_mut);
+        let coming = Coming { device, pinned, len, arrived };
+        // SAFETY: the place is in the guarded memory, which does not move, and values are read after the event.
+        unsafe {
+            self.fetch(buffer, &mut *place?, len)?;
+            result::event::record(coming.arrived.0, device.stream).map_err(failed)?;
+        }
+        Ok(coming)
     }
 }
 
 impl Queue<'_> {
     /// [`Queue::write`] for arrays of any size.
     pub(crate) fn send<T: Plain>(&self, buffer: &Buffer<T>, first: usize, values: &[T]) -> Result<()> {
-        let bytes_len = size_of_val(values);
+        self.send_all(&[(buffer, first, values)])
+    }
+
+    /// [`Queue::send`] of several arrays at once.
+    pub(crate) fn send_all<T: Plain>(&self, arrays: &[(&Buffer<T>, usize, &[T])]) -> Result<()> {
+        let bytes_len: usize = arrays.iter().map(|(_, _, values)| size_of_val(*values)).sum();
         if bytes_len < MIN_BYTES {
-            return self.write(buffer, first, values);
+            return arrays.iter().try_for_each(|&(buffer, first, values)| self.write(buffer, first, values));
         }
-        assert!(first + values.len() <= buffer.len, "values are written inside their buffer");
-        // SAFETY: plain values without padding, read as bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), bytes_len) };
-        // The buffer may still be in use by the stream, or not yet be allocated in its order.
+        // The buffers may still be in use by the stream, or not yet be allocated in its order.
         self.wait()?;
-        let device = self.device;
+        let mut pieces: Vec<(u64, &[u8])> = Vec::with_capacity(bytes_len / PIECE + arrays.len());
+        for (buffer, first, values) in arrays {
+            assert!(first + values.len() <= buffer.len, "values are written inside their buffer");
+            // SAFETY: plain values without padding, read as bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(*values)) };
+            let to = buffer.at + (first * size_of::<T>()) as u64;
+            pieces.extend(bytes.chunks(PIECE).enumerate().map(|(index, piece)| (to + (index * PIECE) as u64, piece)));
+        }
+        let (device, pieces) = (self.device, &pieces[..]);
         let mut staging = device.staging.lock().unwrap_or_else(PoisonError::into_inner);
         if staging.is_none() {
-            *staging = Some(Staging::new(device, modelmix::compute::available_threads().clamp(1, MAX_THREADS))?);
+            *staging = Some(Staging::new(device, device.threads.min(MAX_THREADS))?);
         }
         let lanes = staging.as_mut().map_or(&mut [][..], |staging| &mut staging.lanes[..]);
-        let (threads, to) = (lanes.len(), buffer.at + (first * size_of::<T>()) as u64);
+        let threads = lanes.len();
         std::thread::scope(|scope| {
-            let send = |(index, lane): (usize, &'_ mut Lane)| lane.send(device, bytes, to, index, threads);
+            let send = |(index, lane): (usize, &'_ mut Lane)| {
+                let own = pieces.iter().skip(index).step_by(threads);
+                lane.send(device, own)
+            };
             let running: Vec<_> = lanes.iter_mut().enumerate().map(|lane| scope.spawn(move || send(lane))).collect();
             let results: Vec<Result<()>> = running
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err(device.problem("a thread of an upload failed"))))
                 .collect();
             results.into_iter().collect()
+        })
+    }
+
+    /// Copies values of single precision, in a buffer for double precision, back through pinned memory, in pieces that
+    /// several threads add to `out` while others arrive. The threads are started while the device computes.
+    pub(crate) fn fetch_pieces(
+        &self,
+        buffer: &Buffer<f64>,
+        pinned: &mut Pinned<f64>,
+        out: &mut [f64],
+        add: &(dyn Fn(&mut [f64], &[f32]) + Sync),
+    ) -> Result<()> {
+        let (device, len) = (self.device, out.len());
+        assert!(len <= buffer.len && len <= pinned.len, "values are copied inside their buffers");
+        let failed = |error| device.failed(error);
+        let threads = device.threads.min(MAX_ADDING).min(len / MIN_SHARE).max(1);
+        let share = len.div_ceil(threads).max(1);
+        // SAFETY: the memory has twice the room, and a number of double precision may be read as two of single precision.
+        let values = unsafe { std::slice::from_raw_parts_mut(pinned.at.cast::<f32>(), len) };
+        let mut arrived = Vec::new();
+        for (piece, values) in values.chunks_mut(share).enumerate() {
+            let from = buffer.at + (piece * share * size_of::<f32>()) as u64;
+            // SAFETY: the piece is inside the buffer, and it is read after its event.
+            unsafe {
+                result::memcpy_dtoh_async(values, from, device.stream).map_err(failed)?;
+                let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed)?;
+                result::event::record(event, device.stream).map_err(failed)?;
+                arrived.push(Arrived(event));
+            }
+        }
+        let values = &*values;
+        std::thread::scope(|scope| {
+            let work = |(out, (values, arrived)): (&mut [f64], (&[f32], &Arrived))| {
+                device.bind()?;
+                arrived.wait(device)?;
+                add(out, values);
+                Ok(())
+            };
+            let mut pieces = out.chunks_mut(share).zip(values.chunks(share).zip(&arrived));
+            let mine = pieces.next();
+            let running: Vec<_> = pieces.map(|piece| scope.spawn(move || work(piece))).collect();
+            let mut result = mine.map_or(Ok(()), work);
+            for thread in running {
+                let other = thread.join().unwrap_or_else(|_| Err(device.problem("a thread of a copy failed")));
+                result = result.and(other);
+            }
+            result
         })
     }
 

@@ -2,6 +2,7 @@
 //! clusters; if that does not help, there is no result. `prepared` has the work on the device.
 
 mod arrangement;
+mod check;
 mod prepared;
 mod tensor;
 
@@ -12,31 +13,31 @@ use modelmix::{Error, Result, Rows};
 
 use crate::cluster;
 use crate::device::{Buffer, Grid, Queue, Results};
-use crate::exact::{Side, TILE_ROWS, slices};
+use crate::exact::Side;
 use crate::function::{Function, FusedKernel};
-use crate::guard::{Errors, SAMPLES, Sampled, sample};
+use crate::guard::Errors;
 use crate::modules::{Form, Module};
 use crate::options::Tier;
 use crate::plan::Pairs;
 use crate::resident::{Loaded, addresses};
 pub(crate) use arrangement::Arrangements;
 use arrangement::{Arrangement, Shape};
+use check::Check;
 use prepared::Prepared;
 
 /// The maximum width for which both parts are stored in half precision: the epilogue takes most of the time there, and
 /// the small products of 8 bits save none.
 const MAX_HALVES_WIDTH: usize = 64;
-/// Columns per partial sum of the check: short, for enough blocks of threads.
-const CHECK_SLICE: usize = 256;
-/// The maximum number of clusters per set, and of groups of all sets.
-const MAX_CLUSTERS: usize = 8;
+/// The least and the maximum number of clusters per set, and the maximum number of groups of all sets.
+const MIN_CLUSTERS: usize = 8;
+const MAX_CLUSTERS: usize = 16;
 const MAX_GROUPS: usize = 256;
 /// The maximum number of bytes of terms, which are one per row and group. Beyond, sums are computed exactly.
 const MAX_TERM_BYTES: usize = 8 << 30;
 
 /// Counts pairs for the observer of a run: at most `total`, however often they are computed.
 pub(crate) struct Progress<'a> {
-    run: &'a Run,
+    pub(crate) run: &'a Run,
     total: u64,
     told: std::cell::Cell<u64>,
 }
@@ -67,6 +68,8 @@ pub(crate) struct Fused<'a> {
     pub(crate) blocks: Option<u32>,
     pub(crate) progress: &'a Progress<'a>,
     pub(crate) arrangements: &'a Arrangements,
+    /// Work of the caller while the device is busy.
+    pub(crate) meanwhile: &'a dyn Fn(),
 }
 
 impl<'a> Fused<'a> {
@@ -96,23 +99,20 @@ impl<'a> Fused<'a> {
         // Rows as they are, for the check, and as the kernels take them.
         let exact = addresses(self.queue, self.sets, 0)?;
         let packed = if self.kernel.normalised { Some(self.normalised(&exact)?) } else { None };
-        let base: Vec<u64> = match &packed {
-            Some(packed) => {
-                let bytes = self.width() * size_of::<f32>();
-                (0..rows).map(|row| packed.at + (row * bytes) as u64).collect()
-            }
-            None => self.sets.iter().flat_map(|set| (0..set.rows).map(|row| set.row(row))).collect(),
-        };
+        let packed = packed.as_ref().map(|packed| Loaded::at(packed.at, rows, self.width()));
+        let base = packed.map(|packed| addresses(self.queue, &[&packed], 0)).transpose()?;
         let exact = Side::at(self.queue, exact, self.width(), &self.function)?;
-        let (sums, errors) = self.attempt(&base, &exact, self.form(), None)?;
-        if errors.are_accepted() {
-            return Ok(Some(sums));
+        let base = base.as_ref().unwrap_or(&exact.at);
+        let first = self.attempt(base, &exact, self.form(), None)?;
+        if first.errors.are_accepted() {
+            return Ok(Some(first.sums));
         }
-        drop(sums);
-        // Centres of clusters, and more bits for the small products.
-        let Some(labels) = self.labels(&base)? else { return Ok(None) };
-        let (sums, errors) = self.attempt(&base, &exact, Form::Halves, Some(&labels))?;
-        Ok(errors.are_accepted().then_some(sums))
+        // Centres of clusters, and more bits for the small products. The results' memory is used again.
+        let sampled = first.sampled;
+        drop(first.sums);
+        let Some(labels) = self.labels(base, &sampled)? else { return Ok(None) };
+        let second = self.attempt(base, &exact, Form::Halves, Some(&labels))?;
+        Ok(second.errors.are_accepted().then_some(second.sums))
     }
 
     /// All rows divided by their norms.
@@ -131,43 +131,53 @@ impl<'a> Fused<'a> {
         Ok(packed)
     }
 
-    /// Clusters of every set, by k-means on a sample; `None` if there are too many sets.
-    fn labels(&self, base: &[u64]) -> Result<Option<Vec<u32>>> {
-        let count = (MAX_GROUPS / self.sets.len().max(1)).min(MAX_CLUSTERS);
+    /// Clusters of every set, by k-means on a sample, in which the rows of the check are: among them are those that are
+    /// far from all others. `None` if there are too many sets.
+    fn labels(&self, base: &Buffer<u64>, checked: &[usize]) -> Result<Option<Vec<u32>>> {
+        let (queue, width, sizes) = (self.queue, self.width(), self.sizes());
+        // Clusters are padded to blocks, which takes time if there are few rows.
+        let most = (base.len / sizes.len().max(1) / cluster::SAMPLE).clamp(MIN_CLUSTERS, MAX_CLUSTERS);
+        let count = (MAX_GROUPS / sizes.len().max(1)).min(most);
         if count < 2 {
             return Ok(None);
         }
-        let (width, mut labels, mut first) = (self.width(), Vec::with_capacity(base.len()), 0);
-        for size in self.sizes() {
+        let base = queue.values(base)?;
+        let (mut sampled, mut parts, mut first) = (Vec::new(), Vec::new(), 0);
+        for &size in &sizes {
+            let rows = cluster::sample(first, size, checked);
+            parts.push(sampled.len()..sampled.len() + rows.len());
+            sampled.extend(rows.into_iter().map(|row| base[row]));
+            first += size;
+        }
+        let values = queue.values(&self.pack(&queue.upload("sampled rows", &sampled)?, 0)?)?;
+        let parts = parts.iter().map(|part| Rows::new(width, &values[part.start * width..part.end * width]));
+        let centres = cluster::centres_of_all(&parts.collect::<Vec<_>>(), count);
+        let mut labels = Vec::with_capacity(base.len());
+        let mut first = 0;
+        for (size, centres) in sizes.into_iter().zip(centres) {
             self.run.check()?;
             let rows = &base[first..first + size];
             first += size;
-            if rows.is_empty() {
-                continue;
-            }
-            let sampled: Vec<u64> = rows.iter().copied().step_by(size.div_ceil(cluster::SAMPLE)).collect();
-            let values = self.queue.values(&self.pack(&self.queue.upload("sampled rows", &sampled)?, 0)?)?;
-            let centres = cluster::centres(Rows::new(width, &values), count);
-            let (count, centres) = (centres.len() / width, self.queue.upload("centres of clusters", &centres)?);
-            let at = self.queue.upload("addresses of rows", rows)?;
-            let found = self.queue.allocate::<u32>("clusters of rows", size)?;
+            let (count, centres) = (centres.len() / width, queue.upload("centres of clusters", &centres)?);
+            let at = queue.upload("addresses of rows", rows)?;
+            let found = queue.allocate::<u32>("clusters of rows", size)?;
             let grid = Grid::new(size.div_ceil(8), 256);
             // SAFETY: there is a label for every address.
             unsafe {
-                self.queue.launch(
+                queue.launch(
                     Module::Rows,
                     "assign",
                     grid,
                     &[&at.at, &(size as i32), &(width as i32), &centres.at, &(count as i32), &found.at],
                 )?;
             }
-            labels.extend(self.queue.values(&found)?);
+            labels.extend(queue.values(&found)?);
         }
         Ok(Some(labels))
     }
 
     /// Sums with these groups, and the errors of sampled rows.
-    fn attempt(&self, base: &[u64], exact: &Side, form: Form, labels: Option<&[u32]>) -> Result<(Results<'a>, Errors)> {
+    fn attempt(&self, base: &Buffer<u64>, exact: &Side, form: Form, labels: Option<&[u32]>) -> Result<Attempt<'a>> {
         let unit = match self.queue.device.tier {
             Tier::Wgmma => 256,
             Tier::Mma => 128,
@@ -179,84 +189,31 @@ impl<'a> Fused<'a> {
         };
         let prepared = Prepared::new(self, form, &arranged, base).map_err(|error| match error {
             Error::Memory { place, free, .. } => {
-                let (needed, rows) = (Prepared::bytes(self, form, &arranged), base.len());
+                let (needed, rows) = (Prepared::bytes(self, form, &arranged), base.len);
                 let what = format!("kernel sums over {rows} rows of width {}", self.width());
                 Error::Memory { what, place, needed, free }
             }
             error => error,
         })?;
         prepared.prepare()?;
+        let terms = prepared.own_terms()?;
         prepared.multiply(unit)?;
+        // Rows are chosen and the check is submitted while the fused kernels run.
+        let check = Check::start(self, terms.get()?, exact)?;
+        (self.meanwhile)();
         let sums = self.queue.results(&prepared.out)?;
-        let errors = Errors::of(&self.check(&prepared.own_terms()?, exact, &sums)?);
-        Ok((sums, errors))
+        self.progress.reach(1, 1);
+        let errors = check.errors(&sums)?;
+        Ok(Attempt { sums, errors, sampled: check.rows })
     }
+}
 
-    /// Sampled sums, as found and recomputed.
-    fn check(&self, terms: &[f32], exact: &Side, sums: &[f64]) -> Result<Vec<Sampled>> {
-        let (sizes, queue) = (self.sizes(), self.queue);
-        let rows = sample(terms, SAMPLES);
-        let sampled: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
-        let ends: Vec<usize> = sizes
-            .iter()
-            .scan(0, |end, size| {
-                *end += size;
-                Some(*end)
-            })
-            .collect();
-        let set_of = |row: usize| ends.partition_point(|&end| end <= row);
-        let address = |&row: &usize| {
-            let set = set_of(row);
-            self.sets[set].row(row + sizes[set] - ends[set])
-        };
-        let at = queue.upload("sampled rows", &rows.iter().map(address).collect::<Vec<_>>())?;
-        let x = Side::at(queue, at, self.width(), &self.function)?;
-        let own = queue.upload("sampled rows", &sampled)?;
-        let own = if self.pairs == Pairs::All { own.at } else { 0 };
-        let (columns, set_slice) = slices(&sizes, CHECK_SLICE);
-        let columns_at = queue.upload("slices of columns", &columns)?;
-        let part = queue.allocate::<f64>("sampled sums", columns.len() * rows.len())?;
-        let magnitudes = queue.allocate::<f64>("sampled sums", columns.len() * rows.len())?;
-        let name = if self.function.is_product() { "check_product" } else { "check_distance" };
-        let grid = Grid::two(rows.len().div_ceil(TILE_ROWS), columns.len(), 128);
-        // SAFETY: slices are inside the columns, and there is a partial sum for every slice and sampled row.
-        unsafe {
-            queue.launch(
-                Module::Tiles,
-                name,
-                grid,
-                &[
-                    &x.at.at,
-                    &(rows.len() as i32),
-                    &x.norms_at(),
-                    &exact.at.at,
-                    &exact.norms_at(),
-                    &columns_at.at,
-                    &(self.width() as i32),
-                    &self.function,
-                    &own,
-                    &part.at,
-                    &magnitudes.at,
-                    &(rows.len() as i64),
-                ],
-            )?;
-        }
-        let (part, magnitudes) = (queue.values(&part)?, queue.values(&magnitudes)?);
-        let mut found = Vec::new();
-        for (index, &row) in rows.iter().enumerate() {
-            let i = set_of(row);
-            for j in (0..sizes.len()).filter(|&j| sizes[j] > 0 && (self.pairs == Pairs::All || i != j)) {
-                let slices = set_slice[j] as usize..set_slice[j + 1] as usize;
-                let sum = |part: &[f64]| slices.clone().map(|slice| part[slice * rows.len() + index]).sum();
-                let (truth, magnitude): (f64, f64) = (sum(&part), sum(&magnitudes));
-                // Terms of kernels of distances do not cancel, so their sums are to be accurate themselves, with small
-                // bandwidths too.
-                let magnitude = if self.function.is_product() { magnitude } else { magnitude.min(1.6 * truth) };
-                found.push(Sampled { entry: (i, j), found: sums[j * terms.len() + row], truth, magnitude });
-            }
-        }
-        Ok(found)
-    }
+/// What was found with one arrangement.
+struct Attempt<'a> {
+    sums: Results<'a>,
+    errors: Errors,
+    /// The rows of the check.
+    sampled: Vec<usize>,
 }
 
 #[cfg(test)]

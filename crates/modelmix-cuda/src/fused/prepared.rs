@@ -8,8 +8,8 @@ use modelmix::Result;
 use super::Fused;
 use super::arrangement::Arrangement;
 use super::tensor::tensor_map;
-use crate::device::{Buffer, Grid};
-use crate::layout::{BLOCK, PADDING};
+use crate::device::{ArgumentPointer, Buffer, Coming, Grid};
+use crate::layout::BLOCK;
 use crate::modules::{Form, Module};
 use crate::options::Tier;
 use crate::plan::Square;
@@ -46,6 +46,7 @@ pub(crate) struct Prepared<'a> {
     row_part: Buffer<f32>,
     column_part: Buffer<f32>,
     pub(crate) out: Buffer<f64>,
+    own: Buffer<f32>,
 }
 
 /// Bytes of a row of hi, and of one of lo and mid: multiples of 128, the depth of a slot.
@@ -55,6 +56,15 @@ fn pitches(form: Form, width: usize) -> (usize, usize) {
         Form::Halves => (pitch, pitch),
         Form::Mixed => (pitch, width.next_multiple_of(128)),
     }
+}
+
+/// What products are multiplied by. Tensor cores cut their sums off after every step of 16 columns, by half a unit in the
+/// last place on average: 2⁻²⁴ · 0.72 of a sum that grows in proportion, so half of it per step over all steps. With
+/// small bandwidths this bias is most of the error of entries.
+fn gain(form: Form, pitch: usize) -> f64 {
+    const PER_STEP: f64 = 0.5 * 0.72 / (1u64 << 24) as f64;
+    let steps = pitch / 32 * if form == Form::Halves { 3 } else { 1 };
+    1.0 + PER_STEP * steps as f64
 }
 
 impl<'a> Prepared<'a> {
@@ -69,20 +79,24 @@ impl<'a> Prepared<'a> {
         (rows * per_row + 4 * (row_part + column_part) + 8 * plan.tiles.len()) as u64
     }
 
-    pub(crate) fn new(call: &'a Fused<'a>, form: Form, arranged: &'a Arrangement, base: &[u64]) -> Result<Self> {
+    pub(crate) fn new(call: &'a Fused<'a>, form: Form, arranged: &'a Arrangement, base: &Buffer<u64>) -> Result<Self> {
         let Arrangement { layout, plan, .. } = arranged;
         let (queue, width) = (call.queue, call.width());
         let (pitch, small_pitch) = pitches(form, width);
         let (rows, groups) = (layout.rows(), layout.groups());
         let (row_part, column_part) = plan.largest();
-        let address = |&target: &u32| if target == PADDING { 0 } else { base[target as usize] };
-        let at: Vec<u64> = layout.target.iter().map(address).collect();
         let what = "kernel sums";
+        let at = queue.allocate(what, rows)?;
+        let grid = Grid::new(rows.div_ceil(256), 256);
+        // SAFETY: targets are rows with an address, or padding; there is an address for every padded row.
+        unsafe {
+            queue.launch(Module::Rows, "place", grid, &[&base.at, &arranged.target.at, &(rows as i32), &at.at])?;
+        }
         Ok(Self {
             form,
             pitch,
             small_pitch,
-            at: queue.upload(what, &at)?,
+            at,
             hi: queue.allocate(what, rows * pitch)?,
             lo: queue.allocate(what, rows * small_pitch)?,
             mid: queue.allocate(what, if form == Form::Mixed { rows * small_pitch } else { 0 })?,
@@ -96,7 +110,8 @@ impl<'a> Prepared<'a> {
             scale: queue.allocate(what, 2)?,
             row_part: queue.allocate(what, row_part)?,
             column_part: queue.allocate(what, column_part)?,
-            out: queue.zeros(what, call.sets.len() * base.len())?,
+            out: queue.zeros(what, call.sets.len() * base.len)?,
+            own: queue.allocate(what, base.len)?,
             call,
             arranged,
         })
@@ -111,6 +126,7 @@ impl<'a> Prepared<'a> {
         let (slices, most) = (CENTRE_SLICES as i32, CENTRE_ROWS as i32);
         let columns = width.div_ceil(128);
         let rate = kernel.rate;
+        let gain = gain(self.form, self.pitch);
         // SAFETY: buffers have the sizes that `prepare.cu` states, for this number of rows, groups and columns.
         unsafe {
             let grid = Grid { blocks: (columns as u32, CENTRE_SLICES as u32, groups as u32), threads: 128, shared: 0 };
@@ -134,7 +150,7 @@ impl<'a> Prepared<'a> {
                 grid,
                 &[&self.at.at, &rows_i, &width_i, &self.centre.at, &self.arranged.block_group.at, &self.extent.at],
             )?;
-            queue.launch(module, "choose_scale", Grid::new(1, 1), &[&self.extent.at, &rate, &self.scale.at])?;
+            queue.launch(module, "choose_scale", Grid::new(1, 1), &[&self.extent.at, &rate, &gain, &self.scale.at])?;
             let (pitch, small_pitch) = (self.pitch as i32, self.small_pitch as i32);
             queue.launch(
                 module,
@@ -178,7 +194,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// All squares, one after the other. The stop token is checked whenever enough work is submitted.
+    /// Submits all squares, one after the other. The stop token is checked whenever enough work is submitted.
     pub(crate) fn multiply(&self, unit: usize) -> Result<()> {
         let plan = &self.arranged.plan;
         let (queue, run) = (self.call.queue, self.call.run);
@@ -199,8 +215,6 @@ impl<'a> Prepared<'a> {
             }
             self.fold(square)?;
         }
-        queue.wait()?;
-        self.call.progress.reach(1, 1);
         Ok(())
     }
 
@@ -318,18 +332,18 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// The term of every row with its own group: its squared distance to the centre, up to a factor.
-    pub(crate) fn own_terms(&self) -> Result<Vec<f32>> {
-        let rows = self.arranged.layout.rows();
-        let mut own = vec![0.0; self.out.len / self.call.sets.len().max(1)];
-        for group in 0..self.arranged.layout.groups() {
-            let first = self.arranged.layout.group_first[group] as usize;
-            let mut terms = vec![0.0; self.arranged.layout.group_rows[group] as usize];
-            self.call.queue.read(&self.terms, group * rows + first, &mut terms)?;
-            for (term, &target) in terms.into_iter().zip(&self.arranged.layout.target[first..]) {
-                own[target as usize] = term;
-            }
+    /// Submits the term of every row with its own group: its squared distance to the centre, up to a factor.
+    pub(crate) fn own_terms(&self) -> Result<Coming<'a>> {
+        let (queue, rows) = (self.call.queue, self.arranged.layout.rows());
+        let (block_group, target) = (self.arranged.block_group.at, self.arranged.target.at);
+        let module = Module::Prepare(self.form, self.call.kernel.map);
+        let grid = Grid::new(rows.div_ceil(256), 256);
+        // SAFETY: there is a term for every group and padded row, and a place for every target.
+        unsafe {
+            let arguments: &[&dyn ArgumentPointer] =
+                &[&self.terms.at, &(rows as i32), &block_group, &target, &self.own.at];
+            queue.launch(module, "own_terms", grid, arguments)?;
         }
-        Ok(own)
+        queue.coming(&self.own)
     }
 }
