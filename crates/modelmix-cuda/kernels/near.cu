@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(128)
                 const float* __restrict__ squares, const float* __restrict__ rests, int k, double* __restrict__ distances,
                 u32* __restrict__ who, u32* __restrict__ doubt) {
     __shared__ int found[4][CANDIDATES];
-    __shared__ double differences[4][32][17];
+    __shared__ double own_values[4][32];
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, line = blockIdx.x * 4 + warp, row = first + line;
     if (line >= rows) return;
     const float* values = near + (i64)line * stride;
@@ -147,7 +147,6 @@ extern "C" __global__ void __launch_bounds__(128)
 #pragma unroll
     for (int i = 0; i < MOST; ++i) least[i] = 3.4e38f;
     float cut = 3.4e38f;  // squares beyond it are no less than the last of these
-#pragma unroll 4
     for (int j0 = lane * 4; j0 < columns; j0 += 128) {
         float4 v4 = __ldg((const float4*)(values + j0)), s4 = __ldg((const float4*)(squares + j0));
         float v[4] = {v4.x, v4.y, v4.z, v4.w}, s[4] = {s4.x, s4.y, s4.z, s4.w};
@@ -181,7 +180,6 @@ extern "C" __global__ void __launch_bounds__(128)
     }
     int count = 0;
     float within = limit * 1.000001f + rest;
-#pragma unroll 4
     for (int j0 = 0; j0 < columns; j0 += 128) {
         int first_of_lane = j0 + lane * 4;
         bool is_candidate[4] = {false, false, false, false};
@@ -211,31 +209,39 @@ extern "C" __global__ void __launch_bounds__(128)
     if (count > CANDIDATES || count < k) return;
     const double NONE = 1.7976931348623157e308;
     const float* a = (const float*)at[row];
-    int mine[2], part = lane & 15;
+    int mine[2];
     double distance[2];
 #pragma unroll
     for (int turn = 0; turn < 2; ++turn) {
-        int candidates = min(count - 32 * turn, 32);
-        mine[turn] = lane < candidates ? found[warp][lane + 32 * turn] : 2147483647;
+        bool is_mine = lane + 32 * turn < count;
+        mine[turn] = is_mine ? found[warp][lane + 32 * turn] : 2147483647;
         distance[turn] = NONE;
-        if (candidates <= 0) continue;
-        // All lanes compute differences of 16 columns of two candidates at a time; then each adds those of its own.
+        if (count <= 32 * turn) continue;
+        const float* b = (const float*)at[is_mine ? mine[turn] : row];
         double sum = 0.0;
-        for (int i = part; i - part < width; i += 16) {
-            double own_value = i < width ? a[i] : 0.0;
-#pragma unroll 4
-            for (int c = lane >> 4; c < candidates; c += 2) {
-                const float* b = (const float*)at[found[warp][c + 32 * turn]];
-                differences[warp][c][part] = i < width ? own_value - (double)b[i] : 0.0;
-            }
+        int i = 0;
+        // Conversions to double precision take most of the time: those of the row are shared by all lanes.
+        for (; i + 32 <= width && (width & 3) == 0; i += 32) {
+            own_values[warp][lane] = a[i + lane];
             __syncwarp();
-            if (lane < candidates) {
+            if (is_mine) {
 #pragma unroll
-                for (int e = 0; e < 16; ++e) sum = fma(differences[warp][lane][e], differences[warp][lane][e], sum);
+                for (int e = 0; e < 32; e += 4) {
+                    float4 v = __ldg((const float4*)(b + i + e));
+                    double d = own_values[warp][e] - (double)v.x;
+                    sum = fma(d, d, sum);
+                    d = own_values[warp][e + 1] - (double)v.y;
+                    sum = fma(d, d, sum);
+                    d = own_values[warp][e + 2] - (double)v.z;
+                    sum = fma(d, d, sum);
+                    d = own_values[warp][e + 3] - (double)v.w;
+                    sum = fma(d, d, sum);
+                }
             }
             __syncwarp();
         }
-        if (lane < candidates) distance[turn] = sum;
+        for (; i < width; ++i) { double d = (double)a[i] - (double)b[i]; sum = fma(d, d, sum); }
+        if (is_mine) distance[turn] = sum;
     }
     for (int round = 0; round < k; ++round) {
         bool is_second = distance[1] < distance[0] || (distance[1] == distance[0] && mine[1] < mine[0]);

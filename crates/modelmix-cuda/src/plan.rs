@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use crate::layout::{BLOCK, Layout};
 
-/// The number of rows and columns of a square: its partial sums take 256 MB per side, and the time in which some
-/// multiprocessors have no tile any more is short against the rest.
-pub(crate) const SQUARE: usize = 65_536;
+/// The number of rows and columns of a square: its partial sums take 64 MB per side, and it has enough tiles for all
+/// multiprocessors. Squares of twice the size were not faster.
+pub(crate) const SQUARE: usize = 32_768;
 /// Tiles are listed in squares of this many, whose rows the second-level cache holds.
 const CACHED: usize = 8;
 /// The bit of a tile's column that says that a row of it is padding, or that it has rows on the diagonal.
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn partial_sums_of_a_square_are_bounded() {
-        let layout = Layout::new(&[200_000], None, BLOCK);
+        let layout = Layout::new(&[100_000], None, BLOCK);
         let plan = Plan::new(&layout, &Pairs::All, 256, SQUARE);
         let (rows, columns) = plan.largest();
         assert!(rows <= SQUARE * SQUARE / BLOCK && columns <= rows);

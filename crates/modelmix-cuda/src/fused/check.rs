@@ -11,7 +11,7 @@ use crate::modules::Module;
 use crate::plan::Pairs;
 
 /// Columns per partial sum: short, for enough blocks of threads.
-const SLICE: usize = 64;
+const SLICE: usize = 128;
 
 /// A submitted check.
 pub(super) struct Check<'a> {
