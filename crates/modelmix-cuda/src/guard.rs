@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn far_rows_are_judged_by_their_magnitude() {
-        let far = Sampled { entry: (0, 0), found: 1.00002e-9, truth: 1e-9, magnitude: 50e-9 };
+        let far = Sampled { entry: (0, 0), found: 1.000_005e-9, truth: 1e-9, magnitude: 50e-9 };
         let near = [sampled(10.0, 10.0); 3];
         assert!(Errors::of(&[far, near[0], near[1], near[2]], false).are_accepted());
         // Alone it is not far from the others.
