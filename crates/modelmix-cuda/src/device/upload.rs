@@ -202,7 +202,7 @@ impl Lane {
     }
 }
 
-/// Kept memory with room for `len` values.
+/// Kept memory for at least `len` values.
 fn room<'a, T: Plain>(device: &Device, kept: &'a mut Option<Pinned<T>>, len: usize) -> Result<&'a mut Pinned<T>> {
     let old = kept.take().filter(|pinned| pinned.len >= len);
     Ok(kept.insert(match old {
@@ -301,7 +301,7 @@ impl Queue<'_> {
         let failed = |error| device.failed(error);
         let threads = device.threads.min(MAX_ADDING).min(len / MIN_SHARE).max(1);
         let share = len.div_ceil(threads).max(1);
-        // SAFETY: the memory has twice the room, and a number of double precision may be read as two of single precision.
+        // SAFETY: the memory has twice as many bytes, and a number of double precision may be read as two of single precision.
         let values = unsafe { std::slice::from_raw_parts_mut(pinned.at.cast::<f32>(), len) };
         let mut arrived = Vec::new();
         for (piece, values) in values.chunks_mut(share).enumerate() {
