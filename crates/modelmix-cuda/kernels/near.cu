@@ -127,18 +127,11 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 #define MOST 8
 #define CANDIDATES 64
 
-// The k ≤ MOST nearest other rows of rows first to first + rows, ties in the order of rows. What may be among them by the
-// bounds is measured two candidates per lane, adding in the order of columns as tiles.cu does, so that distances have the same
-// bits. doubt[row] = 1 if there are more candidates. One warp per row, 4 per block.
-extern "C" __global__ void __launch_bounds__(128)
-    near_select(const float* __restrict__ near, i64 stride, const u64* __restrict__ at, int rows, int columns, int first, int width,
-                const float* __restrict__ squares, const float* __restrict__ rests, int k, double* __restrict__ distances,
-                u32* __restrict__ who, u32* __restrict__ doubt) {
-    __shared__ int found[4][CANDIDATES];
-    __shared__ double own_values[4][32];
-    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, line = blockIdx.x * 4 + warp, row = first + line;
-    if (line >= rows) return;
-    const float* values = near + (i64)line * stride;
+// What may be among the k nearest rows by the bounds, with their number, which may be above CANDIDATES. One warp.
+static __device__ __forceinline__ int candidates(const float* __restrict__ values, int columns, int row, int width,
+                                                 const float* __restrict__ squares, const float* __restrict__ rests, int k,
+                                                 int* found) {
+    int lane = threadIdx.x & 31;
     float own = squares[row], rest = rests[row];
     // The error of a product of hi by tensor cores, and of this function's roundings, relative to the squares.
     float relative = (width / 16 + 16) * 9.5367432e-7f;
@@ -200,48 +193,84 @@ extern "C" __global__ void __launch_bounds__(128)
         for (int e = 0; e < 4; ++e) {
             u32 vote = __ballot_sync(0xffffffffu, is_candidate[e]);
             int place = count + __popc(vote & ((1u << lane) - 1));
-            if (is_candidate[e] && place < CANDIDATES) found[warp][place] = first_of_lane + e;
+            if (is_candidate[e] && place < CANDIDATES) found[place] = first_of_lane + e;
             count += __popc(vote);
         }
     }
-    __syncwarp();
-    if (lane == 0) doubt[line] = count > CANDIDATES || count < k;
-    if (count > CANDIDATES || count < k) return;
+    return count;
+}
+
+// ‖a-b‖² in double precision, in the order of columns.
+static __device__ __forceinline__ double distance(u64 a_at, u64 b_at, int width) {
+    const float *a = (const float*)a_at, *b = (const float*)b_at;
+    double sum = 0.0;
+    int i = 0;
+    for (; i + 16 <= width && (width & 3) == 0; i += 16) {
+        float4 p[4], q[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) { p[e] = __ldg((const float4*)(a + i) + e); q[e] = __ldg((const float4*)(b + i) + e); }
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            double d = (double)p[e].x - (double)q[e].x;
+            sum = fma(d, d, sum);
+            d = (double)p[e].y - (double)q[e].y;
+            sum = fma(d, d, sum);
+            d = (double)p[e].z - (double)q[e].z;
+            sum = fma(d, d, sum);
+            d = (double)p[e].w - (double)q[e].w;
+            sum = fma(d, d, sum);
+        }
+    }
+    for (; i < width; ++i) { double d = (double)a[i] - (double)b[i]; sum = fma(d, d, sum); }
+    return sum;
+}
+
+// The k ≤ MOST nearest other rows of rows first to first + rows, ties in the order of rows. What may be among them by the
+// bounds is measured, adding in the order of columns as tiles.cu does, so that distances have the same bits. A row has few
+// candidates, so those of a block's eight rows are measured together, one per thread. doubt[row] = 1 if a row has more, and its
+// neighbours are then 0. One warp per row.
+extern "C" __global__ void __launch_bounds__(256)
+    near_select(const float* __restrict__ near, i64 stride, const u64* __restrict__ at, int rows, int columns, int first, int width,
+                const float* __restrict__ squares, const float* __restrict__ rests, int k, double* __restrict__ distances,
+                u32* __restrict__ who, u32* __restrict__ doubt) {
+    __shared__ int found[8][CANDIDATES];
+    __shared__ double measured[8][CANDIDATES];
+    __shared__ int counts[8];
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, line = blockIdx.x * 8 + warp, row = first + line;
+    bool is_row = line < rows;
+    if (is_row) {
+        int count = candidates(near + (i64)line * stride, columns, row, width, squares, rests, k, found[warp]);
+        bool in_doubt = count > CANDIDATES || count < k;
+        if (lane == 0) {
+            doubt[line] = in_doubt;
+            counts[warp] = in_doubt ? 0 : count;
+        }
+        if (in_doubt) {
+            for (int i = lane; i < k; i += 32) { distances[(i64)line * k + i] = 0.0; who[(i64)line * k + i] = 0; }
+            is_row = false;
+        }
+    } else if (lane == 0) {
+        counts[warp] = 0;
+    }
+    __syncthreads();
+    int all = 0;
+#pragma unroll
+    for (int w = 0; w < 8; ++w) all += counts[w];
+    for (int pair = threadIdx.x; pair < all; pair += 256) {
+        int of = 0, slot = pair;
+        while (slot >= counts[of]) slot -= counts[of++];
+        measured[of][slot] = distance(at[first + blockIdx.x * 8 + of], at[found[of][slot]], width);
+    }
+    __syncthreads();
+    if (!is_row) return;
     const double NONE = 1.7976931348623157e308;
-    const float* a = (const float*)at[row];
-    int mine[2];
+    int count = counts[warp], mine[2];
     double distance[2];
 #pragma unroll
     for (int turn = 0; turn < 2; ++turn) {
         bool is_mine = lane + 32 * turn < count;
         mine[turn] = is_mine ? found[warp][lane + 32 * turn] : 2147483647;
-        distance[turn] = NONE;
-        if (count <= 32 * turn) continue;
-        const float* b = (const float*)at[is_mine ? mine[turn] : row];
-        double sum = 0.0;
-        int i = 0;
-        // Conversions to double precision take most of the time: those of the row are shared by all lanes.
-        for (; i + 32 <= width && (width & 3) == 0; i += 32) {
-            own_values[warp][lane] = a[i + lane];
-            __syncwarp();
-            if (is_mine) {
-#pragma unroll
-                for (int e = 0; e < 32; e += 4) {
-                    float4 v = __ldg((const float4*)(b + i + e));
-                    double d = own_values[warp][e] - (double)v.x;
-                    sum = fma(d, d, sum);
-                    d = own_values[warp][e + 1] - (double)v.y;
-                    sum = fma(d, d, sum);
-                    d = own_values[warp][e + 2] - (double)v.z;
-                    sum = fma(d, d, sum);
-                    d = own_values[warp][e + 3] - (double)v.w;
-                    sum = fma(d, d, sum);
-                }
-            }
-            __syncwarp();
-        }
-        for (; i < width; ++i) { double d = (double)a[i] - (double)b[i]; sum = fma(d, d, sum); }
-        if (is_mine) distance[turn] = sum;
+        distance[turn] = is_mine ? measured[warp][lane + 32 * turn] : NONE;
     }
     for (int round = 0; round < k; ++round) {
         bool is_second = distance[1] < distance[0] || (distance[1] == distance[0] && mine[1] < mine[0]);

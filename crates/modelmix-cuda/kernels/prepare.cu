@@ -163,9 +163,63 @@ extern "C" __global__ void centre_pairs(const float* __restrict__ centre, int wi
 //   Gaussian:   -rate ‖x-y‖²  = factor u_x·u_y + terms[h][x] + terms[g][y],  terms[h][x] = -rate (‖x-c_h‖² - ‖c_g-c_h‖²/2)
 //   polynomial: γ x·y + offset = the same,                                   terms[h][x] = γ (x·c_h - c_g·c_h/2) + offset/2
 // and what the rounded term lacks. One warp per row. Padding has terms of 0; its weight is 0 too.
-extern "C" __global__ void terms(const u64* __restrict__ at, int rows, int groups, int width, const float* __restrict__ centre,
-                                 const double* __restrict__ between, const int* __restrict__ block_group, double rate,
-                                 double offset, float* __restrict__ terms, float* __restrict__ residual) {
+// ‖x-c‖² or x·c of a row with COUNT centres from c on, in single precision over at most 8 columns per lane.
+template <int COUNT>
+static __device__ __forceinline__ void with_centres(const float* __restrict__ r, const float* __restrict__ c, int width, int lane,
+                                                    double (&sums)[5]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0;
+    bool aligned = (width & 3) == 0;
+    for (int k0 = 4 * lane; k0 < width; k0 += 256) {
+        float part[COUNT];
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) part[i] = 0.0f;
+#pragma unroll
+        for (int k = k0; k < k0 + 256; k += 128) {
+            if (k >= width) break;
+            float v[4] = {0, 0, 0, 0};
+            if (aligned) {
+                float4 t = __ldg((const float4*)(r + k));
+                v[0] = t.x; v[1] = t.y; v[2] = t.z; v[3] = t.w;
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    if (k + e < width) v[e] = r[k + e];
+            }
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) {
+                const float* ci = c + (i64)i * width + k;
+                float u[4] = {0, 0, 0, 0};
+                if (aligned) {
+                    float4 t = __ldg((const float4*)ci);
+                    u[0] = t.x; u[1] = t.y; u[2] = t.z; u[3] = t.w;
+                } else {
+#pragma unroll
+                    for (int e = 0; e < 4; ++e)
+                        if (k + e < width) u[e] = ci[e];
+                }
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+#if MAP == 0
+                    float d = v[e] - u[e];
+                    part[i] = fmaf(d, d, part[i]);
+#else
+                    part[i] = fmaf(v[e], u[e], part[i]);
+#endif
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) sums[i] += (double)part[i];
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = warp_sum(sums[i]);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    terms(const u64* __restrict__ at, int rows, int groups, int width, const float* __restrict__ centre,
+          const double* __restrict__ between, const int* __restrict__ block_group, double rate, double offset,
+          float* __restrict__ terms, float* __restrict__ residual) {
     int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
     if (row >= rows) return;
     const float* r = (const float*)at[row];
@@ -174,42 +228,28 @@ extern "C" __global__ void terms(const u64* __restrict__ at, int rows, int group
         return;
     }
     int own = block_group[row >> 6];
-    for (int h0 = 0; h0 < groups; h0 += 4) {
-        double sums[4] = {0, 0, 0, 0};
-        const float* c[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) c[i] = centre + (i64)min(h0 + i, groups - 1) * width;
-        for (int k0 = lane; k0 < width; k0 += 256) {
-            float part[4] = {0, 0, 0, 0};  // of eight values; from there on in double precision
-#pragma unroll
-            for (int j = 0; j < 8; ++j) {
-                int k = k0 + 32 * j;
-                if (k < width) {
-                    float v = r[k];
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-#if MAP == 0
-                        float d = v - c[i][k];
-                        part[i] = fmaf(d, d, part[i]);
-#else
-                        part[i] = fmaf(v, c[i][k], part[i]);
-#endif
-                    }
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < 4; ++i) sums[i] += (double)part[i];
+    for (int h0 = 0; h0 < groups; h0 += 5) {
+        const float* c = centre + (i64)h0 * width;
+        double sums[5];
+        int count = min(groups - h0, 5);
+        switch (count) {
+            case 1: with_centres<1>(r, c, width, lane, sums); break;
+            case 2: with_centres<2>(r, c, width, lane, sums); break;
+            case 3: with_centres<3>(r, c, width, lane, sums); break;
+            case 4: with_centres<4>(r, c, width, lane, sums); break;
+            default: with_centres<5>(r, c, width, lane, sums);
         }
+        // A lane for each centre.
+        double sum = sums[0];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            if (h0 + i >= groups) break;
-            double value = warp_sum(sums[i]) - 0.5 * between[own * groups + h0 + i];
-            i64 to = (i64)(h0 + i) * rows + row;
-            if (lane == 0) {
-                double term = MAP == 0 ? -rate * value : rate * value + 0.5 * offset;
-                terms[to] = (float)term;
-                residual[to] = (float)(term - (double)(float)term);
-            }
+        for (int i = 1; i < 5; ++i)
+            if (lane == i && i < count) sum = sums[i];
+        if (lane < count) {
+            double value = sum - 0.5 * between[own * groups + h0 + lane];
+            i64 to = (i64)(h0 + lane) * rows + row;
+            double term = MAP == 0 ? -rate * value : rate * value + 0.5 * offset;
+            terms[to] = (float)term;
+            residual[to] = (float)(term - (double)(float)term);
         }
     }
 }
@@ -222,36 +262,38 @@ extern "C" __global__ void own_terms(const float* __restrict__ terms, int rows, 
 }
 
 // Adds the partial sums of a square to out[set][target row], in the order of blocks: part[block - first][row - row0].
-// The square has `count` rows from row0 and the blocks first to last. Grid (ceil(count/128), sets), 128 threads.
-extern "C" __global__ void fold(const float* __restrict__ part, i64 stride, int row0, int count, int first, int last,
-                                int rows, const int* __restrict__ set_block, const int* __restrict__ block_group,
-                                const float* __restrict__ residual, const u32* __restrict__ target, i64 out_stride,
-                                double* __restrict__ out) {
+// The square has `count` rows from row0 and the blocks first to last; a set has the groups set_group[set] to
+// set_group[set + 1]. Grid (ceil(count/128), sets), 128 threads.
+extern "C" __global__ void __launch_bounds__(128)
+    fold(const float* __restrict__ part, i64 stride, int row0, int count, int first, int last, int rows,
+         const int* __restrict__ set_group, const int* __restrict__ group_first, const int* __restrict__ group_rows,
+         const float* __restrict__ residual, const u32* __restrict__ target, i64 out_stride, double* __restrict__ out) {
     int local = blockIdx.x * 128 + threadIdx.x, set = blockIdx.y;
     if (local >= count) return;
     int row = row0 + local;
     u32 to = target[row];
     if (to == ~0u) return;
-    int block = max(first, set_block[set]), end_of_set = min(last, set_block[set + 1]);
-    if (block >= end_of_set) return;
     double total = 0.0;
-    while (block < end_of_set) {
-        int group = block_group[block], end = block + 1;
-        while (end < end_of_set && block_group[end] == group) ++end;
+    bool is_empty = true;
+    for (int group = set_group[set], end_of_set = set_group[set + 1]; group < end_of_set; ++group) {
+        int block = max(first, group_first[group] >> 6), end = min(last, (group_first[group] + group_rows[group] + 63) >> 6);
+        if (block >= end) continue;
+        is_empty = false;
+        const float* p = part + (i64)(block - first) * stride + local;
         double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
-        for (; block + 4 <= end; block += 4) {
-            const float* p = part + (i64)(block - first) * stride + local;
-            a += p[0];
-            b += p[stride];
-            c += p[2 * stride];
-            d += p[3 * stride];
+        for (; block + 16 <= end; block += 16, p += 16 * stride) {
+            float v[16];
+#pragma unroll
+            for (int i = 0; i < 16; ++i) v[i] = __ldcs(p + i * stride);
+#pragma unroll
+            for (int i = 0; i < 16; i += 4) { a += v[i]; b += v[i + 1]; c += v[i + 2]; d += v[i + 3]; }
         }
-        for (; block < end; ++block) a += part[(i64)(block - first) * stride + local];
+        for (; block < end; ++block, p += stride) a += __ldcs(p);
         double sum = (a + b) + (c + d);
 #if MAP == 0
         sum += sum * (0.6931471805599453 * (double)residual[(i64)group * rows + row]);
 #endif
         total += sum;
     }
-    out[(i64)set * out_stride + to] += total;
+    if (!is_empty) out[(i64)set * out_stride + to] += total;
 }

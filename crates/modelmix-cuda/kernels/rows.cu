@@ -41,12 +41,13 @@ static __device__ __forceinline__ double powered(double v, int power) {
 }
 
 // out[c][row] = f of new row c and held row; distances from differences, so nothing cancels. One warp per held row, 8 per
-// block; at most 4 new rows, in shared memory. Gaussian and Laplacian distances are summed in single precision over at most
+// block; at most 4 new rows, in shared memory. Values may be written to the host, so a block writes them at once. Gaussian and Laplacian distances are summed in single precision over at most
 // 8 values per lane and from there in double precision; other kernels, and distances that are no floats, in double.
 template <class T>
 static __device__ __forceinline__ void few(const float* __restrict__ x, int count, const T* __restrict__ held, int rows, int width,
                                            Function f, double* __restrict__ out) {
     extern __shared__ float fresh[];
+    __shared__ double values[8];
     for (int i = threadIdx.x; i < count * width; i += 256) fresh[i] = x[i];
     int row = blockIdx.x * 8 + (threadIdx.x >> 5), lane = threadIdx.x & 31;
     bool is_row = row < rows;
@@ -100,14 +101,18 @@ static __device__ __forceinline__ void few(const float* __restrict__ x, int coun
             sum = warp_sum(sum);
             if (f.kind == COSINE) sum /= sqrt(warp_sum(x2)) * sqrt(warp_sum(y2));
         }
-        if (lane == 0 && is_row) {
+        if (lane == 0) {
             double k = sum;
             if (f.kind == GAUSSIAN) k = exp(-f.a * sum);
             else if (f.kind == LAPLACIAN) k = exp(-f.a * sqrt(sum));
             else if (f.kind == POLYNOMIAL) k = powered(f.a * sum + f.b, f.power);
             else if (f.kind == COSINE) k = powered(fmin(1.0, fmax(-1.0, sum)), f.power);
-            out[(i64)c * rows + row] = k;
+            values[threadIdx.x >> 5] = k;
         }
+        __syncthreads();
+        if (threadIdx.x < 8 && blockIdx.x * 8 + threadIdx.x < rows) 
+            out[(i64)c * rows + blockIdx.x * 8 + threadIdx.x] = values[threadIdx.x];
+        __syncthreads();
     }
 }
 extern "C" __global__ void __launch_bounds__(256)
@@ -116,6 +121,125 @@ extern "C" __global__ void __launch_bounds__(256)
 extern "C" __global__ void __launch_bounds__(256)
     few_half(const float* __restrict__ x, int count, const u16* __restrict__ held, int rows, int width, Function f,
              double* __restrict__ out) { few(x, count, held, rows, width, f, out); }
+
+
+#define MANY_STAGES 3
+#define MANY_PITCH 36  // of 32 columns: rows of other banks
+
+static __device__ __noinline__ double in_double(const float* a, const float* b, int width) {
+    double sum = 0.0;
+    for (int k = 0; k < width; ++k) { double d = (double)a[k] - (double)b[k]; sum = fma(d, d, sum); }
+    return sum;
+}
+
+// Not inlined: a thread calls it sixteen times.
+static __device__ __noinline__ float smooth(const Function& f, double square) {
+    return (float)exp(-f.a * (f.kind == LAPLACIAN ? sqrt(square) : square));
+}
+
+// out[row][column] = f, Gaussian or Laplacian, of new row and held row: differences in single precision over at most 64
+// columns of the features, and from there in double precision; distances that are no floats, all in double. A block computes
+// 64 x 32 values with 128 threads; each half of them takes half of the depth, and a thread 8 x 4 values. Values may be written
+// to the host, so a warp writes 32 at once. Grid (ceil(columns/32), ceil(rows/64)).
+extern "C" __global__ void __launch_bounds__(128)
+    many(const float* __restrict__ x, int rows, const float* __restrict__ held, int columns, int width, Function f,
+         float* __restrict__ out) {
+    __shared__ __align__(16) float tiles[MANY_STAGES][96][MANY_PITCH];
+    int thread = threadIdx.x, half = thread >> 6, tx = thread & 7, ty = thread >> 3 & 7;
+    int row0 = blockIdx.y * 64, column0 = blockIdx.x * 32, chunks = (width + 31) / 32;
+    // Six quarters of rows per thread and chunk: rows thread / 8 + 16 i, of which the first 64 are new.
+    int quad = 4 * (thread & 7), lead = thread >> 3;
+    const float* from[6];
+#pragma unroll
+    for (int i = 0; i < 6; ++i) {
+        int r = lead + 16 * i;
+        from[i] = i < 4 ? x + (i64)min(row0 + r, rows - 1) * width : held + (i64)min(column0 + r - 64, columns - 1) * width;
+    }
+    bool aligned = (width & 3) == 0;
+    auto fetch = [&](int chunk) {
+        int k = chunk * 32 + quad;
+#pragma unroll
+        for (int i = 0; i < 6; ++i) {
+            float* to = &tiles[chunk % MANY_STAGES][lead + 16 * i][quad];
+            if (aligned) {
+                u32 bytes = k < width ? 16 : 0;
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)),
+                             "l"(from[i] + (k < width ? k : 0)), "r"(bytes)
+                             : "memory");
+            } else {
+#pragma unroll
+                for (int j = 0; j < 4; ++j) to[j] = k + j < width ? from[i][k + j] : 0.0f;
+            }
+        }
+    };
+    float sum[8][4];
+    double total[8][4];
+#pragma unroll
+    for (int i = 0; i < 32; ++i) { sum[i >> 2][i & 3] = 0.0f; total[i >> 2][i & 3] = 0.0; }
+#pragma unroll
+    for (int s = 0; s < MANY_STAGES - 1; ++s) {
+        if (s < chunks) fetch(s);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    }
+    for (int c = 0; c < chunks; ++c) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(MANY_STAGES - 2) : "memory");
+        __syncthreads();
+        if (c + MANY_STAGES - 1 < chunks) fetch(c + MANY_STAGES - 1);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        const float(*tile)[MANY_PITCH] = tiles[c % MANY_STAGES];
+#pragma unroll
+        for (int k = 0; k < 16; k += 4) {
+            float4 b[4];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) b[j] = *(const float4*)&tile[64 + tx + 8 * j][16 * half + k];
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                float4 a = *(const float4*)&tile[ty + 8 * i][16 * half + k];
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    float d = a.x - b[j].x, e = a.y - b[j].y, g = a.z - b[j].z, h = a.w - b[j].w;
+                    sum[i][j] = fmaf(h, h, fmaf(g, g, fmaf(e, e, fmaf(d, d, sum[i][j]))));
+                }
+            }
+        }
+        if ((c & 3) == 3 || c + 1 == chunks) {
+#pragma unroll
+            for (int i = 0; i < 32; ++i) { total[i >> 2][i & 3] += sum[i >> 2][i & 3]; sum[i >> 2][i & 3] = 0.0f; }
+        }
+    }
+    // The other half's rows 4 to 7 are added here in the first half of threads, and rows 0 to 3 in the second.
+    __syncthreads();
+    double* swap = (double*)tiles;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) swap[(i * 4 + j) * 128 + thread] = half ? total[i][j] : total[i + 4][j];
+    __syncthreads();
+    double g[4][4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            double other = swap[(i * 4 + j) * 128 + (thread ^ 64)];
+            g[i][j] = half ? other + total[i + 4][j] : total[i][j] + other;
+        }
+    __syncthreads();
+    float(*values)[33] = (float(*)[33])tiles;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            int r = ty + 8 * (i + 4 * half), c = tx + 8 * j;
+            double square = g[i][j];
+            if (!(square > 1e-28 && square < 1e37))
+                square = in_double(x + (i64)min(row0 + r, rows - 1) * width, held + (i64)min(column0 + c, columns - 1) * width, width);
+            values[r][c] = smooth(f, square);
+        }
+    __syncthreads();
+    int lane = thread & 31;
+    for (int r = thread >> 5; r < 64 && row0 + r < rows; r += 4)
+        if (column0 + lane < columns) out[(i64)(row0 + r) * columns + column0 + lane] = values[r][lane];
+}
 
 // Rows of half precision in single precision.
 extern "C" __global__ void widen_all(const u16* __restrict__ from, i64 count, float* __restrict__ to) {

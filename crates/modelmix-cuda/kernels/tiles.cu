@@ -267,7 +267,6 @@ static __device__ __forceinline__ void values(const u64* __restrict__ x_at, int 
     }
 VALUES(values_distance, double, false)
 VALUES(values_product, double, true)
-VALUES(quick_values_distance, float, false)
 
 // Points in balls, in double precision. counts[row] += the number of columns whose ball, column_radii, contains the row;
 // masses[slice][row] = Σ of weights of the columns in the row's own ball, row_radii. Either may be absent: 0.

@@ -3,7 +3,7 @@
 //! On the GPU: kernel sums, values of new rows, products, distances, neighbours and balls. On the processor, from rows that
 //! are read back: means, scatter matrices, projections, products of matrices and sums over subsets.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use modelmix::compute::{
     Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage, Subsets,
@@ -25,6 +25,8 @@ use crate::values::{self, NewRows, Radii, Scratch};
 const MIN_FUSED_WORK: u128 = 4_000_000_000;
 /// The same from which neighbours are searched with tensor cores.
 const MIN_NEAR_WORK: u128 = 1_000_000_000;
+/// The least number of sums that a thread copies to the caller's arrays.
+const MIN_FILLED: usize = 16 << 10;
 /// The smallest number of rows of a set for the fused kernels: errors of their values average out over a set.
 const MIN_FUSED_ROWS: usize = 16;
 
@@ -112,7 +114,7 @@ impl Cuda {
         sets: &'a [&'a Loaded],
         pairs: Pairs,
         progress: &'a Progress<'a>,
-        meanwhile: &'a dyn Fn(),
+        meanwhile: &'a dyn Fn(Option<&[f64]>),
     ) -> Result<Option<Results<'a>>> {
         let sizes: Vec<usize> = sets.iter().map(|set| set.rows).collect();
         let rows = sizes.iter().sum::<usize>() as u128;
@@ -139,17 +141,25 @@ fn by_set(sizes: &[usize], sums: &[f64]) -> Vec<Vec<Vec<f64>>> {
     sizes.iter().map(of).collect()
 }
 
-/// Overwrites the result of [`by_set`] by that of other sums.
-fn fill(by_set: &mut [Vec<Vec<f64>>], sums: &[f64]) {
+/// Work of several threads: their number, how often it is to be called, and the work.
+type Share<'a> = &'a dyn Fn(usize, usize, &(dyn Fn(usize) + Sync));
+
+/// Overwrites the result of [`by_set`] by that of other sums, on threads.
+fn fill(by_set: &mut [Vec<Vec<f64>>], sums: &[f64], share: Share<'_>) {
     let total: usize = by_set.iter().map(|rows| rows.first().map_or(0, Vec::len)).sum();
-    let mut first = 0;
+    let (mut first, mut places) = (0, Vec::new());
     for sets in by_set {
         let size = sets.first().map_or(0, Vec::len);
-        for (set, rows) in sets.iter_mut().enumerate() {
-            rows.copy_from_slice(&sums[set * total + first..][..size]);
-        }
+        let of = |(set, rows)| Mutex::new((rows, &sums[set * total + first..][..size]));
+        places.extend(sets.iter_mut().enumerate().map(of));
         first += size;
     }
+    let threads = places.len().min(sums.len() / MIN_FILLED);
+    share(threads, places.len(), &|place| {
+        let mut place = places[place].lock().unwrap_or_else(PoisonError::into_inner);
+        let (rows, sums) = &mut *place;
+        rows.copy_from_slice(sums);
+    });
 }
 
 impl Backend for Cuda {
@@ -197,7 +207,7 @@ impl Backend for Cuda {
         let queue = self.device.begin()?;
         let (x, y) = (x.load(&queue)?, y.load(&queue)?);
         let progress = Progress::new(run, (rows * columns) as u64);
-        if let Some(sums) = self.sums(&queue, kernel, &[&x, &y], Pairs::Between, &progress, &|| ())? {
+        if let Some(sums) = self.sums(&queue, kernel, &[&x, &y], Pairs::Between, &progress, &|_| ())? {
             // The sums over y of the rows of x, and over x of those of y.
             let (over_x, over_y) = sums.split_at(rows + columns);
             return Ok(PairSums { rows: over_y[..rows].to_vec(), columns: over_x[rows..].to_vec() });
@@ -228,13 +238,16 @@ impl Backend for Cuda {
         let loaded = Source::load_all(&queue, &sources)?;
         let loaded: Vec<&Loaded> = loaded.iter().collect();
         let progress = Progress::new(run, (total as u64).saturating_mul(total as u64) / 2);
-        // The first use of new memory takes as long as the copy: it is made while the device is busy.
+        // The first use of new memory takes as long as the copy: both are made while the device is busy.
         let places = std::cell::RefCell::new(Vec::new());
-        let meanwhile = || *places.borrow_mut() = by_set(&sizes, &vec![f64::NAN; sizes.len() * total]);
-        if let Some(sums) = self.sums(&queue, kernel, &loaded, Pairs::All, &progress, &meanwhile)? {
-            let mut found = places.take();
-            fill(&mut found, &sums);
-            return Ok(found);
+        let meanwhile = |sums: Option<&[f64]>| match sums {
+            None => *places.borrow_mut() = by_set(&sizes, &vec![f64::NAN; sizes.len() * total]),
+            Some(sums) => fill(&mut places.borrow_mut(), sums, &|threads, count, work| {
+                self.device.share(threads, count, work);
+            }),
+        };
+        if self.sums(&queue, kernel, &loaded, Pairs::All, &progress, &meanwhile)?.is_some() {
+            return Ok(places.take());
         }
         let side = Side::new(&queue, &loaded, &function)?;
         let own: Vec<i32> = (0..total as i32).collect();
@@ -350,7 +363,7 @@ mod tests {
         let expected = vec![vec![vec![0.0, 1.0], vec![5.0, 6.0]], vec![vec![2.0, 3.0, 4.0], vec![7.0, 8.0, 9.0]]];
         assert_eq!(by_set(&[2, 3], &sums), expected);
         let mut filled = by_set(&[2, 3], &[f64::NAN; 10]);
-        fill(&mut filled, &sums);
+        fill(&mut filled, &sums, &|_, count, work| (0..count).for_each(work));
         assert_eq!(filled, expected);
         assert_eq!(by_set(&[0, 0], &[]), vec![vec![Vec::<f64>::new(); 2]; 2]);
     }

@@ -21,7 +21,7 @@ pub(crate) struct Layout {
     /// The first block of every set, and the number of blocks of all.
     pub(crate) set_block: Vec<i32>,
     /// The first group of every set, and the number of groups.
-    pub(crate) set_group: Vec<usize>,
+    pub(crate) set_group: Vec<i32>,
 }
 
 impl Layout {
@@ -51,7 +51,7 @@ impl Layout {
             }
             layout.pad(alignment);
             layout.set_block.push((layout.target.len() / BLOCK) as i32);
-            layout.set_group.push(layout.group_rows.len());
+            layout.set_group.push(layout.group_rows.len() as i32);
             first += size;
         }
         layout.pad(LARGEST_TILE);
@@ -114,7 +114,7 @@ mod tests {
                 rows.sort_unstable();
                 assert_eq!(rows, (first..first + size as u32).collect::<Vec<u32>>(), "set {set}");
                 first += size as u32;
-                for group in layout.set_group[set]..layout.set_group[set + 1] {
+                for group in layout.set_group[set] as usize..layout.set_group[set + 1] as usize {
                     let start = layout.group_first[group] as usize;
                     let rows = &layout.target[start..start + layout.group_rows[group] as usize];
                     assert!(start.is_multiple_of(BLOCK) && !rows.contains(&PADDING));

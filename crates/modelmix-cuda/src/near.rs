@@ -1,6 +1,8 @@
 //! Nearest rows with tensor cores: candidates from products in half precision with bounds, measured in double precision.
 //! Rows with too many candidates are in doubt and computed from all distances, so the result is exact.
 
+use std::sync::{Mutex, PoisonError};
+
 use modelmix::Result;
 use modelmix::compute::{Neighbour, Run};
 
@@ -18,6 +20,8 @@ const TILE: usize = 128;
 const CACHED: usize = 8;
 /// The maximum number of approximate distances that are stored at once: 2 GB.
 const NEAR_AT_ONCE: usize = 1 << 29;
+/// The number of neighbours that a thread takes at once.
+const PART: usize = 8 << 10;
 /// Dynamic shared memory of `near_squares`.
 const SHARED: u32 = 4 * 2 * 128 * 64;
 
@@ -84,6 +88,49 @@ impl Halves {
     }
 }
 
+/// Neighbours of rows in one array of 64-bit words, which is copied at once: distances, two indices of rows per word, and
+/// two marks of rows in doubt per word.
+#[derive(Clone, Copy)]
+struct List {
+    rows: usize,
+    k: usize,
+}
+
+impl List {
+    fn first_who(self) -> usize {
+        self.rows * self.k
+    }
+
+    fn first_doubt(self) -> usize {
+        self.first_who() + self.first_who().div_ceil(2)
+    }
+
+    fn len(self) -> usize {
+        self.first_doubt() + self.rows.div_ceil(2)
+    }
+
+    fn who_at(self, base: u64) -> u64 {
+        base + (self.first_who() * size_of::<f64>()) as u64
+    }
+
+    fn doubt_at(self, base: u64) -> u64 {
+        base + (self.first_doubt() * size_of::<f64>()) as u64
+    }
+
+    fn neighbour(self, words: &[f64], index: usize) -> Neighbour {
+        Neighbour { squared_distance: words[index], row: half(&words[self.first_who()..], index) }
+    }
+
+    fn is_in_doubt(self, words: &[f64], row: usize) -> bool {
+        half(&words[self.first_doubt()..], row) != 0
+    }
+}
+
+/// A number of 32 bits of an array of these.
+fn half(words: &[f64], index: usize) -> u32 {
+    (words[index / 2].to_bits() >> (32 * (index % 2))) as u32
+}
+
 /// The `k` ≤ [`MAX_NEAR`] nearest other rows of every row; there must be more than `k` rows.
 pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> Result<Vec<Neighbour>> {
     run.check()?;
@@ -92,10 +139,9 @@ pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> 
     let mirror = padded * padded <= NEAR_AT_ONCE;
     let at_once = if mirror { padded } else { (NEAR_AT_ONCE / padded / TILE * TILE).max(TILE) };
     let near = queue.allocate::<f32>("approximate distances", at_once * padded)?;
-    let distances = queue.allocate::<f64>("distances of neighbours", at_once * k)?;
-    let who = queue.allocate::<u32>("neighbours", at_once * k)?;
-    let doubt = queue.allocate::<u32>("rows in doubt", at_once)?;
-    let mut found: Vec<Neighbour> = Vec::with_capacity(x.rows * k);
+    let list = List { rows: at_once, k };
+    let lists = queue.allocate::<f64>("neighbours", list.len())?;
+    let mut found: Vec<Neighbour> = Vec::new();
     let mut doubted: Vec<i32> = Vec::new();
     for first in (0..x.rows).step_by(at_once) {
         run.check()?;
@@ -118,7 +164,7 @@ pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> 
             queue.launch(
                 Module::Near,
                 "near_select",
-                Grid::new(count.div_ceil(4), 128),
+                Grid::new(count.div_ceil(8), 256),
                 &[
                     &near.at,
                     &stride,
@@ -130,16 +176,25 @@ pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> 
                     &squares,
                     &halves.rests.at,
                     &(k as i32),
-                    &distances.at,
-                    &who.at,
-                    &doubt.at,
+                    &lists.at,
+                    &list.who_at(lists.at),
+                    &list.doubt_at(lists.at),
                 ],
             )?;
         }
-        let (distances, who, doubt) = (queue.values(&distances)?, queue.values(&who)?, queue.values(&doubt)?);
-        let pairs = distances.into_iter().zip(who).take(count * k);
-        found.extend(pairs.map(|(squared_distance, row)| Neighbour { squared_distance, row }));
-        doubted.extend((0..count).filter(|&row| doubt[row] != 0).map(|row| (first + row) as i32));
+        // Memory is used for the first time while the device is busy.
+        found.resize(x.rows * k, Neighbour { squared_distance: 0.0, row: 0 });
+        let values = queue.results(&lists, &queue.mark()?)?;
+        let words: &[f64] = &values;
+        let of_rows = &mut found[first * k..(first + count) * k];
+        let parts: Vec<Mutex<&mut [Neighbour]>> = of_rows.chunks_mut(PART).map(Mutex::new).collect();
+        queue.device.share(parts.len(), parts.len(), &|part| {
+            let mut own = parts[part].lock().unwrap_or_else(PoisonError::into_inner);
+            for (index, neighbour) in own.iter_mut().enumerate() {
+                *neighbour = list.neighbour(words, part * PART + index);
+            }
+        });
+        doubted.extend((0..count).filter(|&row| list.is_in_doubt(words, row)).map(|row| (first + row) as i32));
     }
     for (row, nearest) in doubted.iter().zip(values::neighbours_of(queue, run, x, &doubted, k)?.chunks_exact(k)) {
         let row = *row as usize;
@@ -151,6 +206,18 @@ pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_hold_two_numbers() {
+        let list = List { rows: 3, k: 1 };
+        let pair = |low: u64, high: u64| f64::from_bits(low | high << 32);
+        let words = [0.5, 1.5, 2.5, pair(7, 8), pair(9, 0), pair(0, 1), pair(0, 0)];
+        assert_eq!(list.len(), words.len());
+        let rows = [0, 1, 2];
+        assert_eq!(rows.map(|row| list.neighbour(&words, row).row), [7, 8, 9]);
+        assert_eq!(rows.map(|row| list.neighbour(&words, row).squared_distance), [0.5, 1.5, 2.5]);
+        assert_eq!(rows.map(|row| list.is_in_doubt(&words, row)), [false, true, false]);
+    }
 
     #[test]
     fn tiles_cover_every_pair() {

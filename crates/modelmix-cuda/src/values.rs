@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use modelmix::compute::{Neighbour, Resident, Run};
 use modelmix::{Result, Rows};
 
-use crate::device::{Buffer, Grid, Pinned, Queue};
+use crate::device::{ArgumentPointer, Buffer, Grid, Pinned, Queue};
 use crate::exact::{SLICE, Side, TILE_COLUMNS, TILE_ROWS, rows_per_launch, slices};
 use crate::function::Function;
 use crate::modules::Module;
@@ -14,7 +14,7 @@ use crate::resident::{Loaded, Source};
 /// With at most this many new rows, one pass over the held rows computes all of them.
 const FEW: usize = 4;
 /// The dynamic shared memory in which the new rows of such a pass must fit.
-const FEW_BYTES: usize = 48 << 10;
+const FEW_BYTES: usize = 47 << 10;
 /// The number of values that are computed and copied back at once.
 const VALUES_AT_ONCE: usize = 1 << 20;
 /// The number of distances that are stored at once for neighbours: 256 MB.
@@ -93,12 +93,12 @@ impl NewRows<'_> {
         if is_few && !self.is_precise { self.few(x, held, out) } else { self.many(x, held, out) }
     }
 
-    /// Tiles of values, in parts that are copied back through pinned memory.
+    /// Tiles of values, in parts that come back through pinned memory.
     fn many(&self, x: Rows<'_>, held: &Source<'_>, out: &mut [f64]) -> Result<()> {
         let (queue, function) = (self.queue, self.function);
         let held = held.load(queue)?;
         let (columns, width) = (held.rows, x.width());
-        let y = Side::new(queue, &[&held], function)?;
+        let y = if self.is_quick() { None } else { Some(Side::new(queue, &[&held], function)?) };
         let rows_at_once = (VALUES_AT_ONCE / columns).clamp(1, rows_per_launch(queue, columns, width));
         let rows_at_once = if rows_at_once > TILE_ROWS { rows_at_once / TILE_ROWS * TILE_ROWS } else { rows_at_once };
         for (index, out) in out.chunks_mut(rows_at_once * columns).enumerate() {
@@ -108,27 +108,43 @@ impl NewRows<'_> {
             self.scratch.with(queue, x.values().len(), out.len(), |buffers| {
                 buffers.pinned_rows.values_mut()[..x.values().len()].copy_from_slice(x.values());
                 queue.write(&buffers.rows, 0, &buffers.pinned_rows.values()[..x.values().len()])?;
+                let Some(y) = &y else { return self.quick(x, &held, buffers, out) };
                 let new = Loaded::at(buffers.rows.at, x.len(), width);
                 let x = Side::new(queue, &[&new], function)?;
-                values(queue, function, self.is_quick(), (&x, 0, x.rows), &y, buffers.values.at)?;
-                let pinned = &mut buffers.pinned_values;
-                if self.is_quick() {
-                    let weigh = |out: &mut [f64], values: &[f32]| {
-                        out.iter_mut().zip(values).for_each(|(out, &value)| *out += self.weight * f64::from(value));
-                    };
-                    return queue.fetch_pieces(&buffers.values, pinned, out, &weigh);
+                values(queue, function, (&x, 0, x.rows), y, buffers.values.at)?;
+                // SAFETY: the pinned memory is used by nothing else, and has a value for every pair.
+                unsafe {
+                    queue.fetch(&buffers.values, &mut buffers.pinned_values, out.len())?;
+                    queue.take_shares(buffers.pinned_values.values().as_ptr(), out, &|out, values| {
+                        self.weigh(out, values);
+                    })
                 }
-                // SAFETY: `wait` ends the copy before the values are read.
-                unsafe { queue.fetch(&buffers.values, pinned, out.len())? };
-                queue.wait()?;
-                self.weigh(out, buffers.pinned_values.values());
-                Ok(())
             })?;
         }
         Ok(())
     }
 
-    /// Whether values are computed, and come back, in single precision.
+    /// Values in single precision of new rows on the device, which writes them to the host itself.
+    fn quick(&self, x: Rows<'_>, held: &Loaded, buffers: &mut Buffers, out: &mut [f64]) -> Result<()> {
+        let queue = self.queue;
+        let (rows, columns, width) = (x.len() as i32, held.rows as i32, x.width() as i32);
+        let grid = Grid::two(held.rows.div_ceil(TILE_COLUMNS), x.len().div_ceil(TILE_ROWS), 128);
+        let to = &mut buffers.pinned_values;
+        let add = |out: &mut [f64], values: &[f32]| {
+            out.iter_mut().zip(values).for_each(|(out, &value)| *out += self.weight * f64::from(value));
+        };
+        // SAFETY: the pinned memory has room for a value of every pair, is used by nothing else, and a number of double
+        // precision may be read as two of single precision.
+        unsafe {
+            let (rows_at, values_at) = (buffers.rows.at, to.device_at());
+            let arguments: &[&dyn ArgumentPointer] =
+                &[&rows_at, &rows, &held.base, &columns, &width, self.function, &values_at];
+            queue.launch(Module::Rows, "many", grid, arguments)?;
+            queue.take_shares(to.values().as_ptr().cast::<f32>(), out, &add)
+        }
+    }
+
+    /// Whether values are computed in single precision.
     fn is_quick(&self) -> bool {
         self.function.is_smooth() && !self.is_precise
     }
@@ -137,7 +153,7 @@ impl NewRows<'_> {
         out.iter_mut().zip(values).for_each(|(out, value)| *out += self.weight * value);
     }
 
-    /// At most [`FEW`] new rows: one launch between two copies.
+    /// At most [`FEW`] new rows: one copy and one launch.
     fn few(&self, x: Rows<'_>, held: &Source<'_>, out: &mut [f64]) -> Result<()> {
         let (queue, loaded) = (
             self.queue,
@@ -162,16 +178,17 @@ impl NewRows<'_> {
             let shared = size_of_val(x.values()) as u32;
             let grid = Grid { blocks: (rows.div_ceil(8) as u32, 1, 1), threads: 256, shared };
             let name = if is_half { "few_half" } else { "few_single" };
+            // The values are written to the host: a copy would take as long as the launch.
+            let to = buffers.pinned_values.device_at();
             // SAFETY: the held rows are at their address, the new ones fit into shared memory, and there is a place for
-            // a value of every pair. `wait` ends the copy before the values are read.
+            // a value of every pair. `wait` ends the launch before the values are read.
             unsafe {
                 queue.launch(
                     Module::Rows,
                     name,
                     grid,
-                    &[&buffers.rows.at, &count, &base, &rows_i, &width, self.function, &buffers.values.at],
+                    &[&buffers.rows.at, &count, &base, &rows_i, &width, self.function, &to],
                 )?;
-                queue.fetch(&buffers.values, &mut buffers.pinned_values, out.len())?;
             }
             queue.wait()?;
             self.weigh(out, buffers.pinned_values.values());
@@ -180,21 +197,15 @@ impl NewRows<'_> {
     }
 }
 
-/// Values of `count` rows of `x`, from `first` on, with all rows of `y`, written to `to` in row-major order; quick ones are in
-/// single precision.
+/// Values of `count` rows of `x`, from `first` on, with all rows of `y`, written to `to` in row-major order.
 fn values(
     queue: &Queue<'_>,
     function: &Function,
-    is_quick: bool,
     (x, first, count): (&Side, usize, usize),
     y: &Side,
     to: u64,
 ) -> Result<()> {
-    let name = match (is_quick, function.is_product()) {
-        (true, _) => "quick_values_distance",
-        (false, true) => "values_product",
-        (false, false) => "values_distance",
-    };
+    let name = if function.is_product() { "values_product" } else { "values_distance" };
     let at = x.at.at + (first * size_of::<u64>()) as u64;
     let norms = x.norms.as_ref().map_or(0, |norms| norms.at + (first * size_of::<f64>()) as u64);
     let grid = Grid::two(y.rows.div_ceil(TILE_COLUMNS), count.div_ceil(TILE_ROWS), 128);
@@ -252,7 +263,7 @@ pub(crate) fn neighbours_of(
     for first in (0..rows.len()).step_by(at_once) {
         run.check()?;
         let count = at_once.min(rows.len() - first);
-        values(queue, &Function::DISTANCE, false, (&some, first, count), &all, distances.at)?;
+        values(queue, &Function::DISTANCE, (&some, first, count), &all, distances.at)?;
         let (rows, columns, k_i) = (count as i32, x.rows as i32, k as i32);
         let own = own.at + (first * size_of::<i32>()) as u64;
         let grid = Grid::new(count.div_ceil(4), 128);

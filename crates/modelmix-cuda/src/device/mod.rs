@@ -1,14 +1,15 @@
-//! One GPU: its context and compiled functions. `queue` has memory and launches, `upload` large copies. All unsafe calls of
-//! the driver are in this module.
+//! One GPU: its context and compiled functions. `queue` has memory and launches, `upload` large copies, `pool` threads of the
+//! host. All unsafe calls of the driver are in this module.
 
+mod pool;
 mod queue;
 mod upload;
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::{DriverError, result, sys};
 use modelmix::{Error, Result};
@@ -17,15 +18,20 @@ use crate::compile;
 use crate::modules::Module;
 use crate::options::{Options, Tier, Unavailable};
 
+pub(crate) use pool::Gate;
+use pool::Pool;
 pub(crate) use queue::{ArgumentPointer, Buffer, Grid, Plain, Queue};
 use upload::Staging;
-pub(crate) use upload::{Coming, Pinned, Results};
+pub(crate) use upload::{Coming, Pinned, Results, Totals};
+
+/// The maximum number of threads of the host: more did not copy faster.
+const MAX_THREADS: usize = 16;
 
 /// A GPU with its context, a stream and the functions loaded so far.
 pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) multiprocessors: u32,
-    /// Threads of the host; asking the operating system takes longer than a small copy.
+    /// Processors of the host; asking the operating system takes longer than a small copy.
     threads: usize,
     pub(crate) architecture: String,
     pub(crate) tier: Tier,
@@ -34,6 +40,8 @@ pub(crate) struct Device {
     handle: sys::CUdevice,
     pub(crate) context: sys::CUcontext,
     pub(crate) stream: sys::CUstream,
+    /// For copies of results while later work runs.
+    copies: sys::CUstream,
     /// Whether memory comes from a pool, in the order of the stream.
     has_pool: bool,
     budget: Option<u64>,
@@ -48,6 +56,9 @@ pub(crate) struct Device {
     pub(crate) results: Mutex<Option<Pinned<f64>>>,
     /// The same for values that are needed while later work runs.
     pub(crate) coming: Mutex<Option<Pinned<f32>>>,
+    /// The same for values that functions write to the host themselves.
+    pub(crate) totals: Mutex<Option<Pinned<f64>>>,
+    pool: OnceLock<Pool>,
 }
 
 /// A handle of a module or a function.
@@ -116,6 +127,7 @@ impl Device {
         // SAFETY: the context was just retained.
         unsafe { result::ctx::set_current(context) }.map_err(driver)?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
+        let copies = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
         let device = Self {
             multiprocessors: multiprocessors.unsigned_abs().max(1),
             threads: modelmix::compute::available_threads().max(1),
@@ -125,6 +137,7 @@ impl Device {
             handle,
             context,
             stream,
+            copies,
             has_pool,
             budget: options.memory,
             used: AtomicU64::new(0),
@@ -135,6 +148,8 @@ impl Device {
             staging: Mutex::new(None),
             results: Mutex::new(None),
             coming: Mutex::new(None),
+            totals: Mutex::new(None),
+            pool: OnceLock::new(),
             name,
         };
         device.keep_pool().map_err(driver)?;
@@ -181,6 +196,18 @@ impl Device {
         Ok(Queue::new(self, guard))
     }
 
+    /// Threads of the host, started when they are first needed.
+    pub(crate) fn pool(&self) -> &Pool {
+        self.pool.get_or_init(|| Pool::new(self.threads.min(MAX_THREADS)))
+    }
+
+    /// Calls `work` with 0, 1, … below `count` on threads of the host, each number once.
+    pub(crate) fn share(&self, threads: usize, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        let next = AtomicUsize::new(0);
+        let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&index| index < count);
+        self.pool().run(threads, &|_| std::iter::from_fn(take).for_each(work));
+    }
+
     fn load(&self, module: Module) -> Result<sys::CUmodule, String> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = modules.get(&module) {
@@ -222,6 +249,7 @@ impl Drop for Device {
             *self.staging.lock().unwrap_or_else(PoisonError::into_inner) = None;
             *self.results.lock().unwrap_or_else(PoisonError::into_inner) = None;
             *self.coming.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = None;
             // SAFETY: nothing uses the stream, the modules and the context any more: buffers hold the device.
             unsafe {
                 let _ = result::stream::synchronize(self.stream);
@@ -229,6 +257,7 @@ impl Drop for Device {
                     let _ = result::module::unload(loaded.0.cast());
                 }
                 let _ = result::stream::destroy(self.stream);
+                let _ = result::stream::destroy(self.copies);
                 let _ = result::primary_ctx::release(self.handle);
             }
         }

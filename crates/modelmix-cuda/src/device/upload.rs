@@ -3,26 +3,25 @@
 
 use std::ffi::c_void;
 use std::ops::Deref;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::{DriverError, result, sys};
 use modelmix::{Error, Result};
 
-use super::{Buffer, Device, Plain, Queue};
+use super::{Buffer, Device, Gate, Plain, Queue};
 
 /// The number of bytes of a piece: 2 MB were fastest on an H200.
 const PIECE: usize = 2 << 20;
 /// Each thread fills one piece while the other is being sent.
 const PIECES_PER_THREAD: usize = 2;
 /// More threads were not faster there.
-const MAX_THREADS: usize = 8;
-/// Smaller arrays are copied by one call: starting threads takes longer.
+const MAX_LANES: usize = 8;
+/// Smaller arrays are copied by one call: waking threads takes longer.
 const MIN_BYTES: usize = 4 << 20;
 
-/// The maximum number of threads that add results to those of the caller, and the least number of values for each:
-/// starting a thread takes as long as adding these.
-const MAX_ADDING: usize = 4;
-const MIN_SHARE: usize = 64 << 10;
+/// The least number of values for each of the threads that take results: waking a thread takes as long as adding these.
+const MIN_SHARE: usize = 8 << 10;
 
 /// The maximum number of results that come back through pinned memory, which is kept: 64 MB.
 const MAX_PINNED_RESULTS: usize = 8 << 20;
@@ -41,6 +40,34 @@ impl Deref for Results<'_> {
             Results::Own(values) => values,
             Results::Pinned(pinned, len) => pinned.as_ref().map_or(&[], |pinned| &pinned.values()[..*len]),
         }
+    }
+}
+
+/// A point in the order of work.
+pub(crate) struct Mark(sys::CUevent);
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        // SAFETY: the event is destroyed once; the driver keeps what still waits for it. Errors of a lost device are ignored.
+        let _ = unsafe { result::event::destroy(self.0) };
+    }
+}
+
+/// Values that functions of the device write to the host.
+pub(crate) struct Totals<'a> {
+    pinned: MutexGuard<'a, Option<Pinned<f64>>>,
+    len: usize,
+}
+
+impl Totals<'_> {
+    /// The address for functions of the device.
+    pub(crate) fn at(&self) -> u64 {
+        self.pinned.as_ref().map_or(0, Pinned::device_at)
+    }
+
+    /// The values, after [`Queue::wait`].
+    pub(crate) fn values(&self) -> &[f64] {
+        self.pinned.as_ref().map_or(&[], |pinned| &pinned.values()[..self.len])
     }
 }
 
@@ -135,6 +162,11 @@ impl<T: Plain> Pinned<T> {
         unsafe { std::slice::from_raw_parts(self.at, self.len) }
     }
 
+    /// The address for functions of the device: pinned memory has one address on the host and on all devices.
+    pub(crate) fn device_at(&self) -> u64 {
+        self.at as u64
+    }
+
     pub(crate) fn values_mut(&mut self) -> &mut [T] {
         // SAFETY: as above, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
@@ -212,19 +244,47 @@ fn room<'a, T: Plain>(device: &Device, kept: &'a mut Option<Pinned<T>>, len: usi
 }
 
 impl<'a> Queue<'a> {
-    /// All values of a buffer, after all earlier work. Only one such result may exist at a time: the next call waits until
-    /// it is dropped.
-    pub(crate) fn results(&self, buffer: &Buffer<f64>) -> Result<Results<'a>> {
+    /// Marks the end of the work submitted so far.
+    pub(crate) fn mark(&self) -> Result<Mark> {
+        let failed = |error| self.device.failed(error);
+        let mark = Mark(result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed)?);
+        // SAFETY: event and stream are alive.
+        unsafe { result::event::record(mark.0, self.device.stream) }.map_err(failed)?;
+        Ok(mark)
+    }
+
+    /// All values of a buffer as they are at a mark; later work, which must not change them, runs on. Only one such result
+    /// may exist at a time: the next call waits until it is dropped.
+    pub(crate) fn results(&self, buffer: &Buffer<f64>, mark: &Mark) -> Result<Results<'a>> {
         let len = buffer.len;
-        if len > MAX_PINNED_RESULTS {
-            return Ok(Results::Own(self.values(buffer)?));
-        }
         let device: &'a Device = self.device;
+        let failed = |error| device.failed(error);
+        // SAFETY: stream and event are alive.
+        unsafe { result::stream::wait_event(device.copies, mark.0, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
+            .map_err(failed)?;
+        let copy = |to: &mut [f64]| {
+            // SAFETY: the buffer has as many values, and the copy ends before they are read.
+            unsafe {
+                result::memcpy_dtoh_async(to, buffer.at, device.copies).map_err(failed)?;
+                result::stream::synchronize(device.copies).map_err(failed)
+            }
+        };
+        if len > MAX_PINNED_RESULTS {
+            let mut values = vec![0.0; len];
+            copy(&mut values)?;
+            return Ok(Results::Own(values));
+        }
         let mut results = device.results.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: `wait` ends the copy before the values are read.
-        unsafe { self.fetch(buffer, room(device, &mut results, len)?, len)? };
-        self.wait()?;
+        copy(&mut room(device, &mut results, len)?.values_mut()[..len])?;
         Ok(Results::Pinned(results, len))
+    }
+
+    /// Memory of the host that functions write to. Only one such memory may exist at a time.
+    pub(crate) fn totals(&self, len: usize) -> Result<Totals<'a>> {
+        let device: &'a Device = self.device;
+        let mut pinned = device.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        room(device, &mut pinned, len)?;
+        Ok(Totals { pinned, len })
     }
 
     /// Submits a copy of all values of a buffer. Only one such copy may exist at a time.
@@ -269,69 +329,53 @@ impl Queue<'_> {
         let (device, pieces) = (self.device, &pieces[..]);
         let mut staging = device.staging.lock().unwrap_or_else(PoisonError::into_inner);
         if staging.is_none() {
-            *staging = Some(Staging::new(device, device.threads.min(MAX_THREADS))?);
+            *staging = Some(Staging::new(device, device.pool().threads().min(MAX_LANES))?);
         }
         let lanes = staging.as_mut().map_or(&mut [][..], |staging| &mut staging.lanes[..]);
-        let threads = lanes.len();
-        std::thread::scope(|scope| {
-            let send = |(index, lane): (usize, &'_ mut Lane)| {
-                let own = pieces.iter().skip(index).step_by(threads);
-                lane.send(device, own)
-            };
-            let running: Vec<_> = lanes.iter_mut().enumerate().map(|lane| scope.spawn(move || send(lane))).collect();
-            let results: Vec<Result<()>> = running
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|_| Err(device.problem("a thread of an upload failed"))))
-                .collect();
-            results.into_iter().collect()
-        })
+        let lanes: Vec<Mutex<&mut Lane>> = lanes.iter_mut().map(Mutex::new).collect();
+        // Threads take the next piece whenever they can: some may be held up by other work of the host.
+        let (next, result) = (AtomicUsize::new(0), Mutex::new(Ok(())));
+        device.pool().run(lanes.len(), &|index| {
+            let mut lane = lanes[index].lock().unwrap_or_else(PoisonError::into_inner);
+            let own = std::iter::from_fn(|| pieces.get(next.fetch_add(1, Ordering::Relaxed)));
+            let sent = lane.send(device, own);
+            if sent.is_err() {
+                *result.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+            }
+        });
+        result.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies values of single precision, in a buffer for double precision, back through pinned memory, in pieces that
-    /// several threads add to `out` while others arrive. The threads are started while the device computes.
-    pub(crate) fn fetch_pieces(
+    /// Waits for all earlier work, and then lets several threads take shares of values that it wrote: `take` gets a share of
+    /// `out` and the same of `values`. The threads are woken while the device computes.
+    ///
+    /// # Safety
+    /// `values` must be an array of the length of `out` that the earlier work writes and that nothing else changes.
+    pub(crate) unsafe fn take_shares<T: Plain>(
         &self,
-        buffer: &Buffer<f64>,
-        pinned: &mut Pinned<f64>,
+        values: *const T,
         out: &mut [f64],
-        add: &(dyn Fn(&mut [f64], &[f32]) + Sync),
+        take: &(dyn Fn(&mut [f64], &[T]) + Sync),
     ) -> Result<()> {
-        let (device, len) = (self.device, out.len());
-        assert!(len <= buffer.len && len <= pinned.len, "values are copied inside their buffers");
-        let failed = |error| device.failed(error);
-        let threads = device.threads.min(MAX_ADDING).min(len / MIN_SHARE).max(1);
+        let len = out.len();
+        let threads = (len / MIN_SHARE).clamp(1, self.device.pool().threads());
         let share = len.div_ceil(threads).max(1);
-        // SAFETY: the memory has twice as many bytes, and a number of double precision may be read as two of single precision.
-        let values = unsafe { std::slice::from_raw_parts_mut(pinned.at.cast::<f32>(), len) };
-        let mut arrived = Vec::new();
-        for (piece, values) in values.chunks_mut(share).enumerate() {
-            let from = buffer.at + (piece * share * size_of::<f32>()) as u64;
-            // SAFETY: the piece is inside the buffer, and it is read after its event.
-            unsafe {
-                result::memcpy_dtoh_async(values, from, device.stream).map_err(failed)?;
-                let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed)?;
-                result::event::record(event, device.stream).map_err(failed)?;
-                arrived.push(Arrived(event));
+        let shares: Vec<Mutex<&mut [f64]>> = out.chunks_mut(share).map(Mutex::new).collect();
+        let (gate, result, values) = (Gate::default(), Mutex::new(Ok(())), values as usize);
+        self.device.pool().run(shares.len(), &|index| {
+            if index == 0 {
+                let waited = self.wait();
+                gate.open(waited.is_ok());
+                *result.lock().unwrap_or_else(PoisonError::into_inner) = waited;
             }
-        }
-        let values = &*values;
-        std::thread::scope(|scope| {
-            let work = |(out, (values, arrived)): (&mut [f64], (&[f32], &Arrived))| {
-                device.bind()?;
-                arrived.wait(device)?;
-                add(out, values);
-                Ok(())
-            };
-            let mut pieces = out.chunks_mut(share).zip(values.chunks(share).zip(&arrived));
-            let mine = pieces.next();
-            let running: Vec<_> = pieces.map(|piece| scope.spawn(move || work(piece))).collect();
-            let mut result = mine.map_or(Ok(()), work);
-            for thread in running {
-                let other = thread.join().unwrap_or_else(|_| Err(device.problem("a thread of a copy failed")));
-                result = result.and(other);
+            if gate.pass() {
+                let mut out = shares[index].lock().unwrap_or_else(PoisonError::into_inner);
+                // SAFETY: the caller promises the array, whose values are written when the gate is open.
+                let values = unsafe { std::slice::from_raw_parts((values as *const T).add(index * share), out.len()) };
+                take(&mut out, values);
             }
-            result
-        })
+        });
+        result.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Copies values back into pinned memory, after all earlier work, without waiting.

@@ -17,7 +17,7 @@ pub(crate) struct Arrangement {
     pub(super) group_first: Buffer<i32>,
     pub(super) group_rows: Buffer<i32>,
     pub(super) block_group: Buffer<i32>,
-    pub(super) set_block: Buffer<i32>,
+    pub(super) set_group: Buffer<i32>,
     pub(super) target: Buffer<u32>,
     pub(super) tiles: Buffer<[u32; 2]>,
 }
@@ -41,7 +41,7 @@ impl Arrangement {
             group_first: queue.upload(what, &layout.group_first)?,
             group_rows: queue.upload(what, &layout.group_rows)?,
             block_group: queue.upload(what, &layout.block_group)?,
-            set_block: queue.upload(what, &layout.set_block)?,
+            set_group: queue.upload(what, &layout.set_group)?,
             target: queue.upload(what, &layout.target)?,
             tiles: queue.upload(what, &plan.tiles)?,
             layout,

@@ -4,7 +4,7 @@
 use modelmix::Result;
 
 use super::Fused;
-use crate::device::{Buffer, Grid};
+use crate::device::{Grid, Totals};
 use crate::exact::{Side, TILE_ROWS, slices};
 use crate::guard::{Errors, SAMPLES, Sampled, sample};
 use crate::modules::Module;
@@ -19,7 +19,7 @@ pub(super) struct Check<'a> {
     /// The sampled rows, counted over all sets.
     pub(super) rows: Vec<usize>,
     /// `[set][sampled row]`: sums over the set, then magnitudes.
-    totals: Buffer<f64>,
+    totals: Totals<'a>,
     /// The end of every set.
     ends: Vec<usize>,
 }
@@ -52,7 +52,7 @@ impl<'a> Check<'a> {
         let [part, magnitudes] = parts;
         let (part, magnitudes) = (part?, magnitudes?);
         let of_sets = sizes.len() * rows.len();
-        let totals = queue.allocate::<f64>("sampled sums", 2 * of_sets)?;
+        let totals = queue.totals(2 * of_sets)?;
         let name = if call.function.is_product() { "check_product" } else { "check_distance" };
         let grid = Grid::two(rows.len().div_ceil(TILE_ROWS), columns.len(), 128);
         let (count, stride) = (rows.len() as i32, rows.len() as i64);
@@ -80,7 +80,7 @@ impl<'a> Check<'a> {
             )?;
             let grid = Grid::two(rows.len().div_ceil(128), sizes.len(), 128);
             for (part, to) in [(&part, 0), (&magnitudes, of_sets)] {
-                let to = totals.at + (to * size_of::<f64>()) as u64;
+                let to = totals.at() + (to * size_of::<f64>()) as u64;
                 queue.launch(
                     Module::Tiles,
                     "fold_slices",
@@ -94,7 +94,8 @@ impl<'a> Check<'a> {
 
     /// The errors of `[set][row]`, the sums of all rows.
     pub(super) fn errors(&self, sums: &[f64]) -> Result<Errors> {
-        let totals = self.call.queue.values(&self.totals)?;
+        self.call.queue.wait()?;
+        let totals = self.totals.values();
         let (truths, magnitudes) = totals.split_at(totals.len() / 2);
         let (sizes, total) = (self.call.sizes(), self.ends.last().copied().unwrap_or(0));
         let mut sampled = Vec::new();

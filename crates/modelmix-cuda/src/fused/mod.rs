@@ -68,8 +68,9 @@ pub(crate) struct Fused<'a> {
     pub(crate) blocks: Option<u32>,
     pub(crate) progress: &'a Progress<'a>,
     pub(crate) arrangements: &'a Arrangements,
-    /// Work of the caller while the device is busy.
-    pub(crate) meanwhile: &'a dyn Fn(),
+    /// Work of the caller while the device is busy: without sums while these are computed, and with them while they are
+    /// checked. Sums that the check refuses are followed by others.
+    pub(crate) meanwhile: &'a dyn Fn(Option<&[f64]>),
 }
 
 impl<'a> Fused<'a> {
@@ -198,11 +199,13 @@ impl<'a> Fused<'a> {
         prepared.prepare()?;
         let terms = prepared.own_terms()?;
         prepared.multiply(unit)?;
-        // Rows are chosen and the check is submitted while the fused kernels run.
+        let summed = self.queue.mark()?;
+        // Rows are chosen and the check is submitted while the fused kernels run; sums come back while it runs.
         let check = Check::start(self, terms.get()?, exact)?;
-        (self.meanwhile)();
-        let sums = self.queue.results(&prepared.out)?;
+        (self.meanwhile)(None);
+        let sums = self.queue.results(&prepared.out, &summed)?;
         self.progress.reach(1, 1);
+        (self.meanwhile)(Some(&sums));
         let errors = check.errors(&sums)?;
         Ok(Attempt { sums, errors, sampled: check.rows })
     }

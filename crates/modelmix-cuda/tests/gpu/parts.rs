@@ -193,6 +193,36 @@ fn t4_fused_sums() {
     }
 }
 
+/// Few rows through the fused kernels, the searches and the values of new rows: small enough for compute-sanitizer, whose
+/// racecheck takes minutes for the other tests.
+#[test]
+fn t4_small_calls() {
+    for cuda in tiers() {
+        let (engine, reference) = (Engine::new(cuda.clone()), Engine::new(Reference));
+        for width in [64, 100] {
+            let (x, y) = (normal(300, width, 1), normal(70, width, 2));
+            let kernel = Kernel::Gaussian { bandwidth: (2.0 * width as f64).sqrt() };
+            let sets = [Set::from(&x), Set::from(&y)];
+            let found = engine.kernel_sums_among(&kernel, &sets).unwrap();
+            let truth = reference.kernel_sums_among(&kernel, &sets).unwrap();
+            for (found, truth) in found.iter().flatten().zip(truth.iter().flatten()) {
+                assert!(worst(found, truth, 1.0) < 1e-6, "{}, width {width}", cuda.describe());
+            }
+            for count in [1, 70] {
+                let (mut found, mut truth) = (vec![0.0; count * 300], vec![0.0; count * 300]);
+                let new = y.view().slice(0, count);
+                engine.kernel_rows(&kernel, 1.0, new, &x, &mut found).unwrap();
+                reference.kernel_rows(&kernel, 1.0, new, &x, &mut truth).unwrap();
+                assert!(worst(&found, &truth, 0.1) < 1e-6, "{count} rows of width {width}");
+            }
+            let rows = |engine: &Engine| -> Vec<u32> {
+                engine.neighbours(&x, 5).unwrap().iter().map(|neighbour| neighbour.row).collect()
+            };
+            assert_eq!(rows(&engine), rows(&reference), "width {width}");
+        }
+    }
+}
+
 #[test]
 fn t5_too_little_memory_is_an_error() {
     let Some(cuda) = cuda() else { return };
