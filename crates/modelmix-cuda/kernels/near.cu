@@ -11,15 +11,28 @@ extern "C" __global__ void halves(const u64* __restrict__ at, int rows, int widt
     const float* r = (const float*)at[row];
     double most = __uint_as_float(*extent), square = 0.0, rest = 0.0;
     double unit = exp2(floor(log2(16384.0 / (most > 0.0 ? most : 1.0))));
-    for (int k = lane; k < pitch / 2; k += 32) {
-        double u = r && k < width ? ((double)r[k] - (double)centre[k]) * unit : 0.0;
-        u16 bits;
-        float value;
-        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"((float)u));
-        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-        ((u16*)(hi + (i64)row * pitch))[k] = bits;
-        square = fma((double)value, (double)value, square);
-        rest = fma(u - value, u - value, rest);
+    for (int k = 4 * lane; k < pitch / 2; k += 128) {
+        float v[4] = {0, 0, 0, 0}, c[4] = {0, 0, 0, 0};
+        if (r && (width & 3) == 0 && k < width) {
+            float4 p = __ldg((const float4*)(r + k)), q = __ldg((const float4*)(centre + k));
+            v[0] = p.x; v[1] = p.y; v[2] = p.z; v[3] = p.w;
+            c[0] = q.x; c[1] = q.y; c[2] = q.z; c[3] = q.w;
+        } else if (r) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (k + e < width) { v[e] = r[k + e]; c[e] = centre[k + e]; }
+        }
+        u16 bits[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            double u = ((double)v[e] - (double)c[e]) * unit;
+            float value;
+            asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits[e]) : "f"((float)u));
+            asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits[e]));
+            square = fma((double)value, (double)value, square);
+            rest = fma(u - value, u - value, rest);
+        }
+        *(uint2*)(hi + (i64)row * pitch + 2 * k) = make_uint2(bits[0] | (u32)bits[1] << 16, bits[2] | (u32)bits[3] << 16);
     }
 #pragma unroll
     for (int s = 16; s; s >>= 1) {
@@ -50,12 +63,18 @@ static __device__ __forceinline__ void mma(float (&c)[4], const u32 (&a)[4], u32
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// The error of a product of hi by tensor cores, and of roundings here, relative to the squares.
+static __device__ __forceinline__ float relative_error(int width) { return (width / 16 + 16) * 9.5367432e-7f; }
+
 // near[row - row0][column] ≈ ‖hi - hi'‖², in tiles of 128 x 128 with eight warps of 64 x 32, as pairs_mma.cu. mirror: also
-// [column][row]; tiles are then those of row ≤ column, row0 is 0, and near has all rows. Grid: one block per tile.
+// [column][row]; tiles are then those of row ≤ column, row0 is 0, and near has all rows. least[row - row0][block]: the least upper
+// bound of the row's distances to the 64 rows of a block, less the row's own rest. Grid: one block per tile.
 extern "C" __global__ void __launch_bounds__(256, 2)
     near_squares(const u8* __restrict__ hi, int pitch, const uint2* __restrict__ tiles, const float* __restrict__ squares,
-                 int row0_of_near, int mirror, float* __restrict__ near, i64 stride) {
+                 const float* __restrict__ rests, int count, int width, int row0_of_near, int mirror, float* __restrict__ near,
+                 i64 stride, float* __restrict__ least) {
     extern __shared__ __align__(1024) u8 smem[];
+    __shared__ float row_least[4][128];
     u32 base = (u32)__cvta_generic_to_shared(smem);
     int thread = threadIdx.x, warp = thread >> 5, lane = thread & 31, wm = warp & 1, wn = warp >> 1;
     uint2 tile = tiles[blockIdx.x];
@@ -103,62 +122,77 @@ extern "C" __global__ void __launch_bounds__(256, 2)
             }
         }
     }
-    int row = row0 + wm * 64 + (lane >> 2), column = column0 + wn * 32 + 2 * (lane & 3);
+    int row = row0 + wm * 64 + (lane >> 2), column = column0 + wn * 32 + 2 * (lane & 3), blocks = (int)(stride >> 6);
+    bool both = mirror && row0 != column0;
+    float relative = relative_error(width), by_column[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) by_column[i] = 3.4e38f;
 #pragma unroll
     for (int m = 0; m < 4; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             int r = row + 16 * m + 8 * half;
-            float own = squares[r];
+            float own = squares[r], own_rest = rests[r], by_row = 3.4e38f;
 #pragma unroll
             for (int n = 0; n < 4; ++n) {
                 int c = column + 8 * n;
-                float a = fmaf(-2.0f, acc[m][n][2 * half], own + squares[c]);
-                float b = fmaf(-2.0f, acc[m][n][2 * half + 1], own + squares[c + 1]);
-                *(float2*)(near + (i64)(r - row0_of_near) * stride + c) = make_float2(a, b);
-                if (mirror && row0 != column0) {
-                    near[(i64)c * stride + r] = a;
-                    near[(i64)(c + 1) * stride + r] = b;
+                float v[2];
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    float sum = own + squares[c + e], root;
+                    v[e] = fmaf(-2.0f, acc[m][n][2 * half + e], sum);
+                    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(fmaf(relative, sum, fmaxf(v[e], 0.0f))));
+                    bool counts = c + e != r && c + e < count && r < count;
+                    root = counts ? root * 1.000001f : 3.4e38f;
+                    by_row = fminf(by_row, root + rests[c + e]);
+                    by_column[2 * n + e] = fminf(by_column[2 * n + e], root + own_rest);
+                }
+                *(float2*)(near + (i64)(r - row0_of_near) * stride + c) = make_float2(v[0], v[1]);
+                if (both) {
+                    near[(i64)c * stride + r] = v[0];
+                    near[(i64)(c + 1) * stride + r] = v[1];
                 }
             }
+            by_row = fminf(by_row, __shfl_xor_sync(0xffffffffu, by_row, 1));
+            by_row = fminf(by_row, __shfl_xor_sync(0xffffffffu, by_row, 2));
+            if ((lane & 3) == 0) row_least[wn][r - row0] = by_row;
         }
+    if (both) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+#pragma unroll
+            for (int s = 4; s < 32; s <<= 1) by_column[i] = fminf(by_column[i], __shfl_xor_sync(0xffffffffu, by_column[i], s));
+            if (lane < 4) least[(i64)(column + 8 * (i >> 1) + (i & 1)) * blocks + (row0 >> 6) + wm] = by_column[i];
+        }
+    }
+    __syncthreads();
+    int r = thread & 127, side = thread >> 7;
+    least[(i64)(row0 + r - row0_of_near) * blocks + (column0 >> 6) + side] = fminf(row_least[2 * side][r], row_least[2 * side + 1][r]);
 }
 
 #define MOST 8
 #define CANDIDATES 64
 
-// What may be among the k nearest rows by the bounds, with their number, which may be above CANDIDATES. One warp.
-static __device__ __forceinline__ int candidates(const float* __restrict__ values, int columns, int row, int width,
-                                                 const float* __restrict__ squares, const float* __restrict__ rests, int k,
-                                                 int* found) {
+// What may be among the k nearest rows by the bounds, with their number, which may be above CANDIDATES. `bounds` are the least
+// upper bounds of blocks: k blocks have a row within the k-th least of them. One warp.
+static __device__ __forceinline__ int candidates(const float* __restrict__ values, const float* __restrict__ bounds, int blocks,
+                                                 int columns, int row, int width, const float* __restrict__ squares,
+                                                 const float* __restrict__ rests, int k, int* found) {
     int lane = threadIdx.x & 31;
-    float own = squares[row], rest = rests[row];
-    // The error of a product of hi by tensor cores, and of this function's roundings, relative to the squares.
-    float relative = (width / 16 + 16) * 9.5367432e-7f;
+    float own = squares[row], rest = rests[row], relative = relative_error(width);
     // The k least upper bounds of this lane, in order.
     float least[MOST];
 #pragma unroll
     for (int i = 0; i < MOST; ++i) least[i] = 3.4e38f;
-    float cut = 3.4e38f;  // squares beyond it are no less than the last of these
-    for (int j0 = lane * 4; j0 < columns; j0 += 128) {
-        float4 v4 = __ldg((const float4*)(values + j0)), s4 = __ldg((const float4*)(squares + j0));
-        float v[4] = {v4.x, v4.y, v4.z, v4.w}, s[4] = {s4.x, s4.y, s4.z, s4.w};
+    for (int block = lane; block < blocks; block += 32) {
+        float upper = bounds[block] + rest;
+        if (!(upper < least[MOST - 1])) continue;
+        least[MOST - 1] = upper;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            int j = j0 + e;
-            float square = fmaf(relative, own + s[e], fmaxf(v[e], 0.0f));
-            if (!(square < cut) || j == row || j >= columns) continue;
-            float upper = sqrtf(square) + rest + rests[j];
-            if (upper < least[MOST - 1]) {
-                least[MOST - 1] = upper;
-#pragma unroll
-                for (int i = MOST - 1; i > 0; --i)
-                    if (least[i] < least[i - 1]) { float t = least[i]; least[i] = least[i - 1]; least[i - 1] = t; }
-                cut = least[MOST - 1] * least[MOST - 1];
-            }
-        }
+        for (int i = MOST - 1; i > 0; --i)
+            if (least[i] < least[i - 1]) { float t = least[i]; least[i] = least[i - 1]; least[i - 1] = t; }
     }
-    // The k-th least of all lanes: k others are surely not farther.
+    // The k-th least of all lanes: k other rows are surely not farther.
     float limit = 3.4e38f;
     for (int round = 0; round < k; ++round) {
         limit = least[0];
@@ -230,7 +264,7 @@ static __device__ __forceinline__ double distance(u64 a_at, u64 b_at, int width)
 // candidates, so those of a block's eight rows are measured together, one per thread. doubt[row] = 1 if a row has more, and its
 // neighbours are then 0. One warp per row.
 extern "C" __global__ void __launch_bounds__(256)
-    near_select(const float* __restrict__ near, i64 stride, const u64* __restrict__ at, int rows, int columns, int first, int width,
+    near_select(const float* __restrict__ near, i64 stride, const float* __restrict__ least, const u64* __restrict__ at, int rows, int columns, int first, int width,
                 const float* __restrict__ squares, const float* __restrict__ rests, int k, double* __restrict__ distances,
                 u32* __restrict__ who, u32* __restrict__ doubt) {
     __shared__ int found[8][CANDIDATES];
@@ -239,7 +273,9 @@ extern "C" __global__ void __launch_bounds__(256)
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, line = blockIdx.x * 8 + warp, row = first + line;
     bool is_row = line < rows;
     if (is_row) {
-        int count = candidates(near + (i64)line * stride, columns, row, width, squares, rests, k, found[warp]);
+        int blocks = (int)(stride >> 6);
+        int count = candidates(near + (i64)line * stride, least + (i64)line * blocks, blocks, columns, row, width, squares, rests, k,
+                               found[warp]);
         bool in_doubt = count > CANDIDATES || count < k;
         if (lane == 0) {
             doubt[line] = in_doubt;

@@ -246,10 +246,20 @@ extern "C" __global__ void widen_all(const u16* __restrict__ from, i64 count, fl
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) to[i] = widen(from[i]);
 }
 
-// at[row] = base + row · bytes: addresses of the rows of a set.
-extern "C" __global__ void addresses(u64 base, i64 bytes, int rows, u64* __restrict__ at) {
-    int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row < rows) at[row] = base + row * bytes;
+// Sets one after the other: the addresses of their rows, and the end of each.
+struct Sets {
+    u64 base[16];
+    int end[16];
+};
+
+// at[row] = the address of a row of the sets, of `bytes` bytes each; 0 from the last set's end to `rows`.
+extern "C" __global__ void addresses(Sets sets, int count, i64 bytes, int rows, u64* __restrict__ at) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x, start = 0;
+    if (row >= rows) return;
+    u64 address = 0;
+    for (int i = 0; i < count; start = sets.end[i++])
+        if (row >= start && row < sets.end[i]) address = sets.base[i] + (row - start) * bytes;
+    at[row] = address;
 }
 
 // at[row] = from[target[row]]: addresses in the order of a layout, 0 for padding.

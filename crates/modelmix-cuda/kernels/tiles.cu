@@ -233,6 +233,19 @@ SUMS(sums_product, double, true, false)
 SUMS(check_distance, float, false, true)
 SUMS(check_product, float, true, true)
 
+// out[set][row] and out[sets + set][row] = Σ over the set's slices of part[slice][row] and sizes[slice][row], 32 slices at a time
+// and then in a tree: for a few rows and many slices. Grid (rows, sets), 64 threads: a warp for each of both.
+extern "C" __global__ void fold_check(const double* __restrict__ part, const double* __restrict__ sizes, int rows,
+                                      const int* __restrict__ set_slice, double* __restrict__ out) {
+    int row = blockIdx.x, set = blockIdx.y, which = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const double* from = which ? sizes : part;
+    double sum = 0.0;
+    for (int slice = set_slice[set] + lane; slice < set_slice[set + 1]; slice += 32) sum += from[(i64)slice * rows + row];
+#pragma unroll
+    for (int s = 16; s; s >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, s);
+    if (lane == 0) out[(i64)(which * gridDim.y + set) * rows + row] = sum;
+}
+
 // out[set][row] = Σ over the set's slices of part[slice][row], in their order. Grid (ceil(rows/128), sets), 128 threads.
 extern "C" __global__ void fold_slices(const double* __restrict__ part, int rows, i64 stride, const int* __restrict__ set_slice,
                                        double* __restrict__ out, i64 out_stride) {

@@ -26,7 +26,7 @@ const MIN_FUSED_WORK: u128 = 4_000_000_000;
 /// The same from which neighbours are searched with tensor cores.
 const MIN_NEAR_WORK: u128 = 1_000_000_000;
 /// The least number of sums that a thread copies to the caller's arrays.
-const MIN_FILLED: usize = 16 << 10;
+const MIN_FILLED: usize = 64 << 10;
 /// The smallest number of rows of a set for the fused kernels: errors of their values average out over a set.
 const MIN_FUSED_ROWS: usize = 16;
 

@@ -16,12 +16,14 @@ use crate::values;
 pub(crate) const MAX_NEAR: usize = 8;
 /// Rows and columns per tile of `near.cu`.
 const TILE: usize = 128;
+/// Rows per bound of distances.
+const BLOCK: usize = 64;
 /// Tiles are listed in squares of this many, whose rows the second-level cache holds.
 const CACHED: usize = 8;
 /// The maximum number of approximate distances that are stored at once: 2 GB.
 const NEAR_AT_ONCE: usize = 1 << 29;
 /// The number of neighbours that a thread takes at once.
-const PART: usize = 8 << 10;
+const PART: usize = 16 << 10;
 /// Dynamic shared memory of `near_squares`.
 const SHARED: u32 = 4 * 2 * 128 * 64;
 
@@ -139,8 +141,10 @@ pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> 
     let mirror = padded * padded <= NEAR_AT_ONCE;
     let at_once = if mirror { padded } else { (NEAR_AT_ONCE / padded / TILE * TILE).max(TILE) };
     let near = queue.allocate::<f32>("approximate distances", at_once * padded)?;
-    let list = List { rows: at_once, k };
-    let lists = queue.allocate::<f64>("neighbours", list.len())?;
+    let list = List { rows: at_once.min(x.rows), k };
+    let lists = queue.zeros::<f64>("neighbours", list.len())?;
+    // For every row, the least upper bound of its distances to each block of rows.
+    let least = queue.allocate::<f32>("bounds of distances", at_once * (padded / BLOCK))?;
     let mut found: Vec<Neighbour> = Vec::new();
     let mut doubted: Vec<i32> = Vec::new();
     for first in (0..x.rows).step_by(at_once) {
@@ -159,7 +163,20 @@ pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> 
                 Module::Near,
                 "near_squares",
                 grid,
-                &[&halves.hi.at, &pitch, &tiles_at.at, &squares, &(first as i32), &mirror, &near.at, &stride],
+                &[
+                    &halves.hi.at,
+                    &pitch,
+                    &tiles_at.at,
+                    &squares,
+                    &halves.rests.at,
+                    &(x.rows as i32),
+                    &width,
+                    &(first as i32),
+                    &mirror,
+                    &near.at,
+                    &stride,
+                    &least.at,
+                ],
             )?;
             queue.launch(
                 Module::Near,
@@ -168,6 +185,7 @@ pub(crate) fn neighbours(queue: &Queue<'_>, run: &Run, x: &Loaded, k: usize) -> 
                 &[
                     &near.at,
                     &stride,
+                    &least.at,
                     &halves.at.at,
                     &(count as i32),
                     &(x.rows as i32),

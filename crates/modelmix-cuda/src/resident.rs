@@ -301,17 +301,40 @@ impl Loaded {
     }
 }
 
-/// Addresses of the rows of sets, one set after the other, on the device; 0 from there to `padded`.
+/// `Sets` of `rows.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sets {
+    base: [u64; Self::MOST],
+    end: [i32; Self::MOST],
+}
+
+impl Sets {
+    const MOST: usize = 16;
+}
+
+/// Addresses of the rows of sets of one width, one set after the other, on the device; 0 from there to `padded`.
 pub(crate) fn addresses(queue: &Queue<'_>, sets: &[&Loaded], padded: usize) -> Result<Buffer<u64>> {
     let total = sets.iter().map(|set| set.rows).sum::<usize>().max(padded);
-    let at = queue.zeros::<u64>("addresses of rows", total)?;
+    let at = queue.allocate::<u64>("addresses of rows", total)?;
+    let bytes = (sets.first().map_or(0, |set| set.width) * size_of::<f32>()) as i64;
     let mut first = 0;
-    for set in sets {
-        let (bytes, to) = ((set.width * size_of::<f32>()) as i64, at.at + (first * size_of::<u64>()) as u64);
-        let grid = Grid::new(set.rows.div_ceil(256), 256);
-        // SAFETY: the buffer has an address for every row of all sets.
-        unsafe { queue.launch(Module::Rows, "addresses", grid, &[&set.base, &bytes, &(set.rows as i32), &to])? };
-        first += set.rows;
+    for (index, some) in sets.chunks(Sets::MOST).enumerate() {
+        let (mut argument, mut end) = (Sets::default(), 0);
+        for (place, set) in some.iter().enumerate() {
+            end += set.rows;
+            (argument.base[place], argument.end[place]) = (set.base, end as i32);
+        }
+        let is_last = (index + 1) * Sets::MOST >= sets.len();
+        let rows = if is_last { total - first } else { end };
+        let to = at.at + (first * size_of::<u64>()) as u64;
+        let grid = Grid::new(rows.div_ceil(256), 256);
+        // SAFETY: the buffer has an address for every row of all sets and for padding.
+        unsafe {
+            let count = some.len() as i32;
+            queue.launch(Module::Rows, "addresses", grid, &[&argument, &count, &bytes, &(rows as i32), &to])?;
+        }
+        first += end;
     }
     Ok(at)
 }

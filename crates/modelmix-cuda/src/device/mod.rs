@@ -205,7 +205,7 @@ impl Device {
     pub(crate) fn share(&self, threads: usize, count: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&index| index < count);
-        self.pool().run(threads, &|_| std::iter::from_fn(take).for_each(work));
+        self.pool().help(threads, &|_| std::iter::from_fn(take).for_each(work));
     }
 
     fn load(&self, module: Module) -> Result<sys::CUmodule, String> {

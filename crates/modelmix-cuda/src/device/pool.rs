@@ -8,12 +8,17 @@ use std::thread::{JoinHandle, Thread};
 /// Work of all threads, called with the number of the thread.
 type Work = dyn Fn(usize) + Sync;
 
+/// In [`Shared::state`], the run is over for threads that have not begun; the bits below count those at work, and the
+/// upper 32 bits are the number of the run.
+const CLOSED: u64 = 1 << 31;
+
 /// What the threads share with their owner.
 struct Shared {
-    /// Work in progress; it is set before `turn`, and alive until `left` is 0.
+    state: AtomicU64,
+    /// Work in progress: alive while a thread is at work, or the run is not closed.
     work: Mutex<Option<Pointer>>,
-    /// Threads that have not finished.
-    left: AtomicUsize,
+    /// Threads that have done their work in this run.
+    finished: AtomicUsize,
     has_panicked: AtomicBool,
     is_over: AtomicBool,
 }
@@ -25,10 +30,10 @@ struct Pointer(*const Work);
 // SAFETY: the work may be called by several threads, and it outlives their calls.
 unsafe impl Send for Pointer {}
 
-/// A thread, and the number of times it was called.
+/// A thread, and the last run that it was called for.
 struct Worker {
     thread: Thread,
-    turn: Arc<AtomicU64>,
+    called: Arc<AtomicU64>,
     handle: Option<JoinHandle<()>>,
 }
 
@@ -44,17 +49,18 @@ impl Pool {
     /// `threads` threads, one of which is the caller of [`Pool::run`]. There are fewer if the system has no more.
     pub(crate) fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared {
+            state: AtomicU64::new(CLOSED),
             work: Mutex::new(None),
-            left: AtomicUsize::new(0),
+            finished: AtomicUsize::new(0),
             has_panicked: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         });
         let start = |index: usize| {
-            let (shared, turn) = (Arc::clone(&shared), Arc::new(AtomicU64::new(0)));
-            let own = Arc::clone(&turn);
+            let (shared, called) = (Arc::clone(&shared), Arc::new(AtomicU64::new(0)));
+            let own = Arc::clone(&called);
             let thread = std::thread::Builder::new().name("modelmix-cuda".into());
             let handle = thread.spawn(move || wait_for_work(index, &shared, &own)).ok()?;
-            Some(Worker { thread: handle.thread().clone(), turn, handle: Some(handle) })
+            Some(Worker { thread: handle.thread().clone(), called, handle: Some(handle) })
         };
         let workers = (1..threads).map_while(start).collect();
         Self { shared, workers, busy: Mutex::new(()) }
@@ -67,15 +73,27 @@ impl Pool {
 
     /// Calls `work` with 0, 1, … below `threads`, at most [`Pool::threads`], at the same time; 0 is called on this thread.
     pub(crate) fn run(&self, threads: usize, work: &(dyn Fn(usize) + Sync)) {
+        self.start(threads, work, true);
+    }
+
+    /// [`Pool::run`] for work that the caller does alone if the others are late: threads that have not begun when `work(0)`
+    /// returns are not waited for, and not called.
+    pub(crate) fn help(&self, threads: usize, work: &(dyn Fn(usize) + Sync)) {
+        self.start(threads, work, false);
+    }
+
+    fn start(&self, threads: usize, work: &(dyn Fn(usize) + Sync), needs_all: bool) {
         let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let workers = &self.workers[..threads.clamp(1, self.threads()) - 1];
         // SAFETY: the lifetime ends after all calls: `Join` waits for them, even if this thread panics.
         let pointer = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync), *const Work>(work) };
         *self.shared.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(Pointer(pointer));
-        self.shared.left.store(workers.len(), Ordering::Relaxed);
-        let join = Join(&self.shared);
+        self.shared.finished.store(0, Ordering::Relaxed);
+        let run = (self.shared.state.load(Ordering::Relaxed) >> 32).wrapping_add(1) & 0xffff_ffff;
+        self.shared.state.store(run << 32, Ordering::Release);
+        let join = Join { shared: &self.shared, needed: if needs_all { workers.len() } else { 0 } };
         for worker in workers {
-            worker.turn.fetch_add(1, Ordering::Release);
+            worker.called.store(run, Ordering::Release);
             worker.thread.unpark();
         }
         work(0);
@@ -84,34 +102,47 @@ impl Pool {
     }
 }
 
-/// Waits for the other threads.
-struct Join<'a>(&'a Shared);
+/// Waits for the other threads, and ends the run.
+struct Join<'a> {
+    shared: &'a Shared,
+    /// Threads that have to finish, whether they have begun or not.
+    needed: usize,
+}
 
 impl Drop for Join<'_> {
     fn drop(&mut self) {
-        wait_until(|| self.0.left.load(Ordering::Acquire) == 0);
-        *self.0.work.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        wait_until(|| self.shared.finished.load(Ordering::Acquire) >= self.needed);
+        self.shared.state.fetch_or(CLOSED, Ordering::AcqRel);
+        wait_until(|| self.shared.state.load(Ordering::Acquire) & (CLOSED - 1) == 0);
+        *self.shared.work.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-fn wait_for_work(index: usize, shared: &Shared, turn: &AtomicU64) {
+fn wait_for_work(index: usize, shared: &Shared, called: &AtomicU64) {
     let mut seen = 0;
     loop {
-        while turn.load(Ordering::Acquire) == seen {
+        let run = called.load(Ordering::Acquire);
+        if run == seen {
             if shared.is_over.load(Ordering::Acquire) {
                 return;
             }
             std::thread::park();
+            continue;
         }
-        seen += 1;
+        seen = run;
+        let begin = |state: u64| (state >> 32 == run && state & CLOSED == 0).then_some(state + 1);
+        if shared.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, begin).is_err() {
+            continue;
+        }
         let work = *shared.work.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Pointer(work)) = work {
-            // SAFETY: `run` keeps the work alive until `left` is 0.
+            // SAFETY: `Join` keeps the work alive while a thread is at work.
             if catch_unwind(AssertUnwindSafe(|| unsafe { (*work)(index) })).is_err() {
                 shared.has_panicked.store(true, Ordering::Relaxed);
             }
         }
-        shared.left.fetch_sub(1, Ordering::Release);
+        shared.finished.fetch_add(1, Ordering::Release);
+        shared.state.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -171,6 +202,26 @@ mod tests {
             });
             let counts = counts.map(AtomicUsize::into_inner);
             assert_eq!(counts, [0, 1, 2, 3].map(|index| usize::from(index < threads)), "{threads}");
+        }
+    }
+
+    #[test]
+    fn helpers_share_work_and_may_be_late() {
+        let pool = Pool::new(4);
+        for _ in 0..2000 {
+            let (next, sum) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            pool.help(4, &|_| {
+                for item in std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&item| item < 10))
+                {
+                    sum.fetch_add(item, Ordering::Relaxed);
+                }
+            });
+            assert_eq!(sum.into_inner(), 45);
+            let calls = AtomicUsize::new(0);
+            pool.run(2, &|index| {
+                calls.fetch_add(1 << (8 * index), Ordering::Relaxed);
+            });
+            assert_eq!(calls.into_inner(), 0x101, "both threads are called once, whoever was late before");
         }
     }
 

@@ -335,7 +335,7 @@ impl Queue<'_> {
         let lanes: Vec<Mutex<&mut Lane>> = lanes.iter_mut().map(Mutex::new).collect();
         // Threads take the next piece whenever they can: some may be held up by other work of the host.
         let (next, result) = (AtomicUsize::new(0), Mutex::new(Ok(())));
-        device.pool().run(lanes.len(), &|index| {
+        device.pool().help(lanes.len(), &|index| {
             let mut lane = lanes[index].lock().unwrap_or_else(PoisonError::into_inner);
             let own = std::iter::from_fn(|| pieces.get(next.fetch_add(1, Ordering::Relaxed)));
             let sent = lane.send(device, own);

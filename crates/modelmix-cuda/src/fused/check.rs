@@ -5,13 +5,13 @@ use modelmix::Result;
 
 use super::Fused;
 use crate::device::{Grid, Totals};
-use crate::exact::{Side, TILE_ROWS, slices};
+use crate::exact::{Side, TILE_COLUMNS, TILE_ROWS, slices};
 use crate::guard::{Errors, SAMPLES, Sampled, sample};
 use crate::modules::Module;
 use crate::plan::Pairs;
 
-/// Columns per partial sum: short, for enough blocks of threads.
-const SLICE: usize = 128;
+/// Columns per partial sum: one tile, since the kernel's values take most of the time of few columns and have a long delay.
+const SLICE: usize = TILE_COLUMNS;
 
 /// A submitted check.
 pub(super) struct Check<'a> {
@@ -51,8 +51,7 @@ impl<'a> Check<'a> {
         let parts = [(); 2].map(|()| queue.allocate::<f64>("sampled sums", columns.len() * rows.len()));
         let [part, magnitudes] = parts;
         let (part, magnitudes) = (part?, magnitudes?);
-        let of_sets = sizes.len() * rows.len();
-        let totals = queue.totals(2 * of_sets)?;
+        let totals = queue.totals(2 * sizes.len() * rows.len())?;
         let name = if call.function.is_product() { "check_product" } else { "check_distance" };
         let grid = Grid::two(rows.len().div_ceil(TILE_ROWS), columns.len(), 128);
         let (count, stride) = (rows.len() as i32, rows.len() as i64);
@@ -78,16 +77,9 @@ impl<'a> Check<'a> {
                     &stride,
                 ],
             )?;
-            let grid = Grid::two(rows.len().div_ceil(128), sizes.len(), 128);
-            for (part, to) in [(&part, 0), (&magnitudes, of_sets)] {
-                let to = totals.at() + (to * size_of::<f64>()) as u64;
-                queue.launch(
-                    Module::Tiles,
-                    "fold_slices",
-                    grid,
-                    &[&part.at, &count, &stride, &set_slice.at, &to, &stride],
-                )?;
-            }
+            let grid = Grid::two(rows.len(), sizes.len(), 64);
+            let to = totals.at();
+            queue.launch(Module::Tiles, "fold_check", grid, &[&part.at, &magnitudes.at, &count, &set_slice.at, &to])?;
         }
         Ok(Self { call, rows, totals, ends })
     }

@@ -20,6 +20,8 @@ const CENTRE_SLICES: usize = 16;
 const CENTRE_ROWS: usize = 512;
 /// Multiplications per multiprocessor after which the stop token is checked: about 20 ms on an H200.
 const WAIT_WORK: u64 = 30_000_000_000;
+/// The alignment of arrays: 128 bytes for the tensor copies.
+const ALIGNMENT: usize = 256;
 /// Dynamic shared memory of `pairs_sm90.cu` and `pairs_mma.cu`.
 const WGMMA_SHARED: u32 = 4 * 49_152 + 16_384 + 4_096 + 64 + 1_024;
 const MMA_SHARED: u32 = 3 * 4 * 128 * 64;
@@ -31,20 +33,22 @@ pub(crate) struct Prepared<'a> {
     form: Form,
     pitch: usize,
     small_pitch: usize,
-    at: Buffer<u64>,
-    hi: Buffer<u8>,
-    lo: Buffer<u8>,
-    mid: Buffer<u8>,
-    weights: Buffer<f32>,
-    terms: Buffer<f32>,
-    residual: Buffer<f32>,
-    centre: Buffer<f32>,
-    slice_sums: Buffer<f64>,
-    between: Buffer<f64>,
-    extent: Buffer<u32>,
-    scale: Buffer<f64>,
-    row_part: Buffer<f32>,
-    column_part: Buffer<f32>,
+    /// Where arrays of [`Prepared::parts`] are.
+    at: u64,
+    hi: u64,
+    lo: u64,
+    mid: u64,
+    weights: u64,
+    terms: u64,
+    residual: u64,
+    centre: u64,
+    slice_sums: u64,
+    between: u64,
+    extent: u64,
+    scale: u64,
+    row_part: u64,
+    column_part: u64,
+    _memory: Buffer<u8>,
     pub(crate) out: Buffer<f64>,
     own: Buffer<f32>,
 }
@@ -68,52 +72,98 @@ fn gain(form: Form, pitch: usize) -> f64 {
 }
 
 impl<'a> Prepared<'a> {
-    /// The number of bytes of all buffers, without small ones.
-    pub(crate) fn bytes(call: &Fused<'_>, form: Form, arranged: &Arrangement) -> u64 {
+    /// The number of bytes of the arrays that only the device uses, in the order of [`Prepared::new`].
+    fn parts(call: &Fused<'_>, form: Form, arranged: &Arrangement) -> [usize; 14] {
         let Arrangement { layout, plan, .. } = arranged;
-        let (pitch, small_pitch) = pitches(form, call.width());
-        let small = if form == Form::Mixed { 2 * small_pitch } else { small_pitch };
-        let (rows, groups, sets) = (layout.rows(), layout.groups(), call.sets.len());
+        let (width, rows, groups) = (call.width(), layout.rows(), layout.groups());
+        let (pitch, small_pitch) = pitches(form, width);
         let (row_part, column_part) = plan.largest();
-        let per_row = pitch + small + 24 + 8 * groups + 8 * sets;
-        (rows * per_row + 4 * (row_part + column_part) + 8 * plan.tiles.len()) as u64
+        let mid = if form == Form::Mixed { rows * small_pitch } else { 0 };
+        let terms = 4 * groups * rows;
+        let sums = 8 * groups * CENTRE_SLICES * width;
+        [
+            8 * rows,
+            rows * pitch,
+            rows * small_pitch,
+            mid,
+            4 * rows,
+            terms,
+            terms,
+            4 * groups * width,
+            sums,
+            8 * groups * groups,
+            4,
+            16,
+            4 * row_part,
+            4 * column_part,
+        ]
+    }
+
+    /// The number of bytes of all buffers.
+    pub(crate) fn bytes(call: &Fused<'_>, form: Form, arranged: &Arrangement) -> u64 {
+        let parts: usize =
+            Self::parts(call, form, arranged).iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum();
+        let rows: usize = call.sizes().iter().sum();
+        (parts + rows * (8 * call.sets.len() + 4) + 8 * arranged.plan.tiles.len()) as u64
     }
 
     pub(crate) fn new(call: &'a Fused<'a>, form: Form, arranged: &'a Arrangement, base: &Buffer<u64>) -> Result<Self> {
-        let Arrangement { layout, plan, .. } = arranged;
-        let (queue, width) = (call.queue, call.width());
-        let (pitch, small_pitch) = pitches(form, width);
-        let (rows, groups) = (layout.rows(), layout.groups());
-        let (row_part, column_part) = plan.largest();
+        let (queue, rows) = (call.queue, arranged.layout.rows());
+        let (pitch, small_pitch) = pitches(form, call.width());
         let what = "kernel sums";
-        let at = queue.allocate(what, rows)?;
+        // One allocation: each takes as long as a small launch.
+        let parts = Self::parts(call, form, arranged);
+        let memory = queue.allocate::<u8>(what, parts.iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum())?;
+        let mut end = memory.at;
+        let places = parts.map(|bytes| {
+            let place = end;
+            end += bytes.next_multiple_of(ALIGNMENT) as u64;
+            place
+        });
+        let [
+            at,
+            hi,
+            lo,
+            mid,
+            weights,
+            terms,
+            residual,
+            centre,
+            slice_sums,
+            between,
+            extent,
+            scale,
+            row_part,
+            column_part,
+        ] = places;
         let grid = Grid::new(rows.div_ceil(256), 256);
         // SAFETY: targets are rows with an address, or padding; there is an address for every padded row.
         unsafe {
-            queue.launch(Module::Rows, "place", grid, &[&base.at, &arranged.target.at, &(rows as i32), &at.at])?;
+            queue.launch(Module::Rows, "place", grid, &[&base.at, &arranged.target.at, &(rows as i32), &at])?;
         }
         Ok(Self {
             form,
             pitch,
             small_pitch,
             at,
-            hi: queue.allocate(what, rows * pitch)?,
-            lo: queue.allocate(what, rows * small_pitch)?,
-            mid: queue.allocate(what, if form == Form::Mixed { rows * small_pitch } else { 0 })?,
-            weights: queue.allocate(what, rows)?,
-            terms: queue.allocate(what, groups * rows)?,
-            residual: queue.allocate(what, groups * rows)?,
-            centre: queue.allocate(what, groups * width)?,
-            slice_sums: queue.allocate(what, groups * CENTRE_SLICES * width)?,
-            between: queue.allocate(what, groups * groups)?,
-            extent: queue.allocate(what, 1)?,
-            scale: queue.allocate(what, 2)?,
-            row_part: queue.allocate(what, row_part)?,
-            column_part: queue.allocate(what, column_part)?,
+            hi,
+            lo,
+            mid,
+            weights,
+            terms,
+            residual,
+            centre,
+            slice_sums,
+            between,
+            extent,
+            scale,
+            row_part,
+            column_part,
             out: queue.zeros(what, call.sets.len() * base.len)?,
             own: queue.allocate(what, base.len)?,
             call,
             arranged,
+            _memory: memory,
         })
     }
 
@@ -130,65 +180,65 @@ impl<'a> Prepared<'a> {
         // SAFETY: buffers have the sizes that `prepare.cu` states, for this number of rows, groups and columns.
         unsafe {
             let grid = Grid { blocks: (columns as u32, CENTRE_SLICES as u32, groups as u32), threads: 128, shared: 0 };
-            let sums = self.slice_sums.at;
+            let sums = self.slice_sums;
             queue.launch(
                 module,
                 "centre_slices",
                 grid,
-                &[&self.at.at, &self.arranged.group_first.at, &self.arranged.group_rows.at, &width_i, &most, &sums],
+                &[&self.at, &self.arranged.group_first.at, &self.arranged.group_rows.at, &width_i, &most, &sums],
             )?;
             queue.launch(
                 module,
                 "centre_fold",
                 Grid::two(columns, groups, 128),
-                &[&sums, &slices, &self.arranged.group_rows.at, &width_i, &most, &self.centre.at, &self.extent.at],
+                &[&sums, &slices, &self.arranged.group_rows.at, &width_i, &most, &self.centre, &self.extent],
             )?;
             let grid = Grid::new(8 * queue.device.multiprocessors as usize, 256);
             queue.launch(
                 module,
                 "extent",
                 grid,
-                &[&self.at.at, &rows_i, &width_i, &self.centre.at, &self.arranged.block_group.at, &self.extent.at],
+                &[&self.at, &rows_i, &width_i, &self.centre, &self.arranged.block_group.at, &self.extent],
             )?;
-            queue.launch(module, "choose_scale", Grid::new(1, 1), &[&self.extent.at, &rate, &gain, &self.scale.at])?;
+            queue.launch(module, "choose_scale", Grid::new(1, 1), &[&self.extent, &rate, &gain, &self.scale])?;
             let (pitch, small_pitch) = (self.pitch as i32, self.small_pitch as i32);
             queue.launch(
                 module,
                 "split",
                 Grid::new(rows.div_ceil(8), 256),
                 &[
-                    &self.at.at,
+                    &self.at,
                     &rows_i,
                     &width_i,
                     &pitch,
                     &small_pitch,
-                    &self.centre.at,
+                    &self.centre,
                     &self.arranged.block_group.at,
-                    &self.scale.at,
-                    &self.hi.at,
-                    &self.lo.at,
-                    &self.mid.at,
-                    &self.weights.at,
+                    &self.scale,
+                    &self.hi,
+                    &self.lo,
+                    &self.mid,
+                    &self.weights,
                 ],
             )?;
             let grid = Grid::two(groups, groups, 32);
-            queue.launch(module, "centre_pairs", grid, &[&self.centre.at, &width_i, &self.between.at])?;
+            queue.launch(module, "centre_pairs", grid, &[&self.centre, &width_i, &self.between])?;
             queue.launch(
                 module,
                 "terms",
                 Grid::new(rows.div_ceil(8), 256),
                 &[
-                    &self.at.at,
+                    &self.at,
                     &rows_i,
                     &groups_i,
                     &width_i,
-                    &self.centre.at,
-                    &self.between.at,
+                    &self.centre,
+                    &self.between,
                     &self.arranged.block_group.at,
                     &rate,
                     &kernel.offset,
-                    &self.terms.at,
-                    &self.residual.at,
+                    &self.terms,
+                    &self.residual,
                 ],
             )
         }
@@ -224,16 +274,16 @@ impl<'a> Prepared<'a> {
         let rows = self.arranged.layout.rows() as i64;
         let (row0, column0) = (square.rows.start as i32, square.columns.start as i32);
         let (row_stride, column_stride) = (square.rows.len() as i64, square.columns.len() as i64);
-        let column_part = if square.is_diagonal() { self.row_part.at } else { self.column_part.at };
+        let column_part = if square.is_diagonal() { self.row_part } else { self.column_part };
         let [_, module] = Module::fused(queue.device.tier, self.form, map);
         // SAFETY: tensor maps and buffers cover all padded rows, tiles are inside the square, and partial sums have
         // room for the square.
         unsafe {
             match queue.device.tier {
                 Tier::Wgmma => {
-                    let hi = tensor_map(queue.device, self.hi.at, self.pitch, self.arranged.layout.rows())?;
-                    let lo = tensor_map(queue.device, self.lo.at, self.small_pitch, self.arranged.layout.rows())?;
-                    let mid = if self.form == Form::Mixed { self.mid.at } else { self.lo.at };
+                    let hi = tensor_map(queue.device, self.hi, self.pitch, self.arranged.layout.rows())?;
+                    let lo = tensor_map(queue.device, self.lo, self.small_pitch, self.arranged.layout.rows())?;
+                    let mid = if self.form == Form::Mixed { self.mid } else { self.lo };
                     let mid = tensor_map(queue.device, mid, self.small_pitch, self.arranged.layout.rows())?;
                     let most = self.call.blocks.unwrap_or(u32::MAX).min(queue.device.multiprocessors);
                     let blocks = (most / 2 * 2).clamp(2, 2 * count as u32);
@@ -250,14 +300,14 @@ impl<'a> Prepared<'a> {
                             &(count as i32),
                             &((self.pitch / 128) as i32),
                             &((self.small_pitch / 128) as i32),
-                            &self.scale.at,
-                            &self.terms.at,
+                            &self.scale,
+                            &self.terms,
                             &self.arranged.block_group.at,
-                            &self.weights.at,
+                            &self.weights,
                             &rows,
                             &row0,
                             &column0,
-                            &self.row_part.at,
+                            &self.row_part,
                             &row_stride,
                             &column_part,
                             &column_stride,
@@ -271,18 +321,18 @@ impl<'a> Prepared<'a> {
                         "pairs_mma",
                         grid,
                         &[
-                            &self.hi.at,
-                            &self.lo.at,
+                            &self.hi,
+                            &self.lo,
                             &(self.pitch as i32),
                             &tiles,
-                            &self.scale.at,
-                            &self.terms.at,
+                            &self.scale,
+                            &self.terms,
                             &self.arranged.block_group.at,
-                            &self.weights.at,
+                            &self.weights,
                             &rows,
                             &row0,
                             &column0,
-                            &self.row_part.at,
+                            &self.row_part,
                             &row_stride,
                             &column_part,
                             &column_stride,
@@ -295,11 +345,11 @@ impl<'a> Prepared<'a> {
 
     /// Adds the partial sums of a square to those of rows: of its rows, and of its columns.
     fn fold(&self, square: &Square) -> Result<()> {
-        self.fold_side(self.row_part.at, &square.rows, &square.columns)?;
+        self.fold_side(self.row_part, &square.rows, &square.columns)?;
         if square.is_diagonal() {
             return Ok(());
         }
-        self.fold_side(self.column_part.at, &square.columns, &square.rows)
+        self.fold_side(self.column_part, &square.columns, &square.rows)
     }
 
     fn fold_side(&self, part: u64, rows: &Range<usize>, columns: &Range<usize>) -> Result<()> {
@@ -324,7 +374,7 @@ impl<'a> Prepared<'a> {
                     &self.arranged.set_group.at,
                     &self.arranged.group_first.at,
                     &self.arranged.group_rows.at,
-                    &self.residual.at,
+                    &self.residual,
                     &self.arranged.target.at,
                     &out_stride,
                     &self.out.at,
@@ -342,7 +392,7 @@ impl<'a> Prepared<'a> {
         // SAFETY: there is a term for every group and padded row, and a place for every target.
         unsafe {
             let arguments: &[&dyn ArgumentPointer] =
-                &[&self.terms.at, &(rows as i32), &block_group, &target, &self.own.at];
+                &[&self.terms, &(rows as i32), &block_group, &target, &self.own.at];
             queue.launch(module, "own_terms", grid, arguments)?;
         }
         queue.coming(&self.own)
