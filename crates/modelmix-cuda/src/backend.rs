@@ -177,7 +177,8 @@ impl Backend for Cuda {
     }
 
     /// In double precision, sums are as accurate as the processor's. Fused sums are accepted if sampled rows, among them
-    /// those most at risk, have half of this error, and are otherwise recomputed in double precision.
+    /// those most at risk, have half of this error. Otherwise, rows far from all others, or all, are recomputed in double
+    /// precision.
     fn accuracy(&self) -> Accuracy {
         match self.precision {
             Precision::Double => Accuracy { entry: 1e-11, row_sum: 1e-11 },

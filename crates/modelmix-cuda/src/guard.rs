@@ -3,7 +3,8 @@
 //! Products of tensor cores are cut off instead of rounded, and small parts have few bits. What this does to a sum
 //! depends on the data: nothing for centred rows of one cluster, digits for far clusters with one centre. So it is
 //! measured. Half of the sampled rows are spread over all rows; the others are, of each stretch of rows, those with the
-//! largest terms: far from their centre, so their products are largest. Sums of sampled rows take about a twentieth of the time of all.
+//! largest terms: far from their centre, so their products are largest. If only such rows deviate, the farthest rows are
+//! computed in double precision and the others are checked again. Sums of sampled rows take about a twentieth of the time of all.
 
 /// The number of sampled rows: one tile of the check.
 pub(crate) const SAMPLES: usize = 64;
@@ -18,6 +19,9 @@ const ENTRY_LIMIT: f64 = 1.5e-7;
 const PLAIN: f64 = 2.0;
 /// Not so rows that are far from all others: their sums are below this share of the mean.
 const FAR: f64 = 1e-3;
+
+/// One in this many rows is computed in double precision if only far rows deviate: about the time of the fused sums.
+const FAR_SHARE: usize = 32;
 
 /// Rows to check, at most `most` (an even number): from each of `most` / 2 stripes of consecutive rows, the first and the
 /// one with the largest `|term|`, in order.
@@ -35,6 +39,23 @@ pub(crate) fn sample(terms: &[f32], most: usize) -> Vec<usize> {
         chosen.extend(largest);
     }
     chosen
+}
+
+/// Whether a row of [`sample`], by its place there, is one of those that are spread over all rows.
+pub(crate) fn is_spread(place: usize, sampled: usize, most: usize) -> bool {
+    sampled < most || place.is_multiple_of(2)
+}
+
+/// The rows with the largest `|term|`, in order: one in [`FAR_SHARE`], and all of few rows.
+pub(crate) fn farthest(terms: &[f32]) -> Vec<usize> {
+    let count = (terms.len() / FAR_SHARE).max(SAMPLES).min(terms.len());
+    let mut rows: Vec<usize> = (0..terms.len()).collect();
+    if count < rows.len() {
+        rows.select_nth_unstable_by_key(count, |&row| std::cmp::Reverse(terms[row].abs().to_bits()));
+        rows.truncate(count);
+        rows.sort_unstable();
+    }
+    rows
 }
 
 /// One sampled sum: of a row over a set.
@@ -87,6 +108,12 @@ impl Errors {
         errors
     }
 
+    /// [`Errors::are_accepted`] with half the limit for rows, for data with heavy tails: errors of rows that were not sampled
+    /// differ more there.
+    pub(crate) fn are_small(&self) -> bool {
+        self.row <= 0.5 * ROW_LIMIT && self.entry <= ENTRY_LIMIT
+    }
+
     pub(crate) fn are_accepted(&self) -> bool {
         self.row <= ROW_LIMIT && self.entry <= ENTRY_LIMIT
     }
@@ -122,6 +149,24 @@ mod tests {
         assert_eq!(sample(&[f32::NAN; 100], 64).len(), 64);
     }
 
+    #[test]
+    fn farthest_rows_have_the_largest_terms() {
+        let mut terms: Vec<f32> = (0..32 * 100).map(|row| (row % 7) as f32).collect();
+        for row in 0..100 {
+            terms[row * 31] = if row % 2 == 0 { -50.0 } else { f32::NAN };
+        }
+        assert_eq!(farthest(&terms), (0..100).map(|row| row * 31).collect::<Vec<_>>());
+        assert_eq!(farthest(&terms[..1000]).len(), SAMPLES);
+        assert_eq!(farthest(&terms[..10]), (0..10).collect::<Vec<_>>());
+        // The sampled rows that are spread are the first of stretches.
+        let rows = sample(&terms, 64);
+        assert!(
+            (0..64)
+                .all(|place| is_spread(place, 64, 64) == (rows[place].is_multiple_of(100) && place.is_multiple_of(2)))
+        );
+        assert!(is_spread(3, 10, 64));
+    }
+
     fn sampled(found: f64, truth: f64) -> Sampled {
         Sampled { entry: (0, 0), found, truth, magnitude: 3.0 * truth }
     }
@@ -135,6 +180,8 @@ mod tests {
         let errors = Errors::of(&biased, false);
         assert!(errors.row < ROW_LIMIT && errors.entry > ENTRY_LIMIT && !errors.are_accepted());
         assert!(Errors::of(&[sampled(1.0 + 1e-8, 1.0)], false).are_accepted());
+        let between = Errors { row: 0.6 * ROW_LIMIT, entry: 0.0 };
+        assert!(between.are_accepted() && !between.are_small());
         assert!(Errors::of(&[], false).are_accepted());
     }
 

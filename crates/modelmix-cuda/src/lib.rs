@@ -6,8 +6,9 @@
 //! Sums over many pairs are computed by a fused kernel. Rows are centred per set and split, x = hi + lo with hi in
 //! half precision and lo in half or 8-bit precision; tensor cores compute hi·hi + hi·lo + lo·hi; the kernel is applied in
 //! registers; and partial sums are written once and added in double precision in a fixed order. Sampled rows of every
-//! result are recomputed from differences. If they deviate, sets are split into clusters with centres of their own, and
-//! if that is not enough, all pairs are computed in double precision.
+//! result are recomputed from differences. If only rows far from all others deviate, the farthest are computed in double
+//! precision. Otherwise, sets are split into clusters with centres of their own, and if that is not enough, all pairs are
+//! computed in double precision.
 
 mod backend;
 mod cache;

@@ -2,7 +2,7 @@
 //! the device reads at full speed; pageable memory alone is several times slower. Results come back through pinned memory.
 
 use std::ffi::c_void;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +39,15 @@ impl Deref for Results<'_> {
         match self {
             Results::Own(values) => values,
             Results::Pinned(pinned, len) => pinned.as_ref().map_or(&[], |pinned| &pinned.values()[..*len]),
+        }
+    }
+}
+
+impl DerefMut for Results<'_> {
+    fn deref_mut(&mut self) -> &mut [f64] {
+        match self {
+            Results::Own(values) => values,
+            Results::Pinned(pinned, len) => pinned.as_mut().map_or(&mut [], |pinned| &mut pinned.values_mut()[..*len]),
         }
     }
 }

@@ -6,7 +6,7 @@ use modelmix::Result;
 use super::Fused;
 use crate::device::{Grid, Totals};
 use crate::exact::{Side, TILE_COLUMNS, TILE_ROWS, slices};
-use crate::guard::{Errors, SAMPLES, Sampled, sample};
+use crate::guard::{Errors, SAMPLES, Sampled, is_spread, sample};
 use crate::modules::Module;
 use crate::plan::Pairs;
 
@@ -20,8 +20,6 @@ pub(super) struct Check<'a> {
     pub(super) rows: Vec<usize>,
     /// `[set][sampled row]`: sums over the set, then magnitudes.
     totals: Totals<'a>,
-    /// The end of every set.
-    ends: Vec<usize>,
 }
 
 impl<'a> Check<'a> {
@@ -29,22 +27,8 @@ impl<'a> Check<'a> {
     pub(super) fn start(call: &'a Fused<'a>, terms: &[f32], exact: &Side) -> Result<Self> {
         let (sizes, queue) = (call.sizes(), call.queue);
         let rows = sample(terms, SAMPLES);
-        let mut end = 0;
-        let ends: Vec<usize> = sizes
-            .iter()
-            .map(|size| {
-                end += size;
-                end
-            })
-            .collect();
-        let address = |&row: &usize| {
-            let set = set_of(&ends, row);
-            call.sets[set].row(row + sizes[set] - ends[set])
-        };
-        let at = queue.upload("sampled rows", &rows.iter().map(address).collect::<Vec<_>>())?;
-        let x = Side::at(queue, at, call.width(), &call.function)?;
-        let own = queue.upload("sampled rows", &rows.iter().map(|&row| row as i32).collect::<Vec<_>>())?;
-        let own = if call.pairs == Pairs::All { own.at } else { 0 };
+        let (x, own) = call.some(&rows)?;
+        let own = own.as_ref().map_or(0, |own| own.at);
         let (columns, set_slice) = slices(&sizes, SLICE);
         let columns_at = queue.upload("slices of columns", &columns)?;
         let set_slice = queue.upload("slices of sets", &set_slice)?;
@@ -81,29 +65,35 @@ impl<'a> Check<'a> {
             let to = totals.at();
             queue.launch(Module::Tiles, "fold_check", grid, &[&part.at, &magnitudes.at, &count, &set_slice.at, &to])?;
         }
-        Ok(Self { call, rows, totals, ends })
+        Ok(Self { call, rows, totals })
     }
 
-    /// The errors of `[set][row]`, the sums of all rows.
-    pub(super) fn errors(&self, sums: &[f64]) -> Result<Errors> {
+    /// The errors of `[set][row]`, the sums of all rows, and those of the sampled rows that are spread over all.
+    pub(super) fn errors(&self, sums: &[f64]) -> Result<(Errors, Errors)> {
         self.call.queue.wait()?;
         let totals = self.totals.values();
         let (truths, magnitudes) = totals.split_at(totals.len() / 2);
-        let (sizes, total) = (self.call.sizes(), self.ends.last().copied().unwrap_or(0));
-        let mut sampled = Vec::new();
+        let (sizes, ends) = (self.call.sizes(), self.call.ends());
+        let total = ends.last().copied().unwrap_or(0);
+        let (mut sampled, mut spread) = (Vec::new(), Vec::new());
         for (index, &row) in self.rows.iter().enumerate() {
-            let i = set_of(&self.ends, row);
+            let i = set_of(&ends, row);
             for j in (0..sizes.len()).filter(|&j| sizes[j] > 0 && (self.call.pairs == Pairs::All || i != j)) {
                 let at = j * self.rows.len() + index;
                 let (truth, magnitude) = (truths[at], magnitudes[at]);
-                sampled.push(Sampled { entry: (i, j), found: sums[j * total + row], truth, magnitude });
+                let of = Sampled { entry: (i, j), found: sums[j * total + row], truth, magnitude };
+                sampled.push(of);
+                if is_spread(index, self.rows.len(), SAMPLES) {
+                    spread.push(of);
+                }
             }
         }
-        Ok(Errors::of(&sampled, self.call.function.is_product()))
+        let is_product = self.call.function.is_product();
+        Ok((Errors::of(&sampled, is_product), Errors::of(&spread, is_product)))
     }
 }
 
-/// The set of a row.
-fn set_of(ends: &[usize], row: usize) -> usize {
+/// The set of a row, from the ends of sets.
+pub(super) fn set_of(ends: &[usize], row: usize) -> usize {
     ends.partition_point(|&end| end <= row)
 }

@@ -1,5 +1,6 @@
-//! Sums over pairs by the fused kernels, checked on sampled rows. If these are not accurate enough, sets are split into
-//! clusters; if that does not help, there is no result. `prepared` has the work on the device.
+//! Sums over pairs by the fused kernels, checked on sampled rows. If only rows that are far from all others are not accurate
+//! enough, the farthest are computed in double precision; otherwise, sets are split into clusters; if that does not help,
+//! there is no result. `prepared` has the work on the device.
 
 mod arrangement;
 mod check;
@@ -13,16 +14,16 @@ use modelmix::{Error, Result, Rows};
 
 use crate::cluster;
 use crate::device::{Buffer, Grid, Queue, Results};
-use crate::exact::Side;
+use crate::exact::{Columns, SLICE, Side, slices};
 use crate::function::{Function, FusedKernel};
-use crate::guard::Errors;
+use crate::guard::farthest;
 use crate::modules::{Form, Module};
 use crate::options::Tier;
 use crate::plan::Pairs;
 use crate::resident::{Loaded, addresses};
 pub(crate) use arrangement::Arrangements;
 use arrangement::{Arrangement, Shape};
-use check::Check;
+use check::{Check, set_of};
 use prepared::Prepared;
 
 /// The maximum width for which both parts are stored in half precision: the epilogue takes most of the time there, and
@@ -82,6 +83,15 @@ impl<'a> Fused<'a> {
         self.sets.iter().map(|set| set.rows).collect()
     }
 
+    /// The end of every set, counted over all sets.
+    fn ends(&self) -> Vec<usize> {
+        let add = |end: &mut usize, set: &&Loaded| {
+            *end += set.rows;
+            Some(*end)
+        };
+        self.sets.iter().scan(0, add).collect()
+    }
+
     /// The form that is fast for this width.
     fn form(&self) -> Form {
         match self.queue.device.tier {
@@ -105,7 +115,7 @@ impl<'a> Fused<'a> {
         let exact = Side::at(self.queue, exact, self.width(), &self.function)?;
         let base = base.as_ref().unwrap_or(&exact.at);
         let first = self.attempt(base, &exact, self.form(), None)?;
-        if first.errors.are_accepted() {
+        if first.is_accepted {
             return Ok(Some(first.sums));
         }
         // Centres of clusters, and more bits for the small products. The results' memory is used again.
@@ -113,7 +123,7 @@ impl<'a> Fused<'a> {
         drop(first.sums);
         let Some(labels) = self.labels(base, &sampled)? else { return Ok(None) };
         let second = self.attempt(base, &exact, Form::Halves, Some(&labels))?;
-        Ok(second.errors.are_accepted().then_some(second.sums))
+        Ok(second.is_accepted.then_some(second.sums))
     }
 
     /// All rows divided by their norms.
@@ -203,18 +213,62 @@ impl<'a> Fused<'a> {
         // Rows are chosen and the check is submitted while the fused kernels run; sums come back while it runs.
         let check = Check::start(self, terms.get()?, exact)?;
         (self.meanwhile)(None);
-        let sums = self.queue.results(&prepared.out, &summed)?;
+        let mut sums = self.queue.results(&prepared.out, &summed)?;
         self.progress.reach(1, 1);
         (self.meanwhile)(Some(&sums));
-        let errors = check.errors(&sums)?;
-        Ok(Attempt { sums, errors, sampled: check.rows })
+        let (errors, spread) = check.errors(&sums)?;
+        let sampled = check.rows.clone();
+        drop(check);
+        if !errors.are_accepted() && spread.are_accepted() {
+            let mut terms = terms.get()?.to_vec();
+            let far = farthest(&terms);
+            self.recompute(&far, exact, &mut sums)?;
+            (self.meanwhile)(Some(&sums));
+            // The others are checked, those with the largest terms among them.
+            far.iter().for_each(|&row| terms[row] = 0.0);
+            let (errors, _) = Check::start(self, &terms, exact)?.errors(&sums)?;
+            return Ok(Attempt { sums, is_accepted: errors.are_small(), sampled });
+        }
+        Ok(Attempt { sums, is_accepted: errors.are_accepted(), sampled })
+    }
+
+    /// Computes the sums of some rows in double precision. Their values in the sums of other rows are small there, since they
+    /// are far, and so are the errors of these.
+    fn recompute(&self, rows: &[usize], exact: &Side, sums: &mut [f64]) -> Result<()> {
+        let (sizes, ends) = (self.sizes(), self.ends());
+        let total = ends.last().copied().unwrap_or(0);
+        let (x, own) = self.some(rows)?;
+        let (slices, set_slice) = slices(&sizes, SLICE);
+        let columns = Columns { side: exact, slices: &slices, set_slice: &set_slice, own: own.as_ref() };
+        let found = crate::exact::sums(self.queue, self.run, &self.function, &x, &columns, |_| ())?;
+        for (index, &row) in rows.iter().enumerate() {
+            let set = set_of(&ends, row);
+            for other in (0..sizes.len()).filter(|&other| self.pairs == Pairs::All || other != set) {
+                sums[other * total + row] = found[other * rows.len() + index];
+            }
+        }
+        Ok(())
+    }
+
+    /// Some of the rows, counted over all sets, and the column that each of them is if it does not count.
+    fn some(&self, rows: &[usize]) -> Result<(Side, Option<Buffer<i32>>)> {
+        let (sizes, ends) = (self.sizes(), self.ends());
+        let address = |&row: &usize| {
+            let set = set_of(&ends, row);
+            self.sets[set].row(row + sizes[set] - ends[set])
+        };
+        let at = self.queue.upload("addresses of rows", &rows.iter().map(address).collect::<Vec<_>>())?;
+        let own: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
+        let own = if self.pairs == Pairs::All { Some(self.queue.upload("indices of rows", &own)?) } else { None };
+        Ok((Side::at(self.queue, at, self.width(), &self.function)?, own))
     }
 }
 
 /// What was found with one arrangement.
 struct Attempt<'a> {
     sums: Results<'a>,
-    errors: Errors,
+    /// Whether they are accurate enough.
+    is_accepted: bool,
     /// The rows of the check.
     sampled: Vec<usize>,
 }
