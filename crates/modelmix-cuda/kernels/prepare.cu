@@ -162,20 +162,20 @@ extern "C" __global__ void centre_pairs(const float* __restrict__ centre, int wi
 // terms[h][row], for a row x of group g against group h, so that with u = x - c_g
 //   Gaussian:   -rate ‖x-y‖²  = factor u_x·u_y + terms[h][x] + terms[g][y],  terms[h][x] = -rate (‖x-c_h‖² - ‖c_g-c_h‖²/2)
 //   polynomial: γ x·y + offset = the same,                                   terms[h][x] = γ (x·c_h - c_g·c_h/2) + offset/2
-// and what the rounded term lacks. One warp per row. Padding has terms of 0; its weight is 0 too.
-// ‖x-c‖² or x·c of a row with COUNT centres from c on, in single precision over at most 8 columns per lane.
-template <int COUNT>
+// and what the rounded term lacks. One warp per row, or half a warp. Padding has terms of 0; its weight is 0 too.
+// ‖x-c‖² or x·c of a row with COUNT centres from c on, by LANES lanes, in single precision over at most 8 columns per lane.
+template <int COUNT, int LANES>
 static __device__ __forceinline__ void with_centres(const float* __restrict__ r, const float* __restrict__ c, int width, int lane,
-                                                    double (&sums)[5]) {
+                                                    u32 mask, double (&sums)[5]) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0;
     bool aligned = (width & 3) == 0;
-    for (int k0 = 4 * lane; k0 < width; k0 += 256) {
+    for (int k0 = 4 * lane; k0 < width; k0 += 8 * LANES) {
         float part[COUNT];
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) part[i] = 0.0f;
 #pragma unroll
-        for (int k = k0; k < k0 + 256; k += 128) {
+        for (int k = k0; k < k0 + 8 * LANES; k += 4 * LANES) {
             if (k >= width) break;
             float v[4] = {0, 0, 0, 0};
             if (aligned) {
@@ -213,18 +213,22 @@ static __device__ __forceinline__ void with_centres(const float* __restrict__ r,
         for (int i = 0; i < COUNT; ++i) sums[i] += (double)part[i];
     }
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) sums[i] = warp_sum(sums[i]);
+    for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+        for (int s = LANES / 2; s; s >>= 1) sums[i] += __shfl_xor_sync(mask, sums[i], s);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    terms(const u64* __restrict__ at, int rows, int groups, int width, const float* __restrict__ centre,
-          const double* __restrict__ between, const int* __restrict__ block_group, double rate, double offset,
-          float* __restrict__ terms, float* __restrict__ residual) {
-    int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+template <int LANES>
+static __device__ __forceinline__ void terms_of_row(const u64* __restrict__ at, int rows, int groups, int width,
+                                                    const float* __restrict__ centre, const double* __restrict__ between,
+                                                    const int* __restrict__ block_group, double rate, double offset,
+                                                    float* __restrict__ terms, float* __restrict__ residual) {
+    int row = (blockIdx.x * blockDim.x + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
+    u32 mask = LANES == 32 ? ~0u : 0xffffu << (threadIdx.x & 16);
     if (row >= rows) return;
     const float* r = (const float*)at[row];
     if (!r) {
-        for (int h = lane; h < groups; h += 32) terms[(i64)h * rows + row] = residual[(i64)h * rows + row] = 0.0f;
+        for (int h = lane; h < groups; h += LANES) terms[(i64)h * rows + row] = residual[(i64)h * rows + row] = 0.0f;
         return;
     }
     int own = block_group[row >> 6];
@@ -233,11 +237,11 @@ extern "C" __global__ void __launch_bounds__(256)
         double sums[5];
         int count = min(groups - h0, 5);
         switch (count) {
-            case 1: with_centres<1>(r, c, width, lane, sums); break;
-            case 2: with_centres<2>(r, c, width, lane, sums); break;
-            case 3: with_centres<3>(r, c, width, lane, sums); break;
-            case 4: with_centres<4>(r, c, width, lane, sums); break;
-            default: with_centres<5>(r, c, width, lane, sums);
+            case 1: with_centres<1, LANES>(r, c, width, lane, mask, sums); break;
+            case 2: with_centres<2, LANES>(r, c, width, lane, mask, sums); break;
+            case 3: with_centres<3, LANES>(r, c, width, lane, mask, sums); break;
+            case 4: with_centres<4, LANES>(r, c, width, lane, mask, sums); break;
+            default: with_centres<5, LANES>(r, c, width, lane, mask, sums);
         }
         // A lane for each centre.
         double sum = sums[0];
@@ -252,6 +256,20 @@ extern "C" __global__ void __launch_bounds__(256)
             residual[to] = (float)(term - (double)(float)term);
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    terms(const u64* __restrict__ at, int rows, int groups, int width, const float* __restrict__ centre,
+          const double* __restrict__ between, const int* __restrict__ block_group, double rate, double offset,
+          float* __restrict__ terms, float* __restrict__ residual) {
+    terms_of_row<32>(at, rows, groups, width, centre, between, block_group, rate, offset, terms, residual);
+}
+// For at most 64 columns.
+extern "C" __global__ void __launch_bounds__(256)
+    terms_narrow(const u64* __restrict__ at, int rows, int groups, int width, const float* __restrict__ centre,
+                 const double* __restrict__ between, const int* __restrict__ block_group, double rate, double offset,
+                 float* __restrict__ terms, float* __restrict__ residual) {
+    terms_of_row<16>(at, rows, groups, width, centre, between, block_group, rate, offset, terms, residual);
 }
 
 // own[target row]: the term of a row with its own group, which is its squared distance to the centre up to a factor.

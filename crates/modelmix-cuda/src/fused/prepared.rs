@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use modelmix::Result;
 
-use super::Fused;
 use super::arrangement::Arrangement;
 use super::tensor::tensor_map;
+use super::{Fused, MAX_HALVES_WIDTH};
 use crate::device::{ArgumentPointer, Buffer, Coming, Grid};
 use crate::layout::BLOCK;
 use crate::modules::{Form, Module};
@@ -221,12 +221,13 @@ impl<'a> Prepared<'a> {
                     &self.weights,
                 ],
             )?;
+            let is_narrow = width <= MAX_HALVES_WIDTH;
             let grid = Grid::two(groups, groups, 32);
             queue.launch(module, "centre_pairs", grid, &[&self.centre, &width_i, &self.between])?;
             queue.launch(
                 module,
-                "terms",
-                Grid::new(rows.div_ceil(8), 256),
+                if is_narrow { "terms_narrow" } else { "terms" },
+                Grid::new(rows.div_ceil(if is_narrow { 16 } else { 8 }), 256),
                 &[
                     &self.at,
                     &rows_i,
