@@ -1,24 +1,24 @@
-//! The methods of the engine.
-//!
-//! On the GPU: kernel sums, values of new rows, products, distances, neighbours and balls. On the processor, from rows that
-//! are read back: means, scatter matrices, projections, products of matrices and sums over subsets.
+//! The methods of the engine. All are computed on the GPU, except for decompositions of small matrices and, if cuSOLVER is not
+//! installed, of all matrices.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use modelmix::compute::{
-    Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage, Subsets,
+    Accuracy, Backend, Balls, Eigen, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage,
+    Subsets,
 };
 use modelmix::{Error, Features, Kernel, Result, Rows};
 
-use crate::device::{Device, Queue, Results};
+use crate::device::{Device, Queue};
 use crate::exact::{self, Columns, SLICE, Side, slices};
 use crate::function::{Function, FusedKernel};
 use crate::fused::{Arrangements, Fused, Progress};
-use crate::near;
 use crate::options::{Options, Precision, Tier, Unavailable};
 use crate::plan::Pairs;
 use crate::resident::{DeviceSet, Loaded, Source};
+use crate::strips::{self, Strips};
 use crate::values::{self, NewRows, Radii, Scratch};
+use crate::{decompose, moments, near, subsets};
 
 /// The number of differences (rows × rows × columns) from which the fused kernels are used. Below, double precision takes
 /// at most about a millisecond on an H200, as long as preparing and checking the fused kernels.
@@ -41,7 +41,6 @@ pub struct Cuda {
     arrangements: Arc<Arrangements>,
     precision: Precision,
     blocks: Option<u32>,
-    cpu: Cpu,
 }
 
 impl Cuda {
@@ -56,7 +55,6 @@ impl Cuda {
             arrangements: Arc::default(),
             precision: options.precision,
             blocks: options.blocks,
-            cpu: Cpu::new(),
         })
     }
 
@@ -106,26 +104,41 @@ impl Cuda {
         NewRows { queue: &queue, scratch: &self.scratch, run, function, weight, is_precise }.add(x, &held, out)
     }
 
-    /// Sums of pairs: `[set][row]` over all rows of all sets; `None` if the fused kernels are not used.
-    fn sums<'a>(
-        &'a self,
-        queue: &'a Queue<'a>,
+    /// Calls `take` with sums of pairs, `[set][row]` over all rows of all sets, by the fused kernels or in strips, and with whether
+    /// `meanwhile` has seen them; `None` if there are too few pairs for either. `meanwhile` may be called before, while the device
+    /// is busy: first without sums, then with those that are being checked.
+    fn pair_sums<T>(
+        &self,
+        queue: &Queue<'_>,
         kernel: &Kernel,
-        sets: &'a [&'a Loaded],
-        pairs: Pairs,
-        progress: &'a Progress<'a>,
-        meanwhile: &'a dyn Fn(Option<&[f64]>),
-    ) -> Result<Option<Results<'a>>> {
-        let sizes: Vec<usize> = sets.iter().map(|set| set.rows).collect();
-        let rows = sizes.iter().sum::<usize>() as u128;
-        let (count, width) = match pairs {
-            Pairs::All => (rows * rows, sets.first().map_or(1, |set| set.width)),
-            Pairs::Between => (2 * (sizes[0] as u128) * sizes[1] as u128, sets[0].width),
-        };
-        let Some(fused) = self.fused(kernel, &sizes, count, width) else { return Ok(None) };
+        (sources, pairs): (&[Source<'_>], Pairs),
+        progress: &Progress<'_>,
+        meanwhile: &dyn Fn(Option<&[f64]>),
+        take: impl FnOnce(&[f64], bool) -> T,
+    ) -> Result<Option<T>> {
         let function = self.function(kernel)?;
-        let (run, blocks, arrangements) = (progress.run, self.blocks, &*self.arrangements);
-        Fused { queue, run, kernel: fused, function, sets, pairs, blocks, progress, arrangements, meanwhile }.sums()
+        let sizes: Vec<usize> = sources.iter().map(Source::rows).collect();
+        let rows = sizes.iter().sum::<usize>() as u128;
+        let width = sources.first().map_or(1, Source::width);
+        let count = match pairs {
+            Pairs::All => rows * rows,
+            Pairs::Between => 2 * (sizes[0] as u128) * sizes[1] as u128,
+        };
+        if let Some(fused) = self.fused(kernel, &sizes, count, width) {
+            let loaded = Source::load_all(queue, sources)?;
+            let sets: Vec<&Loaded> = loaded.iter().collect();
+            let (run, blocks, arrangements) = (progress.run, self.blocks, &*self.arrangements);
+            let (sets, pairs) = (&sets[..], pairs.clone());
+            let call =
+                Fused { queue, run, kernel: fused, function, sets, pairs, blocks, progress, arrangements, meanwhile };
+            if let Some(sums) = call.sums()? {
+                return Ok(Some(take(&sums, true)));
+            }
+        }
+        if !strips::are_worthwhile(&sizes, &pairs, width) {
+            return Ok(None);
+        }
+        Strips::new(queue, &function, sources)?.sums(progress.run, &pairs, progress).map(|sums| Some(take(&sums, false)))
     }
 }
 
@@ -204,15 +217,18 @@ impl Backend for Cuda {
         if rows == 0 || columns == 0 {
             return Ok(PairSums { rows: vec![0.0; rows], columns: vec![0.0; columns] });
         }
-        let (x, y, function) = (self.source(x)?, self.source(y)?, self.function(kernel)?);
+        let (sources, function) = ([self.source(x)?, self.source(y)?], self.function(kernel)?);
         let queue = self.device.begin()?;
-        let (x, y) = (x.load(&queue)?, y.load(&queue)?);
         let progress = Progress::new(run, (rows * columns) as u64);
-        if let Some(sums) = self.sums(&queue, kernel, &[&x, &y], Pairs::Between, &progress, &|_| ())? {
-            // The sums over y of the rows of x, and over x of those of y.
+        // The sums over y of the rows of x, and over x of those of y.
+        let take = |sums: &[f64], _: bool| {
             let (over_x, over_y) = sums.split_at(rows + columns);
-            return Ok(PairSums { rows: over_y[..rows].to_vec(), columns: over_x[rows..].to_vec() });
+            PairSums { rows: over_y[..rows].to_vec(), columns: over_x[rows..].to_vec() }
+        };
+        if let Some(sums) = self.pair_sums(&queue, kernel, (&sources, Pairs::Between), &progress, &|_| (), take)? {
+            return Ok(sums);
         }
+        let (x, y) = (sources[0].load(&queue)?, sources[1].load(&queue)?);
         let (x, y) = (Side::new(&queue, &[&x], &function)?, Side::new(&queue, &[&y], &function)?);
         let sums = |x: &Side, y: &Side, before: usize| {
             let (slices, set_slice) = slices(&[y.rows], SLICE);
@@ -236,8 +252,6 @@ impl Backend for Cuda {
         let sources = sets.iter().map(|&set| self.source(set)).collect::<Result<Vec<_>>>()?;
         let function = self.function(kernel)?;
         let queue = self.device.begin()?;
-        let loaded = Source::load_all(&queue, &sources)?;
-        let loaded: Vec<&Loaded> = loaded.iter().collect();
         let progress = Progress::new(run, (total as u64).saturating_mul(total as u64) / 2);
         // The first use of new memory takes as long as the copy: both are made while the device is busy.
         let places = std::cell::RefCell::new(Vec::new());
@@ -247,9 +261,12 @@ impl Backend for Cuda {
                 self.device.share(threads, count, work);
             }),
         };
-        if self.sums(&queue, kernel, &loaded, Pairs::All, &progress, &meanwhile)?.is_some() {
-            return Ok(places.take());
+        let take = |sums: &[f64], was_seen: bool| if was_seen { places.take() } else { by_set(&sizes, sums) };
+        if let Some(sums) = self.pair_sums(&queue, kernel, (&sources, Pairs::All), &progress, &meanwhile, take)? {
+            return Ok(sums);
         }
+        let loaded = Source::load_all(&queue, &sources)?;
+        let loaded: Vec<&Loaded> = loaded.iter().collect();
         let side = Side::new(&queue, &loaded, &function)?;
         let own: Vec<i32> = (0..total as i32).collect();
         let own = queue.upload("indices of rows", &own)?;
@@ -324,11 +341,13 @@ impl Backend for Cuda {
     }
 
     fn mean(&self, run: &Run, x: Set<'_>) -> Result<Vec<f64>> {
-        self.cpu.mean(run, x)
+        let x = self.source(x)?;
+        moments::mean(&self.device.begin()?, run, &x)
     }
 
     fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix> {
-        self.cpu.scatter(run, x, centre, weights)
+        let x = self.source(x)?;
+        moments::scatter(&self.device.begin()?, run, &x, centre, weights)
     }
 
     fn projections(
@@ -339,18 +358,46 @@ impl Backend for Cuda {
         directions: &Matrix,
         weights: &[f64],
     ) -> Result<Vec<f64>> {
-        self.cpu.projections(run, x, centre, directions, weights)
+        let x = self.source(x)?;
+        moments::projections(&self.device.begin()?, run, &x, centre, directions, weights)
     }
 
     fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>> {
-        if self.precision == Precision::Double {
-            return self.cpu.precise().subset_sums(run, kernel, x, y);
-        }
-        self.cpu.subset_sums(run, kernel, x, y)
+        let both: Vec<Subsets<'_>> = [x].into_iter().chain(y).collect();
+        let sources = both.iter().map(|side| self.source(side.rows)).collect::<Result<Vec<_>>>()?;
+        let lists: Vec<&[&[usize]]> = both.iter().map(|side| side.subsets).collect();
+        subsets::sums(&self.device.begin()?, run, &self.function(kernel)?, &sources, &lists)
     }
 
     fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix> {
-        self.cpu.product(run, a, b)
+        moments::matrix_product(&self.device.begin()?, run, a, b)
+    }
+
+    fn eigenvalues(&self, run: &Run, matrix: &Matrix) -> Result<Vec<f64>> {
+        if matrix.rows() >= decompose::MIN_ROWS
+            && let Some(values) = decompose::eigenvalues(&self.device.begin()?, run, matrix)?
+        {
+            return Ok(values);
+        }
+        run.check().map(|()| matrix.eigenvalues())
+    }
+
+    fn eigen(&self, run: &Run, matrix: &Matrix) -> Result<Eigen> {
+        if matrix.rows() >= decompose::MIN_ROWS
+            && let Some(eigen) = decompose::eigen(&self.device.begin()?, run, matrix)?
+        {
+            return Ok(eigen);
+        }
+        run.check().map(|()| matrix.eigen())
+    }
+
+    fn factor(&self, run: &Run, matrix: &Matrix) -> Result<Matrix> {
+        if matrix.rows() >= decompose::MIN_ROWS
+            && let Some(factor) = decompose::factor(&self.device.begin()?, run, matrix)?
+        {
+            return Ok(factor);
+        }
+        run.check().map(|()| matrix.factor())
     }
 }
 

@@ -1,11 +1,9 @@
-//! Sums over pairs in double precision: for few pairs, for kernels that the fused kernels do not have, if these are not
-//! accurate enough, and for published numbers. Few pairs are computed from differences or products of the rows as they
-//! are; many on tensor cores from products of centred rows.
+//! Sums over few pairs in double precision, from differences or products of the rows as they are. `strips` has sums over many.
 
 use modelmix::Result;
 use modelmix::compute::Run;
 
-use crate::device::{ArgumentPointer, Buffer, Grid, Queue};
+use crate::device::{Buffer, Grid, Queue};
 use crate::function::Function;
 use crate::modules::{Form, Map, Module};
 use crate::resident::{Loaded, addresses};
@@ -22,9 +20,6 @@ const LAUNCH_WORK: usize = 2_000_000_000;
 /// The same for devices whose double precision is a fraction of single precision.
 const SLOW_LAUNCH_WORK: usize = 30_000_000;
 
-/// The number of differences and the width from which tensor cores are used.
-const MIN_TENSOR_WORK: u128 = 1_000_000_000;
-const MIN_TENSOR_WIDTH: usize = 16;
 /// Slices of rows whose sums are a centre.
 const CENTRE_SLICES: usize = 16;
 /// The maximum number of rows that a centre is computed from. Any point is valid, so a sample is enough.
@@ -93,33 +88,6 @@ pub(crate) fn centre(
     Ok((centre, extent))
 }
 
-/// What the tensor cores' kernel needs besides addresses: a centre for distances, and squares of rows.
-struct Centred {
-    centre: Option<Buffer<f32>>,
-    x: Option<Buffer<f64>>,
-    y: Option<Buffer<f64>>,
-}
-
-impl Centred {
-    fn new(queue: &Queue<'_>, function: &Function, x: &Side, y: &Side) -> Result<Self> {
-        let is_distance = !function.is_product();
-        let centre = if is_distance { Some(centre(queue, &y.at, y.rows, y.width)?.0) } else { None };
-        let centre_at = centre.as_ref().map_or(0, |centre| centre.at);
-        let squares = |side: &Side| {
-            if !is_distance && !function.is_cosine() {
-                return Ok(None);
-            }
-            let squares = queue.allocate::<f64>("squares of rows", side.rows)?;
-            let (rows, width, grid) = (side.rows as i32, side.width as i32, Grid::new(side.rows.div_ceil(8), 256));
-            let arguments: &[&dyn ArgumentPointer] = &[&side.at.at, &rows, &width, &centre_at, &squares.at];
-            // SAFETY: there is a square for every address.
-            unsafe { queue.launch(Module::Double, "squares", grid, arguments)? };
-            Ok(Some(squares))
-        };
-        Ok(Self { x: squares(x)?, y: squares(y)?, centre })
-    }
-}
-
 /// The address of a part of a buffer, 0 if there is none.
 fn part_at(buffer: &Option<Buffer<f64>>, first: usize) -> u64 {
     buffer.as_ref().map_or(0, |buffer| buffer.at + (first * size_of::<f64>()) as u64)
@@ -172,9 +140,6 @@ pub(crate) fn sums(
     let firsts = queue.upload("slices of sets", set_slice)?;
     let part = queue.allocate::<f64>("partial sums", slices.len() * rows_at_once)?;
     let out = queue.zeros::<f64>("sums of rows", sets * x.rows)?;
-    let work = x.rows as u128 * y.rows as u128 * x.width as u128;
-    let is_large = work >= MIN_TENSOR_WORK && x.width >= MIN_TENSOR_WIDTH;
-    let centred = if is_large { Some(Centred::new(queue, function, x, y)?) } else { None };
     for first in (0..x.rows).step_by(rows_at_once) {
         run.check()?;
         let count = rows_at_once.min(x.rows - first);
@@ -187,50 +152,25 @@ pub(crate) fn sums(
         // SAFETY: slices are inside the columns of `y`; there is a partial sum for every slice and row of the launch,
         // and a sum for every set and row.
         unsafe {
-            if let Some(centred) = &centred {
-                let (squares, others) = (part_at(&centred.x, first), part_at(&centred.y, 0));
-                let centre = centred.centre.as_ref().map_or(0, |centre| centre.at);
-                queue.launch(
-                    Module::Double,
-                    "sums_double",
-                    grid,
-                    &[
-                        &at,
-                        &rows,
-                        &squares,
-                        &y.at.at,
-                        &others,
-                        &centre,
-                        &slices_at.at,
-                        &width,
-                        function,
-                        &own,
-                        &part.at,
-                        &stride,
-                    ],
-                )?;
-            } else {
-                let norms = part_at(&x.norms, first);
-                queue.launch(
-                    Module::Tiles,
-                    if function.is_product() { "sums_product" } else { "sums_distance" },
-                    grid,
-                    &[
-                        &at,
-                        &rows,
-                        &norms,
-                        &y.at.at,
-                        &y.norms_at(),
-                        &slices_at.at,
-                        &width,
-                        function,
-                        &own,
-                        &part.at,
-                        &none,
-                        &stride,
-                    ],
-                )?;
-            }
+            queue.launch(
+                Module::Tiles,
+                if function.is_product() { "sums_product" } else { "sums_distance" },
+                grid,
+                &[
+                    &at,
+                    &rows,
+                    &part_at(&x.norms, first),
+                    &y.at.at,
+                    &y.norms_at(),
+                    &slices_at.at,
+                    &width,
+                    function,
+                    &own,
+                    &part.at,
+                    &none,
+                    &stride,
+                ],
+            )?;
             let grid = Grid::two(count.div_ceil(128), sets, 128);
             let out_stride = x.rows as i64;
             queue.launch(

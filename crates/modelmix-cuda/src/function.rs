@@ -50,6 +50,17 @@ impl Function {
         self.kind == COSINE
     }
 
+    /// The function of `double.cu` that sums it over tiles.
+    pub(crate) fn of_tiles(&self) -> &'static str {
+        match self.kind {
+            GAUSSIAN => "tile_gaussian",
+            LAPLACIAN => "tile_laplacian",
+            POLYNOMIAL => "tile_polynomial",
+            COSINE => "tile_cosine",
+            _ => "tile_plain",
+        }
+    }
+
     /// Whether single precision suffices for its distances: not for distances that are compared.
     pub(crate) fn is_smooth(&self) -> bool {
         matches!(self.kind, GAUSSIAN | LAPLACIAN)
@@ -99,6 +110,10 @@ mod tests {
         ];
         let functions = kernels.map(|kernel| Function::of(&kernel).unwrap());
         assert_eq!(functions.map(|function| function.is_product()), [false, false, true, true]);
+        assert_eq!(
+            functions.map(|function| function.of_tiles()),
+            ["tile_gaussian", "tile_laplacian", "tile_polynomial", "tile_cosine"]
+        );
         assert_eq!((functions[0].a, functions[1].a, functions[2].a), (0.125, 0.5, 0.5));
         assert!(FusedKernel::of(&kernels[1]).is_none());
         assert_eq!(FusedKernel::of(&kernels[3]).map(|fused| fused.normalised), Some(true));

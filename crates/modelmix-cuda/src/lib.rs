@@ -9,11 +9,15 @@
 //! result are recomputed from differences. If only rows far from all others deviate, the farthest are computed in double
 //! precision. Otherwise, sets are split into clusters with centres of their own, and if that is not enough, all pairs are
 //! computed in double precision.
+//!
+//! Products in double precision are computed by cuBLAS and large matrices are decomposed by cuSOLVER, if these are
+//! installed; otherwise by a kernel of this crate and by the processor.
 
 mod backend;
 mod cache;
 mod cluster;
 mod compile;
+mod decompose;
 mod device;
 #[cfg(test)]
 mod emulate;
@@ -23,10 +27,14 @@ mod fused;
 mod guard;
 mod layout;
 mod modules;
+mod moments;
 mod near;
 mod options;
 mod plan;
+mod product;
 mod resident;
+mod strips;
+mod subsets;
 mod values;
 
 pub use backend::Cuda;

@@ -31,7 +31,8 @@ pub enum Precision {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The maximum number of bytes of device memory; all that is free if `None`.
+    /// The maximum number of bytes of device memory for rows and results; all that is free if `None`. What CUDA and its
+    /// libraries take for themselves is not counted.
     pub memory: Option<u64>,
     /// The folder for compiled modules; `None` compiles them in every process.
     pub cache: Option<PathBuf>,
@@ -42,11 +43,21 @@ pub struct Options {
     pub blocks: Option<u32>,
     /// How sums are computed.
     pub precision: Precision,
+    /// Whether cuBLAS and cuSOLVER are used if they are installed. Without them, kernels of this crate multiply matrices and
+    /// the processor decomposes them, with the same accuracy and other rounding.
+    pub libraries: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { memory: None, cache: cache::user_folder(), tier: None, blocks: None, precision: Precision::default() }
+        Self {
+            memory: None,
+            cache: cache::user_folder(),
+            tier: None,
+            blocks: None,
+            precision: Precision::default(),
+            libraries: true,
+        }
     }
 }
 
@@ -79,6 +90,12 @@ impl Options {
     #[must_use]
     pub fn precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
+    }
+
+    /// The same with or without cuBLAS and cuSOLVER.
+    #[must_use]
+    pub fn libraries(self, libraries: bool) -> Self {
+        Self { libraries, ..self }
     }
 }
 

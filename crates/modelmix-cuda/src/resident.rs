@@ -267,6 +267,39 @@ impl<'a> Source<'a> {
         Ok(loaded)
     }
 
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Source::Here(set) => set.len,
+            Source::Host(rows) => rows.view().len(),
+        }
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        match self {
+            Source::Here(set) => set.width,
+            Source::Host(rows) => rows.view().width(),
+        }
+    }
+
+    /// Some of the rows on the device: in place if they are resident in single precision.
+    pub(crate) fn piece(&self, queue: &Queue<'_>, rows: Range<usize>) -> Result<Loaded> {
+        let (count, width) = (rows.len(), self.width());
+        let own = match self {
+            Source::Here(DeviceSet { values: Values::Single(buffer), .. }) => {
+                return Ok(Loaded::at(buffer.at + (rows.start * width * size_of::<f32>()) as u64, count, width));
+            }
+            Source::Host(host) => {
+                let own = queue.allocate(&named(count, width), count * width)?;
+                queue.send(&own, 0, host.view().slice(rows.start, rows.end).values())?;
+                own
+            }
+            Source::Here(DeviceSet { values: Values::Half(buffer), .. }) => {
+                widened(queue, buffer.at + (rows.start * width * size_of::<u16>()) as u64, count, width)?
+            }
+        };
+        Ok(Loaded { base: own.at, rows: count, width, own: Some(own) })
+    }
+
     /// A place for the rows on the device, which has all but those of the host.
     fn place(&self, queue: &Queue<'_>) -> Result<Loaded> {
         match self {
@@ -278,15 +311,21 @@ impl<'a> Source<'a> {
             Source::Here(set) => match &set.values {
                 Values::Single(buffer) => Ok(Loaded { base: buffer.at, rows: set.len, width: set.width, own: None }),
                 Values::Half(buffer) => {
-                    let own = queue.allocate::<f32>(&named(set.len, set.width), set.len * set.width)?;
-                    let (count, grid) = ((set.len * set.width) as i64, Grid::new(8 * 132, 256));
-                    // SAFETY: both buffers have `count` values.
-                    unsafe { queue.launch(Module::Rows, "widen_all", grid, &[&buffer.at, &count, &own.at])? };
+                    let own = widened(queue, buffer.at, set.len, set.width)?;
                     Ok(Loaded { base: own.at, rows: set.len, width: set.width, own: Some(own) })
                 }
             },
         }
     }
+}
+
+/// Rows of half precision at an address, in single precision.
+fn widened(queue: &Queue<'_>, at: u64, rows: usize, width: usize) -> Result<Buffer<f32>> {
+    let own = queue.allocate::<f32>(&named(rows, width), rows * width)?;
+    let (count, grid) = ((rows * width) as i64, Grid::new(8 * queue.device.multiprocessors as usize, 256));
+    // SAFETY: the caller has `count` values at the address, and the buffer is for as many.
+    unsafe { queue.launch(Module::Rows, "widen_all", grid, &[&at, &count, &own.at])? };
+    Ok(own)
 }
 
 impl Loaded {

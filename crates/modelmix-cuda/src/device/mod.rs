@@ -1,6 +1,7 @@
 //! One GPU: its context and compiled functions. `queue` has memory and launches, `upload` large copies, `pool` threads of the
-//! host. All unsafe calls of the driver are in this module.
+//! host, `libraries` cuBLAS and cuSOLVER. All unsafe calls of the driver and of libraries are in this module.
 
+mod libraries;
 mod pool;
 mod queue;
 mod upload;
@@ -18,6 +19,8 @@ use crate::compile;
 use crate::modules::Module;
 use crate::options::{Options, Tier, Unavailable};
 
+use libraries::Libraries;
+pub(crate) use libraries::Side as GemmSide;
 pub(crate) use pool::Gate;
 use pool::Pool;
 pub(crate) use queue::{ArgumentPointer, Buffer, Grid, Plain, Queue};
@@ -52,6 +55,9 @@ pub(crate) struct Device {
     functions: Mutex<HashMap<(Module, &'static str), Loaded>>,
     modules: Mutex<HashMap<Module, Loaded>>,
     pub(crate) staging: Mutex<Option<Staging>>,
+    /// Whether cuBLAS and cuSOLVER may be used.
+    has_libraries: bool,
+    libraries: Mutex<Libraries>,
     /// Memory for results, kept between calls.
     pub(crate) results: Mutex<Option<Pinned<f64>>>,
     /// The same for values that are needed while later work runs.
@@ -146,6 +152,8 @@ impl Device {
             functions: Mutex::default(),
             modules: Mutex::default(),
             staging: Mutex::new(None),
+            has_libraries: options.libraries,
+            libraries: Mutex::default(),
             results: Mutex::new(None),
             coming: Mutex::new(None),
             totals: Mutex::new(None),
@@ -253,6 +261,7 @@ impl Drop for Device {
             // SAFETY: nothing uses the stream, the modules and the context any more: buffers hold the device.
             unsafe {
                 let _ = result::stream::synchronize(self.stream);
+                *self.libraries.lock().unwrap_or_else(PoisonError::into_inner) = Libraries::default();
                 for loaded in self.modules.lock().unwrap_or_else(PoisonError::into_inner).values() {
                     let _ = result::module::unload(loaded.0.cast());
                 }

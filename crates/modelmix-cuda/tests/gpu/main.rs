@@ -12,6 +12,7 @@
 mod conformance;
 
 mod accuracy;
+mod dense;
 mod parts;
 
 use std::sync::OnceLock;

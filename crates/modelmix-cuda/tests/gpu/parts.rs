@@ -8,12 +8,12 @@ use modelmix_cuda::{Cuda, Options, Precision, compile_all};
 use super::conformance::data::magnitude;
 use super::{cuda, tiers, with};
 
-fn normal(rows: usize, width: usize, seed: u64) -> Features {
+pub(super) fn normal(rows: usize, width: usize, seed: u64) -> Features {
     let mut random = Random::seeded(seed);
     Features::new(width, (0..rows * width).map(|_| random.normal() as f32).collect()).unwrap()
 }
 
-fn kernels(width: usize) -> Vec<Kernel> {
+pub(super) fn kernels(width: usize) -> Vec<Kernel> {
     let bandwidth = (2.0 * width as f64).sqrt();
     vec![
         Kernel::Gaussian { bandwidth },
@@ -26,7 +26,7 @@ fn kernels(width: usize) -> Vec<Kernel> {
 }
 
 /// The largest error of `found`, relative to the sum of absolute values.
-fn worst(found: &[f64], truth: &[f64], scale: f64) -> f64 {
+pub(super) fn worst(found: &[f64], truth: &[f64], scale: f64) -> f64 {
     assert_eq!(found.len(), truth.len());
     found.iter().zip(truth).map(|(a, b)| (a - b).abs() / b.abs().max(scale)).fold(0.0, f64::max)
 }
