@@ -1,14 +1,14 @@
 //! Times of `score` and `curate` on the first GPU and on two threads of the processor, as JSON lines.
 //!
-//! `score [cuda|cpu] [score|curate] [arms] [rows] [width] [rows to choose]`: without arguments, both engines and both
-//! commands on 1 arm of 10,000 rows of width 1024 and a reference of the same size. The first result of a GPU includes the
+//! `score [cuda|cpu] [score|curate|operations] [arms] [rows] [width] [rows to choose]`: without arguments, both engines and all
+//! three on 1 arm of 10,000 rows of width 1024 and a reference of the same size. The first result of a GPU includes the
 //! loading of kernels and libraries, so everything is computed once before.
 
 use std::time::Instant;
 
-use modelmix::compute::{Cpu, Engine};
+use modelmix::compute::{Balls, Cpu, Engine, Subsets};
 use modelmix::metrics::{Metric, ScoreSettings, score_watched};
-use modelmix::{Curation, Features, Inputs, Objective, RecordedArm, RecordedArms, curate};
+use modelmix::{Curation, Features, Inputs, Kernel, Objective, RecordedArm, RecordedArms, curate};
 use modelmix_cuda::{Cuda, Options};
 
 const THREADS: usize = 2;
@@ -34,10 +34,13 @@ fn main() -> modelmix::Result<()> {
         engines.push((Engine::new(Cpu::with_threads(THREADS)), 1));
     }
     for (engine, runs) in &engines {
-        if text(1) != "curate" {
+        if matches!(text(1), "operations" | "") {
+            operations(engine, 3, &recorded[0].features, &reference)?;
+        }
+        if matches!(text(1), "score" | "") {
             scores(engine, *runs, &name, &recorded, &reference)?;
         }
-        if text(1) != "score" {
+        if matches!(text(1), "curate" | "") {
             curated(engine, *runs, &name, &recorded, &reference, count)?;
         }
     }
@@ -54,6 +57,43 @@ fn time<T>(engine: &Engine, runs: usize, name: &str, work: impl Fn() -> modelmix
     }
     println!("{{\"name\": \"{name}\", \"seconds\": {seconds:.4}, \"engine\": \"{}\"}}", engine.describe());
     Ok(result.expect("there is at least one run"))
+}
+
+/// The operations that metrics are made of.
+fn operations(engine: &Engine, runs: usize, x: &Features, y: &Features) -> modelmix::Result<()> {
+    let (width, precise) = (x.width(), engine.precise());
+    let time = |name: &str, work: &dyn Fn() -> modelmix::Result<()>| {
+        time(engine, runs, &format!("{name} {}x{width}", x.len()), work)
+    };
+    let held = engine.hold(x)?;
+    time("hold", &|| engine.hold(x).map(drop))?;
+    time("read", &|| held.read(0..x.len()).map(drop))?;
+    time("mean", &|| precise.mean(&*held).map(drop))?;
+    let mean = precise.mean(&*held)?;
+    time("scatter", &|| precise.scatter(&*held, &mean, None).map(drop))?;
+    time("scatter from the host", &|| precise.scatter(x, &mean, None).map(drop))?;
+    let scatter = precise.scatter(&*held, &mean, None)?;
+    time("product", &|| precise.product(&scatter, &scatter).map(drop))?;
+    time("eigenvalues", &|| precise.eigenvalues(&scatter).map(drop))?;
+    time("eigen", &|| precise.eigen(&scatter).map(drop))?;
+    time("factor", &|| precise.factor(&scatter).map(drop))?;
+    let weights = vec![1.0; width];
+    time("projections", &|| precise.projections(&*held, &mean, &scatter, &weights).map(drop))?;
+    let kernel = Kernel::Polynomial { scale: 1.0 / width as f64, offset: 1.0, degree: 3 };
+    let lists: Vec<Vec<usize>> =
+        (0..100).map(|list| (0..1000).map(|row| (7 * row + list) % x.len()).collect()).collect();
+    let lists: Vec<&[usize]> = lists.iter().map(Vec::as_slice).collect();
+    let subsets = Subsets { rows: x.into(), subsets: &lists };
+    time("subset sums", &|| engine.subset_sums(&kernel, subsets, None).map(drop))?;
+    let others = Subsets { rows: y.into(), subsets: &lists };
+    time("subset sums with others", &|| engine.subset_sums(&kernel, subsets, Some(others)).map(drop))?;
+    let gaussian = Kernel::Gaussian { bandwidth: (2.0 * width as f64).sqrt() };
+    time("precise sums", &|| precise.kernel_sums_within(&gaussian, &*held).map(drop))?;
+    time("neighbours", &|| precise.neighbours(&*held, 5).map(drop))?;
+    let radii = vec![2.0 * width as f64; x.len()];
+    let (a, b) =
+        (Balls { centres: (&*held).into(), squared_radii: &radii }, Balls { centres: y.into(), squared_radii: &radii });
+    time("overlaps", &|| precise.overlaps(a, &radii, b).map(drop))
 }
 
 /// Every metric alone, then all together; their values too, so that engines can be compared.

@@ -125,20 +125,67 @@ impl Cuda {
             Pairs::Between => 2 * (sizes[0] as u128) * sizes[1] as u128,
         };
         if let Some(fused) = self.fused(kernel, &sizes, count, width) {
-            let loaded = Source::load_all(queue, sources)?;
-            let sets: Vec<&Loaded> = loaded.iter().collect();
             let (run, blocks, arrangements) = (progress.run, self.blocks, &*self.arrangements);
-            let (sets, pairs) = (&sets[..], pairs.clone());
-            let call =
-                Fused { queue, run, kernel: fused, function, sets, pairs, blocks, progress, arrangements, meanwhile };
-            if let Some(sums) = call.sums()? {
-                return Ok(Some(take(&sums, true)));
+            let mut take = Some(take);
+            let mut attempt = |is_tight: bool| {
+                let loaded = if is_tight {
+                    sources.iter().map(|source| source.load_on_host(queue)).collect::<Result<Vec<_>>>()?
+                } else {
+                    Source::load_all(queue, sources)?
+                };
+                let sets: Vec<&Loaded> = loaded.iter().collect();
+                let (sets, pairs, kernel) = (&sets[..], pairs.clone(), fused);
+                let call = Fused {
+                    queue,
+                    run,
+                    kernel,
+                    function,
+                    sets,
+                    pairs,
+                    blocks,
+                    progress,
+                    arrangements,
+                    is_tight,
+                    meanwhile,
+                };
+                let sums = call.sums();
+                if is_tight && sums.is_err() {
+                    // Work that reads memory of the host ends before it is freed; the first error counts.
+                    let _ = queue.wait();
+                }
+                Ok(sums?.and_then(|sums| take.take().map(|take| take(&sums, true))))
+            };
+            let found = match attempt(false) {
+                // Once more with rows in memory of the host, and one square of split rows at a time.
+                Err(Error::Memory { .. }) => {
+                    self.device.trim_pool()?;
+                    attempt(true)
+                }
+                found => found,
+            };
+            if let Some(found) = found? {
+                return Ok(Some(found));
             }
+            let Some(take) = take else { return Ok(None) };
+            return self.double_sums(queue, &function, (sources, pairs), progress, take);
         }
-        if !strips::are_worthwhile(&sizes, &pairs, width) {
+        self.double_sums(queue, &function, (sources, pairs), progress, take)
+    }
+
+    /// The same in double precision.
+    fn double_sums<T>(
+        &self,
+        queue: &Queue<'_>,
+        function: &Function,
+        (sources, pairs): (&[Source<'_>], Pairs),
+        progress: &Progress<'_>,
+        take: impl FnOnce(&[f64], bool) -> T,
+    ) -> Result<Option<T>> {
+        let sizes: Vec<usize> = sources.iter().map(Source::rows).collect();
+        if !strips::are_worthwhile(&sizes, &pairs, sources.first().map_or(1, Source::width)) {
             return Ok(None);
         }
-        Strips::new(queue, &function, sources)?.sums(progress.run, &pairs, progress).map(|sums| Some(take(&sums, false)))
+        Strips::new(queue, function, sources)?.sums(progress.run, &pairs, progress).map(|sums| Some(take(&sums, false)))
     }
 }
 

@@ -172,7 +172,7 @@ pub(crate) fn upload(queue: &Queue<'_>, matrix: &Matrix) -> Result<Buffer<f64>> 
 /// A matrix of the device.
 pub(crate) fn matrix(queue: &Queue<'_>, buffer: &Buffer<f64>, rows: usize, columns: usize) -> Result<Matrix> {
     let mut matrix = Matrix::zeros(rows, columns);
-    let values = queue.results(buffer)?;
+    let values = queue.results(buffer, &queue.mark()?)?;
     if rows > 0 {
         for (column, values) in values.chunks_exact(rows).enumerate() {
             matrix.column_mut(column).copy_from_slice(values);

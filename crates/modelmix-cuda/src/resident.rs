@@ -8,7 +8,7 @@ use half::f16;
 use modelmix::compute::{HostRows, Resident, Set, Storage};
 use modelmix::{Error, Result, Rows};
 
-use crate::device::{Buffer, Device, Grid, Queue};
+use crate::device::{Buffer, Device, Grid, Pinned, Queue};
 use crate::modules::Module;
 
 /// The smallest capacity of a set, in rows.
@@ -219,14 +219,29 @@ fn reserved<T: Default + Clone>(len: usize) -> Result<Vec<T>> {
     Ok(values)
 }
 
-/// The rows of a [`Set`] on the device, in single precision: resident ones in place, others for the call.
-#[derive(Debug)]
+/// Memory for rows of a call.
+enum Own {
+    Device(Buffer<f32>),
+    /// Memory of the host that the device reads, if its own is short.
+    Host(Pinned<f32>),
+}
+
+impl Own {
+    fn at(&self) -> u64 {
+        match self {
+            Own::Device(buffer) => buffer.at,
+            Own::Host(pinned) => pinned.address(),
+        }
+    }
+}
+
+/// The rows of a [`Set`] for the device, in single precision: resident ones in place, others for the call.
 pub(crate) struct Loaded {
     /// The address of the first row.
     pub(crate) base: u64,
     pub(crate) rows: usize,
     pub(crate) width: usize,
-    own: Option<Buffer<f32>>,
+    own: Option<Own>,
 }
 
 /// A set that may have to be read from another engine before a call begins: [`Resident::read`] of a set of this engine
@@ -251,17 +266,37 @@ impl<'a> Source<'a> {
     pub(crate) fn load_all(queue: &Queue<'_>, sources: &[Self]) -> Result<Vec<Loaded>> {
         let loaded = sources.iter().map(|source| source.place(queue)).collect::<Result<Vec<_>>>()?;
         let sent = sources.iter().zip(&loaded).filter_map(|(source, loaded)| match (source, &loaded.own) {
-            (Source::Host(rows), Some(own)) => Some((own, 0, rows.view().values())),
+            (Source::Host(rows), Some(Own::Device(own))) => Some((own, 0, rows.view().values())),
             _ => None,
         });
         queue.send_all(&sent.collect::<Vec<_>>())?;
         Ok(loaded)
     }
 
+    /// The rows in memory of the host that the device reads, unless they are resident: for sets that do not fit.
+    pub(crate) fn load_on_host(&self, queue: &Queue<'_>) -> Result<Loaded> {
+        match self {
+            Source::Here(DeviceSet { values: Values::Single(buffer), len, width, .. }) => {
+                Ok(Loaded::at(buffer.at, *len, *width))
+            }
+            Source::Here(DeviceSet { values: Values::Half(buffer), len, width, .. }) => {
+                let loaded = Loaded::on_host(queue, *len, *width)?;
+                widen(queue, buffer.at, len * width, loaded.base)?;
+                Ok(loaded)
+            }
+            Source::Host(rows) => {
+                let rows = rows.view();
+                let mut pinned = Pinned::new(queue.device, rows.values().len())?;
+                pinned.values_mut().copy_from_slice(rows.values());
+                Ok(Loaded::of(Own::Host(pinned), rows.len(), rows.width()))
+            }
+        }
+    }
+
     /// The rows on the device.
     pub(crate) fn load(&self, queue: &Queue<'_>) -> Result<Loaded> {
         let loaded = self.place(queue)?;
-        if let (Source::Host(rows), Some(own)) = (self, &loaded.own) {
+        if let (Source::Host(rows), Some(Own::Device(own))) = (self, &loaded.own) {
             queue.send(own, 0, rows.view().values())?;
         }
         Ok(loaded)
@@ -297,7 +332,7 @@ impl<'a> Source<'a> {
                 widened(queue, buffer.at + (rows.start * width * size_of::<u16>()) as u64, count, width)?
             }
         };
-        Ok(Loaded { base: own.at, rows: count, width, own: Some(own) })
+        Ok(Loaded::of(Own::Device(own), count, width))
     }
 
     /// A place for the rows on the device, which has all but those of the host.
@@ -306,13 +341,13 @@ impl<'a> Source<'a> {
             Source::Host(rows) => {
                 let rows = rows.view();
                 let own = queue.allocate(&named(rows.len(), rows.width()), rows.values().len())?;
-                Ok(Loaded { base: own.at, rows: rows.len(), width: rows.width(), own: Some(own) })
+                Ok(Loaded::of(Own::Device(own), rows.len(), rows.width()))
             }
             Source::Here(set) => match &set.values {
                 Values::Single(buffer) => Ok(Loaded { base: buffer.at, rows: set.len, width: set.width, own: None }),
                 Values::Half(buffer) => {
                     let own = widened(queue, buffer.at, set.len, set.width)?;
-                    Ok(Loaded { base: own.at, rows: set.len, width: set.width, own: Some(own) })
+                    Ok(Loaded::of(Own::Device(own), set.len, set.width))
                 }
             },
         }
@@ -322,13 +357,32 @@ impl<'a> Source<'a> {
 /// Rows of half precision at an address, in single precision.
 fn widened(queue: &Queue<'_>, at: u64, rows: usize, width: usize) -> Result<Buffer<f32>> {
     let own = queue.allocate::<f32>(&named(rows, width), rows * width)?;
-    let (count, grid) = ((rows * width) as i64, Grid::new(8 * queue.device.multiprocessors as usize, 256));
-    // SAFETY: the caller has `count` values at the address, and the buffer is for as many.
-    unsafe { queue.launch(Module::Rows, "widen_all", grid, &[&at, &count, &own.at])? };
+    widen(queue, at, rows * width, own.at)?;
     Ok(own)
 }
 
+/// Writes values of half precision to an address in single precision.
+fn widen(queue: &Queue<'_>, at: u64, count: usize, to: u64) -> Result<()> {
+    let (count, grid) = (count as i64, Grid::new(8 * queue.device.multiprocessors as usize, 256));
+    // SAFETY: the caller has `count` values at the first address, and room for as many at the second.
+    unsafe { queue.launch(Module::Rows, "widen_all", grid, &[&at, &count, &to]) }
+}
+
 impl Loaded {
+    fn of(own: Own, rows: usize, width: usize) -> Self {
+        Self { base: own.at(), rows, width, own: Some(own) }
+    }
+
+    /// Memory for rows on the device.
+    pub(crate) fn on_device(queue: &Queue<'_>, rows: usize, width: usize) -> Result<Self> {
+        Ok(Self::of(Own::Device(queue.allocate(&named(rows, width), rows * width)?), rows, width))
+    }
+
+    /// Memory for rows on the host, which the device reads and writes.
+    pub(crate) fn on_host(queue: &Queue<'_>, rows: usize, width: usize) -> Result<Self> {
+        Ok(Self::of(Own::Host(Pinned::new(queue.device, rows * width)?), rows, width))
+    }
+
     /// Rows at an address, which the caller keeps.
     pub(crate) fn at(base: u64, rows: usize, width: usize) -> Self {
         Self { base, rows, width, own: None }

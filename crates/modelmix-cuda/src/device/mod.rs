@@ -1,10 +1,12 @@
-//! One GPU: its context and compiled functions. `queue` has memory and launches, `upload` large copies, `pool` threads of the
-//! host, `libraries` cuBLAS and cuSOLVER. All unsafe calls of the driver and of libraries are in this module.
+//! One GPU: its context and compiled functions. `queue` has memory and launches, `upload` large copies, `window` arrays that
+//! are partly in memory, `pool` threads of the host, `libraries` cuBLAS and cuSOLVER. All unsafe calls of the driver and of
+//! libraries are in this module.
 
 mod libraries;
 mod pool;
 mod queue;
 mod upload;
+mod window;
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -26,6 +28,7 @@ use pool::Pool;
 pub(crate) use queue::{ArgumentPointer, Buffer, Grid, Plain, Queue};
 use upload::Staging;
 pub(crate) use upload::{Coming, Pinned, Results, Totals};
+pub(crate) use window::{Window, bytes_of_two};
 
 /// The maximum number of threads of the host: more did not copy faster.
 const MAX_THREADS: usize = 16;
@@ -175,6 +178,19 @@ impl Device {
                 let pool = result::device::get_default_mem_pool(self.handle)?;
                 let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
                 result::mem_pool::set_attribute(pool, attribute, (&raw mut bytes).cast())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives memory that the pool keeps back to the device.
+    pub(crate) fn trim_pool(&self) -> Result<()> {
+        if self.has_pool {
+            // SAFETY: the device exists, and no work is under way.
+            unsafe {
+                result::stream::synchronize(self.stream).map_err(|error| self.failed(error))?;
+                let pool = result::device::get_default_mem_pool(self.handle).map_err(|error| self.failed(error))?;
+                sys::cuMemPoolTrimTo(pool, 0).result().map_err(|error| self.failed(error))?;
             }
         }
         Ok(())

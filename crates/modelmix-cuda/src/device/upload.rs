@@ -166,6 +166,11 @@ impl<T: Plain> Pinned<T> {
         Ok(Self { at: at.cast(), len, context: device.context })
     }
 
+    /// The address, which is valid on the device too.
+    pub(crate) fn address(&self) -> u64 {
+        self.at as u64
+    }
+
     pub(crate) fn values(&self) -> &[T] {
         // SAFETY: the memory is initialised and owned; copies of the device end before values are read.
         unsafe { std::slice::from_raw_parts(self.at, self.len) }

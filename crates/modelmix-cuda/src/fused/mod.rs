@@ -69,6 +69,8 @@ pub(crate) struct Fused<'a> {
     pub(crate) blocks: Option<u32>,
     pub(crate) progress: &'a Progress<'a>,
     pub(crate) arrangements: &'a Arrangements,
+    /// Whether everything does not fit into memory at once.
+    pub(crate) is_tight: bool,
     /// Work of the caller while the device is busy: without sums while these are computed, and with them while they are
     /// checked. Sums that the check refuses are followed by others.
     pub(crate) meanwhile: &'a dyn Fn(Option<&[f64]>),
@@ -110,8 +112,7 @@ impl<'a> Fused<'a> {
         // Rows as they are, for the check, and as the kernels take them.
         let exact = addresses(self.queue, self.sets, 0)?;
         let packed = if self.kernel.normalised { Some(self.normalised(&exact)?) } else { None };
-        let packed = packed.as_ref().map(|packed| Loaded::at(packed.at, rows, self.width()));
-        let base = packed.map(|packed| addresses(self.queue, &[&packed], 0)).transpose()?;
+        let base = packed.as_ref().map(|packed| addresses(self.queue, &[packed], 0)).transpose()?;
         let exact = Side::at(self.queue, exact, self.width(), &self.function)?;
         let base = base.as_ref().unwrap_or(&exact.at);
         let first = self.attempt(base, &exact, self.form(), None)?;
@@ -127,19 +128,21 @@ impl<'a> Fused<'a> {
     }
 
     /// All rows divided by their norms.
-    fn normalised(&self, at: &Buffer<u64>) -> Result<Buffer<f32>> {
+    fn normalised(&self, at: &Buffer<u64>) -> Result<Loaded> {
         let norms = crate::exact::norms(self.queue, at, self.width())?;
-        self.pack(at, norms.at)
+        let (queue, rows, width) = (self.queue, at.len, self.width());
+        let packed =
+            if self.is_tight { Loaded::on_host(queue, rows, width)? } else { Loaded::on_device(queue, rows, width)? };
+        self.pack(at, norms.at, packed.base)?;
+        Ok(packed)
     }
 
     /// Rows at addresses, copied to one place, and divided by their norms if there are any.
-    fn pack(&self, at: &Buffer<u64>, norms: u64) -> Result<Buffer<f32>> {
-        let packed = self.queue.allocate::<f32>("normalised rows", at.len * self.width())?;
+    fn pack(&self, at: &Buffer<u64>, norms: u64, to: u64) -> Result<()> {
         let grid = Grid::new(at.len.div_ceil(8), 256);
         let (rows, width) = (at.len as i32, self.width() as i32);
-        // SAFETY: there is a row of the result for every address.
-        unsafe { self.queue.launch(Module::Rows, "pack", grid, &[&at.at, &rows, &width, &norms, &packed.at])? };
-        Ok(packed)
+        // SAFETY: the caller has a place for a row for every address.
+        unsafe { self.queue.launch(Module::Rows, "pack", grid, &[&at.at, &rows, &width, &norms, &to]) }
     }
 
     /// Clusters of every set, by k-means on a sample, in which the rows of the check are: among them are those that are
@@ -160,7 +163,9 @@ impl<'a> Fused<'a> {
             sampled.extend(rows.into_iter().map(|row| base[row]));
             first += size;
         }
-        let values = queue.values(&self.pack(&queue.upload("sampled rows", &sampled)?, 0)?)?;
+        let packed = queue.allocate::<f32>("sampled rows", sampled.len() * width)?;
+        self.pack(&queue.upload("sampled rows", &sampled)?, 0, packed.at)?;
+        let values = queue.values(&packed)?;
         let parts = parts.iter().map(|part| Rows::new(width, &values[part.start * width..part.end * width]));
         let centres = cluster::centres_of_all(&parts.collect::<Vec<_>>(), count);
         let mut labels = Vec::with_capacity(base.len());

@@ -1,6 +1,7 @@
 //! The work of the fused kernels on the device: rows centred, scaled and split, tiles of products on tensor cores,
 //! partial sums folded in double precision in the order of blocks.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use modelmix::Result;
@@ -8,11 +9,11 @@ use modelmix::Result;
 use super::arrangement::Arrangement;
 use super::tensor::tensor_map;
 use super::{Fused, MAX_HALVES_WIDTH};
-use crate::device::{ArgumentPointer, Buffer, Coming, Grid};
+use crate::device::{ArgumentPointer, Buffer, Coming, Grid, Queue, Window, bytes_of_two};
 use crate::layout::BLOCK;
 use crate::modules::{Form, Module};
 use crate::options::Tier;
-use crate::plan::Square;
+use crate::plan::{SQUARE, Square};
 
 /// Slices of rows whose sums are a centre.
 const CENTRE_SLICES: usize = 16;
@@ -35,9 +36,9 @@ pub(crate) struct Prepared<'a> {
     small_pitch: usize,
     /// Where arrays of [`Prepared::parts`] are.
     at: u64,
-    hi: u64,
-    lo: u64,
-    mid: u64,
+    hi: Halves,
+    lo: Halves,
+    mid: Halves,
     weights: u64,
     terms: u64,
     residual: u64,
@@ -49,8 +50,45 @@ pub(crate) struct Prepared<'a> {
     row_part: u64,
     column_part: u64,
     _memory: Buffer<u8>,
+    /// The rows that are split, if these do not fit into memory as a whole.
+    shown: RefCell<Vec<Range<usize>>>,
     pub(crate) out: Buffer<f64>,
     own: Buffer<f32>,
+}
+
+/// A part of all split rows: as a whole, or those of two sides of a square at a time.
+enum Halves {
+    /// At this address.
+    Whole(u64),
+    Window(Window),
+}
+
+impl Halves {
+    /// Rows at this address, or in a window of their own.
+    fn new(queue: &Queue<'_>, at: u64, (rows, pitch): (usize, usize), is_window: bool) -> Result<Self> {
+        if !is_window {
+            return Ok(Halves::Whole(at));
+        }
+        Ok(Halves::Window(Window::new(queue, "kernel sums", rows * pitch, SQUARE * pitch)?))
+    }
+
+    fn at(&self) -> u64 {
+        match self {
+            Halves::Whole(at) => *at,
+            Halves::Window(window) => window.at,
+        }
+    }
+
+    /// Puts rows into memory.
+    fn show(&self, queue: &Queue<'_>, rows: &[Range<usize>], pitch: usize) -> Result<()> {
+        match self {
+            Halves::Whole(_) => Ok(()),
+            Halves::Window(window) => {
+                let bytes: Vec<Range<usize>> = rows.iter().map(|rows| rows.start * pitch..rows.end * pitch).collect();
+                window.show(queue, &bytes)
+            }
+        }
+    }
 }
 
 /// Bytes of a row of hi, and of one of lo and mid: multiples of 128, the depth of a slot.
@@ -71,6 +109,11 @@ fn gain(form: Form, pitch: usize) -> f64 {
     1.0 + PER_STEP * steps as f64
 }
 
+/// Whether split rows are in memory for one square at a time: if memory is short, and if there are more than two strips.
+fn is_window(call: &Fused<'_>, rows: usize) -> bool {
+    call.is_tight && rows > 2 * SQUARE
+}
+
 impl<'a> Prepared<'a> {
     /// The number of bytes of the arrays that only the device uses, in the order of [`Prepared::new`].
     fn parts(call: &Fused<'_>, form: Form, arranged: &Arrangement) -> [usize; 14] {
@@ -78,13 +121,15 @@ impl<'a> Prepared<'a> {
         let (width, rows, groups) = (call.width(), layout.rows(), layout.groups());
         let (pitch, small_pitch) = pitches(form, width);
         let (row_part, column_part) = plan.largest();
-        let mid = if form == Form::Mixed { rows * small_pitch } else { 0 };
+        // Windows have memory of their own.
+        let split = if is_window(call, rows) { 0 } else { rows };
+        let mid = if form == Form::Mixed { split * small_pitch } else { 0 };
         let terms = 4 * groups * rows;
         let sums = 8 * groups * CENTRE_SLICES * width;
         [
             8 * rows,
-            rows * pitch,
-            rows * small_pitch,
+            split * pitch,
+            split * small_pitch,
             mid,
             4 * rows,
             terms,
@@ -104,13 +149,20 @@ impl<'a> Prepared<'a> {
         let parts: usize =
             Self::parts(call, form, arranged).iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum();
         let rows: usize = call.sizes().iter().sum();
-        (parts + rows * (8 * call.sets.len() + 4) + 8 * arranged.plan.tiles.len()) as u64
+        let windows = if is_window(call, arranged.layout.rows()) {
+            let (pitch, small_pitch) = pitches(form, call.width());
+            let small = if form == Form::Mixed { 2 } else { 1 };
+            bytes_of_two(SQUARE * pitch) + small * bytes_of_two(SQUARE * small_pitch)
+        } else {
+            0
+        };
+        (parts + windows + rows * (8 * call.sets.len() + 4) + 8 * arranged.plan.tiles.len()) as u64
     }
 
     pub(crate) fn new(call: &'a Fused<'a>, form: Form, arranged: &'a Arrangement, base: &Buffer<u64>) -> Result<Self> {
         let (queue, rows) = (call.queue, arranged.layout.rows());
         let (pitch, small_pitch) = pitches(form, call.width());
-        let what = "kernel sums";
+        let (what, is_window) = ("kernel sums", is_window(call, rows));
         // One allocation: each takes as long as a small launch.
         let parts = Self::parts(call, form, arranged);
         let memory = queue.allocate::<u8>(what, parts.iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum())?;
@@ -146,9 +198,10 @@ impl<'a> Prepared<'a> {
             pitch,
             small_pitch,
             at,
-            hi,
-            lo,
-            mid,
+            hi: Halves::new(queue, hi, (rows, pitch), is_window)?,
+            lo: Halves::new(queue, lo, (rows, small_pitch), is_window)?,
+            mid: Halves::new(queue, mid, (rows, small_pitch), is_window && form == Form::Mixed)?,
+            shown: RefCell::default(),
             weights,
             terms,
             residual,
@@ -201,26 +254,9 @@ impl<'a> Prepared<'a> {
                 &[&self.at, &rows_i, &width_i, &self.centre, &self.arranged.block_group.at, &self.extent],
             )?;
             queue.launch(module, "choose_scale", Grid::new(1, 1), &[&self.extent, &rate, &gain, &self.scale])?;
-            let (pitch, small_pitch) = (self.pitch as i32, self.small_pitch as i32);
-            queue.launch(
-                module,
-                "split",
-                Grid::new(rows.div_ceil(8), 256),
-                &[
-                    &self.at,
-                    &rows_i,
-                    &width_i,
-                    &pitch,
-                    &small_pitch,
-                    &self.centre,
-                    &self.arranged.block_group.at,
-                    &self.scale,
-                    &self.hi,
-                    &self.lo,
-                    &self.mid,
-                    &self.weights,
-                ],
-            )?;
+            if matches!(self.hi, Halves::Whole(_)) {
+                self.split(0..rows)?;
+            }
             let is_narrow = width <= MAX_HALVES_WIDTH;
             let grid = Grid::two(groups, groups, 32);
             queue.launch(module, "centre_pairs", grid, &[&self.centre, &width_i, &self.between])?;
@@ -245,6 +281,55 @@ impl<'a> Prepared<'a> {
         }
     }
 
+    /// Splits some rows, which start at a multiple of a block.
+    fn split(&self, rows: Range<usize>) -> Result<()> {
+        let (queue, first) = (self.call.queue, rows.start);
+        let module = Module::Prepare(self.form, self.call.kernel.map);
+        let (pitch, small_pitch) = (self.pitch as i32, self.small_pitch as i32);
+        let offset = |at: u64, bytes: usize| at + (first * bytes) as u64;
+        let block_group = self.arranged.block_group.at + (first / BLOCK * size_of::<i32>()) as u64;
+        let mid = if self.form == Form::Mixed { offset(self.mid.at(), self.small_pitch) } else { self.mid.at() };
+        // SAFETY: buffers have the sizes that `prepare.cu` states, and these rows of windows are in memory.
+        unsafe {
+            queue.launch(
+                module,
+                "split",
+                Grid::new(rows.len().div_ceil(8), 256),
+                &[
+                    &offset(self.at, size_of::<u64>()),
+                    &(rows.len() as i32),
+                    &(self.call.width() as i32),
+                    &pitch,
+                    &small_pitch,
+                    &self.centre,
+                    &block_group,
+                    &self.scale,
+                    &offset(self.hi.at(), self.pitch),
+                    &offset(self.lo.at(), self.small_pitch),
+                    &mid,
+                    &offset(self.weights, size_of::<f32>()),
+                ],
+            )
+        }
+    }
+
+    /// Puts the split rows of a square into memory, unless all are.
+    fn show(&self, square: &Square) -> Result<()> {
+        if matches!(self.hi, Halves::Whole(_)) {
+            return Ok(());
+        }
+        let mut wanted = vec![square.rows.clone()];
+        if !square.is_diagonal() {
+            wanted.push(square.columns.clone());
+        }
+        let queue = self.call.queue;
+        self.hi.show(queue, &wanted, self.pitch)?;
+        self.lo.show(queue, &wanted, self.small_pitch)?;
+        self.mid.show(queue, &wanted, self.small_pitch)?;
+        let before = self.shown.replace(wanted.clone());
+        wanted.into_iter().filter(|rows| !before.contains(rows)).try_for_each(|rows| self.split(rows))
+    }
+
     /// Submits all squares, one after the other. The stop token is checked whenever enough work is submitted.
     pub(crate) fn multiply(&self, unit: usize) -> Result<()> {
         let plan = &self.arranged.plan;
@@ -253,6 +338,7 @@ impl<'a> Prepared<'a> {
         let limit = (WAIT_WORK * u64::from(queue.device.multiprocessors) / per_tile).max(1) as usize;
         let mut submitted = 0;
         for square in &plan.squares {
+            self.show(square)?;
             for first in square.tiles.clone().step_by(limit) {
                 let tiles = first..square.tiles.end.min(first + limit);
                 if submitted > 0 && submitted + tiles.len() > limit {
@@ -282,9 +368,9 @@ impl<'a> Prepared<'a> {
         unsafe {
             match queue.device.tier {
                 Tier::Wgmma => {
-                    let hi = tensor_map(queue.device, self.hi, self.pitch, self.arranged.layout.rows())?;
-                    let lo = tensor_map(queue.device, self.lo, self.small_pitch, self.arranged.layout.rows())?;
-                    let mid = if self.form == Form::Mixed { self.mid } else { self.lo };
+                    let hi = tensor_map(queue.device, self.hi.at(), self.pitch, self.arranged.layout.rows())?;
+                    let lo = tensor_map(queue.device, self.lo.at(), self.small_pitch, self.arranged.layout.rows())?;
+                    let mid = if self.form == Form::Mixed { self.mid.at() } else { self.lo.at() };
                     let mid = tensor_map(queue.device, mid, self.small_pitch, self.arranged.layout.rows())?;
                     let most = self.call.blocks.unwrap_or(u32::MAX).min(queue.device.multiprocessors);
                     let blocks = (most / 2 * 2).clamp(2, 2 * count as u32);
@@ -322,8 +408,8 @@ impl<'a> Prepared<'a> {
                         "pairs_mma",
                         grid,
                         &[
-                            &self.hi,
-                            &self.lo,
+                            &self.hi.at(),
+                            &self.lo.at(),
                             &(self.pitch as i32),
                             &tiles,
                             &self.scale,

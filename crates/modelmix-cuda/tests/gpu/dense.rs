@@ -155,6 +155,36 @@ fn t3_decompositions() {
     }
 }
 
+/// Fused sums of more rows than fit: rows are read from memory of the host, and split rows are in memory for two strips at a
+/// time. Cosines have normalised copies of the rows, and far clusters need centres of their own.
+#[test]
+fn t5_bits_of_fused_sums_do_not_depend_on_memory() {
+    let Some(cuda) = cuda() else { return };
+    // 40,000 and 30,000 rows of width 1024 take 287 MB, and split ones as much; partial sums take 134 MB.
+    let small = with(Options::default().memory(480 << 20));
+    let (x, y) = (normal(40_000, 1024, 1), normal(30_000, 1024, 2));
+    let shifted = |x: &Features| {
+        let of = |(index, &value): (usize, &f32)| if index / 1024 % 3 == 0 { value + 40.0 } else { value };
+        Features::new(1024, x.values().iter().enumerate().map(of).collect()).unwrap()
+    };
+    let clusters = (shifted(&x), shifted(&y));
+    let gaussian = Kernel::Gaussian { bandwidth: 45.0 };
+    for ((x, y), kernel) in [(&(x, y), gaussian), (&clusters, gaussian), (&clusters, Kernel::Cosine { power: 2 })] {
+        let all = |cuda: &Cuda| {
+            let engine = Engine::new(cuda.clone());
+            let sums = engine.kernel_sums_among(&kernel, &[Set::from(x), Set::from(y)]).unwrap();
+            (sums, engine.kernel_sums(&kernel, x, y).unwrap())
+        };
+        assert!(all(cuda) == all(&small), "{kernel}");
+    }
+    // Less than two strips is an error that says how much is needed.
+    let tiny = with(Options::default().memory(200 << 20));
+    match tiny.kernel_sums_among(&Run::default(), &gaussian, &[(&clusters.0).into(), (&clusters.1).into()]) {
+        Err(Error::Memory { needed, .. }) => assert!(needed > 400 << 20 && needed < 480 << 20, "{needed}"),
+        other => panic!("{:?}", other.map(drop)),
+    }
+}
+
 /// Sets that do not fit are uploaded in pieces, and results have the same bits.
 #[test]
 fn t5_bits_do_not_depend_on_memory() {
