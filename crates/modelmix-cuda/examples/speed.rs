@@ -89,6 +89,10 @@ fn main() {
     }
     let double = Engine::new(cuda.with_precision(Precision::Double));
     sums(&report, &double, "sums 5x10000x1024, resident, double precision", (10_000, 1024), f64::NAN, true);
+    if let Ok(alone) = Cuda::open(None, Options::default().precision(Precision::Double).libraries(false)) {
+        let name = "sums 5x10000x1024, resident, double precision without cuBLAS";
+        sums(&report, &Engine::new(alone), name, (10_000, 1024), f64::NAN, true);
+    }
     new_rows(&report, &engine);
     let name = "neighbours k=5 10000x2048";
     if report.asks_for(name) {

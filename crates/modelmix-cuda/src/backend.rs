@@ -32,8 +32,9 @@ const MIN_FUSED_ROWS: usize = 16;
 
 /// The engine on an NVIDIA GPU. Clones share the device.
 ///
-/// Results are the same to the last bit in every call on one kind of device, for any [`Options::blocks`]. They differ
-/// from those of the processor, of other architectures and of another [`Tier`] by rounding.
+/// Results are the same to the last bit in every call on one kind of device with the same libraries, for any
+/// [`Options::blocks`] and [`Options::memory`]. They differ from those of the processor, of other architectures, of another
+/// [`Tier`] and of another version of cuBLAS and cuSOLVER by rounding.
 #[derive(Clone, Debug)]
 pub struct Cuda {
     device: Arc<Device>,

@@ -26,6 +26,15 @@ pub struct Features {
     encoding: Option<Arc<Encoding>>,
 }
 
+/// The first value that is not a finite number. All values of a chunk are tested without a branch, which is several times
+/// faster.
+fn first_not_finite(values: &[f32]) -> Option<usize> {
+    const CHUNK: usize = 1024;
+    let is_finite = |chunk: &[f32]| chunk.iter().fold(true, |all, value| all & value.is_finite());
+    let chunk = values.chunks(CHUNK).position(|chunk| !is_finite(chunk))?;
+    values[chunk * CHUNK..].iter().position(|value| !value.is_finite()).map(|at| chunk * CHUNK + at)
+}
+
 impl Features {
     /// Creates features from `values` in row-major order.
     ///
@@ -53,7 +62,7 @@ impl Features {
         if let Some(problem) = problem {
             return Err(Error::Array { origin: "features".into(), problem });
         }
-        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+        if let Some(at) = first_not_finite(values) {
             return Err(Error::NotFinite {
                 origin: "features".into(),
                 row: at / width,

@@ -99,12 +99,12 @@ impl<'a> Candidates<'a> {
         let width = self.sets[0].width();
         let values: Vec<f32> = numbers.iter().flat_map(|&number| self.features(number)).copied().collect();
         let rows = Rows::new(width, &values);
-        let mut out = vec![vec![0.0; self.len()]; numbers.len()];
+        let mut out: Vec<Vec<f64>> = numbers.iter().map(|_| Vec::with_capacity(self.len())).collect();
         let mut block = Vec::new();
-        for (arm, set) in self.held.iter().enumerate() {
+        for set in &self.held {
             self.loss.kappa_rows(rows, &**set, &mut block)?;
             for (out, values) in out.iter_mut().zip(block.chunks_exact(set.len())) {
-                out[self.of(arm)].copy_from_slice(values);
+                out.extend_from_slice(values);
             }
         }
         Ok(out)

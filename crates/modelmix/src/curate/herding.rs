@@ -7,6 +7,8 @@ use crate::error::Result;
 
 /// The number of chosen rows whose κ against all candidates is computed at once.
 const ROWS_PER_KAPPA_CALL: usize = 32;
+/// The number of candidates that are compared at once: their changes fit into the first-level cache.
+const CHANGES_AT_ONCE: usize = 512;
 /// An exchange must gain more than the rounding error of single precision, in units of the mean of κ(x, x).
 const MIN_EXCHANGE_GAIN: f64 = 1e-6;
 
@@ -31,9 +33,8 @@ impl Selection {
         };
         for size in 1..=count {
             candidates.check()?;
-            let change = |x: usize| 2.0 * set.toward[x] + candidates.own[x] + size as f64 * candidates.linear[x];
-            let (found, _) =
-                set.smallest(candidates, &limits.open(&set.counts), change).expect("the limits admit another row");
+            let open = limits.open(&set.counts);
+            let (found, _) = set.smallest(candidates, &open, size as f64, None).expect("the limits admit another row");
             set.chosen.push(found);
             set.put(candidates, found)?;
             done();
@@ -41,19 +42,41 @@ impl Selection {
         Ok(set)
     }
 
-    /// The open candidate with the smallest value, and that value.
+    /// The open candidate that changes N²·L(S) least if it comes to a set of `size` rows, and that change; `without` is κ of a
+    /// row that leaves the set. Among equal ones, the first.
     fn smallest(
         &self,
         candidates: &Candidates<'_>,
         open: &[bool],
-        value: impl Fn(usize) -> f64,
+        size: f64,
+        without: Option<&[f64]>,
     ) -> Option<(usize, f64)> {
         let mut best: Option<(usize, f64)> = None;
+        let mut changes = [0.0; CHANGES_AT_ONCE];
         for arm in (0..open.len()).filter(|&arm| open[arm]) {
-            for number in candidates.of(arm).filter(|&number| !self.is_chosen[number]) {
-                let value = value(number);
-                if best.is_none_or(|(_, least)| value < least) {
-                    best = Some((number, value));
+            let numbers = candidates.of(arm);
+            for first in numbers.clone().step_by(CHANGES_AT_ONCE) {
+                // Changes of many candidates at a time, by vector instructions; most have no smallest one.
+                let part = first..(first + CHANGES_AT_ONCE).min(numbers.end);
+                let changes = &mut changes[..part.len()];
+                match without {
+                    None => changes.copy_from_slice(&self.toward[part.clone()]),
+                    Some(kappa) => {
+                        let terms = self.toward[part.clone()].iter().zip(&kappa[part.clone()]);
+                        changes.iter_mut().zip(terms).for_each(|(change, (toward, kappa))| *change = toward - kappa);
+                    }
+                }
+                let terms = candidates.own[part.clone()].iter().zip(&candidates.linear[part.clone()]);
+                for ((change, is_chosen), (own, linear)) in changes.iter_mut().zip(&self.is_chosen[part]).zip(terms) {
+                    let value = 2.0 * *change + own + size * linear;
+                    *change = if *is_chosen { f64::INFINITY } else { value };
+                }
+                let least =
+                    changes.iter().fold(f64::INFINITY, |least, &change| if change < least { change } else { least });
+                if best.is_none_or(|(_, least_so_far)| least < least_so_far)
+                    && let Some(place) = changes.iter().position(|&change| change == least && change < f64::INFINITY)
+                {
+                    best = Some((first + place, least));
                 }
             }
         }
@@ -98,10 +121,8 @@ impl Selection {
                     candidates.check()?;
                     let x = self.chosen[place];
                     let leaves = candidates.own[x] - 2.0 * self.toward[x] - count * candidates.linear[x];
-                    let comes =
-                        |y: usize| 2.0 * (self.toward[y] - kappa[y]) + candidates.own[y] + count * candidates.linear[y];
                     let open = limits.exchanged(&self.counts, candidates.arm(x));
-                    if let Some((y, change)) = self.smallest(candidates, &open, comes)
+                    if let Some((y, change)) = self.smallest(candidates, &open, count, Some(&kappa))
                         && leaves + change < -MIN_EXCHANGE_GAIN * scale
                     {
                         self.take(candidates, x, &kappa);

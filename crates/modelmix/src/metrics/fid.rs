@@ -3,7 +3,7 @@
 use super::estimate::stratified_error;
 use super::pool::Part;
 use super::{ErrorBy, Estimate, Moments, Pool, check};
-use crate::compute::{Engine, Matrix, Set, negligible};
+use crate::compute::{Engine, Matrix, negligible};
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::random::Random;
@@ -106,7 +106,7 @@ impl<'a> FidReference<'a> {
             let transport = other.transport(own)?;
             let toward: Vec<f64> =
                 own.mean().iter().zip(other.moments.mean()).map(|(own, other)| 2.0 * (own - other)).collect();
-            let of_part = |part: &Part<'_>| influence(part.set, own.mean(), &toward, &transport, engine);
+            let of_part = |part: &Part<'_>| influence(part, own.mean(), &toward, &transport, engine);
             let values = pool.parts().iter().map(of_part).collect::<Result<Vec<_>>>()?.concat();
             Ok(stratified_error(pool, &values))
         };
@@ -140,8 +140,8 @@ impl<'a> FidReference<'a> {
         let mut line = Vec::with_capacity(points);
         for point in 0..points {
             let size = least + (most - least) * point / (points - 1);
-            let drawn = pool.draw(size, seeds.below(usize::MAX) as u64)?;
-            line.push((1.0 / size as f64, self.frechet.distance(&Moments::of(&drawn, engine)?)?));
+            let drawn = engine.hold(&pool.draw(size, seeds.below(usize::MAX) as u64)?)?;
+            line.push((1.0 / size as f64, self.frechet.distance(&Moments::of(&*drawn, engine)?)?));
         }
         let (value, standard_error) = intercept(&line);
         Ok(Estimate { value, standard_error, by: ErrorBy::Regression })
@@ -170,16 +170,15 @@ pub fn fid_estimate(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> R
 }
 
 /// toward·z + zᵀ(I − RRᵀ)z for every row, with z = x − centre.
-fn influence(set: Set<'_>, centre: &[f64], toward: &[f64], transport: &Matrix, engine: &Engine) -> Result<Vec<f64>> {
-    let along = engine.projections(set, centre, transport, &vec![1.0; transport.columns()])?;
-    let rows = set.rows()?;
+fn influence(part: &Part<'_>, centre: &[f64], toward: &[f64], transport: &Matrix, engine: &Engine) -> Result<Vec<f64>> {
+    let along = engine.projections(part.set, centre, transport, &vec![1.0; transport.columns()])?;
     let value = |(row, along): (&[f32], f64)| {
         let entries = row.iter().zip(centre).zip(toward);
         let own: f64 =
             entries.map(|((&x, centre), toward)| (f64::from(x) - centre, toward)).map(|(z, t)| z * (t + z)).sum();
         own - along
     };
-    Ok(rows.view().iter().zip(along).map(value).collect())
+    Ok(part.rows.iter().zip(along).map(value).collect())
 }
 
 /// Settings of [`fid_infinity`].

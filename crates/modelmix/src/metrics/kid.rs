@@ -152,7 +152,9 @@ fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, engin
         return Ok((0..subsets.len()).map(|s| value(x_within[s] + y_within[s], between[s])).collect());
     }
     let gather = |rows: Rows<'_>, subset: &[usize]| -> Vec<f32> {
-        subset.iter().flat_map(|&row| rows.row(row).iter().copied()).collect()
+        let mut values = Vec::with_capacity(subset.len() * rows.width());
+        subset.iter().for_each(|&row| values.extend_from_slice(rows.row(row)));
+        values
     };
     let of = |subset: &Subset| {
         let (samples, reference) = (gather(x, &subset.samples), gather(y, &subset.reference));

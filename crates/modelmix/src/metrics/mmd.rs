@@ -60,9 +60,10 @@ pub fn cmmd(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> Result<Es
 
 /// Rows scaled to length 1.
 fn unit_rows(rows: Rows<'_>) -> Result<Features> {
-    let unit = |row: &[f32]| {
+    let mut values = Vec::with_capacity(rows.values().len());
+    for row in rows.iter() {
         let norm = row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
-        row.iter().map(|&value| (f64::from(value) / norm) as f32).collect::<Vec<f32>>()
-    };
-    Features::new(rows.width(), rows.iter().flat_map(unit).collect())
+        values.extend(row.iter().map(|&value| (f64::from(value) / norm) as f32));
+    }
+    Features::new(rows.width(), values)
 }
