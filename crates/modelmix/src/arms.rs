@@ -41,6 +41,11 @@ impl RecordedArm {
 pub struct RecordedArms(Vec<RecordedArm>);
 
 impl RecordedArms {
+    /// Copies rows that are on a device to the host, for what reads them there.
+    pub(crate) fn download(&self) -> Result<()> {
+        self.iter().try_for_each(|arm| arm.features.host().map(drop))
+    }
+
     /// Creates a list of arms after checking them.
     ///
     /// # Errors

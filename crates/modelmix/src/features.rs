@@ -1,6 +1,9 @@
 //! Features: the output of an encoder as finite 32-bit rows, checked when they are created.
 //! Files are read by `load`; arithmetic is in `compute`.
 
+use std::any::Any;
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::encoding::Encoding;
@@ -18,12 +21,30 @@ use crate::error::{Error, Result};
 ///
 /// Two sets are equal if their rows are; their encodings are not compared.
 ///
-/// The values may be memory of the caller or a mapped file ([`Features::shared`]). Clones share them.
+/// The values may be memory of the caller or a mapped file ([`Features::shared`]), or memory of a device
+/// ([`Features::resident`]). Clones share them.
 #[derive(Clone)]
 pub struct Features {
     width: usize,
-    values: Arc<dyn AsRef<[f32]> + Send + Sync>,
+    values: Values,
     encoding: Option<Arc<Encoding>>,
+}
+
+#[derive(Clone)]
+enum Values {
+    Host(Arc<dyn AsRef<[f32]> + Send + Sync>),
+    Remote(Arc<dyn Remote>),
+}
+
+/// Rows in other memory than the host's, which `compute` knows how to use there.
+pub(crate) trait Remote: Any + Send + Sync {
+    fn len(&self) -> usize;
+
+    /// Reads rows, in row-major order.
+    fn read(&self, rows: Range<usize>) -> Result<Vec<f32>>;
+
+    /// All values in host memory, which are read once.
+    fn host(&self) -> Result<&[f32]>;
 }
 
 /// The first value that is not a finite number. All values of a chunk are tested without a branch, which is several times
@@ -70,7 +91,20 @@ impl Features {
                 value: values[at].into(),
             });
         }
-        Ok(Self { width, values: shared, encoding: None })
+        Ok(Self { width, values: Values::Host(shared), encoding: None })
+    }
+
+    /// Creates features from rows that are not in host memory, have `width` columns and are known to be finite.
+    pub(crate) fn remote(width: usize, rows: Arc<dyn Remote>) -> Self {
+        Self { width, values: Values::Remote(rows), encoding: None }
+    }
+
+    /// The rows outside host memory; `None` if they are in host memory.
+    pub(crate) fn as_remote(&self) -> Option<&dyn Remote> {
+        match &self.values {
+            Values::Host(_) => None,
+            Values::Remote(rows) => Some(&**rows),
+        }
     }
 
     /// States how the features were made.
@@ -137,7 +171,10 @@ impl Features {
     /// Number of rows; never 0.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        self.values().len() / self.width
+        match &self.values {
+            Values::Host(values) => (**values).as_ref().len() / self.width,
+            Values::Remote(rows) => rows.len(),
+        }
     }
 
     /// Number of columns; never 0.
@@ -148,29 +185,60 @@ impl Features {
     /// Row `index`.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If there is no such row; as [`Features::values`].
     pub fn row(&self, index: usize) -> &[f32] {
         &self.values()[index * self.width..][..self.width]
     }
 
     /// All values, in row-major order.
+    ///
+    /// # Panics
+    /// If the rows are on a device and cannot be copied to the host; [`Features::host`] returns this as an error.
     pub fn values(&self) -> &[f32] {
-        self.values.as_ref().as_ref()
+        match &self.values {
+            Values::Host(values) => (**values).as_ref(),
+            Values::Remote(rows) => rows.host().unwrap_or_else(|error| panic!("features cannot be read: {error}")),
+        }
     }
 
     /// A borrowed view of all rows.
+    ///
+    /// # Panics
+    /// As [`Features::values`].
     pub fn view(&self) -> Rows<'_> {
         Rows { width: self.width, values: self.values() }
+    }
+
+    /// The same view. Rows on a device are copied to the host once, by the first call of this or another method that needs
+    /// them there.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] or [`Error::Device`] if rows on a device cannot be copied.
+    pub fn host(&self) -> Result<Rows<'_>> {
+        let values = match &self.values {
+            Values::Host(values) => (**values).as_ref(),
+            Values::Remote(rows) => rows.host()?,
+        };
+        Ok(Rows { width: self.width, values })
+    }
+
+    /// Row `index`; of rows on a device this row alone is copied.
+    pub(crate) fn read_row(&self, index: usize) -> Result<Cow<'_, [f32]>> {
+        match &self.values {
+            Values::Host(_) => Ok(Cow::Borrowed(self.row(index))),
+            Values::Remote(rows) => rows.read(index..index + 1).map(Cow::Owned),
+        }
     }
 
     /// Selects the rows at `indices`, in that order.
     ///
     /// # Errors
-    /// If there are no indices.
+    /// If there are no indices; those of [`Features::host`].
     ///
     /// # Panics
     /// If an index is out of range.
     pub fn select(&self, indices: impl IntoIterator<Item = usize>) -> Result<Self> {
+        self.host()?;
         let selected = Self::from_rows(indices.into_iter().map(|index| self.row(index)))?;
         Ok(Self { encoding: self.encoding.clone(), ..selected })
     }

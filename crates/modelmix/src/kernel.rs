@@ -1,6 +1,7 @@
 //! Kernels: similarity of two feature rows. They are a closed set, so a kernel is data. Sums of kernels are computed by
 //! `compute`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -130,8 +131,17 @@ impl Kernel {
     /// # Errors
     /// If a row is all zeros, for the cosine kernel.
     pub fn check(&self, rows: Rows<'_>) -> Result<()> {
+        self.check_rows(|| Ok(rows))
+    }
+
+    /// The same for features, whose rows are not read if the kernel is defined everywhere.
+    pub(crate) fn check_features(&self, features: &Features) -> Result<()> {
+        self.check_rows(|| features.host())
+    }
+
+    fn check_rows<'a>(&self, rows: impl FnOnce() -> Result<Rows<'a>>) -> Result<()> {
         if self.geometry() == Geometry::Cosine
-            && let Some(row) = rows.iter().position(|row| row.iter().all(|&value| value == 0.0))
+            && let Some(row) = rows()?.iter().position(|row| row.iter().all(|&value| value == 0.0))
         {
             return Err(Error::Array {
                 origin: "features".into(),
@@ -366,9 +376,9 @@ pub const MEDIAN_ROWS: usize = 500;
 const DISTANCES_AT_ONCE: usize = 4;
 
 /// ‖left − right‖² for up to [`DISTANCES_AT_ONCE`] rows, each summed in the order of columns.
-fn squared_distances(left: &[f32], rights: &[&[f32]]) -> [f64; DISTANCES_AT_ONCE] {
+fn squared_distances(left: &[f32], rights: &[Cow<'_, [f32]>]) -> [f64; DISTANCES_AT_ONCE] {
     let mut sums = [0.0; DISTANCES_AT_ONCE];
-    let right: [&[f32]; DISTANCES_AT_ONCE] = std::array::from_fn(|lane| *rights.get(lane).unwrap_or(&rights[0]));
+    let right: [&[f32]; DISTANCES_AT_ONCE] = std::array::from_fn(|lane| &**rights.get(lane).unwrap_or(&rights[0]));
     let width = left.len();
     let right = right.map(|row| &row[..width]);
     for (column, &a) in left.iter().enumerate() {
@@ -383,13 +393,13 @@ fn squared_distances(left: &[f32], rights: &[&[f32]]) -> [f64; DISTANCES_AT_ONCE
 /// The rows are spread evenly over the sets and drawn with the seed. The same rows are drawn for any order of the sets.
 ///
 /// # Errors
-/// If all sampled rows are equal.
+/// If all sampled rows are equal, or if rows on a device cannot be read.
 pub fn median_distance(sets: &[&Features], seed: u64) -> Result<f64> {
     let share = (MEDIAN_ROWS / sets.len()).max(2);
-    let rows: Vec<&[f32]> = sets
+    let drawn = sets
         .iter()
-        .flat_map(|set| Random::seeded(seed).sample(set.len(), share).into_iter().map(|index| set.row(index)))
-        .collect();
+        .flat_map(|set| Random::seeded(seed).sample(set.len(), share).into_iter().map(|index| set.read_row(index)));
+    let rows = drawn.collect::<Result<Vec<_>>>()?;
     let mut distances = Vec::with_capacity(rows.len() * rows.len().saturating_sub(1) / 2);
     for (index, left) in rows.iter().enumerate() {
         for rights in rows[..index].chunks(DISTANCES_AT_ONCE) {

@@ -117,7 +117,7 @@ pub mod internals {
     }
     /// Number formatting of messages and tables.
     pub mod numbers {
-        pub use crate::numbers::{brief, count, percent, percents, shares};
+        pub use crate::numbers::{brief, count, parse_bytes, percent, percents, shares};
     }
     /// Objectives that are functions of the eigenvalues of a mixture.
     pub mod spectral {

@@ -40,6 +40,32 @@ pub(crate) fn brief_pair(one: f64, other: f64) -> (String, String) {
         .unwrap_or((short, other_short))
 }
 
+/// Parses an amount of memory in bytes: a number with the unit kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of
+/// 1024) or B, as in 8GB; without a unit, bytes.
+///
+/// # Errors
+/// A sentence that names the text.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let refuse = || format!("{text} is no amount of memory; write a number with a unit, as in 8GB or 512MiB");
+    let trimmed = text.trim();
+    let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let number: f64 = trimmed[..end].parse().map_err(|_| refuse())?;
+    let factor: f64 = match trimmed[end..].trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kb" | "k" => 1e3,
+        "mb" | "m" => 1e6,
+        "gb" | "g" => 1e9,
+        "tb" | "t" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1024f64.powi(2),
+        "gib" => 1024f64.powi(3),
+        "tib" => 1024f64.powi(4),
+        _ => return Err(refuse()),
+    };
+    let bytes = number * factor;
+    if (1.0..1e18).contains(&bytes) { Ok(bytes as u64) } else { Err(refuse()) }
+}
+
 /// Two numbers that stand for a share below a tenth of a percent and for one just below the whole.
 const BELOW_A_TENTH: &str = "<0.1%";
 const NEARLY_ALL: &str = ">99.9%";
@@ -114,7 +140,19 @@ pub fn count(number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, brief_pair, count, percents, shares};
+    use super::{brief, brief_pair, count, parse_bytes, percents, shares};
+
+    #[test]
+    fn amounts_of_memory_are_parsed() {
+        for (text, bytes) in
+            [("8GB", 8_000_000_000), ("1.5 GiB", 1_610_612_736), ("512mb", 512_000_000), ("4096", 4096)]
+        {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GB", "0", "-1GB", "8 apples", "1e400", "inf", "1..5GB", "99999999TB"] {
+            assert!(parse_bytes(text).is_err_and(|problem| problem.contains("8GB")), "{text}");
+        }
+    }
 
     #[test]
     fn three_digits_are_shown() {

@@ -2,11 +2,13 @@
 //! threads and vector instructions; GPUs implement [`Backend`]. Kernels and objectives are defined elsewhere.
 
 mod balls;
+mod choice;
 mod cpu;
 mod dense;
 mod dispatch;
 mod double;
 mod engine;
+mod feature_rows;
 mod lanes;
 mod leaves;
 mod micro;
@@ -27,6 +29,7 @@ use crate::features::{Features, Rows};
 use crate::kernel::Kernel;
 
 pub use crate::features::HalfRows;
+pub use choice::EngineChoice;
 pub use cpu::Cpu;
 pub use dense::{Eigen, Factor, Matrix, negligible};
 pub use dispatch::Instructions;

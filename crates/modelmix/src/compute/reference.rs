@@ -108,6 +108,7 @@ impl Backend for Reference {
     }
 
     fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
+        features.host()?;
         Ok(Box::new(HostSet::shared(features)))
     }
 

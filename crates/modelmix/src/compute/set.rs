@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::features::{Features, HalfRows, Rows};
+use crate::kernel::{Geometry, Kernel};
+
+use super::feature_rows::FeatureRows;
 
 /// Storage precision of resident rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +79,22 @@ pub trait Resident: Debug + Send + Sync {
     /// [`Error::Memory`], or [`Error::Device`].
     fn duplicate(&self) -> Result<Box<dyn Resident>>;
 
+    /// The first row with a value that is NaN or infinite; `None` if all are finite. By default the rows are read back.
+    ///
+    /// # Errors
+    /// [`Error::Memory`], or [`Error::Device`].
+    fn first_not_finite(&self) -> Result<Option<usize>> {
+        /// Rows that are read at a time.
+        const PIECE: usize = 4096;
+        for start in (0..self.len()).step_by(PIECE) {
+            let values = self.read(start..(start + PIECE).min(self.len()))?;
+            if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+                return Ok(Some(start + at / self.width()));
+            }
+        }
+        Ok(None)
+    }
+
     /// The rows in host memory; `None` if they are elsewhere.
     fn host(&self) -> Option<HostRows<'_>>;
 
@@ -111,7 +130,10 @@ impl<'a> From<Rows<'a>> for Set<'a> {
 
 impl<'a> From<&'a Features> for Set<'a> {
     fn from(features: &'a Features) -> Self {
-        Set::Host(features.view())
+        match FeatureRows::of(features) {
+            Some(rows) => Set::Resident(rows),
+            None => Set::Host(features.view()),
+        }
     }
 }
 
@@ -156,6 +178,14 @@ impl<'a> Set<'a> {
             },
         };
         Ok(SingleRows { width: self.width(), values })
+    }
+
+    /// k(x, x) of every row; the rows are read only if it depends on them.
+    pub(crate) fn self_values(self, kernel: &Kernel) -> Result<Vec<f64>> {
+        Ok(match kernel.geometry() {
+            Geometry::Product => self.rows()?.view().iter().map(|row| kernel.of_self(row)).collect(),
+            Geometry::SquaredDistance | Geometry::Cosine => vec![kernel.of_self(&[]); self.len()],
+        })
     }
 
     /// The rows in half precision, if they are stored that way in host memory.

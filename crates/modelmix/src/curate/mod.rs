@@ -156,6 +156,7 @@ pub fn curate_within(
     let limits = Limits::new(arms, bounds, settings.count)?;
     let mixture = mixture::solve_without_intervals(arms, loss, bounds)?;
     let quotas = limits.quotas(&mixture.form)?;
+    arms.download()?;
     let terms = Terms::new(arms, loss)?;
     let candidates = Candidates::new(arms, loss, &terms, &quotas.least, settings)?;
     let mut tried: Vec<Tried> = Vec::new();

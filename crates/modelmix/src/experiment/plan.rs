@@ -138,10 +138,25 @@ impl Plan {
     /// If features cannot be read or do not match each other, if an expectation names an arm that does not exist, or if
     /// settings do not match the arms, such as the number of costs.
     pub fn run(&self, threads: usize, progress: &mut dyn FnMut(Stage)) -> Result<Outcome> {
+        self.run_on(threads, &mut |_, _| Ok(Cpu::with_threads(threads).into()), progress)
+    }
+
+    /// The same on another engine, which `engine` returns for a number of samples, those of the reference included, and their
+    /// width.
+    ///
+    /// # Errors
+    /// As [`Plan::run`], and those of `engine`.
+    pub fn run_on(
+        &self,
+        threads: usize,
+        engine: &mut dyn FnMut(usize, usize) -> Result<Engine>,
+        progress: &mut dyn FnMut(Stage),
+    ) -> Result<Outcome> {
         progress(Stage::Reading);
         let (arms, reference) = self.read()?;
         self.check_arms(&arms.names())?;
-        let mut inputs = Inputs::new().arms(&arms).engine(Cpu::with_threads(threads));
+        let samples = arms.iter().map(|arm| &arm.features).chain(reference.as_ref()).map(Features::len).sum();
+        let mut inputs = Inputs::new().arms(&arms).engine(engine(samples, arms.width())?);
         if let Some(reference) = &reference {
             inputs = inputs.reference(reference.clone());
         }

@@ -290,15 +290,23 @@ impl Loss {
     /// # Errors
     /// If the width is not that of the reference, or if a kernel is not defined on a row.
     pub fn check(&self, rows: Rows<'_>) -> Result<()> {
-        if let Some(expected) = self.width.filter(|&width| width != rows.width()) {
-            return Err(Error::Width {
-                origin: "features".into(),
-                found: rows.width(),
-                other: "this objective".into(),
-                expected,
-            });
-        }
+        self.check_width(rows.width())?;
         self.terms.iter().filter_map(|term| term.kernel).try_for_each(|kernel| kernel.check(rows))
+    }
+
+    /// The same for features, whose rows are not read if all kernels are defined everywhere.
+    pub(crate) fn check_features(&self, features: &Features) -> Result<()> {
+        self.check_width(features.width())?;
+        self.terms.iter().filter_map(|term| term.kernel).try_for_each(|kernel| kernel.check_features(features))
+    }
+
+    fn check_width(&self, found: usize) -> Result<()> {
+        match self.width.filter(|&width| width != found) {
+            Some(expected) => {
+                Err(Error::Width { origin: "features".into(), found, other: "this objective".into(), expected })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Computes κ(x, row) of every new sample x and every row of a set, in row-major order, in one pass per quadratic

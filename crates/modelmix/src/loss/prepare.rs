@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::open::{SessionLoss, is_automatic};
 use super::{HeldReference, Linear, Loss, PreparedTerm, Smooth};
 use crate::arms::{RecordedArms, check_rows};
-use crate::compute::Engine;
+use crate::compute::{Engine, Set};
 use crate::error::{Error, Input, Result};
 use crate::features::Features;
 use crate::kernel::{Kernel, KernelSpec, median_distance};
@@ -93,7 +93,8 @@ impl<'a> Inputs<'a> {
         self
     }
 
-    /// Sets the compute engine, with its stop token and observer. The default uses all cores of this machine.
+    /// Sets the compute engine: a backend such as [`Cpu`](crate::compute::Cpu) or the `Cuda` of the crate `modelmix-cuda`, or
+    /// an [`Engine`] with a stop token and an observer. The default uses all cores of this machine.
     #[must_use]
     pub fn engine(mut self, engine: impl Into<Engine>) -> Self {
         self.engine = Some(engine.into());
@@ -194,7 +195,7 @@ impl HeldReference {
     pub(super) fn constant(&self, kernel: &Kernel, engine: &Engine) -> Result<(f64, f64)> {
         let n = self.features.len() as f64;
         let pairs: f64 = engine.kernel_sums_within(kernel, &*self.set)?.iter().sum();
-        let own: f64 = self.features.view().iter().map(|row| kernel.of_self(row)).sum();
+        let own: f64 = Set::from(&*self.features).self_values(kernel)?.iter().sum();
         Ok(((pairs + own) / (n * n), pairs / (n * (n - 1.0))))
     }
 }
@@ -235,7 +236,7 @@ impl<'a> TermBuilder<'a> {
             Measure::Mmd { .. } | Measure::Kid => {
                 let reference = self.reference(measure.name())?;
                 let kernel = self.kernel(&measure.quadratic_kernel())?;
-                kernel.check(reference.features.view()).map_err(|error| error.of("the reference"))?;
+                kernel.check_features(&reference.features).map_err(|error| error.of("the reference"))?;
                 term.kernel = Some(kernel);
                 term.kappa = Some(kernel);
                 term.linear = Some(Linear::Cross(kernel));

@@ -3,7 +3,7 @@
 
 use crate::compute::{Engine, Set};
 use crate::error::Result;
-use crate::kernel::{Geometry, Kernel};
+use crate::kernel::Kernel;
 
 /// Whether samples are paired with themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +28,7 @@ pub(super) struct Pairs {
 impl Pairs {
     pub(super) fn new(kernel: &Kernel, sets: &[Set<'_>], engine: &Engine) -> Result<Self> {
         let toward = engine.kernel_sums_among(kernel, sets)?;
-        // Rows of a device are read back only if k(x, x) depends on x.
-        let own = |set: &Set<'_>| match kernel.geometry() {
-            Geometry::Product => Ok(set.rows()?.view().iter().map(|row| kernel.of_self(row)).collect()),
-            Geometry::SquaredDistance | Geometry::Cosine => Ok(vec![kernel.of_self(&[]); set.len()]),
-        };
-        let own = sets.iter().map(own).collect::<Result<Vec<Vec<f64>>>>()?;
+        let own = sets.iter().map(|set| set.self_values(kernel)).collect::<Result<Vec<Vec<f64>>>>()?;
         Ok(Self {
             sums: toward.iter().map(|sets| sets.iter().map(|sums| sums.iter().sum()).collect()).collect(),
             own_sums: own.iter().map(|own| own.iter().sum()).collect(),

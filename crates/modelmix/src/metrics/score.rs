@@ -295,6 +295,7 @@ impl<'a> Scorer<'a> {
         reference: Option<&'a Features>,
         engine: &Engine,
     ) -> Result<Self> {
+        sets.iter().copied().chain(reference).try_for_each(|set| set.host().map(drop))?;
         let has = |metrics: &[Metric]| metrics.iter().any(|metric| settings.metrics.contains(metric));
         let is_repeated = |(index, metric): &(usize, &Metric)| settings.metrics[..*index].contains(metric);
         if let Some((_, metric)) = settings.metrics.iter().enumerate().find(is_repeated) {

@@ -205,6 +205,7 @@ pub fn score_watched(
     engine: &Engine,
     done: &dyn Fn(),
 ) -> Result<Scores> {
+    arms.download()?;
     // Invalid weights are rejected before anything is computed.
     let pool = weights.map(|weights| Pool::arms(arms, weights)).transpose()?;
     let sets: Vec<&Features> = arms.iter().map(|arm| &arm.features).collect();

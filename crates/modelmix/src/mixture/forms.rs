@@ -98,7 +98,7 @@ fn check_means(arms: &RecordedArms, loss: &Loss) -> Result<()> {
 pub(super) fn check(arms: &RecordedArms, loss: &Loss) -> Result<()> {
     loss.check_arms(arms.len())?;
     arms.iter()
-        .try_for_each(|arm| loss.check(arm.features.view()).map_err(|error| error.of(format!("arm {}", arm.name))))
+        .try_for_each(|arm| loss.check_features(&arm.features).map_err(|error| error.of(format!("arm {}", arm.name))))
 }
 
 /// Recorded arms in the memory of an engine: uploaded once for all terms and programs.
@@ -166,7 +166,7 @@ impl Sums {
                         add_to(&mut toward[place(i)], &part);
                     }
                 }
-                let own: Vec<f64> = arms[i].features.view().iter().map(|row| kernel.of_self(row)).collect();
+                let own = Set::from(&arms[i].features).self_values(kernel)?;
                 totals.add_own(i, &own);
                 add_to(&mut self.self_terms[place(i)], &own);
             }

@@ -157,6 +157,7 @@ pub fn simulate_watched(
     simulation.check_size(arms.len(), arms.width())?;
     loss.check_direction()?;
     let truth = Truth::new(arms, loss)?;
+    arms.download()?;
     if let Some(Until { gap: gap @ Gap::Loss(size), .. }) = simulation.until
         && (0.0..=size).contains(&truth.gain)
         && truth.gain > 0.0

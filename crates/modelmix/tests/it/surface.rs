@@ -27,7 +27,7 @@ surface! {
         simulate, simulate_watched, solve,
     }
     modelmix::compute {
-        Accuracy, Backend, Balls, Cpu, Double, Eigen, Engine, Factor, HalfRows, HostRows, HostSet, Instructions,
+        Accuracy, Backend, Balls, Cpu, Double, Eigen, Engine, EngineChoice, Factor, HalfRows, HostRows, HostSet, Instructions,
         Matrix, Neighbour, Overlaps, PairSums, Reference, Resident, Run, Set, SingleRows, Stop, Storage, Subsets,
         available_threads, negligible,
     }

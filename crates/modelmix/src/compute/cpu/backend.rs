@@ -145,6 +145,7 @@ impl Backend for Cpu {
     }
 
     fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
+        features.host()?;
         Ok(Box::new(HostSet::shared(features)))
     }
 
