@@ -312,3 +312,14 @@ extern "C" __global__ void assign(const u64* __restrict__ at, int rows, int widt
     }
     if (lane == 0) label[row] = which;
 }
+
+// The smallest index of a row with a value that is NaN or infinite; `first` is left as it is if there is none.
+extern "C" __global__ void not_finite(const float* __restrict__ x, i64 count, int width, u64* __restrict__ first) {
+    i64 step = (i64)gridDim.x * blockDim.x;
+    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        if ((__float_as_uint(__ldg(x + i)) & 0x7f800000u) == 0x7f800000u) {
+            atomicMin(first, (u64)(i / width));
+            return;
+        }
+    }
+}

@@ -37,7 +37,7 @@ const MIN_FUSED_ROWS: usize = 16;
 /// [`Tier`] and of another version of cuBLAS and cuSOLVER by rounding.
 #[derive(Clone, Debug)]
 pub struct Cuda {
-    device: Arc<Device>,
+    pub(crate) device: Arc<Device>,
     scratch: Arc<Scratch>,
     arrangements: Arc<Arrangements>,
     precision: Precision,
@@ -252,7 +252,10 @@ impl Backend for Cuda {
     }
 
     fn hold(&self, features: &Features) -> Result<Box<dyn Resident>> {
-        Ok(Box::new(DeviceSet::of(&self.device, features.view())?))
+        Ok(Box::new(match DeviceSet::shared(&self.device, features) {
+            Some(set) => set,
+            None => DeviceSet::of(&self.device, features.host()?)?,
+        }))
     }
 
     fn empty(&self, width: usize, storage: Storage) -> Result<Box<dyn Resident>> {

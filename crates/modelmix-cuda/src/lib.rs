@@ -15,6 +15,7 @@
 
 mod backend;
 mod cache;
+mod choose;
 mod cluster;
 mod compile;
 mod decompose;
@@ -22,6 +23,7 @@ mod device;
 #[cfg(test)]
 mod emulate;
 mod exact;
+mod foreign;
 mod function;
 mod fused;
 mod guard;
@@ -38,6 +40,8 @@ mod subsets;
 mod values;
 
 pub use backend::Cuda;
+pub use choose::{Chosen, Work, choose};
+pub use foreign::DeviceRows;
 pub use options::{Options, Precision, Tier, Unavailable};
 
 #[doc(hidden)]

@@ -126,7 +126,9 @@ pub enum Unavailable {
     )]
     NoCompiler,
     /// There are fewer devices.
-    #[error("there is no CUDA device {device}; there are {count}, counted from 0")]
+    #[error(
+        "there is no CUDA device {device}: the driver finds {count}, counted from 0; name another, or use the processor"
+    )]
     NoDevice {
         /// The device asked for.
         device: usize,
@@ -159,4 +161,11 @@ pub enum Unavailable {
         /// The message of the compiler or the driver.
         problem: String,
     },
+}
+
+impl Unavailable {
+    /// Whether the machine has no GPU of this kind at all, as opposed to one that cannot be used.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Unavailable::NoDriver | Unavailable::NoDevice { count: 0, .. })
+    }
 }

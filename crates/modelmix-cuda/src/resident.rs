@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use half::f16;
 use modelmix::compute::{HostRows, Resident, Set, Storage};
-use modelmix::{Error, Result, Rows};
+use modelmix::{Error, Features, Result, Rows};
 
 use crate::device::{Buffer, Device, Grid, Pinned, Queue};
 use crate::modules::Module;
@@ -52,6 +52,43 @@ impl DeviceSet {
         queue.send(&buffer, 0, rows.values())?;
         let (width, len) = (rows.width(), rows.len());
         Ok(Self { device: Arc::clone(device), width, len, values: Values::Single(buffer) })
+    }
+
+    /// Rows of the caller, in place.
+    ///
+    /// # Safety
+    /// As [`Buffer::borrowed`], with `rows` × `width` values.
+    pub(crate) unsafe fn borrowed(
+        device: &Arc<Device>,
+        (at, rows, width): (u64, usize, usize),
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        // SAFETY: the caller promises the same.
+        let buffer = unsafe { Buffer::borrowed(device, at, rows * width, owner) };
+        Self { device: Arc::clone(device), width, len: rows, values: Values::Single(buffer) }
+    }
+
+    /// The rows of features that are on this device already, shared with them; `None` if they are elsewhere.
+    pub(crate) fn shared(device: &Arc<Device>, features: &Features) -> Option<Self> {
+        let Set::Resident(resident) = Set::from(features) else { return None };
+        let here: &Self = resident.as_any().downcast_ref()?;
+        let Values::Single(buffer) = &here.values else { return None };
+        let rows = (buffer.at, here.len, here.width);
+        // SAFETY: the clone of the features keeps the rows, which do not change, and so their memory.
+        here.is_on(device).then(|| unsafe { Self::borrowed(device, rows, Arc::new(features.clone())) })
+    }
+
+    /// Replaces memory of a caller by a copy that may change.
+    fn own(&mut self) -> Result<()> {
+        if let Values::Single(buffer) = &mut self.values
+            && buffer.is_borrowed()
+        {
+            let queue = self.device.begin()?;
+            let values = self.len * self.width;
+            let copy = grown(&queue, &named(self.len, self.width), buffer, values, values)?;
+            *buffer = copy;
+        }
+        Ok(())
     }
 
     /// The address of the rows, and whether they have half precision.
@@ -102,6 +139,7 @@ impl Resident for DeviceSet {
     }
 
     fn append(&mut self, rows: Rows<'_>) -> Result<()> {
+        self.own()?;
         let (used, needed) = (self.len * self.width, (self.len + rows.len()) * self.width);
         let (capacity, what) = (self.capacity(self.len + rows.len()), named(self.len + rows.len(), self.width));
         let queue = self.device.begin()?;
@@ -126,6 +164,7 @@ impl Resident for DeviceSet {
 
     fn swap_remove(&mut self, row: usize) -> Result<()> {
         assert!(row < self.len, "there is no row {row} in a set of {}", self.len);
+        self.own()?;
         let (last, width) = ((self.len - 1) * self.width, self.width);
         if row + 1 < self.len {
             let queue = self.device.begin()?;
@@ -195,6 +234,20 @@ impl Resident for DeviceSet {
             Values::Half(buffer) => Values::Half(grown(&queue, &what, buffer, len, len)?),
         };
         Ok(Box::new(Self { device: Arc::clone(&self.device), width: self.width, len: self.len, values }))
+    }
+
+    fn first_not_finite(&self) -> Result<Option<usize>> {
+        let Values::Single(buffer) = &self.values else {
+            // Values of half precision come from rows that were checked.
+            return Ok(None);
+        };
+        let queue = self.device.begin()?;
+        let first = queue.upload("the first row that is not finite", &[u64::MAX])?;
+        let (count, width) = ((self.len * self.width) as i64, self.width as i32);
+        let grid = Grid::new((self.len * self.width).div_ceil(256).min(16 * self.device.multiprocessors as usize), 256);
+        // SAFETY: the buffer has `count` values.
+        unsafe { queue.launch(Module::Rows, "not_finite", grid, &[&buffer.at, &count, &width, &first.at])? };
+        Ok(queue.values(&first)?.first().filter(|&&row| row != u64::MAX).map(|&row| row as usize))
     }
 
     fn host(&self) -> Option<HostRows<'_>> {

@@ -1,7 +1,8 @@
 //! One GPU: its context and compiled functions. `queue` has memory and launches, `upload` large copies, `window` arrays that
-//! are partly in memory, `pool` threads of the host, `libraries` cuBLAS and cuSOLVER. All unsafe calls of the driver and of
-//! libraries are in this module.
+//! are partly in memory, `foreign` memory and streams of the caller, `pool` threads of the host, `libraries` cuBLAS and
+//! cuSOLVER. All unsafe calls of the driver and of libraries are in this module.
 
+mod foreign;
 mod libraries;
 mod pool;
 mod queue;
@@ -97,7 +98,11 @@ impl Device {
         if !unsafe { sys::is_culib_present() } {
             return Err(Unavailable::NoDriver);
         }
-        result::init().map_err(driver)?;
+        result::init().map_err(|error| match error.0 {
+            sys::CUresult::CUDA_ERROR_STUB_LIBRARY => Unavailable::NoDriver,
+            sys::CUresult::CUDA_ERROR_NO_DEVICE => Unavailable::NoDevice { device: ordinal.unwrap_or(0), count: 0 },
+            _ => driver(error),
+        })?;
         let mut version = 0;
         // SAFETY: the argument is valid for writing.
         unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(driver)?;

@@ -1,5 +1,6 @@
 //! Work on a device in the order of submission: launches, memory and copies.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -186,9 +187,11 @@ impl Plain for f64 {}
 impl Plain for [u32; 2] {}
 impl Plain for [i32; 2] {}
 
-/// Memory of the device, freed when it is dropped.
+/// Memory of the device, freed when it is dropped; or memory of a caller, released after the work that reads it.
 pub(crate) struct Buffer<T> {
     device: Arc<Device>,
+    /// What keeps the memory of a caller alive.
+    owner: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) at: u64,
     pub(crate) len: usize,
     values: PhantomData<T>,
@@ -197,6 +200,25 @@ pub(crate) struct Buffer<T> {
 impl<T> std::fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Buffer").field("len", &self.len).finish()
+    }
+}
+
+impl<T> Buffer<T> {
+    /// Memory of a caller, which must not be written to.
+    ///
+    /// # Safety
+    /// `at` must be the address of `len` values on this device, which `owner` keeps alive.
+    pub(crate) unsafe fn borrowed(
+        device: &Arc<Device>,
+        at: u64,
+        len: usize,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self { device: Arc::clone(device), owner: Some(owner), at, len, values: PhantomData }
+    }
+
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.owner.is_some()
     }
 }
 
@@ -223,7 +245,7 @@ impl<T: Plain> Buffer<T> {
             }
         };
         match allocated {
-            Ok(at) => Ok(Self { device: Arc::clone(device), at, len, values: PhantomData }),
+            Ok(at) => Ok(Self { device: Arc::clone(device), owner: None, at, len, values: PhantomData }),
             Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
                 Err(memory(bytes, result::mem_get_info().ok().map(|(free, _)| free as u64)))
             }
@@ -237,6 +259,13 @@ impl<T: Plain> Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
+        if self.owner.is_some() {
+            if self.device.bind().is_ok() {
+                // SAFETY: the stream is alive. Errors of a lost device are ignored.
+                let _ = unsafe { result::stream::synchronize(self.device.stream) };
+            }
+            return;
+        }
         let bytes = (self.len as u64).saturating_mul(size_of::<T>() as u64).max(1);
         self.device.used.fetch_sub(bytes, Ordering::Relaxed);
         if self.device.bind().is_ok() {
