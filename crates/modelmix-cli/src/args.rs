@@ -11,8 +11,10 @@ use modelmix::{Certified, Gap, Objective, Retention, Selection};
 use crate::values::{self, ArmNumber, Confidence, Policies};
 
 mod encoder;
+mod engine;
 
 pub(crate) use encoder::{EncodeArgs, EncoderArgs, EncodersAction, EncodersArgs, OnError, RuntimeName};
+pub(crate) use engine::EngineArgs;
 
 /// Finds the mixture of generative models that beats every single one of them.
 #[derive(Debug, Parser)]
@@ -200,6 +202,8 @@ pub(crate) struct SolveArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
     pub(crate) common: Common,
 }
 
@@ -243,6 +247,8 @@ pub(crate) struct ScoreArgs {
     pub(crate) subset_seed: Option<u32>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -308,6 +314,8 @@ pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
     pub(crate) common: Common,
 }
 
@@ -353,6 +361,8 @@ pub(crate) struct CurateArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
     pub(crate) common: Common,
 }
 
@@ -362,6 +372,8 @@ pub(crate) struct DemoArgs {
     /// File of the report
     #[arg(long, value_name = "FILE", default_value = "modelmix-demo.html")]
     pub(crate) html: PathBuf,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -385,6 +397,8 @@ pub(crate) struct ReproduceArgs {
     /// Write every figure as PNG into this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) png: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -423,6 +437,8 @@ pub(crate) struct PlanArgs {
     pub(crate) weight_error: Option<f64>,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }

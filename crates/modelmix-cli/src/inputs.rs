@@ -9,7 +9,7 @@ use modelmix::document::InputRole;
 use modelmix::load::{self, ArmSource};
 use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms};
 
-use crate::args::{ArmsArgs, Common, ObjectiveArgs};
+use crate::args::{ArmsArgs, Common, EngineArgs, ObjectiveArgs};
 use crate::encoding::{self, ArmSamples, Encoding, SampleSet};
 use crate::error::{Failure, Result};
 use crate::provenance::Sources;
@@ -164,6 +164,12 @@ impl Recorded {
             }
         }
         Ok(left)
+    }
+
+    /// Chooses the compute engine by the size of the samples.
+    pub(crate) fn choose_engine(&self, args: &EngineArgs, terminal: &Terminal) -> Result<()> {
+        let reference = self.reference.as_ref().map_or(0, |reference| reference.len());
+        terminal.choose_engine(args, self.samples() + reference, self.arms.width())
     }
 
     /// Number of samples of all arms.

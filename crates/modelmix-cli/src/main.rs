@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod config;
 mod encoding;
+mod engine;
 mod error;
 mod files;
 mod inputs;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use console::measure_text_width;
+use modelmix::compute::Engine;
 use modelmix::document::{InputRole, Provenance};
 use modelmix::experiment::{Check, Measured, Outcome, Plan, Stage, check_names};
 use modelmix::{Error, Experiment, Mixture, Result, Scores, SimulationReport};
@@ -141,6 +142,7 @@ impl Reproduction {
 pub(crate) fn run(
     paths: &[PathBuf],
     options: &Options,
+    engine: &mut dyn FnMut(usize, usize) -> Engine,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Vec<Reproduced>> {
     let plans = plans(paths, options.features.as_deref())?;
@@ -151,7 +153,8 @@ pub(crate) fn run(
             Some(missing) => Reproduced::Skipped { name: plan.name().into(), missing: missing.into() },
             None => {
                 let mut tell = |stage| progress(Progress { name: plan.name(), index, of, stage });
-                Reproduced::Ran(Box::new(plan.run(options.threads, &mut tell)?))
+                let mut engine = |rows, width| Ok(engine(rows, width));
+                Reproduced::Ran(Box::new(plan.run_on(options.threads, &mut engine, &mut tell)?))
             }
         });
     }
@@ -370,12 +373,16 @@ mod tests {
         folder
     }
 
+    fn engine(_: usize, _: usize) -> modelmix::compute::Engine {
+        modelmix::compute::Cpu::with_threads(1).into()
+    }
+
     fn options() -> Options {
         Options { features: None, threads: 1 }
     }
 
     fn reproduce(folder: &tempfile::TempDir) -> Vec<Reproduced> {
-        run(&[folder.path().into()], &options(), &mut |_| {}).unwrap()
+        run(&[folder.path().into()], &options(), &mut engine, &mut |_| {}).unwrap()
     }
 
     #[test]
@@ -404,7 +411,7 @@ mod tests {
     fn expected_stands_beside_measured() {
         let folder = folder(&[("right.toml", experiment("right", RIGHT)), ("wrong.toml", experiment("wrong", WRONG))]);
         let mut told = Vec::new();
-        let all = run(&[folder.path().into()], &options(), &mut |at| {
+        let all = run(&[folder.path().into()], &options(), &mut engine, &mut |at| {
             told.push(format!("{} {}/{} {:?}", at.name, at.index, at.of, at.stage));
         })
         .unwrap();
@@ -429,7 +436,7 @@ mod tests {
     fn what_has_no_features_is_skipped() {
         let folder = folder(&[("right.toml", experiment("right", RIGHT))]);
         let options = Options { features: Some(PathBuf::from("/nowhere")), ..options() };
-        let all = run(&[folder.path().into()], &options, &mut |_| {}).unwrap();
+        let all = run(&[folder.path().into()], &options, &mut engine, &mut |_| {}).unwrap();
         assert!(passed(&all));
         assert_eq!(
             block(&all[0]),

@@ -1,7 +1,7 @@
 //! Standard output and progress. Standard output is written at the end, after all files: text with tables, one document, or only
 //! tables. Progress is drawn only if standard error is a terminal.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,8 @@ pub(crate) use modelmix_cli::tables::{
     Cell, Table, bar, best_of, bold, brief_cell, count_cell, dim, interval, percent, percents, rounds, shares, spread,
 };
 
-use crate::args::{Common, OutputArgs};
+use crate::args::{Common, EngineArgs, OutputArgs};
+use crate::engine::{self, Found};
 use crate::error::{Failure, Result};
 use crate::files;
 use modelmix_cli::tables;
@@ -61,7 +62,13 @@ pub(crate) struct Terminal {
     text: RefCell<String>,
     /// Tables for standard output, if only tables are printed.
     tables: RefCell<Vec<Table>>,
+    threads: Option<usize>,
+    /// The engine on the processor.
     engine: Engine,
+    /// The engine on a GPU, if one is used.
+    gpu: OnceCell<Engine>,
+    /// Why a GPU is not used, if there is one.
+    unused: OnceCell<String>,
     /// The progress bar of kernel pairs, if one is shown.
     pairs: Arc<Mutex<Option<ProgressBar>>>,
 }
@@ -69,26 +76,45 @@ pub(crate) struct Terminal {
 impl Terminal {
     pub(crate) fn new(common: &Common) -> Self {
         let pairs: Arc<Mutex<Option<ProgressBar>>> = Arc::default();
-        let shown = Arc::clone(&pairs);
         let cpu = common.threads.map_or_else(Cpu::new, Cpu::with_threads);
-        let engine = Engine::new(cpu).observed_by(move |pairs| {
-            if let Some(bar) = &*shown.lock().unwrap_or_else(PoisonError::into_inner) {
-                bar.inc(pairs);
-            }
-        });
+        let engine = observed(Engine::new(cpu), &pairs);
         Self {
             format: Format::of(common),
             quiet: common.quiet,
             text: RefCell::default(),
             tables: RefCell::default(),
+            threads: common.threads,
             engine,
+            gpu: OnceCell::new(),
+            unused: OnceCell::new(),
             pairs,
         }
     }
 
+    /// Chooses the compute engine for this number of rows of all inputs and their width. An opened GPU is used from then on.
+    pub(crate) fn choose_engine(&self, args: &EngineArgs, rows: usize, width: usize) -> Result<()> {
+        if self.gpu.get().is_none() && self.unused.get().is_none() {
+            match engine::choose(args, self.threads, rows, width)? {
+                Found::Gpu(engine) => drop(self.gpu.set(observed(engine, &self.pairs))),
+                Found::Processor(None) => {}
+                Found::Processor(Some(reason)) => {
+                    self.remark(format!("The GPU is not used: {reason}."));
+                    let _ = self.unused.set(reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The compute engine of a command.
     pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
+        self.gpu.get().unwrap_or(&self.engine)
+    }
+
+    /// The engine for reports, and why it is not the GPU if there is one.
+    pub(crate) fn engine_text(&self) -> String {
+        let engine = self.engine().describe();
+        self.unused.get().map_or_else(|| engine.clone(), |reason| format!("{engine}; GPU not used: {reason}"))
     }
 
     /// Whether results are stored in a document or a report, which contain their provenance.
@@ -203,6 +229,16 @@ impl Terminal {
         bar.enable_steady_tick(Duration::from_millis(500));
         bar
     }
+}
+
+/// An engine whose pairs the progress bar counts.
+fn observed(engine: Engine, bar: &Arc<Mutex<Option<ProgressBar>>>) -> Engine {
+    let bar = Arc::clone(bar);
+    engine.observed_by(move |pairs| {
+        if let Some(bar) = &*bar.lock().unwrap_or_else(PoisonError::into_inner) {
+            bar.inc(pairs);
+        }
+    })
 }
 
 /// Writes text to standard output. A pipe that the reader closed is not an error; any other loss of text is.

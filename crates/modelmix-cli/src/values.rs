@@ -7,8 +7,10 @@ use std::path::Path;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
+use modelmix::compute::EngineChoice;
 use modelmix::curate::Proportions;
 use modelmix::internals::certainty;
+use modelmix::internals::numbers::parse_bytes;
 use modelmix::metrics::{Metric, Preset};
 use modelmix::{Certified, Gap, PolicySpec, Selection};
 
@@ -51,6 +53,11 @@ pub(crate) fn gain_error(text: &str) -> modelmix::Result<Gap> {
         }
         error => error,
     })
+}
+
+/// An amount of memory.
+pub(crate) fn bytes(text: &str) -> Result<u64, BadValue> {
+    parse_bytes(text).map_err(|problem| BadValue::of("gpu-memory", format!("cannot be used: {problem}")))
 }
 
 /// A parser that lists the names that it accepts, or the prefixes of accepted values.
@@ -99,6 +106,11 @@ pub(crate) fn proportions() -> Named<Proportions> {
 
 pub(crate) fn certified() -> Named<Certified> {
     named(["weights", "shares"])
+}
+
+/// Engines; a device of CUDA may follow, as in cuda:1.
+pub(crate) fn engine() -> Named<EngineChoice> {
+    named(["auto", "cpu", "cuda"])
 }
 
 /// A parser of numbers whose error message contains the option's name.

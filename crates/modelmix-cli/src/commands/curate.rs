@@ -39,6 +39,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
         .sweeps(args.sweeps)
         .pool(args.pool);
     let mut recorded = Recorded::load(&args.arms, &args.common, &terminal)?;
+    recorded.choose_engine(&args.engine, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &CurateArgs) -> Result<()> {
     let curated = curate_within(&recorded.arms, &loss, &bounds, &settings, &|| progress.inc(1));
     progress.finish_and_clear();
     let mut document = curated?;
-    let (engine, seed) = (loss.engine().describe(), args.objective.seed);
+    let (engine, seed) = (terminal.engine_text(), args.objective.seed);
     document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     terminal.document(&Document::Curate(document.clone()))?;
     print(&terminal, &document);

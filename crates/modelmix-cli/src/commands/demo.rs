@@ -111,7 +111,7 @@ fn provenance(
     for (role, file) in &files {
         sources.add(*role, &folder.join(file), file);
     }
-    let mut found = sources.hash(true).provenance(terminal.engine().describe(), SEED, bandwidths.to_vec())?;
+    let mut found = sources.hash(true).provenance(terminal.engine_text(), SEED, bandwidths.to_vec())?;
     for input in found.iter_mut().flat_map(|found| &mut found.inputs) {
         input.path = input.arguments.first().map(|file| format!("{file} (built in)"));
         input.arguments.clear();
@@ -134,6 +134,7 @@ fn run_scenario(scenario: &Scenario, folder: &Path, args: &DemoArgs, terminal: &
     let source = |file: String| ArmSource { name: None, path: folder.join(file), key: None };
     let arms = load::arms(&[source(format!("{name}.npz"))])?;
     let recorded = Recorded::of(arms, Some(Arc::new(load::features(folder.join("reference.npy"), None)?)));
+    recorded.choose_engine(&args.engine, terminal)?;
     terminal.say(bold(&format!("── {name} ──")));
     terminal.say(format!("{note}\n"));
     terminal.remark(format!(

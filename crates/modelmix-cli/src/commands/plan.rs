@@ -14,6 +14,7 @@ use crate::terminal::{Cell, Format, Table, Terminal, bold, brief_cell, count_cel
 pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     let mut recorded = Recorded::load(&args.arms, &args.common, &terminal)?;
+    recorded.choose_engine(&args.engine, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     };
     let settings = PlanSettings::default().gain_error(args.gain_error).weight_error(args.weight_error).costs(costs);
     let mut document = plan(&recorded.arms, &loss, &settings)?;
-    let (engine, seed) = (loss.engine().describe(), args.objective.seed);
+    let (engine, seed) = (terminal.engine_text(), args.objective.seed);
     document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     terminal.document(&Document::Plan(document.clone()))?;
     print(&terminal, &document);

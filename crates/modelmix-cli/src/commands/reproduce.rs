@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use modelmix::compute::EngineChoice;
 use modelmix::document::{InputFile, Provenance};
 use modelmix::experiment::{Outcome, Stage};
 
@@ -30,7 +31,16 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     sources.values().for_each(|own| files.add_all(own));
     let hashing = files.hash(true);
     let progress = terminal.progress("reproducing", 1);
-    let all = reproduction::run(&args.experiments, &options, &mut |at| {
+    if matches!(args.engine.engine, EngineChoice::Cuda { .. }) {
+        // A GPU that is asked for and missing is an error before anything runs.
+        terminal.choose_engine(&args.engine, 0, 0)?;
+    }
+    let mut engine = |rows, width| {
+        // Without such a request, choosing cannot fail.
+        let _ = terminal.choose_engine(&args.engine, rows, width);
+        terminal.engine().clone()
+    };
+    let all = reproduction::run(&args.experiments, &options, &mut engine, &mut |at| {
         progress.set_length(at.of as u64);
         progress.set_position(at.index as u64);
         let stage = match at.stage {
@@ -44,7 +54,7 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<()> {
     });
     progress.finish_and_clear();
     let mut all = all?;
-    let provenance = hashing.provenance(terminal.engine().describe(), None, Vec::new())?;
+    let provenance = hashing.provenance(terminal.engine_text(), None, Vec::new())?;
     for one in &mut all {
         if let (Reproduced::Ran(outcome), Some(whole)) = (one, &provenance) {
             let inputs = sources.get(&outcome.name).map_or_else(Vec::new, |own| own.with_checksums(&whole.inputs));

@@ -22,6 +22,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     output::check_figures(&args.output, false)?;
     let settings = settings(args);
     let mut recorded = Recorded::load_with_preset(&args.arms, args.preset.map(Preset::name), &args.common, &terminal)?;
+    recorded.choose_engine(&args.engine, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<()> {
     let section = output::section("score", &args.output, &args.arms, &mut recorded)?;
     let mut document = score(&recorded, &settings, weights.as_deref(), &terminal)?;
     let bandwidths = document.bandwidths(&settings, &recorded.arms, recorded.reference.as_deref());
-    document.provenance = hashing.provenance(terminal.engine().describe(), args.objective.seed, bandwidths)?;
+    document.provenance = hashing.provenance(terminal.engine_text(), args.objective.seed, bandwidths)?;
     terminal.document(&Document::Score(document.clone()))?;
     print(&terminal, &document);
     let title = args.output.title.clone().unwrap_or_else(|| "Scores".into());

@@ -18,6 +18,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     output::check(&args.output)?;
     let policies = args.policy.iter().flat_map(|policies| policies.0.clone()).collect();
     let mut recorded = Recorded::load(&args.arms, &args.common, &terminal)?;
+    recorded.choose_engine(&args.engine, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
         .known(args.known);
     let section = output::section("simulate", &args.output, &args.arms, &mut recorded)?;
     let mut document = run_policies(&recorded, &loss, &simulation, &terminal)?;
-    let (engine, seed) = (loss.engine().describe(), args.objective.seed);
+    let (engine, seed) = (terminal.engine_text(), args.objective.seed);
     document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     let few = recorded.arms.iter().find(|arm| arm.features.len() < args.known);
     if let Some(arm) = few.filter(|_| simulation.replacement) {

@@ -19,6 +19,7 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     output::check(&args.output)?;
     let mut recorded = Recorded::load(&args.arms, &args.common, &terminal)?;
+    recorded.choose_engine(&args.engine, &terminal)?;
     if let Some(file) = &args.objective.scores {
         recorded.arms = inputs::with_scores(recorded.arms, file)?;
     }
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let section = output::section("solve", &args.output, &args.arms, &mut recorded)?;
     let analyses = analyses::read(args, &recorded, &terminal)?;
     let mut document = solve(&recorded, &loss, &bounds, &analyses, &terminal)?;
-    let (engine, seed) = (loss.engine().describe(), args.objective.seed);
+    let (engine, seed) = (terminal.engine_text(), args.objective.seed);
     document.provenance = hashing.provenance(engine, seed, loss.bandwidths(&recorded.arms, seed))?;
     terminal.document(&Document::Solve(document.clone()))?;
     print(&terminal, &document, args.all_arms);

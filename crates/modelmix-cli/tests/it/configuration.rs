@@ -56,6 +56,9 @@ fn every_command_takes_one() {
     let typed =
         "simulate made/a.npy --policy 'cab(sensitivity=0.1, beta=3),uniform' --rounds 5 --seeds 2 --in-flight 2";
     assert_eq!(world.answer("simulate --config simulate.toml"), world.answer(typed));
+    world.write("engine.toml", "engine = 'cpu'\ngpu-memory = '2GB'\n");
+    let (automatic, chosen) = ("solve made/a.npy made/b.npy", "solve made/a.npy made/b.npy --config engine.toml");
+    assert_eq!(world.answer(chosen), world.answer(automatic), "little work is done by the processor in any case");
     world.write("false.toml", "quiet = false\njson = false\n");
     assert!(world.answer("solve made/a.npy made/b.npy --config false.toml").starts_with("Mix "));
 }

@@ -47,6 +47,14 @@ const FILES: &[Case] = &[
     ("solve made/one.npy made/b.npy -o kid -r made/reference.npy", &["one", "at least 2"]),
 ];
 
+const ENGINES: &[Case] = &[
+    ("solve made/a.npy made/b.npy --engine gpu", &["engine is gpu", "auto, cpu, cuda", "cuda:1"]),
+    ("solve made/a.npy made/b.npy --gpu-memory lots", &["--gpu-memory", "lots", "8GB"]),
+    // A machine may have a GPU, but not a hundred.
+    ("solve made/a.npy made/b.npy --engine cuda:99", &["--engine cuda:99: "]),
+    ("simulate made/a.npy --rounds 5 --engine cuda:99 --gpu-memory 1GB", &["--engine cuda:99: "]),
+];
+
 const OBJECTIVES: &[Case] = &[
     ("solve made/a.npy made/b.npy -o rkee", &["rkee", "did you mean rke?"]),
     ("solve made/a.npy made/b.npy -o wit", &["score wit", "every sample", "--scores FILE"]),
@@ -327,13 +335,18 @@ fn refused(cases: &[Case]) {
 #[test]
 fn there_are_many() {
     let count: usize =
-        [FILES, OBJECTIVES, SCORES, SIMULATIONS, OUTPUTS, OTHERS, USAGE].iter().map(|cases| cases.len()).sum();
+        [FILES, ENGINES, OBJECTIVES, SCORES, SIMULATIONS, OUTPUTS, OTHERS, USAGE].iter().map(|cases| cases.len()).sum();
     assert!(count >= 120, "{count}");
 }
 
 #[test]
 fn files() {
     refused(FILES);
+}
+
+#[test]
+fn engines() {
+    refused(ENGINES);
 }
 
 #[test]

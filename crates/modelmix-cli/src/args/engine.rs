@@ -1,0 +1,17 @@
+//! Arguments that choose the compute engine.
+
+use clap::Args;
+use modelmix::compute::EngineChoice;
+
+use crate::values;
+
+/// The compute engine.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct EngineArgs {
+    /// Compute engine, or a device such as cuda:1; auto uses a GPU if there is one and the work is large
+    #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Common options", value_parser = values::engine())]
+    pub(crate) engine: EngineChoice,
+    /// Maximum GPU memory, such as 8GB [default: all that is free]
+    #[arg(long, value_name = "SIZE", help_heading = "Common options", value_parser = values::bytes)]
+    pub(crate) gpu_memory: Option<u64>,
+}
