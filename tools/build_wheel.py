@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "target"
 SOURCE = TARGET / "sdist" / "source"
 WHEELS = TARGET / "wheels"
-CRATES = ["modelmix", "modelmix-encode", "modelmix-python"]
+CRATES = ["modelmix", "modelmix-cuda", "modelmix-encode", "modelmix-python"]
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from . import _check
-from ._files import Path, Rows, Values, is_path, long_parquet, missing, rows, score_values, scores_file
+from ._cuda import DeviceArray
+from ._files import Path, Rows, Values, device_rows, is_path, long_parquet, missing, rows, score_values, scores_file
 from ._inputs import Inputs
 from ._lazy import Lazy
 
@@ -40,7 +41,7 @@ ScoreValues: TypeAlias = Mapping[str, Values] | Path
 Scores: TypeAlias = Mapping[str, ScoreValues] | Path | Sequence[str]
 
 #: Arms in the form that the extension accepts.
-Named: TypeAlias = "list[tuple[str, npt.NDArray[Any]]]"
+Named: TypeAlias = "list[tuple[str, npt.NDArray[Any] | DeviceArray]]"
 
 
 def arms_and_scores(
@@ -98,7 +99,7 @@ def sets_of(samples: Arms | Rows, arm: str | None = None, features: str | Sequen
     if arm is not None or features is not None or files or isinstance(given, Mapping):
         sets = named(given, arm, features)
         return [("", sets[0][1])] if files and len(sets) == 1 else sets
-    return [("", rows("samples", given))]
+    return [("", device_rows("samples", given))]
 
 
 def _columns(frame: Any) -> list[Any] | None:

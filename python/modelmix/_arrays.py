@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from . import _check
+from ._cuda import DeviceArray, device_array, to_host
 from ._lazy import Lazy
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ ArrayLike: TypeAlias = SupportsArray | SupportsArrayInterface | SupportsDlpack |
 
 #: All integers up to this magnitude are exact in single precision.
 _EXACT = 1 << 24
+
+
+def device_or_host(origin: str, values: ArrayLike) -> npt.NDArray[Any] | DeviceArray:
+    """Return the same as :func:`as_array`, but rows of floats on a GPU as they are."""
+    return device_array(values, lambda given: as_array(origin, given)) or as_array(origin, values)
 
 
 def as_array(origin: str, values: ArrayLike) -> npt.NDArray[Any]:
@@ -108,6 +114,7 @@ def _read(np: Any, origin: str, values: Any) -> npt.NDArray[Any]:
             values = values.resolve_neg()
         if "bfloat16" in str(getattr(values, "dtype", "")):
             values = values.float()
+    values = to_host(values)
     array: npt.NDArray[Any]
     if hasattr(values, "to_numpy"):  # pandas, polars
         array = np.asarray(values.to_numpy())

@@ -10,7 +10,8 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _check, _modelmix
-from ._arrays import ArrayLike, as_array, as_rows, floats
+from ._arrays import ArrayLike, as_array, as_rows, device_or_host, floats
+from ._cuda import DeviceArray
 from ._lazy import Lazy
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ def load_one(source: Path) -> npt.NDArray[np.float32]:
 def rows(origin: str, given: Rows) -> npt.NDArray[Any]:
     """Return features, from a file or an array."""
     return load_one(given) if isinstance(given, (str, PathLike)) else as_array(origin, given)
+
+
+def device_rows(origin: str, given: Rows) -> npt.NDArray[Any] | DeviceArray:
+    """Return the same, but an array on a GPU as it is, for functions that may compute there."""
+    return load_one(given) if isinstance(given, (str, PathLike)) else device_or_host(origin, given)
 
 
 def recorded(origin: str, given: Rows) -> npt.NDArray[Any]:

@@ -8,7 +8,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from . import _check, _modelmix
-from ._files import Rows, is_path, load_arms, rows
+from ._cuda import DeviceArray
+from ._files import Rows, device_rows, is_path, load_arms, rows
 from ._lazy import Lazy
 from .results import Encoded
 
@@ -33,11 +34,11 @@ class Inputs:
         #: The checksums of the samples of folders that were encoded here, by path. Files have checksums of their own.
         self.digests: dict[str, str] = {}
 
-    def arms(self, sources: Sequence[str | PathLike[str]]) -> list[tuple[str, npt.NDArray[Any]]]:
+    def arms(self, sources: Sequence[str | PathLike[str]]) -> list[tuple[str, npt.NDArray[Any] | DeviceArray]]:
         """Return the arms of sources, each written ``[name=]path[:key]``."""
         if self._given is None:
             return list(load_arms(sources))
-        found: list[tuple[str, npt.NDArray[Any]]] = []
+        found: list[tuple[str, npt.NDArray[Any] | DeviceArray]] = []
         for source in sources:
             if self._has_samples(source):
                 found += [(name, self._keep(name, one, source)) for name, one in self._encoded_sets(source)]
@@ -45,14 +46,14 @@ class Inputs:
                 found += load_arms([source])
         return found
 
-    def rows(self, origin: str, given: Rows, arm: str | None = None) -> npt.NDArray[Any]:
+    def rows(self, origin: str, given: Rows, arm: str | None = None) -> npt.NDArray[Any] | DeviceArray:
         """Return the features of one arm or reference; ``origin`` names it in messages."""
         if isinstance(given, Encoded):
             if arm is not None:
                 self.encoded[arm] = given
             return given.features
         if self._given is None:
-            return rows(origin, given)
+            return device_rows(origin, given)
         if is_path(given):
             source = _check.file(origin, given)
             if not self._has_samples(source):
@@ -63,7 +64,7 @@ class Inputs:
                 raise ValueError(f"{path} has {len(sets)} sets of samples; pick one, as in {path}:{sets[0][0]}")
             return self._keep(arm, sets[0][1], source)
         if _is_features(given):
-            return rows(origin, given)
+            return device_rows(origin, given)
         encoded = self._encoder().encode(given, threads=self._threads, progress=self._progress)
         return self._keep(arm, encoded, None)
 

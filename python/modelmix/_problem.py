@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _check, _modelmix
 from ._arms import ScoreValues
+from ._compute import Compute, compute
+from ._cuda import DeviceArray
 from ._files import Rows, is_path, rows, score_arms, score_values
 from ._inputs import Inputs
 from ._lazy import Lazy
@@ -25,7 +27,7 @@ class Problem:
     """An objective with its inputs, in the form that the extension accepts."""
 
     objective: str | None
-    reference: npt.NDArray[Any] | None
+    reference: npt.NDArray[Any] | DeviceArray | None
     costs: dict[str, float] | None
     scores: dict[str, dict[str, list[float]]]
     bandwidth: float | None
@@ -33,7 +35,7 @@ class Problem:
     score_ranges: dict[str, tuple[float, float]]
     width: int | None
     seed: int
-    threads: int | None
+    compute: Compute
     #: The reference as it was given: a path or rows.
     reference_given: Any = None
 
@@ -60,6 +62,8 @@ def problem(
     width: int | None = None,
     seed: int = 0,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
     inputs: Inputs | None = None,
 ) -> Problem:
     """Combine the inputs of the terms of the objective, those of a second objective ``beside`` it, and the arguments of the call."""
@@ -92,7 +96,7 @@ def problem(
         score_ranges=ranges,
         width=_check.whole_or_none("width", width, 1),
         seed=_check.seed(seed),
-        threads=_check.threads(threads),
+        compute=compute(threads, engine, gpu_memory),
         reference_given=reference,
     )
 

@@ -68,6 +68,8 @@ class StoredSession:
         score_ranges: Mapping[str, tuple[float, float]] | None = None,
         width: int | None = None,
         threads: int | None = None,
+        engine: str = "auto",
+        gpu_memory: int | str | None = None,
         values: bool = False,
     ) -> Own:
         """Read a snapshot of :meth:`save`.
@@ -76,7 +78,7 @@ class StoredSession:
         ----------
         path
             The file.
-        objective, reference, bandwidth, costs, kappa_range, score_ranges, width, threads
+        objective, reference, bandwidth, costs, kappa_range, score_ranges, width, threads, engine, gpu_memory
             The same values as when the session was started.
         values
             Whether the snapshot is of a session on values, which has no objective (:meth:`on_values`).
@@ -114,6 +116,8 @@ class StoredSession:
             score_ranges=score_ranges,
             width=width,
             threads=threads,
+            engine=engine,
+            gpu_memory=gpu_memory,
         )
         origin, on_values = _check.file("path", path), _check.flag("values", values)
         try:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from . import _check, _modelmix
 from ._arguments import checked
-from ._arms import Arms, sets_of
+from ._arms import Arms, Named, sets_of
 from ._files import Rows
 from ._files import rows as read
 
@@ -67,7 +67,7 @@ def median_bandwidth(
     3.0
     """
     if reference is not None:
-        sets = [("the reference", read("the reference", reference))]
+        sets: Named = [("the reference", read("the reference", reference))]
     elif samples is None:
         raise ValueError("the median rule needs samples; pass arms or a reference")
     else:

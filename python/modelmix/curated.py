@@ -45,6 +45,8 @@ def curate(
     scores: Scores | None = None,
     seed: int = 0,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
     progress: bool = False,
 ) -> Curated:
     """Select the best subset of ``count`` rows (a coreset), to publish or to train on.
@@ -79,6 +81,8 @@ def curate(
         The random seed.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
     progress
         Whether to show a progress bar (needs tqdm).
 
@@ -115,6 +119,8 @@ def curate(
         bandwidth=bandwidth,
         seed=seed,
         threads=threads,
+        engine=engine,
+        gpu_memory=gpu_memory,
         inputs=inputs,
     )
     settings = CurateSettings(

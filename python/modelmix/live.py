@@ -187,6 +187,8 @@ def run(
     score_ranges: Mapping[str, tuple[float, float]] | None = None,
     width: int | None = None,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Run:
     """Spend ``budget`` pulls on your generators, so that the collected samples approach the best mixture.
 
@@ -234,7 +236,7 @@ def run(
         Whether to recompute the decisions in the checkpoint and compare them.
     progress
         Whether to show a progress bar (needs tqdm).
-    reference, bandwidth, costs, kappa_range, score_ranges, width, threads
+    reference, bandwidth, costs, kappa_range, score_ranges, width, threads, engine, gpu_memory
         Inputs of the objective, as in :class:`Session`.
 
     Returns
@@ -287,6 +289,8 @@ def run(
         score_ranges=score_ranges,
         width=width,
         threads=threads,
+        engine=engine,
+        gpu_memory=gpu_memory,
     )
     past = _recorded(session, {} if known is None else known)
     journal = None

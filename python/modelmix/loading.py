@@ -92,7 +92,7 @@ def load(
     import numpy
 
     with numpy.errstate(over="ignore"):  # functions that use the features reject infinity
-        return {name: array.astype(numpy.float32) for name, array in named(given, arm, features)}
+        return {name: numpy.asarray(array).astype(numpy.float32) for name, array in named(given, arm, features)}
 
 
 @checked

@@ -72,6 +72,8 @@ def solve(
     intervals: bool = True,
     seed: int = 0,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
     progress: bool = False,
 ) -> Mixture:
     """Find the weights of the mixture that minimises the objective.
@@ -121,6 +123,11 @@ def solve(
         The random seed.
     threads
         The number of threads; all cores if ``None``.
+    engine
+        Where to compute: ``"cpu"``, ``"cuda"`` or a device such as ``"cuda:1"``. ``"auto"`` uses a GPU if there is one and the work
+        is large, or if arrays are on one.
+    gpu_memory
+        The maximum GPU memory: bytes, or text such as ``"8GB"``; all that is free if ``None``.
     progress
         Whether to show a progress bar (needs tqdm).
 
@@ -158,6 +165,8 @@ def solve(
         bandwidth=bandwidth,
         seed=seed,
         threads=threads,
+        engine=engine,
+        gpu_memory=gpu_memory,
         inputs=inputs,
     )
     auto = isinstance(bandwidths, str)
@@ -212,6 +221,8 @@ def score(
     subset_seed: int | None = None,
     seed: int = 0,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
     progress: bool = False,
 ) -> Scores:
     """Score every arm, and a mixture of them: RKE, Vendi, KID, FID, precision, recall, density, coverage.
@@ -249,6 +260,8 @@ def score(
         The random seed.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
     progress
         Whether to show a progress bar (needs tqdm).
 
@@ -287,6 +300,8 @@ def score(
         bandwidth=bandwidth,
         seed=seed,
         threads=threads,
+        engine=engine,
+        gpu_memory=gpu_memory,
         inputs=inputs,
     )
     settings = ScoreSettings(
@@ -338,6 +353,8 @@ def simulate(
     costs: Mapping[str, float] | None = None,
     scores: ScoresGiven | None = None,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
     progress: bool = False,
 ) -> Simulation:
     """Simulate online runs of policies on recorded arms.
@@ -384,6 +401,8 @@ def simulate(
         What turns images and texts into features, as in :func:`solve`.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
     progress
         Whether to show a progress bar (needs tqdm).
 
@@ -419,6 +438,8 @@ def simulate(
         bandwidth=bandwidth,
         seed=seed,
         threads=threads,
+        engine=engine,
+        gpu_memory=gpu_memory,
         inputs=inputs,
     )
     chosen = SessionSettings._read(settings)

@@ -38,6 +38,8 @@ def plan(
     scores: Scores | None = None,
     seed: int = 0,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> SamplePlan:
     """Plan how many samples per arm give confidence intervals of a wanted width, from a pilot.
 
@@ -63,6 +65,8 @@ def plan(
         The random seed of an automatic bandwidth.
     threads
         Threads to compute with; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -97,6 +101,8 @@ def plan(
         bandwidth=bandwidth,
         seed=seed,
         threads=threads,
+        engine=engine,
+        gpu_memory=gpu_memory,
         inputs=inputs,
     )
     if gain_error is not None and not isinstance(gain_error, str):

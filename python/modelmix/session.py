@@ -70,6 +70,8 @@ class Session(StoredSession):
         The number of features, if a kernel needs it before the first sample.
     threads
         Threads to compute with; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Raises
     ------
@@ -111,6 +113,8 @@ class Session(StoredSession):
         score_ranges: Mapping[str, tuple[float, float]] | None = None,
         width: int | None = None,
         threads: int | None = None,
+        engine: str = "auto",
+        gpu_memory: int | str | None = None,
     ) -> None:
         names = _check.arm_names("arms", arms)
         self._problem: Problem | None = problem(
@@ -122,6 +126,8 @@ class Session(StoredSession):
             score_ranges=score_ranges,
             width=width,
             threads=threads,
+            engine=engine,
+            gpu_memory=gpu_memory,
         )
         settled = arguments(policy, seed, batch, rounds, until, settings)
         self._inner = _modelmix.Session.over_features(names, self._problem, settled)

@@ -9,6 +9,7 @@ use numpy::ndarray::ArrayView2;
 use numpy::{Element, PyArray2, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
+use crate::engine::Chosen;
 use crate::errors::to_exception;
 
 /// Bytes of features that were copied because an array could not be read in place.
@@ -29,9 +30,62 @@ pub(crate) enum Use {
     Keep,
 }
 
-/// Converts an array of n × d floats to features. `origin` names it in messages: "arm flux", "the reference".
+/// Rows of floats on a GPU, which the package passes as an object with these attributes.
+#[derive(FromPyObject)]
+struct DeviceArray<'py> {
+    shape: (usize, usize),
+    /// `None` if the array does not say.
+    device: Option<usize>,
+    /// The rows as 32-bit floats in C order, on the GPU.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    single: Bound<'py, PyAny>,
+    /// The rows in host memory.
+    host: Bound<'py, PyAny>,
+}
+
+/// The size of an array, and the GPU on which it is: `Some(None)` if it is on one, but does not say on which.
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+pub(crate) struct Size {
+    pub(crate) rows: usize,
+    pub(crate) width: usize,
+    pub(crate) device: Option<Option<usize>>,
+}
+
+/// Returns the size of an array; `None` if it is not two-dimensional.
+pub(crate) fn size(array: &Bound<'_, PyAny>) -> Option<Size> {
+    if let Ok(untyped) = array.cast::<PyUntypedArray>() {
+        let &[rows, width] = untyped.shape() else { return None };
+        return Some(Size { rows, width, device: None });
+    }
+    let DeviceArray { shape: (rows, width), device, .. } = array.extract().ok()?;
+    Some(Size { rows, width, device: Some(device) })
+}
+
+/// Converts an array of n × d floats to features for an engine: on its GPU if the array is there and need not be kept. `origin` names it in messages:
+/// "arm flux", "the reference".
+pub(crate) fn features_for(chosen: &Chosen, origin: &str, array: &Bound<'_, PyAny>, usage: Use) -> PyResult<Features> {
+    #[cfg(feature = "cuda")]
+    if usage == Use::Call
+        && !array.is_instance_of::<PyUntypedArray>()
+        && let Some(cuda) = chosen.cuda()
+        && let Ok(there) = array.extract::<DeviceArray<'_>>()
+        && there.device.is_none_or(|device| device == cuda.ordinal())
+    {
+        return crate::device_arrays::features(origin, &there.single.call0()?, cuda);
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = chosen;
+    features(origin, array, usage)
+}
+
+/// Converts an array of n × d floats to features in host memory.
 pub(crate) fn features(origin: &str, array: &Bound<'_, PyAny>, usage: Use) -> PyResult<Features> {
     let refuse = |problem: String| to_exception(Error::Array { origin: origin.into(), problem });
+    let copied = match array.extract::<DeviceArray<'_>>() {
+        Ok(there) if !array.is_instance_of::<PyUntypedArray>() => Some(there.host.call0()?),
+        _ => None,
+    };
+    let array = copied.as_ref().unwrap_or(array);
     let Ok(untyped) = array.cast::<PyUntypedArray>() else {
         return Err(refuse(format!("{} is not an array; pass rows of floats", array.get_type())));
     };

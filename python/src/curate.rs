@@ -40,12 +40,13 @@ pub(crate) fn curate<'py>(
     started: Option<Bound<'py, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyDict>, String, String)> {
-    let arms = problem.arms(&arms)?;
+    let chosen = problem.choose(py, &arms)?;
+    let arms = problem.arms(&arms, &chosen)?;
     let names = arms.names();
     let floors = by_arm("floor", &names, settings.floor, Some(0.0)).map_err(to_exception)?;
     let caps = by_arm("cap", &names, settings.cap, Some(1.0)).map_err(to_exception)?;
     let bounds = Bounds::by_arm(&names, floors, caps).map_err(to_exception)?;
-    let prepared = problem.prepared(&names, Use::Call)?;
+    let prepared = problem.prepared(&names, Use::Call, &chosen)?;
     let curation = Curation::default()
         .count(settings.count)
         .proportions(settings.proportions.parse().map_err(to_exception)?)
@@ -56,14 +57,14 @@ pub(crate) fn curate<'py>(
         started.call1((curation.steps(),))?;
     }
     let progress = Progress::new(progress);
-    let (counter, engine) = (progress.counter(), progress.engine(prepared.threads));
+    let (counter, engine) = (progress.counter(), prepared.engine(&progress));
     let document = run(py, &progress, move || {
         let loss = prepared.loss(Some(&arms), &engine)?;
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
         let mut document = curate_within(&arms, &loss, &bounds, &curation, &done)?;
-        document.provenance = provenance(&engine, prepared.seed, &arms, loss.bandwidths(&arms, prepared.seed));
+        document.provenance = provenance(&chosen, prepared.seed, &arms, loss.bandwidths(&arms, prepared.seed));
         Ok(document)
     })?;
     let (sentence, how) = (document.sentence(), document.how());

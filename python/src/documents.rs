@@ -1,10 +1,11 @@
 //! Documents as Python dictionaries, and the library's functions for number formatting and name suggestions.
 
 use modelmix::RecordedArms;
-use modelmix::compute::Engine;
 use modelmix::document::{Provenance, UsedBandwidth};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+use crate::engine::Chosen;
 
 /// Converts a document to a dictionary, with keys in the order of the JSON output of the command line.
 pub(crate) fn dictionary<'py>(py: Python<'py>, document: &impl serde::Serialize) -> PyResult<Bound<'py, PyDict>> {
@@ -20,14 +21,14 @@ pub(crate) fn loaded<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyR
 
 /// Where a result comes from, as far as the extension knows; the package adds the inputs.
 pub(crate) fn provenance(
-    engine: &Engine,
+    chosen: &Chosen,
     seed: u64,
     arms: &RecordedArms,
     bandwidths: Vec<UsedBandwidth>,
 ) -> Option<Provenance> {
     let mut provenance = Provenance::new();
     provenance.encoding = arms.encoding().cloned();
-    provenance.engine = Some(engine.describe());
+    provenance.engine = Some(chosen.describe());
     provenance.seed = Some(seed);
     provenance.bandwidths = bandwidths;
     Some(provenance)

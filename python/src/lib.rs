@@ -3,8 +3,11 @@
 
 mod arrays;
 mod curate;
+#[cfg(feature = "cuda")]
+mod device_arrays;
 mod documents;
 mod encoder;
+mod engine;
 mod errors;
 mod images;
 mod journal;
@@ -35,6 +38,8 @@ mod _modelmix {
     use super::documents::{brief, listed_arms, named_shares, nearest, percents};
     #[pymodule_export]
     use super::encoder::{Cache, Encoder, encoding_of, with_encoding, write_features};
+    #[pymodule_export]
+    use super::engine::{engine_name, memory_size};
     #[pymodule_export]
     use super::images::{decode_image, resize_image};
     #[pymodule_export]

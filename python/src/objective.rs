@@ -10,8 +10,10 @@ use modelmix::{Features, Inputs, Loss, Objective, RecordedArm, RecordedArms, Ses
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{Use, features};
+use crate::arrays::{Use, features_for};
+use crate::engine::{Chosen, Compute};
 use crate::errors::to_exception;
+use crate::work::Progress;
 
 /// Returns the terms of an objective: weight and text of each.
 ///
@@ -61,7 +63,7 @@ pub(crate) struct Problem<'py> {
     score_ranges: BTreeMap<String, (f64, f64)>,
     width: Option<usize>,
     seed: u64,
-    threads: Option<usize>,
+    compute: Compute,
 }
 
 /// The same in library types.
@@ -72,6 +74,7 @@ pub(crate) struct Prepared {
     pub(crate) reference: Option<Arc<Features>>,
     pub(crate) seed: u64,
     pub(crate) threads: Option<usize>,
+    pub(crate) chosen: Chosen,
     pub(crate) costs: Option<Vec<f64>>,
     kappa_range: Option<(f64, f64)>,
     score_ranges: BTreeMap<String, (f64, f64)>,
@@ -79,11 +82,17 @@ pub(crate) struct Prepared {
     bandwidth: Option<f64>,
 }
 
-impl Problem<'_> {
+impl<'py> Problem<'py> {
+    /// Chooses the engine for these arms and the reference.
+    pub(crate) fn choose(&self, py: Python<'py>, arms: &[(String, Bound<'py, PyAny>)]) -> PyResult<Chosen> {
+        self.compute.choose(py, arms.iter().map(|(_, array)| array).chain(&self.reference))
+    }
+
     /// Converts the inputs, for arms of these names.
-    pub(crate) fn prepared(&self, names: &[String], usage: Use) -> PyResult<Prepared> {
+    pub(crate) fn prepared(&self, names: &[String], usage: Use, chosen: &Chosen) -> PyResult<Prepared> {
+        let reference = self.reference.as_ref();
         let reference =
-            self.reference.as_ref().map(|array| features("the reference", array, usage)).transpose()?.map(Arc::new);
+            reference.map(|array| features_for(chosen, "the reference", array, usage)).transpose()?.map(Arc::new);
         let written = match &self.objective {
             Some(text) => Objective::parse(text).map_err(to_exception)?,
             None => Objective::usual(reference.is_some()),
@@ -99,7 +108,8 @@ impl Problem<'_> {
             objective,
             reference,
             seed: self.seed,
-            threads: self.threads,
+            threads: self.compute.threads,
+            chosen: chosen.clone(),
             costs,
             kappa_range: self.kappa_range,
             score_ranges: self.score_ranges.clone(),
@@ -109,9 +119,9 @@ impl Problem<'_> {
     }
 
     /// Converts arms, with the scores of the objective.
-    pub(crate) fn arms(&self, arms: &[(String, Bound<'_, PyAny>)]) -> PyResult<RecordedArms> {
+    pub(crate) fn arms(&self, arms: &[(String, Bound<'_, PyAny>)], chosen: &Chosen) -> PyResult<RecordedArms> {
         let arm = |(name, array): &(String, Bound<'_, PyAny>)| {
-            Ok(RecordedArm::new(name.clone(), features(&format!("arm {name}"), array, Use::Call)?))
+            Ok(RecordedArm::new(name.clone(), features_for(chosen, &format!("arm {name}"), array, Use::Call)?))
         };
         let arms = RecordedArms::new(arms.iter().map(arm).collect::<PyResult<_>>()?).map_err(to_exception)?;
         arms.with_scores(&self.scores).map_err(to_exception)
@@ -119,6 +129,11 @@ impl Problem<'_> {
 }
 
 impl Prepared {
+    /// An engine that Ctrl-C stops.
+    pub(crate) fn engine(&self, progress: &Progress) -> Engine {
+        self.chosen.engine(progress)
+    }
+
     /// Prepares the loss, with recorded arms if there are any.
     pub(crate) fn loss(&self, arms: Option<&RecordedArms>, engine: &Engine) -> modelmix::Result<Loss> {
         self.objective.prepare(self.inputs(arms, engine))

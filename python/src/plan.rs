@@ -29,17 +29,18 @@ pub(crate) fn plan<'py>(
     gain_error: Option<String>,
     weight_error: Option<f64>,
 ) -> PyResult<(Bound<'py, PyDict>, String)> {
-    let arms = problem.arms(&arms)?;
-    let prepared = problem.prepared(&arms.names(), Use::Call)?;
+    let chosen = problem.choose(py, &arms)?;
+    let arms = problem.arms(&arms, &chosen)?;
+    let prepared = problem.prepared(&arms.names(), Use::Call, &chosen)?;
     let gain_error = gain_error.as_deref().map(read).transpose()?;
     let settings =
         PlanSettings::default().gain_error(gain_error).weight_error(weight_error).costs(prepared.costs.clone());
     let progress = Progress::new(None);
-    let engine = progress.engine(prepared.threads);
+    let engine = prepared.engine(&progress);
     let document = run(py, &progress, move || {
         let loss = prepared.loss(Some(&arms), &engine)?;
         let mut document = planned(&arms, &loss, &settings)?;
-        document.provenance = provenance(loss.engine(), prepared.seed, &arms, loss.bandwidths(&arms, prepared.seed));
+        document.provenance = provenance(&chosen, prepared.seed, &arms, loss.bandwidths(&arms, prepared.seed));
         Ok(document)
     })?;
     let sentence = document.sentence();

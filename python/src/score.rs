@@ -13,8 +13,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrays::{Use, features};
+use crate::arrays::{Use, features, features_for};
 use crate::documents::{dictionary, provenance};
+use crate::engine::Compute;
 use crate::errors::to_exception;
 use crate::objective::Problem;
 use crate::work::{Progress, run};
@@ -83,9 +84,10 @@ pub(crate) fn score<'py>(
     started: Option<Bound<'py, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let arms = problem.arms(&arms)?;
+    let chosen = problem.choose(py, &arms)?;
+    let arms = problem.arms(&arms, &chosen)?;
     let names = arms.names();
-    let prepared = problem.prepared(&names, Use::Call)?;
+    let prepared = problem.prepared(&names, Use::Call, &chosen)?;
     let settings = settings.read(prepared.reference.is_some()).map_err(to_exception)?;
     let mixture = mixture && (arms.len() > 1 || weights.is_some());
     let weights = weights.map(|weights| weights_by_arm(&names, weights)).transpose().map_err(to_exception)?;
@@ -93,7 +95,7 @@ pub(crate) fn score<'py>(
         started.call1((arms.len() + 1 + usize::from(mixture),))?;
     }
     let progress = Progress::new(progress);
-    let (counter, engine) = (progress.counter(), progress.engine(prepared.threads));
+    let (counter, engine) = (progress.counter(), prepared.engine(&progress));
     let document = run(py, &progress, move || {
         let weights = match weights {
             _ if !mixture => None,
@@ -107,7 +109,7 @@ pub(crate) fn score<'py>(
         let reference = prepared.reference.as_deref();
         let mut document = score_watched(&arms, reference, &settings, weights.as_deref(), &engine, &done)?;
         let bandwidths = document.bandwidths(&settings, &arms, reference);
-        document.provenance = provenance(&engine, prepared.seed, &arms, bandwidths);
+        document.provenance = provenance(&chosen, prepared.seed, &arms, bandwidths);
         Ok(document)
     })?;
     dictionary(py, &Document::Score(document))
@@ -115,28 +117,29 @@ pub(crate) fn score<'py>(
 
 /// Computes metrics of one set, or of several with weights: name, value, standard error, and the method of the standard error.
 #[pyfunction]
-#[pyo3(signature = (sets, weights, reference, settings, threads))]
+#[pyo3(signature = (sets, weights, reference, settings, compute))]
 pub(crate) fn metrics<'py>(
     py: Python<'py>,
     sets: Vec<(String, Bound<'py, PyAny>)>,
     weights: Option<BTreeMap<String, f64>>,
     reference: Option<Bound<'py, PyAny>>,
     settings: Settings,
-    threads: Option<usize>,
+    compute: Compute,
 ) -> PyResult<Vec<(&'static str, f64, f64, String)>> {
     let names: Vec<String> = sets.iter().map(|(name, _)| name.clone()).collect();
     let origin = |name: &str| if name.is_empty() { "the samples".to_string() } else { format!("set {name}") };
-    let sets =
-        sets.iter().map(|(name, array)| features(&origin(name), array, Use::Call)).collect::<PyResult<Vec<_>>>()?;
+    let chosen = compute.choose(py, sets.iter().map(|(_, array)| array).chain(&reference))?;
+    let read = |name: &str, array: &Bound<'_, PyAny>| features_for(&chosen, name, array, Use::Call);
+    let sets = sets.iter().map(|(name, array)| read(&origin(name), array)).collect::<PyResult<Vec<_>>>()?;
     let weights = match weights {
         Some(weights) => by_arm("weight", &names, weights, Some(0.0)).map_err(to_exception)?,
         None => vec![1.0; sets.len()],
     };
-    let reference = reference.map(|array| features("the reference", &array, Use::Call)).transpose()?.map(Arc::new);
+    let reference = reference.map(|array| read("the reference", &array)).transpose()?.map(Arc::new);
     let settings = settings.read(reference.is_some()).map_err(to_exception)?;
     let order: Vec<Metric> = settings.metrics.clone();
     let progress = Progress::new(None);
-    let engine = progress.engine(threads);
+    let engine = chosen.engine(&progress);
     let table = run(py, &progress, move || {
         let all: Vec<&Features> = sets.iter().collect();
         let pool = Pool::mixture(sets.iter().zip(weights))?;

@@ -159,11 +159,17 @@ fn values(samples: &[Numbers]) -> Vec<Values<'_>> {
 impl Session {
     /// Starts a session on features.
     #[staticmethod]
-    fn over_features(py: Python<'_>, arms: Vec<String>, problem: Problem<'_>, settings: Settings) -> PyResult<Self> {
-        let prepared = problem.prepared(&arms, Use::Keep)?;
+    fn over_features<'py>(
+        py: Python<'py>,
+        arms: Vec<String>,
+        problem: Problem<'py>,
+        settings: Settings,
+    ) -> PyResult<Self> {
+        let chosen = problem.choose(py, &[])?;
+        let prepared = problem.prepared(&arms, Use::Keep, &chosen)?;
         let settings = settings.read()?;
         let progress = Progress::new(None);
-        let engine = progress.engine(prepared.threads);
+        let engine = prepared.engine(&progress);
         let inner =
             run(py, &progress, move || modelmix::Session::new(arms, prepared.session_loss(&engine)?, &settings))?;
         Ok(Self::new(inner))
@@ -178,15 +184,24 @@ impl Session {
 
     /// Restores a session from a snapshot, which `origin` names in messages; `problem` is `None` for a session on values.
     #[staticmethod]
-    fn restore(py: Python<'_>, snapshot: String, origin: String, problem: Option<Problem<'_>>) -> PyResult<Self> {
+    fn restore<'py>(
+        py: Python<'py>,
+        snapshot: String,
+        origin: String,
+        problem: Option<Problem<'py>>,
+    ) -> PyResult<Self> {
         let of_origin = |error: Error| match error {
             Error::Snapshot { problem } => PyValueError::new_err(format!("{origin} cannot be restored: {problem}")),
             error => to_exception(error),
         };
         let snapshot: Snapshot = Snapshot::from_json(&snapshot).map_err(&of_origin)?;
-        let prepared = problem.map(|problem| problem.prepared(snapshot.arms(), Use::Keep)).transpose()?;
+        let prepare = |problem: Problem<'py>| {
+            let chosen = problem.choose(py, &[])?;
+            problem.prepared(snapshot.arms(), Use::Keep, &chosen)
+        };
+        let prepared = problem.map(prepare).transpose()?;
         let progress = Progress::new(None);
-        let engine = progress.engine(prepared.as_ref().and_then(|prepared| prepared.threads));
+        let engine = prepared.as_ref().map(|prepared| prepared.engine(&progress)).unwrap_or_default();
         let restored = run(py, &progress, move || {
             Ok(match prepared {
                 Some(prepared) => modelmix::Session::restore_with(snapshot, prepared.session_loss(&engine)?),

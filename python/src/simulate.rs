@@ -42,8 +42,9 @@ pub(crate) fn simulate<'py>(
     started: Option<Bound<'py, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let arms = problem.arms(&arms)?;
-    let prepared = problem.prepared(&arms.names(), Use::Call)?;
+    let chosen = problem.choose(py, &arms)?;
+    let arms = problem.arms(&arms, &chosen)?;
+    let prepared = problem.prepared(&arms.names(), Use::Call, &chosen)?;
     let usual = Simulation::default();
     let policies = match &settings.policies {
         Some(texts) => {
@@ -70,14 +71,14 @@ pub(crate) fn simulate<'py>(
         started.call1((simulation.policies.len().saturating_mul(simulation.seeds),))?;
     }
     let progress = Progress::new(progress);
-    let (counter, engine) = (progress.counter(), progress.engine(prepared.threads));
+    let (counter, engine) = (progress.counter(), prepared.engine(&progress));
     let document = run(py, &progress, move || {
         let loss = prepared.loss(Some(&arms), &engine)?;
         let done = || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
         let mut document = simulate_watched(&arms, &loss, &simulation, &done)?;
-        document.provenance = provenance(&engine, prepared.seed, &arms, loss.bandwidths(&arms, prepared.seed));
+        document.provenance = provenance(&chosen, prepared.seed, &arms, loss.bandwidths(&arms, prepared.seed));
         Ok(document)
     })?;
     dictionary(py, &Document::Simulate(document))

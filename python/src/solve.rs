@@ -66,19 +66,20 @@ pub(crate) fn solve<'py>(
     started: Option<Bound<'py, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyDict>, String, Option<String>)> {
-    let arms = problem.arms(&arms)?;
+    let chosen = problem.choose(py, &arms)?;
+    let arms = problem.arms(&arms, &chosen)?;
     let names = arms.names();
     let floors = by_arm("floor", &names, floor, Some(0.0)).map_err(to_exception)?;
     let caps = by_arm("cap", &names, cap, Some(1.0)).map_err(to_exception)?;
     let bounds = Bounds::by_arm(&names, floors, caps).map_err(to_exception)?;
-    let prepared = problem.prepared(&names, Use::Call)?;
+    let prepared = problem.prepared(&names, Use::Call, &chosen)?;
     let second =
         analyses.front.as_deref().map(Objective::parse).transpose().map_err(to_exception)?.map(front_objective);
     let mut analyses = analyses.read(&names, prepared.costs.as_ref()).map_err(to_exception)?;
     let (quiet, progress) = (Progress::new(None), Progress::new(progress));
     let counter = progress.counter();
     let counted = Arc::clone(&counter);
-    let engine = progress.engine(prepared.threads).observed_by(move |pairs| {
+    let engine = prepared.engine(&progress).observed_by(move |pairs| {
         counted.fetch_add(pairs, Ordering::Relaxed);
     });
     let seed = prepared.seed;
@@ -95,7 +96,7 @@ pub(crate) fn solve<'py>(
     counter.store(0, Ordering::Relaxed);
     let document = run(py, &progress, move || {
         let mut document = mixture::solve_with_analyses(&arms, &loss, &bounds, &analyses)?;
-        document.provenance = provenance(loss.engine(), seed, &arms, loss.bandwidths(&arms, seed));
+        document.provenance = provenance(&chosen, seed, &arms, loss.bandwidths(&arms, seed));
         Ok(document)
     })?;
     let headline = document.headline();

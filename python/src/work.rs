@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use modelmix::compute::{Cpu, Engine, Stop};
+use modelmix::compute::Stop;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -42,12 +42,6 @@ impl Progress {
     /// Returns the same with the stop token of another.
     pub(crate) fn stopping(self, other: &Self) -> Self {
         Self { stop: other.stop.clone(), ..self }
-    }
-
-    /// Returns an engine that Ctrl-C stops.
-    pub(crate) fn engine(&self, threads: Option<usize>) -> Engine {
-        let cpu = threads.map_or_else(Cpu::new, Cpu::with_threads);
-        Engine::new(cpu).stopped_by(self.stop.clone())
     }
 
     fn tell(&self, py: Python<'_>) -> PyResult<()> {

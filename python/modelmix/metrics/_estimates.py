@@ -7,13 +7,17 @@ from typing import Any, TypeAlias
 
 from .. import _check, _modelmix
 from .._arms import Arms, sets_of
-from .._files import Rows, rows
+from .._compute import compute
+from .._files import Rows, device_rows
 from .._objective import checked_setting
 from .._settings import ScoreSettings
 from ..results import Estimate
 
 #: Features of one model, or of several models by name; arrays or files.
 Samples: TypeAlias = Rows | Arms
+
+#: Threads, engine and GPU memory, as they were given.
+Given: TypeAlias = tuple[int | None, str, int | str | None]
 
 
 def kernel_text(**settings: object) -> str:
@@ -26,7 +30,7 @@ def estimates(
     samples: Samples,
     weights: Mapping[str, float] | None,
     reference: Rows | None,
-    threads: int | None,
+    given: Given,
     **settings: Any,
 ) -> list[Estimate]:
     """Compute the named metrics."""
@@ -38,8 +42,8 @@ def estimates(
     found = _modelmix.metrics(
         sets,
         None if weights is None else _check.by_arm("weights", "weight", weights),
-        None if reference is None else rows("the reference", reference),
+        None if reference is None else device_rows("the reference", reference),
         ScoreSettings(metrics=names, **settings),
-        _check.threads(threads),
+        compute(*given),
     )
     return [Estimate(value, error, by) for _, value, error, by in found]

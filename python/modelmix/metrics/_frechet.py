@@ -18,6 +18,8 @@ def fid(
     *,
     weights: Mapping[str, float] | None = None,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute the Fréchet distance (FID): between Gaussians with the means and covariances of samples and reference.
 
@@ -31,6 +33,8 @@ def fid(
         The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -53,7 +57,7 @@ def fid(
     >>> round(float(mm.metrics.fid(rows, [[x + 3, y] for x, y in rows])), 6)
     9.0
     """
-    return estimates(["fid"], samples, weights, reference, threads)[0]
+    return estimates(["fid"], samples, weights, reference, (threads, engine, gpu_memory))[0]
 
 
 @checked
@@ -64,6 +68,8 @@ def fid_infinity(
     weights: Mapping[str, float] | None = None,
     seed: int = 0,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute the Fréchet distance extrapolated to an infinite number of samples (FID∞).
 
@@ -79,6 +85,8 @@ def fid_infinity(
         The random seed.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -100,4 +108,6 @@ def fid_infinity(
     >>> mm.metrics.fid_infinity("data/fashion/specialists.npz:flow", "data/fashion/reference.npy").by
     'regression'
     """
-    return estimates(["fid_infinity"], samples, weights, reference, threads, seed=_check.seed(seed))[0]
+    return estimates(
+        ["fid_infinity"], samples, weights, reference, (threads, engine, gpu_memory), seed=_check.seed(seed)
+    )[0]

@@ -22,6 +22,8 @@ def rke(
     bandwidth: Bandwidth | None = None,
     seed: int = 0,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute the RKE mode count, 1/E[k²(X, X′)]: the effective number of modes.
 
@@ -39,6 +41,8 @@ def rke(
         The random seed.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -61,7 +65,9 @@ def rke(
     2.0
     """
     settings = kernel_text(kernel=kernel, bandwidth=bandwidth)
-    return estimates(["rke"], samples, weights, None, threads, kernel=settings, seed=_check.seed(seed))[0]
+    return estimates(
+        ["rke"], samples, weights, None, (threads, engine, gpu_memory), kernel=settings, seed=_check.seed(seed)
+    )[0]
 
 
 @checked
@@ -74,6 +80,8 @@ def vendi(
     bandwidth: Bandwidth | None = None,
     seed: int = 0,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute the Vendi score: an effective number of different samples, from the entropy of the kernel matrix's eigenvalues.
 
@@ -93,6 +101,8 @@ def vendi(
         The random seed.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -117,7 +127,14 @@ def vendi(
     settings = kernel_text(kernel=kernel, bandwidth=bandwidth)
     seed = _check.seed(seed)
     return estimates(
-        ["vendi"], samples, weights, None, threads, vendi_kernel=settings, order=_check.real("order", order), seed=seed
+        ["vendi"],
+        samples,
+        weights,
+        None,
+        (threads, engine, gpu_memory),
+        vendi_kernel=settings,
+        order=_check.real("order", order),
+        seed=seed,
     )[0]
 
 
@@ -134,6 +151,8 @@ def mmd(
     degree: int | None = None,
     seed: int = 0,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute the unbiased squared maximum mean discrepancy (MMD²) between all samples and a reference.
 
@@ -155,6 +174,8 @@ def mmd(
         The random seed.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -178,7 +199,9 @@ def mmd(
     True
     """
     settings = kernel_text(kernel=kernel, bandwidth=bandwidth, scale=scale, offset=offset, degree=degree)
-    return estimates(["mmd"], samples, weights, reference, threads, kernel=settings, seed=_check.seed(seed))[0]
+    return estimates(
+        ["mmd"], samples, weights, reference, (threads, engine, gpu_memory), kernel=settings, seed=_check.seed(seed)
+    )[0]
 
 
 @checked
@@ -188,6 +211,8 @@ def cmmd(
     *,
     weights: Mapping[str, float] | None = None,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute CMMD, for CLIP features: 1000 times the biased MMD² of rows scaled to length 1, with a Gaussian kernel of bandwidth 10.
 
@@ -201,6 +226,8 @@ def cmmd(
         The weights of the mixture, by arm, if there are several; equal weights if ``None``.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -222,7 +249,7 @@ def cmmd(
     >>> bool(mm.metrics.cmmd("data/fashion/specialists.npz:flow", "data/fashion/reference.npy").value > 0)
     True
     """
-    return estimates(["cmmd"], samples, weights, reference, threads)[0]
+    return estimates(["cmmd"], samples, weights, reference, (threads, engine, gpu_memory))[0]
 
 
 @checked
@@ -235,6 +262,8 @@ def kid(
     subset_size: int | None = None,
     subset_seed: int = 2020,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute the kernel inception distance (KID): the mean over random subsets of MMD² with the cubic kernel (x·y/d + 1)³.
 
@@ -257,6 +286,8 @@ def kid(
         The random seed of the subsets.
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -283,4 +314,4 @@ def kid(
         "subset_size": _check.whole_or_none("subset_size", subset_size, 1),
         "subset_seed": _check.whole_or_none("subset_seed", subset_seed, 0, _check.MOST_SHORT_SEED),
     }
-    return estimates(["kid"], samples, weights, reference, threads, **settings)[0]
+    return estimates(["kid"], samples, weights, reference, (threads, engine, gpu_memory), **settings)[0]

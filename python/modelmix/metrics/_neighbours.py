@@ -8,7 +8,7 @@ from .. import _check
 from .._arguments import checked
 from .._files import Rows
 from ..results import Estimate, Prdc
-from ._estimates import Samples, estimates
+from ._estimates import Given, Samples, estimates
 
 
 def _ball(
@@ -18,11 +18,11 @@ def _ball(
     weights: Mapping[str, float] | None,
     neighbours: int,
     closed: bool,
-    threads: int | None,
+    given: Given,
 ) -> Estimate:
     """Compute one of the four metrics."""
     settings = {"neighbours": _check.whole("neighbours", neighbours, 1), "closed": _check.flag("closed", closed)}
-    return estimates([metric], samples, weights, reference, threads, **settings)[0]
+    return estimates([metric], samples, weights, reference, given, **settings)[0]
 
 
 @checked
@@ -34,6 +34,8 @@ def precision(
     neighbours: int = 5,
     closed: bool = False,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute precision (fidelity): the share of samples inside the k-nearest-neighbour balls of the reference.
 
@@ -51,6 +53,8 @@ def precision(
         Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -72,7 +76,7 @@ def precision(
     >>> float(mm.metrics.precision([[0.0], [1.0]], [[0.0], [1.0]], neighbours=1, closed=True))
     1.0
     """
-    return _ball("precision", samples, reference, weights, neighbours, closed, threads)
+    return _ball("precision", samples, reference, weights, neighbours, closed, (threads, engine, gpu_memory))
 
 
 @checked
@@ -84,6 +88,8 @@ def recall(
     neighbours: int = 5,
     closed: bool = False,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute recall (mode coverage): the share of reference samples inside the k-nearest-neighbour balls of the samples.
 
@@ -101,6 +107,8 @@ def recall(
         Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -122,7 +130,7 @@ def recall(
     >>> float(mm.metrics.recall([[0.0], [1.0]], [[0.0], [1.0]], neighbours=1, closed=True))
     1.0
     """
-    return _ball("recall", samples, reference, weights, neighbours, closed, threads)
+    return _ball("recall", samples, reference, weights, neighbours, closed, (threads, engine, gpu_memory))
 
 
 @checked
@@ -134,6 +142,8 @@ def density(
     neighbours: int = 5,
     closed: bool = False,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute density (fidelity): the mean number of k-nearest-neighbour balls of the reference per sample, divided by k.
 
@@ -151,6 +161,8 @@ def density(
         Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -172,7 +184,7 @@ def density(
     >>> float(mm.metrics.density([[0.0], [1.0]], [[0.0], [1.0]], neighbours=1, closed=True))
     2.0
     """
-    return _ball("density", samples, reference, weights, neighbours, closed, threads)
+    return _ball("density", samples, reference, weights, neighbours, closed, (threads, engine, gpu_memory))
 
 
 @checked
@@ -184,6 +196,8 @@ def coverage(
     neighbours: int = 5,
     closed: bool = False,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Estimate:
     """Compute coverage (mode coverage): the share of k-nearest-neighbour balls of the reference that contain a sample.
 
@@ -201,6 +215,8 @@ def coverage(
         Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -222,7 +238,7 @@ def coverage(
     >>> float(mm.metrics.coverage([[0.0], [1.0]], [[0.0], [1.0]], neighbours=1, closed=True))
     1.0
     """
-    return _ball("coverage", samples, reference, weights, neighbours, closed, threads)
+    return _ball("coverage", samples, reference, weights, neighbours, closed, (threads, engine, gpu_memory))
 
 
 @checked
@@ -234,6 +250,8 @@ def prdc(
     neighbours: int = 5,
     closed: bool = False,
     threads: int | None = None,
+    engine: str = "auto",
+    gpu_memory: int | str | None = None,
 ) -> Prdc:
     """Compute precision, recall, density and coverage together, which is faster than one by one.
 
@@ -251,6 +269,8 @@ def prdc(
         Whether a point exactly at the radius of a ball is inside (as in torch-fidelity) or outside (``False``, as in prdc).
     threads
         The number of threads; all cores if ``None``.
+    engine, gpu_memory
+        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
     -------
@@ -275,4 +295,4 @@ def prdc(
     """
     names = ["precision", "recall", "density", "coverage"]
     settings = {"neighbours": _check.whole("neighbours", neighbours, 1), "closed": _check.flag("closed", closed)}
-    return Prdc(*estimates(names, samples, weights, reference, threads, **settings))
+    return Prdc(*estimates(names, samples, weights, reference, (threads, engine, gpu_memory), **settings))
