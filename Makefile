@@ -1,9 +1,10 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test test-gpu check python wheel package test-peers demo docs bench bench-encode browser golden golden-peers golden-encoders fuzz expected fixtures clean
+.PHONY: test test-gpu skipped-gpu check python wheel package test-peers demo docs bench bench-encode browser golden golden-peers golden-encoders fuzz expected fixtures clean
 
 test: check
 	cargo test --workspace --lib --bins --tests
 	cargo test --workspace --doc
+	$(MAKE) skipped-gpu
 	$(MAKE) browser
 	$(MAKE) python
 	$(MAKE) package
@@ -16,9 +17,14 @@ check:
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-# The engine on an NVIDIA GPU. Without one, every test prints the reason and passes; `make test` runs them too.
+# The engine on an NVIDIA GPU, from a prebuilt program if GPU_TESTS names one. Without a GPU, one line says why it is skipped.
+GPU_TESTS := cargo test --quiet --package modelmix-cuda --test gpu --
 test-gpu:
-	cargo test --package modelmix-cuda --test gpu -- --test-threads=1 --nocapture
+	@$(GPU_TESTS) --test-threads=1 --nocapture
+
+# What `make test` says about them.
+skipped-gpu:
+	@cargo test --quiet --workspace --test gpu -- --nocapture t0_describes_itself | grep -e '^skipped' -e '^cuda, ' | sed 's/^skipped/GPU tests are skipped/'
 
 demo:
 	cargo run --release --quiet --package modelmix-cli -- demo
@@ -64,7 +70,7 @@ python: wheel
 
 WHEEL := target/wheels/built
 wheel: $(WHEEL)
-$(WHEEL): target/python/ready Cargo.toml Cargo.lock tools/build_wheel.py $(shell find crates/modelmix/src crates/modelmix/Cargo.toml crates/modelmix-encode/src crates/modelmix-encode/Cargo.toml python/src python/modelmix python/*.toml python/*.md -type f -not -name '*.pyc')
+$(WHEEL): target/python/ready Cargo.toml Cargo.lock tools/build_wheel.py $(shell find crates/modelmix/src crates/modelmix/Cargo.toml crates/modelmix-encode/src crates/modelmix-encode/Cargo.toml crates/modelmix-cuda/src crates/modelmix-cuda/kernels crates/modelmix-cuda/Cargo.toml python/src python/modelmix python/*.toml python/*.md -type f -not -name '*.pyc')
 	$(PYTHON) tools/build_wheel.py --profile dev
 	touch $@
 

@@ -19,7 +19,7 @@ pub(crate) enum Found {
 #[cfg(feature = "cuda")]
 pub(crate) fn choose(args: &EngineArgs, threads: Option<usize>, rows: usize, width: usize) -> Result<Found> {
     use modelmix_cuda::{Chosen, Options, Work};
-    let options = Options::default().threads(threads);
+    let options = Options::default();
     let options = args.gpu_memory.into_iter().fold(options, Options::memory);
     let work = Work { rows, width, threads: threads.unwrap_or_else(modelmix::compute::available_threads) };
     match modelmix_cuda::choose(args.engine, work, options) {

@@ -8,3 +8,7 @@ pub struct Readme;
 /// Long sessions and drift.
 #[doc = include_str!("../../../docs/streams.md")]
 pub struct Streams;
+
+/// The engine on GPUs.
+#[doc = include_str!("../../../docs/gpu.md")]
+pub struct Gpu;
