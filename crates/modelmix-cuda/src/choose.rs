@@ -2,7 +2,8 @@
 
 use modelmix::compute::EngineChoice;
 
-use crate::{Cuda, Options, Unavailable};
+use crate::backend::Cuda;
+use crate::options::{Options, Unavailable};
 
 /// Products that one core of a processor adds up per second, as measured on 16 threads with AVX-512 VNNI.
 const PRODUCTS_PER_CORE: f64 = 8e10;

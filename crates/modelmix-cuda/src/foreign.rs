@@ -6,7 +6,7 @@ use std::sync::Arc;
 use modelmix::compute::Resident;
 use modelmix::{Features, Result};
 
-use crate::Cuda;
+use crate::backend::Cuda;
 use crate::resident::DeviceSet;
 
 /// What the kernels assume of the address of a row: they read four values at a time.
