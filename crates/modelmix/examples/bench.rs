@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! load NAME PATH                                  features of all arms in a file
-//! offline NAME gaussian|polynomial BANDWIDTH THREADS   K̂ of all arms: seconds, sum of its entries
+//! offline NAME gaussian|polynomial BANDWIDTH THREADS [ENGINE]   K̂ of all arms: seconds, sum of its entries
+//! accuracy NAME BANDWIDTH ENGINE                   largest relative errors of K̂ and of sums of rows, engine
 //! cross NAME NAME THREADS                         two sets: seconds, sum
 //! row NAME | half NAME                             one row against all rows of the first arm: seconds, best of 5
 //! bandwidth BYTES | peak                           seconds to read BYTES bytes, best of 5; flops/s of 10⁹ multiply-adds
@@ -14,13 +15,15 @@
 //! metric prdc|fid|kid|vendi|rke NAME NAME THREADS  first arms of samples and reference: seconds, values
 //! memory                                           peak resident bytes
 //! ```
+//!
+//! ENGINE is auto (the default), exact, avx2 or avx2-exact.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-use modelmix::compute::{Cpu, Double, Engine};
+use modelmix::compute::{Cpu, Double, Engine, Instructions, Precision, Set};
 use modelmix::metrics::{self, KidSettings, Neighbourhoods, Pool};
 use modelmix::policy::Random;
 use modelmix::session::Storage;
@@ -58,14 +61,14 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
             sets.insert((*name).into(), arms);
             "0".into()
         }
-        ["offline", name, kernel, bandwidth, threads] => {
+        ["offline", name, kernel, bandwidth, threads, engine @ ..] => {
             let arms = set(name)?;
             let objective = match *kernel {
                 // The square of this kernel is the requested one.
                 "gaussian" => Objective::rke().with_bandwidth(bandwidth.parse::<f64>()? * std::f64::consts::SQRT_2),
                 _ => Objective::mmd().with_kernel(KernelSpec::Kid),
             };
-            let cpu = Engine::new(Cpu::with_threads(threads.parse()?));
+            let cpu = Engine::new(cpu(engine.first().copied().unwrap_or("auto"), threads.parse()?)?);
             if *kernel == "gaussian" {
                 let loss = objective.prepare(Inputs::new().arms(arms).engine(cpu))?;
                 let (time, form) = seconds(|| mixture::statistics(arms, &loss));
@@ -75,6 +78,15 @@ fn answer(sets: &mut Sets, words: &[&str]) -> Result<String, Box<dyn Error>> {
                 let (time, sum) = seconds(|| polynomial(arms, &kernel, &cpu));
                 format!("{time} {}", sum?)
             }
+        }
+        ["accuracy", name, bandwidth, engine] => {
+            let arms = set(name)?;
+            let sets: Vec<Set<'_>> = arms.iter().map(|arm| Set::from(&arm.features)).collect();
+            let kernel = Kernel::Gaussian { bandwidth: bandwidth.parse()? };
+            let (engine, double) = (Engine::new(cpu(engine, 2)?), Engine::new(Double::with_threads(2)));
+            let (entry, row) =
+                errors(&engine.kernel_sums_among(&kernel, &sets)?, &double.kernel_sums_among(&kernel, &sets)?);
+            format!("{entry:.2e} {row:.2e} {}", engine.describe())
         }
         ["cross", name, other, threads] => {
             let (x, y) = (set(name)?[0].features.view(), set(other)?[0].features.view());
@@ -257,6 +269,30 @@ fn program(arms: usize, warm: bool, count: usize) -> Result<f64, Box<dyn Error>>
     });
     result?;
     Ok(time / count as f64)
+}
+
+/// The engine of a measurement.
+fn cpu(name: &str, threads: usize) -> Result<Cpu, String> {
+    let cpu = Cpu::with_threads(threads);
+    let avx2 = || cpu.clone().with_instructions(Instructions::Avx2).ok_or("the processor has no AVX2");
+    Ok(match name {
+        "auto" => cpu,
+        "exact" => cpu.with_precision(Precision::Exact),
+        "avx2" => avx2()?,
+        "avx2-exact" => avx2()?.with_precision(Precision::Exact),
+        _ => return Err(format!("there is no engine {name}")),
+    })
+}
+
+/// The largest relative errors of entries of K and of sums of rows, of those that are not negligible.
+fn errors(found: &[Vec<Vec<f64>>], truth: &[Vec<Vec<f64>>]) -> (f64, f64) {
+    let error = |found: f64, truth: f64| if truth > 1e-25 { (found / truth - 1.0).abs() } else { 0.0 };
+    let (mut entry, mut row) = (0.0f64, 0.0f64);
+    for (found, truth) in found.iter().flatten().zip(truth.iter().flatten()) {
+        entry = entry.max(error(found.iter().sum(), truth.iter().sum()));
+        row = found.iter().zip(truth).map(|(found, truth)| error(*found, *truth)).fold(row, f64::max);
+    }
+    (entry, row)
 }
 
 /// A metric as the score table computes it.

@@ -2,13 +2,15 @@
 //! of the data and their results are added in a fixed order, so results do not depend on the number of threads.
 
 mod backend;
+mod sums;
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::dispatch::Instructions;
 use super::lanes::{Map, is_centred};
-use super::leaves::Sums;
 use super::parallel::MAX_THREADS;
 use super::row::{ColumnSums, SquaredNorms};
 use super::tiles::{Leaf, Scratch, Side, Sweep, Task, block_rows};
@@ -25,11 +27,44 @@ const ROW_BLOCKS: usize = 16;
 const MAX_CENTRE_ROWS: usize = 512;
 /// The number of rows per task for norms or neighbours.
 const ROWS_PER_SHORT_TASK: usize = 256;
-/// The default engine: kernel sums in single precision on the processor's cores.
+
+/// What kernel sums are computed from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Precision {
+    /// Products of 16-bit integers if their error is small, otherwise single precision.
+    #[default]
+    Auto,
+    /// Single precision, or more where that is not enough.
+    Exact,
+}
+
+/// The default engine: kernel sums on the processor's cores, in single precision or, if that is exact enough, from
+/// products of 16-bit integers.
 #[derive(Clone, Debug)]
 pub struct Cpu {
     threads: usize,
     instructions: Instructions,
+    precision: Precision,
+    /// What kernel sums were computed from so far, for reports. Clones share it.
+    used: Arc<Used>,
+}
+
+/// Which products have been used: bits that are only ever set.
+#[derive(Debug, Default)]
+struct Used(AtomicU8);
+
+impl Used {
+    const INTEGERS: u8 = 1;
+    const SINGLE: u8 = 2;
+
+    fn add(&self, products: u8) {
+        self.0.fetch_or(products, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Default for Cpu {
@@ -53,7 +88,14 @@ impl Cpu {
     /// same to the last bit.
     pub fn with_threads(threads: usize) -> Self {
         let instructions = Instructions::available().last().copied().unwrap_or(Instructions::Portable);
-        Self { threads: threads.clamp(1, MAX_THREADS), instructions }
+        let threads = threads.clamp(1, MAX_THREADS);
+        Self { threads, instructions, precision: Precision::Auto, used: Arc::default() }
+    }
+
+    /// Computes kernel sums with this precision.
+    #[must_use]
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
     }
 
     /// Uses these instructions instead of the best; `None` if the processor does not have them.
@@ -83,45 +125,6 @@ impl Cpu {
     ) -> Result<()> {
         run.check()?;
         SCRATCH.with_borrow_mut(|scratch| self.instructions.run(Sweep { task, x_range, y_range, leaf, scratch }));
-        Ok(())
-    }
-
-    /// The sums of all tasks, in pieces (rows × block of columns) that threads share. They run in waves, which bounds
-    /// the memory of their results; these are added in a fixed order.
-    fn sums(
-        &self,
-        run: &Run,
-        tasks: &[Task<'_>],
-        mut fold: impl FnMut(usize, &Range<usize>, &Range<usize>, Sums),
-    ) -> Result<()> {
-        let mut pieces = Vec::new();
-        for (index, task) in tasks.iter().enumerate() {
-            let (rows, columns) = (task.x.rows.len(), task.y.rows.len());
-            // Blocks of one size: at least sixteen over all tasks, for threads to share, and otherwise as large as
-            // possible, because every block copies the rows again.
-            let share = columns.div_ceil(16usize.div_ceil(tasks.len()).max(1));
-            let most = share.clamp(96, block_rows(task.y.rows.width()).max(96));
-            let length = columns.div_ceil(columns.div_ceil(most).max(1)).next_multiple_of(32).max(32);
-            for y_range in blocks(columns, length) {
-                // The columns of a triangle are paired only with the rows before them.
-                let rows = if task.triangle { y_range.end.min(rows) } else { rows };
-                pieces.extend(blocks(rows, ROWS_PER_TASK).map(|x_range| (index, x_range, y_range.clone())));
-            }
-        }
-        // The largest pieces first, so that no thread is left with one at the end; the sort is stable.
-        pieces.sort_by_key(|(_, x_range, y_range)| std::cmp::Reverse(x_range.len() * y_range.len()));
-        for wave in pieces.chunks(8 * self.threads) {
-            let results = parallel(self.threads, run.stop(), wave.len(), |piece| {
-                let (index, x_range, y_range) = &wave[piece];
-                let mut leaf = Sums::new(x_range.clone(), y_range.clone());
-                self.sweep(run, &tasks[*index], x_range.clone(), y_range.clone(), &mut leaf)?;
-                run.advance((x_range.len() * y_range.len()) as u64);
-                Ok(leaf)
-            })?;
-            for ((index, x_range, y_range), sums) in wave.iter().zip(results) {
-                fold(*index, x_range, y_range, sums);
-            }
-        }
         Ok(())
     }
 

@@ -23,6 +23,8 @@ pub(super) trait Arithmetic {
     /// a·b + c.
     unsafe fn multiply_add(a: Self::Lanes, b: Self::Lanes, c: Self::Lanes) -> Self::Lanes;
     unsafe fn store(lanes: Self::Lanes, values: &mut [f32; 16]);
+    /// 2^y of each lane, as [`exp2`].
+    unsafe fn exp2(lanes: Self::Lanes) -> Self::Lanes;
 }
 
 /// a·b + c.
@@ -31,22 +33,68 @@ pub(super) fn fma<A: Arithmetic>(a: f32, b: f32, c: f32) -> f32 {
     if A::FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// 2^y for y < 127, accurate to 1e-7 relative down to 2^−100; 0 below 2^−126. A minimax polynomial of degree 6 on [−½,
-/// ½] for the fraction; the integer part is added to the exponent bits.
+/// A minimax polynomial for 2^f on [−½, ½], the highest power first: 2e-9 without rounding errors.
+const POWERS: [f32; 7] =
+    [1.535_336_2e-4, 1.339_887_4e-3, 9.618_437e-3, 5.550_332_5e-2, 2.402_264_8e-1, std::f32::consts::LN_2, 1.0];
+
+/// 1.5·2²³: adding it rounds to an integer, which is then in the low bits.
+const ROUNDING_SHIFT: f32 = 12_582_912.0;
+
+/// 2^y for y < 127, accurate to 1e-7 relative down to 2^−100; 0 below 2^−126. A polynomial for the fraction; the integer
+/// part is added to the exponent bits.
 #[inline(always)]
 pub(super) fn exp2<A: Arithmetic>(y: f32) -> f32 {
-    /// 1.5·2²³: adding it rounds to an integer, which is then in the low bits.
-    const ROUNDING_SHIFT: f32 = 12_582_912.0;
     let clamped = if y > -126.0 { y } else { -126.0 };
     let shifted = clamped + ROUNDING_SHIFT;
     let fraction = clamped - (shifted - ROUNDING_SHIFT);
-    let mut p = 1.535_336_2e-4;
-    for coefficient in [1.339_887_4e-3, 9.618_437e-3, 5.550_332_5e-2, 2.402_264_8e-1, std::f32::consts::LN_2, 1.0] {
-        p = fma::<A>(p, fraction, coefficient);
+    let mut p = POWERS[0];
+    for coefficient in &POWERS[1..] {
+        p = fma::<A>(p, fraction, *coefficient);
     }
     let power = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
     // Clamped values become 0, and values above 2^−102 do not change.
     power - f32::MIN_POSITIVE
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{exp2_256, exp2_512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{POWERS, ROUNDING_SHIFT};
+
+    /// [`super::exp2`] of eight lanes.
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    pub(in super::super) fn exp2_256(y: __m256) -> __m256 {
+        let round = _mm256_set1_ps(ROUNDING_SHIFT);
+        let y = _mm256_max_ps(y, _mm256_set1_ps(-126.0));
+        let shifted = _mm256_add_ps(y, round);
+        let fraction = _mm256_sub_ps(y, _mm256_sub_ps(shifted, round));
+        let mut p = _mm256_set1_ps(POWERS[0]);
+        for coefficient in &POWERS[1..] {
+            p = _mm256_fmadd_ps(p, fraction, _mm256_set1_ps(*coefficient));
+        }
+        let bits = _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted)));
+        _mm256_sub_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(f32::MIN_POSITIVE))
+    }
+
+    /// 2^y of sixteen lanes; 0 if it underflows. The processor adds the integer part to the exponent, whatever it is.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(in super::super) fn exp2_512(y: __m512) -> __m512 {
+        // −∞ has no fraction.
+        let y = _mm512_max_ps(y, _mm512_set1_ps(f32::MIN));
+        let whole = _mm512_roundscale_ps::<0>(y);
+        let fraction = _mm512_sub_ps(y, whole);
+        let mut p = _mm512_set1_ps(POWERS[0]);
+        for coefficient in &POWERS[1..] {
+            p = _mm512_fmadd_ps(p, fraction, _mm512_set1_ps(*coefficient));
+        }
+        _mm512_scalef_ps(p, whole)
+    }
 }
 
 /// A kernel as a function of single-precision geometry, with one additional term per row and per column.
@@ -113,24 +161,37 @@ impl Map {
         }
     }
 
-    /// Turns geometry into kernel values, in place: rows of `width` values, each with its own term.
+    /// Turns geometry into kernel values, in place: rows of `width` values, each with its own term. The width is a multiple
+    /// of sixteen.
+    ///
+    /// # Safety
+    /// Must be inlined into a function that enables the instructions of `A`.
     #[inline(always)]
-    pub(super) fn apply<A: Arithmetic>(&self, values: &mut [f32], width: usize, rows: &[f32], columns: &[f32]) {
+    pub(super) unsafe fn apply<A: Arithmetic>(&self, values: &mut [f32], width: usize, rows: &[f32], columns: &[f32]) {
         let columns = &columns[..width];
         let values = values.chunks_exact_mut(width).zip(rows);
         match *self {
             Map::GaussianOfProduct { factor } => {
                 for (values, row) in values {
-                    for (value, column) in values.iter_mut().zip(columns) {
-                        // Rounding can make a squared distance slightly negative, and y slightly positive; that error
-                        // is no larger than in the other direction.
-                        *value = exp2::<A>(fma::<A>(factor, *value, row + column));
+                    for (values, columns) in values.as_chunks_mut().0.iter_mut().zip(columns.as_chunks().0) {
+                        // SAFETY: as the caller guarantees. Rounding can make a squared distance slightly negative, and
+                        // y slightly positive; that error is no larger than in the other direction.
+                        unsafe {
+                            let terms = A::add(A::splat(*row), A::load(columns));
+                            A::store(A::exp2(A::multiply_add(A::splat(factor), A::load(values), terms)), values);
+                        }
                     }
                 }
             }
             Map::GaussianOfDistance { factor } => {
                 for (values, _) in values {
-                    values.iter_mut().for_each(|value| *value = exp2::<A>(factor * *value));
+                    for values in values.as_chunks_mut().0 {
+                        // SAFETY: as the caller guarantees.
+                        unsafe {
+                            let zero = A::splat(0.0);
+                            A::store(A::exp2(A::multiply_add(A::splat(factor), A::load(values), zero)), values);
+                        }
+                    }
                 }
             }
             Map::LaplacianOfDistance { factor } => {
@@ -216,8 +277,18 @@ mod tests {
         unsafe fn run<M: Micro>(self) -> f64 {
             let errors = (0..2_000_000).map(|step| {
                 let y = (-100.0 * f64::from(step) / 2_000_000.0) as f32;
-                (f64::from(exp2::<M>(y)) / f64::from(y).exp2() - 1.0).abs()
+                let mut lanes = [0.0; 16];
+                // SAFETY: as the caller guarantees.
+                unsafe { M::store(M::exp2(M::splat(y)), &mut lanes) };
+                let error = |value: f32| (f64::from(value) / f64::from(y).exp2() - 1.0).abs();
+                error(exp2::<M>(y)).max(error(lanes[0])).max(error(lanes[15]))
             });
+            for (y, power) in [(0.0, 1.0), (-1.0, 0.5), (-200.0, 0.0), (-1e30, 0.0), (f32::NEG_INFINITY, 0.0)] {
+                let mut lanes = [1.0; 16];
+                // SAFETY: as the caller guarantees.
+                unsafe { M::store(M::exp2(M::splat(y)), &mut lanes) };
+                assert_eq!(lanes, [power; 16], "{y}");
+            }
             assert_eq!((exp2::<M>(0.0), exp2::<M>(-1.0)), (1.0, 0.5));
             assert_eq!((exp2::<M>(-200.0), exp2::<M>(f32::NEG_INFINITY)), (0.0, 0.0));
             errors.fold(0.0, f64::max)

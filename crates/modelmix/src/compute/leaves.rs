@@ -1,11 +1,8 @@
 //! Reductions of tiles of kernel values: sums per row and column, or the values themselves.
 
+use super::integers::{MAX_COLUMNS as COLUMNS, MAX_ROWS as ROWS, TileSums};
 use super::lanes::Arithmetic;
 use super::tiles::{Leaf, Place};
-
-/// The maximum number of rows and columns of a register tile.
-const ROWS: usize = 12;
-const COLUMNS: usize = 32;
 
 /// Sums per row and per column of one sweep. Within a panel they are in single precision, a few additions per lane;
 /// after that in double precision.
@@ -30,6 +27,11 @@ impl Sums {
             unit: 1.0,
             panel: [[0.0; COLUMNS]; ROWS],
         }
+    }
+
+    /// The sums to which a tile adds that begins at this column.
+    pub(super) fn of_tile(&mut self, column: usize) -> TileSums<'_> {
+        TileSums { rows: &mut self.panel, columns: &mut self.columns[column - self.first_column..] }
     }
 }
 

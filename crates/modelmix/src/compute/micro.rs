@@ -1,7 +1,7 @@
 //! Micro-kernels: a small tile of inner products or squared distances in registers. Written once, for the lanes of each
 //! instruction set; `tiles` contains everything around it.
 
-use super::lanes::{Arithmetic, fma};
+use super::lanes::{Arithmetic, exp2, fma};
 
 /// Lanes of a vector.
 const LANES: usize = 16;
@@ -106,6 +106,11 @@ impl Arithmetic for Portable {
     unsafe fn store(lanes: Self::Lanes, values: &mut [f32; LANES]) {
         *values = lanes;
     }
+
+    #[inline(always)]
+    unsafe fn exp2(lanes: Self::Lanes) -> Self::Lanes {
+        lanes.map(exp2::<Self>)
+    }
 }
 
 impl Micro for Portable {
@@ -133,6 +138,7 @@ pub(super) use x86::{Avx2, Avx512};
 mod x86 {
     use std::arch::x86_64::*;
 
+    use super::super::lanes::{exp2_256, exp2_512};
     use super::{Arithmetic, LANES, Micro};
 
     /// 6 × 16: twelve registers of sums, two of columns and a broadcast row fill fifteen of sixteen.
@@ -181,6 +187,11 @@ mod x86 {
                 _mm256_storeu_ps(values.as_mut_ptr(), lanes[0]);
                 _mm256_storeu_ps(values.as_mut_ptr().add(8), lanes[1]);
             }
+        }
+
+        #[inline(always)]
+        unsafe fn exp2(lanes: Self::Lanes) -> Self::Lanes {
+            unsafe { [exp2_256(lanes[0]), exp2_256(lanes[1])] }
         }
     }
 
@@ -255,6 +266,11 @@ mod x86 {
         #[inline(always)]
         unsafe fn store(lanes: __m512, values: &mut [f32; LANES]) {
             unsafe { _mm512_storeu_ps(values.as_mut_ptr(), lanes) };
+        }
+
+        #[inline(always)]
+        unsafe fn exp2(lanes: __m512) -> __m512 {
+            unsafe { exp2_512(lanes) }
         }
     }
 

@@ -9,6 +9,7 @@ mod dispatch;
 mod double;
 mod engine;
 mod feature_rows;
+mod integers;
 mod lanes;
 mod leaves;
 mod micro;
@@ -30,7 +31,7 @@ use crate::kernel::Kernel;
 
 pub use crate::features::HalfRows;
 pub use choice::EngineChoice;
-pub use cpu::Cpu;
+pub use cpu::{Cpu, Precision};
 pub use dense::{Eigen, Factor, Matrix, negligible};
 pub use dispatch::Instructions;
 pub use double::Double;

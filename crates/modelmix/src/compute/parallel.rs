@@ -1,9 +1,10 @@
 //! Parallel work with results in the order of the work, so that they do not depend on the assignment to threads.
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::Stop;
 use crate::error::{Error, Result};
@@ -74,6 +75,33 @@ pub(crate) fn parallel<R: Send>(
     if results.len() == count { Ok(results) } else { Err(Error::Stopped) }
 }
 
+/// [`parallel`] that hands every result to `fold`, in the order of the work, as soon as all results before it are there. Few
+/// are kept waiting, if pieces take similar times.
+///
+/// # Errors
+/// As [`parallel`].
+pub(super) fn parallel_fold<R: Send>(
+    threads: usize,
+    stop: &Stop,
+    count: usize,
+    work: impl Fn(usize) -> Result<R> + Sync,
+    fold: impl FnMut(usize, R) + Send,
+) -> Result<()> {
+    let state = Mutex::new((0, BTreeMap::new(), fold));
+    parallel(threads, stop, count, |index| {
+        let result = work(index)?;
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, waiting, fold) = &mut *state;
+        waiting.insert(index, result);
+        while let Some(result) = waiting.remove(next) {
+            fold(*next, result);
+            *next += 1;
+        }
+        Ok(())
+    })
+    .map(drop)
+}
+
 /// [`parallel`] for pieces that own something, such as a part of a slice to write to.
 ///
 /// # Errors
@@ -86,7 +114,7 @@ pub(super) fn parallel_over<T: Send>(
 ) -> Result<()> {
     let pieces: Vec<Mutex<Option<T>>> = pieces.into_iter().map(|piece| Mutex::new(Some(piece))).collect();
     parallel(threads, stop, pieces.len(), |index| {
-        let piece = pieces[index].lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let piece = pieces[index].lock().unwrap_or_else(PoisonError::into_inner).take();
         piece.map_or(Ok(()), |piece| work(index, piece))
     })
     .map(drop)
@@ -97,7 +125,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::{Stop, parallel, parallel_over};
+    use super::{Stop, parallel, parallel_fold, parallel_over};
     use crate::error::Error;
 
     #[test]
@@ -107,6 +135,21 @@ mod tests {
             assert_eq!(found, (0..100).map(|i| i * i).collect::<Vec<_>>());
         }
         assert!(parallel(4, &Stop::new(), 0, Ok).expect("nothing fails").is_empty());
+    }
+
+    #[test]
+    fn results_are_folded_in_order() {
+        for threads in [1, 2, 5] {
+            let mut folded = Vec::new();
+            let work = |index: usize| {
+                // The first pieces are the slowest.
+                std::thread::sleep(std::time::Duration::from_micros(300 / (index as u64 + 1)));
+                Ok(index * index)
+            };
+            parallel_fold(threads, &Stop::new(), 100, work, |index, result| folded.push((index, result)))
+                .expect("nothing fails");
+            assert_eq!(folded, (0..100).map(|i| (i, i * i)).collect::<Vec<_>>());
+        }
     }
 
     #[test]

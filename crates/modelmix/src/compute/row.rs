@@ -201,7 +201,8 @@ unsafe fn pass<A: Arithmetic, V: Value>(kernel: &Kernel, weight: f64, x: &[f32],
             }
         }
         let (map, unit) = Map::new(kernel, distance, largest);
-        map.apply::<A>(&mut geometry, ROWS_PER_KERNEL_CALL, &[own], &terms);
+        // SAFETY: as the caller guarantees.
+        unsafe { map.apply::<A>(&mut geometry, ROWS_PER_KERNEL_CALL, &[own], &terms) };
         for (out, &value) in out.iter_mut().zip(&geometry) {
             *out += weight * unit * f64::from(value);
         }

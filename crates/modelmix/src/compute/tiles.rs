@@ -208,7 +208,8 @@ unsafe fn tile<M: Micro, L: Leaf>(
     };
     let mut rows = [0.0f32; 12];
     rows[..place.rows].copy_from_slice(&task.x.terms[place.row..place.row + place.rows]);
-    map.apply::<M>(tile, M::COLUMNS, &rows[..M::ROWS], columns);
+    // SAFETY: as the caller guarantees.
+    unsafe { map.apply::<M>(tile, M::COLUMNS, &rows[..M::ROWS], columns) };
     if place.rows < M::ROWS || place.columns < M::COLUMNS || task.triangle && place.row + place.rows > place.column {
         for (index, values) in tile.chunks_exact_mut(M::COLUMNS).enumerate() {
             let start = if task.triangle { (place.row + index + 1).saturating_sub(place.column) } else { 0 };

@@ -1,6 +1,8 @@
 //! Runs the conformance suite for every compute engine of this crate, and tests specific to the processor's engine.
 
-use modelmix::compute::{Cpu, Double, Engine, HostRows, Instructions, Matrix, Reference, Resident, Set, Storage};
+use modelmix::compute::{
+    Cpu, Double, Engine, HostRows, Instructions, Matrix, Precision, Reference, Resident, Set, Storage,
+};
 use modelmix::{Error, Features, Kernel, Rows};
 
 use crate::conformance::data::Data;
@@ -8,10 +10,12 @@ use crate::conformance::{conforms, conforms_on_little, same_bits};
 
 #[test]
 fn engines_conform() {
-    let cpu = |instructions| Engine::new(Cpu::with_threads(2).with_instructions(instructions).unwrap());
+    let cpu = |instructions| Cpu::with_threads(2).with_instructions(instructions).unwrap();
+    let exact = |instructions| Engine::new(cpu(instructions).with_precision(Precision::Exact));
     let double = Engine::new(Double::with_threads(2));
     assert!(double.accuracy().row_sum <= 1e-11);
-    let engines: Vec<Engine> = Instructions::available().into_iter().map(cpu).chain([double]).collect();
+    let auto = Engine::new(Cpu::with_threads(2));
+    let engines: Vec<Engine> = Instructions::available().into_iter().map(exact).chain([auto, double]).collect();
     conforms(&engines);
 }
 

@@ -16,6 +16,7 @@ mod experiment;
 mod faulty;
 mod golden;
 mod headline;
+mod integers;
 mod intervals;
 mod kid;
 mod load;

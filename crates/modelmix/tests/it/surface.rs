@@ -28,7 +28,7 @@ surface! {
     }
     modelmix::compute {
         Accuracy, Backend, Balls, Cpu, Double, Eigen, Engine, EngineChoice, Factor, HalfRows, HostRows, HostSet, Instructions,
-        Matrix, Neighbour, Overlaps, PairSums, Reference, Resident, Run, Set, SingleRows, Stop, Storage, Subsets,
+        Matrix, Neighbour, Overlaps, PairSums, Precision, Reference, Resident, Run, Set, SingleRows, Stop, Storage, Subsets,
         available_threads, negligible,
     }
     modelmix::curate {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Cpu, ROWS_PER_SHORT_TASK, ROWS_PER_TASK, add, blocks};
+use super::{Cpu, Precision, ROWS_PER_SHORT_TASK, ROWS_PER_TASK, Used, add, blocks};
 use crate::compute::balls::{BallCounts, Bounds, OverlapTiles, bound, distance_error};
 use crate::compute::dispatch::Instructions;
 use crate::compute::leaves::Values;
@@ -65,7 +65,7 @@ impl Cpu {
 
     /// New rows in blocks that threads share. The held rows are used in place, and the new rows, which are usually
     /// fewer, are packed.
-    fn rows_in_tiles(
+    pub(super) fn rows_in_tiles(
         &self,
         run: &Run,
         kernel: &Kernel,
@@ -128,12 +128,20 @@ impl Backend for Cpu {
             Instructions::Avx2 => "AVX2",
             Instructions::Avx512 => "AVX-512",
         };
+        let products = match self.used.get() {
+            Used::INTEGERS => "16-bit products",
+            0 | Used::SINGLE => "single precision",
+            _ => "single precision and 16-bit products",
+        };
         let threads = if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) };
-        format!("cpu, single precision ({instructions}, {threads})")
+        format!("cpu, {products} ({instructions}, {threads})")
     }
 
     fn accuracy(&self) -> Accuracy {
-        Accuracy { entry: 1e-6, row_sum: 1e-6 }
+        // Integers are used if their estimated errors are at most 3e-7 and 1e-5; estimates can be too small by a factor of
+        // about two.
+        let row_sum = if self.precision == Precision::Exact { 1e-6 } else { 2e-5 };
+        Accuracy { entry: 1e-6, row_sum }
     }
 
     fn precise(&self) -> Arc<dyn Backend> {
@@ -155,35 +163,21 @@ impl Backend for Cpu {
 
     fn kernel_sums(&self, run: &Run, kernel: &Kernel, x: Set<'_>, y: Set<'_>) -> Result<PairSums> {
         let (x, y) = (x.rows()?, y.rows()?);
-        let (x, y) = (x.view(), y.view());
-        let Some(prepared) = self.prepare(run, Some(kernel), &[x, y])? else {
-            return Reference::sums(run, kernel, x, y);
-        };
-        let mut sums = PairSums { rows: vec![0.0; x.len()], columns: vec![0.0; y.len()] };
-        self.sums(run, &[prepared.task(0, 1, x.len().min(y.len()))], |_, x_range, y_range, part| {
-            add(&mut sums.rows[x_range.clone()], part.unit, &part.rows);
-            add(&mut sums.columns[y_range.clone()], part.unit, &part.columns);
-        })?;
-        Ok(sums)
+        let mut sums = self.pair_sums(run, kernel, &[x.view(), y.view()], &[(0, 1)])?;
+        Ok(sums.remove(0))
     }
 
     fn kernel_sums_among(&self, run: &Run, kernel: &Kernel, sets: &[Set<'_>]) -> Result<Vec<Vec<Vec<f64>>>> {
         let rows = sets.iter().map(|set| set.rows()).collect::<Result<Vec<_>>>()?;
         let sets: Vec<Rows<'_>> = rows.iter().map(|rows| rows.view()).collect();
-        let Some(prepared) = self.prepare(run, Some(kernel), &sets)? else {
-            return Reference::sums_among(run, kernel, &sets);
-        };
         let pairs: Vec<(usize, usize)> = (0..sets.len()).flat_map(|i| (i..sets.len()).map(move |j| (i, j))).collect();
-        let tasks: Vec<Task<'_>> =
-            pairs.iter().map(|&(i, j)| prepared.task(i, j, sets[i].len().min(sets[j].len()))).collect();
         let mut sums: Vec<Vec<Vec<f64>>> =
             sets.iter().map(|set| sets.iter().map(|_| vec![0.0; set.len()]).collect()).collect();
-        self.sums(run, &tasks, |index, x_range, y_range, part| {
+        for ((i, j), part) in pairs.iter().copied().zip(self.pair_sums(run, kernel, &sets, &pairs)?) {
             // Each pair was evaluated once, and counts for both of its rows.
-            let (i, j) = pairs[index];
-            add(&mut sums[i][j][x_range.clone()], part.unit, &part.rows);
-            add(&mut sums[j][i][y_range.clone()], part.unit, &part.columns);
-        })?;
+            add(&mut sums[i][j], 1.0, &part.rows);
+            add(&mut sums[j][i], 1.0, &part.columns);
+        }
         Ok(sums)
     }
 
