@@ -16,13 +16,14 @@ class Compute:
     engine: str = "auto"
     #: In bytes.
     gpu_memory: int | None = None
+    precision: str = "auto"
 
 
-def compute(threads: Any, engine: Any, gpu_memory: Any) -> Compute:
+def compute(threads: Any, engine: Any, gpu_memory: Any, precision: Any = "auto") -> Compute:
     """Return checked settings.
 
-    >>> compute(None, "cuda:1", "8GB")
-    Compute(threads=None, engine='cuda:1', gpu_memory=8000000000)
+    >>> compute(None, "cuda:1", "8GB", "exact")
+    Compute(threads=None, engine='cuda:1', gpu_memory=8000000000, precision='exact')
     >>> compute(None, "gpu", None)
     Traceback (most recent call last):
     ValueError: engine is gpu, but it must be auto, cpu, cuda, or a device such as cuda:1
@@ -33,4 +34,5 @@ def compute(threads: Any, engine: Any, gpu_memory: Any) -> Compute:
         threads=_check.threads(threads),
         engine=_modelmix.engine_name(_check.text("engine", engine)),
         gpu_memory=_check.whole_or_none("gpu_memory", gpu_memory, 1),
+        precision=_check.choice("precision", precision, "auto", "exact"),
     )

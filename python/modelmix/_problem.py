@@ -64,6 +64,7 @@ def problem(
     threads: int | None = None,
     engine: str = "auto",
     gpu_memory: int | str | None = None,
+    precision: str = "auto",
     inputs: Inputs | None = None,
 ) -> Problem:
     """Combine the inputs of the terms of the objective, those of a second objective ``beside`` it, and the arguments of the call."""
@@ -96,7 +97,7 @@ def problem(
         score_ranges=ranges,
         width=_check.whole_or_none("width", width, 1),
         seed=_check.seed(seed),
-        compute=compute(threads, engine, gpu_memory),
+        compute=compute(threads, engine, gpu_memory, precision),
         reference_given=reference,
     )
 

@@ -70,6 +70,7 @@ class StoredSession:
         threads: int | None = None,
         engine: str = "auto",
         gpu_memory: int | str | None = None,
+        precision: str = "auto",
         values: bool = False,
     ) -> Own:
         """Read a snapshot of :meth:`save`.
@@ -78,7 +79,7 @@ class StoredSession:
         ----------
         path
             The file.
-        objective, reference, bandwidth, costs, kappa_range, score_ranges, width, threads, engine, gpu_memory
+        objective, reference, bandwidth, costs, kappa_range, score_ranges, width, threads, engine, gpu_memory, precision
             The same values as when the session was started.
         values
             Whether the snapshot is of a session on values, which has no objective (:meth:`on_values`).
@@ -118,6 +119,7 @@ class StoredSession:
             threads=threads,
             engine=engine,
             gpu_memory=gpu_memory,
+            precision=precision,
         )
         origin, on_values = _check.file("path", path), _check.flag("values", values)
         try:

@@ -47,6 +47,7 @@ def curate(
     threads: int | None = None,
     engine: str = "auto",
     gpu_memory: int | str | None = None,
+    precision: str = "auto",
     progress: bool = False,
 ) -> Curated:
     """Select the best subset of ``count`` rows (a coreset), to publish or to train on.
@@ -81,7 +82,7 @@ def curate(
         The random seed.
     threads
         The number of threads; all cores if ``None``.
-    engine, gpu_memory
+    engine, gpu_memory, precision
         Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
     progress
         Whether to show a progress bar (needs tqdm).
@@ -121,6 +122,7 @@ def curate(
         threads=threads,
         engine=engine,
         gpu_memory=gpu_memory,
+        precision=precision,
         inputs=inputs,
     )
     settings = CurateSettings(

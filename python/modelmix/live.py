@@ -189,6 +189,7 @@ def run(
     threads: int | None = None,
     engine: str = "auto",
     gpu_memory: int | str | None = None,
+    precision: str = "auto",
 ) -> Run:
     """Spend ``budget`` pulls on your generators, so that the collected samples approach the best mixture.
 
@@ -236,7 +237,7 @@ def run(
         Whether to recompute the decisions in the checkpoint and compare them.
     progress
         Whether to show a progress bar (needs tqdm).
-    reference, bandwidth, costs, kappa_range, score_ranges, width, threads, engine, gpu_memory
+    reference, bandwidth, costs, kappa_range, score_ranges, width, threads, engine, gpu_memory, precision
         Inputs of the objective, as in :class:`Session`.
 
     Returns
@@ -291,6 +292,7 @@ def run(
         threads=threads,
         engine=engine,
         gpu_memory=gpu_memory,
+        precision=precision,
     )
     past = _recorded(session, {} if known is None else known)
     journal = None

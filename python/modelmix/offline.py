@@ -74,6 +74,7 @@ def solve(
     threads: int | None = None,
     engine: str = "auto",
     gpu_memory: int | str | None = None,
+    precision: str = "auto",
     progress: bool = False,
 ) -> Mixture:
     """Find the weights of the mixture that minimises the objective.
@@ -128,6 +129,9 @@ def solve(
         is large, or if arrays are on one.
     gpu_memory
         The maximum GPU memory: bytes, or text such as ``"8GB"``; all that is free if ``None``.
+    precision
+        ``"auto"`` computes kernel sums from 16-bit integers or, on a GPU, split half precision, where their estimated error is small.
+        ``"exact"`` uses at least single precision, and double precision on a GPU. Results name what was used.
     progress
         Whether to show a progress bar (needs tqdm).
 
@@ -167,6 +171,7 @@ def solve(
         threads=threads,
         engine=engine,
         gpu_memory=gpu_memory,
+        precision=precision,
         inputs=inputs,
     )
     auto = isinstance(bandwidths, str)
@@ -223,6 +228,7 @@ def score(
     threads: int | None = None,
     engine: str = "auto",
     gpu_memory: int | str | None = None,
+    precision: str = "auto",
     progress: bool = False,
 ) -> Scores:
     """Score every arm, and a mixture of them: RKE, Vendi, KID, FID, precision, recall, density, coverage.
@@ -260,7 +266,7 @@ def score(
         The random seed.
     threads
         The number of threads; all cores if ``None``.
-    engine, gpu_memory
+    engine, gpu_memory, precision
         Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
     progress
         Whether to show a progress bar (needs tqdm).
@@ -302,6 +308,7 @@ def score(
         threads=threads,
         engine=engine,
         gpu_memory=gpu_memory,
+        precision=precision,
         inputs=inputs,
     )
     settings = ScoreSettings(
@@ -355,6 +362,7 @@ def simulate(
     threads: int | None = None,
     engine: str = "auto",
     gpu_memory: int | str | None = None,
+    precision: str = "auto",
     progress: bool = False,
 ) -> Simulation:
     """Simulate online runs of policies on recorded arms.
@@ -401,7 +409,7 @@ def simulate(
         What turns images and texts into features, as in :func:`solve`.
     threads
         The number of threads; all cores if ``None``.
-    engine, gpu_memory
+    engine, gpu_memory, precision
         Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
     progress
         Whether to show a progress bar (needs tqdm).
@@ -440,6 +448,7 @@ def simulate(
         threads=threads,
         engine=engine,
         gpu_memory=gpu_memory,
+        precision=precision,
         inputs=inputs,
     )
     chosen = SessionSettings._read(settings)

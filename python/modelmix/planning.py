@@ -40,6 +40,7 @@ def plan(
     threads: int | None = None,
     engine: str = "auto",
     gpu_memory: int | str | None = None,
+    precision: str = "auto",
 ) -> SamplePlan:
     """Plan how many samples per arm give confidence intervals of a wanted width, from a pilot.
 
@@ -65,7 +66,7 @@ def plan(
         The random seed of an automatic bandwidth.
     threads
         Threads to compute with; all cores if ``None``.
-    engine, gpu_memory
+    engine, gpu_memory, precision
         Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Returns
@@ -103,6 +104,7 @@ def plan(
         threads=threads,
         engine=engine,
         gpu_memory=gpu_memory,
+        precision=precision,
         inputs=inputs,
     )
     if gain_error is not None and not isinstance(gain_error, str):

@@ -70,7 +70,7 @@ class Session(StoredSession):
         The number of features, if a kernel needs it before the first sample.
     threads
         Threads to compute with; all cores if ``None``.
-    engine, gpu_memory
+    engine, gpu_memory, precision
         Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
 
     Raises
@@ -115,6 +115,7 @@ class Session(StoredSession):
         threads: int | None = None,
         engine: str = "auto",
         gpu_memory: int | str | None = None,
+        precision: str = "auto",
     ) -> None:
         names = _check.arm_names("arms", arms)
         self._problem: Problem | None = problem(
@@ -128,6 +129,7 @@ class Session(StoredSession):
             threads=threads,
             engine=engine,
             gpu_memory=gpu_memory,
+            precision=precision,
         )
         settled = arguments(policy, seed, batch, rounds, until, settings)
         self._inner = _modelmix.Session.over_features(names, self._problem, settled)

@@ -1,7 +1,7 @@
 //! The engine of a call: what the caller asked for, what the machine has, and what the input needs. Opened GPUs are kept for
 //! later calls.
 
-use modelmix::compute::{Cpu, Engine, EngineChoice};
+use modelmix::compute::{Cpu, Engine, EngineChoice, Precision};
 use pyo3::prelude::*;
 
 use crate::arrays::size;
@@ -15,6 +15,7 @@ pub(crate) struct Compute {
     engine: String,
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     gpu_memory: Option<u64>,
+    precision: String,
 }
 
 /// The engine of a call.
@@ -28,9 +29,11 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    fn processor(threads: Option<usize>, unused: Option<String>) -> Self {
+    fn processor(compute: &Compute, unused: Option<String>) -> Self {
+        let precision = if compute.is_exact() { Precision::Exact } else { Precision::Auto };
+        let cpu = compute.threads.map_or_else(Cpu::new, Cpu::with_threads).with_precision(precision);
         Self {
-            engine: Engine::new(threads.map_or_else(Cpu::new, Cpu::with_threads)),
+            engine: Engine::new(cpu),
             #[cfg(feature = "cuda")]
             gpu: None,
             unused,
@@ -72,6 +75,10 @@ impl Drop for Gpu {
 }
 
 impl Compute {
+    fn is_exact(&self) -> bool {
+        self.precision == "exact"
+    }
+
     /// Chooses the engine for these arrays.
     ///
     /// # Errors
@@ -98,16 +105,18 @@ impl Compute {
             EngineChoice::Cuda { device } => device.or_else(|| on_device.flatten()).unwrap_or(0),
             EngineChoice::Auto if on_device.is_some() => on_device.flatten().unwrap_or(0),
             EngineChoice::Auto if Work { rows, width, threads }.is_large() => 0,
-            _ => return Ok(Chosen::processor(self.threads, None)),
+            _ => return Ok(Chosen::processor(self, None)),
         };
         match opened(py, device, self.gpu_memory)? {
             Ok(cuda) => {
-                let cuda = cuda.with_threads(self.threads);
+                let precision =
+                    if self.is_exact() { modelmix_cuda::Precision::Double } else { modelmix_cuda::Precision::Checked };
+                let cuda = cuda.with_precision(precision);
                 Ok(Chosen { engine: Engine::new(cuda.clone()), gpu: Some(Gpu(cuda).into()), unused: None })
             }
             Err(reason) if matches!(choice, EngineChoice::Auto) => {
                 let unused = Some(&reason).filter(|reason| !reason.is_absent()).map(ToString::to_string);
-                Ok(Chosen::processor(self.threads, unused))
+                Ok(Chosen::processor(self, unused))
             }
             Err(reason) => Err(unavailable(choice, &reason)),
         }
@@ -120,7 +129,7 @@ impl Compute {
                 choice,
                 &"this package was built without CUDA; build it with the Cargo feature cuda, or use the processor",
             )),
-            _ => Ok(Chosen::processor(self.threads, None)),
+            _ => Ok(Chosen::processor(self, None)),
         }
     }
 }

@@ -36,6 +36,18 @@ def test_the_processor_is_used_for_little_work() -> None:
     assert automatic.provenance.engine is not None and automatic.provenance.engine.startswith("cpu, ")
 
 
+def test_integers_can_be_turned_off() -> None:
+    random = np.random.default_rng(3)
+    arms = {name: random.standard_normal((400, 64)).astype(np.float32) for name in "ab"}
+    automatic, exact = (mm.solve(arms, "rke(bandwidth=12)", precision=precision) for precision in ("auto", "exact"))
+    assert exact.provenance.engine is not None and exact.provenance.engine.startswith("cpu, single precision")
+    # Processors without AVX2 have no fast products of integers.
+    assert automatic.provenance.engine is not None
+    integers = "16-bit products" in automatic.provenance.engine
+    assert (automatic.loss != exact.loss) == integers
+    assert automatic.loss == pytest.approx(exact.loss, rel=3e-7)
+
+
 @pytest.mark.parametrize("call", [mm.solve, mm.score, mm.simulate, mm.plan, mm.metrics.rke])
 def test_a_missing_gpu_is_an_error_that_says_why(call: Any) -> None:
     more = {mm.simulate: {"rounds": 5}, mm.plan: {"gain_error": "5%"}}.get(call, {})
@@ -60,6 +72,8 @@ def test_sessions_take_an_engine() -> None:
         ({"gpu_memory": "much"}, ValueError, "much is no amount of memory"),
         ({"gpu_memory": 0}, ValueError, "gpu_memory is 0"),
         ({"gpu_memory": 1.5}, ValueError, "gpu_memory is 1.5"),
+        ({"precision": "half"}, ValueError, "precision is half"),
+        ({"precision": None}, TypeError, "precision is None"),
     ],
 )
 def test_arguments_are_checked(arguments: dict[str, Any], error: type[Exception], message: str) -> None:

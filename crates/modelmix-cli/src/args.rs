@@ -14,7 +14,7 @@ mod encoder;
 mod engine;
 
 pub(crate) use encoder::{EncodeArgs, EncoderArgs, EncodersAction, EncodersArgs, OnError, RuntimeName};
-pub(crate) use engine::EngineArgs;
+pub(crate) use engine::{EngineArgs, PrecisionName};
 
 /// Finds the mixture of generative models that beats every single one of them.
 #[derive(Debug, Parser)]

@@ -3,6 +3,8 @@
 use modelmix::compute::{Engine, EngineChoice};
 
 use crate::args::EngineArgs;
+#[cfg(feature = "cuda")]
+use crate::args::PrecisionName;
 use crate::error::{Failure, Result};
 
 /// An engine that is not the processor, or why a GPU is not used although there is one.
@@ -18,8 +20,12 @@ pub(crate) enum Found {
 /// If the user asked for a GPU and it cannot be used.
 #[cfg(feature = "cuda")]
 pub(crate) fn choose(args: &EngineArgs, threads: Option<usize>, rows: usize, width: usize) -> Result<Found> {
-    use modelmix_cuda::{Chosen, Options, Work};
-    let options = Options::default();
+    use modelmix_cuda::{Chosen, Options, Precision, Work};
+    let precision = match args.precision {
+        PrecisionName::Auto => Precision::Checked,
+        PrecisionName::Exact => Precision::Double,
+    };
+    let options = Options::default().precision(precision);
     let options = args.gpu_memory.into_iter().fold(options, Options::memory);
     let work = Work { rows, width, threads: threads.unwrap_or_else(modelmix::compute::available_threads) };
     match modelmix_cuda::choose(args.engine, work, options) {

@@ -8,18 +8,22 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use modelmix::compute::{Cpu, Engine};
+use modelmix::compute::{Cpu, Engine, Precision};
 
 pub(crate) use modelmix::internals::numbers::count;
 pub(crate) use modelmix_cli::tables::{
     Cell, Table, bar, best_of, bold, brief_cell, count_cell, dim, interval, percent, percents, rounds, shares, spread,
 };
 
-use crate::args::{Common, EngineArgs, OutputArgs};
+use crate::args::{Common, EngineArgs, OutputArgs, PrecisionName};
 use crate::engine::{self, Found};
 use crate::error::{Failure, Result};
 use crate::files;
 use modelmix_cli::tables;
+
+fn processor(threads: Option<usize>) -> Cpu {
+    threads.map_or_else(Cpu::new, Cpu::with_threads)
+}
 
 /// A number of things, whose name gets an s unless there is one.
 pub(crate) fn counted(number: usize, thing: &str) -> String {
@@ -65,8 +69,8 @@ pub(crate) struct Terminal {
     threads: Option<usize>,
     /// The engine on the processor.
     engine: Engine,
-    /// The engine on a GPU, if one is used.
-    gpu: OnceCell<Engine>,
+    /// The engine that was chosen, if it is another.
+    chosen: OnceCell<Engine>,
     /// Why a GPU is not used, if there is one.
     unused: OnceCell<String>,
     /// The progress bar of kernel pairs, if one is shown.
@@ -76,8 +80,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     pub(crate) fn new(common: &Common) -> Self {
         let pairs: Arc<Mutex<Option<ProgressBar>>> = Arc::default();
-        let cpu = common.threads.map_or_else(Cpu::new, Cpu::with_threads);
-        let engine = observed(Engine::new(cpu), &pairs);
+        let engine = observed(Engine::new(processor(common.threads)), &pairs);
         Self {
             format: Format::of(common),
             quiet: common.quiet,
@@ -85,7 +88,7 @@ impl Terminal {
             tables: RefCell::default(),
             threads: common.threads,
             engine,
-            gpu: OnceCell::new(),
+            chosen: OnceCell::new(),
             unused: OnceCell::new(),
             pairs,
         }
@@ -93,14 +96,20 @@ impl Terminal {
 
     /// Chooses the compute engine for this number of rows of all inputs and their width. An opened GPU is used from then on.
     pub(crate) fn choose_engine(&self, args: &EngineArgs, rows: usize, width: usize) -> Result<()> {
-        if self.gpu.get().is_none() && self.unused.get().is_none() {
-            match engine::choose(args, self.threads, rows, width)? {
-                Found::Gpu(engine) => drop(self.gpu.set(observed(engine, &self.pairs))),
-                Found::Processor(None) => {}
-                Found::Processor(Some(reason)) => {
-                    self.remark(format!("The GPU is not used: {reason}."));
-                    let _ = self.unused.set(reason);
+        if self.chosen.get().is_none() && self.unused.get().is_none() {
+            let engine = match engine::choose(args, self.threads, rows, width)? {
+                Found::Gpu(engine) => Some(engine),
+                Found::Processor(reason) => {
+                    if let Some(reason) = reason {
+                        self.remark(format!("The GPU is not used: {reason}."));
+                        let _ = self.unused.set(reason);
+                    }
+                    let exact = || processor(self.threads).with_precision(Precision::Exact);
+                    (args.precision == PrecisionName::Exact).then(|| Engine::new(exact()))
                 }
+            };
+            if let Some(engine) = engine {
+                let _ = self.chosen.set(observed(engine, &self.pairs));
             }
         }
         Ok(())
@@ -108,7 +117,7 @@ impl Terminal {
 
     /// The compute engine of a command.
     pub(crate) fn engine(&self) -> &Engine {
-        self.gpu.get().unwrap_or(&self.engine)
+        self.chosen.get().unwrap_or(&self.engine)
     }
 
     /// The engine for reports, and why it is not the GPU if there is one.

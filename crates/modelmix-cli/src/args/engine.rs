@@ -1,6 +1,6 @@
 //! Arguments that choose the compute engine.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use modelmix::compute::EngineChoice;
 
 use crate::values;
@@ -14,4 +14,17 @@ pub(crate) struct EngineArgs {
     /// Maximum GPU memory, such as 8GB [default: all that is free]
     #[arg(long, value_name = "SIZE", help_heading = "Common options", value_parser = values::bytes)]
     pub(crate) gpu_memory: Option<u64>,
+    /// What kernel sums are computed from
+    #[arg(long, value_enum, value_name = "NAME", default_value_t, help_heading = "Common options")]
+    pub(crate) precision: PrecisionName,
+}
+
+/// What kernel sums are computed from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PrecisionName {
+    /// 16-bit integers on the processor and split half precision on a GPU, where their estimated error is small
+    #[default]
+    Auto,
+    /// Single precision or better on the processor, double precision on a GPU
+    Exact,
 }
