@@ -1,27 +1,29 @@
 //! The engine for published numbers: every kernel value in double precision, from products of blocks, at about half the
 //! speed of [`Cpu`]. Neighbours and balls are computed by [`Cpu`], which is exact for them.
 
+mod block;
+
 use std::ops::Range;
 use std::sync::Arc;
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, Par};
+use block::{Blocks, Side, sides};
 
-use super::dense::widen;
 use super::parallel::parallel_over;
 use super::{
     Accuracy, Backend, Balls, Cpu, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage, Subsets,
-    available_threads, parallel, squared_distance, subsets,
+    available_threads, parallel, subsets,
 };
 use crate::error::Result;
 use crate::features::{Features, Rows};
-use crate::kernel::{Geometry, Kernel};
+use crate::kernel::Kernel;
 
 /// The number of rows and columns of a block: its values take 1 MB.
 const BLOCK_ROWS: usize = 256;
 const BLOCK_COLUMNS: usize = 512;
-/// A squared distance below this share of the squared norms has lost digits, and is recomputed from differences.
-const MIN_RELATIVE_DISTANCE: f64 = 1e-4;
+/// The number of tasks of a call, for threads to share, unless the data have fewer blocks or tasks would be too long.
+const MIN_TASKS: usize = 128;
+/// The maximum number of columns of a task. Its rows are converted once for all of them.
+const MAX_TASK_COLUMNS: usize = 8 * BLOCK_COLUMNS;
 
 /// The engine for published numbers: kernel sums in double precision on the processor's cores.
 #[derive(Clone, Debug)]
@@ -60,30 +62,41 @@ impl Double {
         pairs: &[(usize, usize)],
         mut fold: impl FnMut(usize, Range<usize>, Range<usize>, &PairSums),
     ) -> Result<()> {
-        let mut blocks = Vec::new();
+        let pairs_of_rows = |&(i, j): &(usize, usize)| sides[i].rows.len() * sides[j].rows.len();
+        let blocks = pairs.iter().map(pairs_of_rows).sum::<usize>() / (BLOCK_ROWS * BLOCK_COLUMNS);
+        let most = (blocks / MIN_TASKS * BLOCK_COLUMNS).clamp(BLOCK_COLUMNS, MAX_TASK_COLUMNS);
+        let mut tasks = Vec::new();
         for (pair, &(i, j)) in pairs.iter().enumerate() {
             for rows in ranges(sides[i].rows.len(), BLOCK_ROWS) {
-                for columns in ranges(sides[j].rows.len(), BLOCK_COLUMNS) {
+                for columns in ranges(sides[j].rows.len(), most) {
                     // For a set with itself, each pair is evaluated once, with the row before the column.
                     if i != j || rows.start < columns.end {
-                        blocks.push((pair, rows.clone(), columns));
+                        tasks.push((pair, rows.clone(), columns));
                     }
                 }
             }
         }
-        for wave in blocks.chunks(64 * self.cpu.threads()) {
+        for wave in tasks.chunks(64 * self.cpu.threads()) {
             let sums = parallel(self.cpu.threads(), run.stop(), wave.len(), |index| {
                 let (pair, rows, columns) = &wave[index];
                 let (i, j) = pairs[*pair];
                 let mut sums = PairSums { rows: vec![0.0; rows.len()], columns: vec![0.0; columns.len()] };
-                values(kernel, (&sides[i], rows.clone()), (&sides[j], columns.clone()), |column, values| {
-                    // For a set with itself, only rows before the column.
-                    let before =
-                        if i == j { (columns.start + column).saturating_sub(rows.start) } else { values.len() };
-                    let values = &values[..before.min(values.len())];
-                    sums.columns[column] += values.iter().sum::<f64>();
-                    add(&mut sums.rows, values);
-                });
+                let longest = BLOCK_COLUMNS.min(columns.len());
+                let mut blocks = Blocks::new(kernel, self.cpu.instructions(), &sides[i], rows.clone(), longest);
+                for first in columns.clone().step_by(BLOCK_COLUMNS) {
+                    let block = first..(first + BLOCK_COLUMNS).min(columns.end);
+                    if i == j && rows.start >= block.end {
+                        continue;
+                    }
+                    run.check()?;
+                    blocks.values(&sides[j], block, |column, values| {
+                        // For a set with itself, only rows before the column.
+                        let before = if i == j { (first + column).saturating_sub(rows.start) } else { values.len() };
+                        let values = &values[..before.min(values.len())];
+                        sums.columns[first - columns.start + column] += values.iter().sum::<f64>();
+                        add(&mut sums.rows, values);
+                    });
+                }
                 run.advance((rows.len() * columns.len()) as u64);
                 Ok(sums)
             })?;
@@ -92,84 +105,6 @@ impl Double {
             }
         }
         Ok(())
-    }
-}
-
-/// A set with its norms, relative to a centre that all sets of a call share.
-struct Side<'a> {
-    rows: Rows<'a>,
-    squared_norms: Vec<f64>,
-    centre: Option<Arc<[f64]>>,
-}
-
-/// All sets centred on their common mean, if the kernel depends on distances.
-fn sides<'a>(kernel: &Kernel, sets: &[Rows<'a>]) -> Vec<Side<'a>> {
-    let centre: Option<Arc<[f64]>> = (kernel.geometry() == Geometry::SquaredDistance).then(|| {
-        let mut sum = vec![0.0f64; sets[0].width()];
-        for row in sets.iter().flat_map(Rows::iter) {
-            sum.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
-        }
-        let count = sets.iter().map(Rows::len).sum::<usize>().max(1) as f64;
-        sum.into_iter().map(|sum| sum / count).collect()
-    });
-    let squared_norm = |row: &[f32]| -> f64 {
-        match &centre {
-            None => row.iter().map(|&value| f64::from(value).powi(2)).sum(),
-            Some(centre) => row.iter().zip(&**centre).map(|(&value, centre)| (f64::from(value) - centre).powi(2)).sum(),
-        }
-    };
-    sets.iter()
-        .map(|&rows| Side { rows, squared_norms: rows.iter().map(squared_norm).collect(), centre: centre.clone() })
-        .collect()
-}
-
-/// Calls `each(column, values by row)` for every column of a block.
-fn values(
-    kernel: &Kernel,
-    (x, rows): (&Side<'_>, Range<usize>),
-    (y, columns): (&Side<'_>, Range<usize>),
-    mut each: impl FnMut(usize, &[f64]),
-) {
-    let width = x.rows.width();
-    let mut a = Mat::zeros(width, rows.len());
-    let mut b = Mat::zeros(width, columns.len());
-    widen(x.rows.slice(rows.start, rows.end), x.centre.as_deref(), &mut a);
-    widen(y.rows.slice(columns.start, columns.end), y.centre.as_deref(), &mut b);
-    let mut products = Mat::zeros(rows.len(), columns.len());
-    matmul(products.as_mut(), Accum::Replace, a.transpose(), b.as_ref(), 1.0, Par::Seq);
-    let geometry = kernel.geometry();
-    let norms = &x.squared_norms[rows.clone()];
-    for column in 0..columns.len() {
-        let y_norm = y.squared_norms[columns.start + column];
-        let values = products.col_as_slice_mut(column);
-        match geometry {
-            Geometry::Product => {}
-            Geometry::Cosine => {
-                values.iter_mut().zip(norms).for_each(|(value, norm)| *value /= norm.sqrt() * y_norm.sqrt());
-            }
-            Geometry::SquaredDistance => {
-                let mut close = false;
-                for (value, norm) in values.iter_mut().zip(norms) {
-                    *value = norm + y_norm - 2.0 * *value;
-                    close |= *value < MIN_RELATIVE_DISTANCE * (norm + y_norm);
-                }
-                if close {
-                    for (row, (value, norm)) in values.iter_mut().zip(norms).enumerate() {
-                        if *value < MIN_RELATIVE_DISTANCE * (norm + y_norm) {
-                            *value = squared_distance(x.rows.row(rows.start + row), y.rows.row(columns.start + column));
-                        }
-                    }
-                }
-            }
-        }
-        match *kernel {
-            Kernel::Gaussian { bandwidth } => {
-                let factor = -0.5 / (bandwidth * bandwidth);
-                values.iter_mut().for_each(|value| *value = (factor * *value).exp());
-            }
-            _ => values.iter_mut().for_each(|value| *value = kernel.of(*value)),
-        }
-        each(column, values);
     }
 }
 
@@ -251,11 +186,14 @@ impl Backend for Double {
         let sides = sides(kernel, &[x, held]);
         let pieces = ranges(x.len(), BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS * held.len()));
         parallel_over(self.cpu.threads(), run.stop(), pieces, |_, (rows, out)| {
+            let longest = BLOCK_COLUMNS.min(held.len());
+            let mut blocks = Blocks::new(kernel, self.cpu.instructions(), &sides[0], rows, longest);
             for columns in ranges(held.len(), BLOCK_COLUMNS) {
                 run.check()?;
-                values(kernel, (&sides[0], rows.clone()), (&sides[1], columns.clone()), |column, values| {
+                let first = columns.start;
+                blocks.values(&sides[1], columns, |column, values| {
                     for (row, value) in values.iter().enumerate() {
-                        out[row * held.len() + columns.start + column] += weight * value;
+                        out[row * held.len() + first + column] += weight * value;
                     }
                 });
             }

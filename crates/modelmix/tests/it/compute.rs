@@ -61,6 +61,25 @@ fn engines_say_what_they_are() {
     assert_eq!((Cpu::with_threads(0).threads(), Cpu::with_threads(3).threads()), (1, 3));
 }
 
+/// Tasks of the engine in double precision that are longer than one block: rows of every block against plain loops.
+#[test]
+fn double_precision_sums_over_long_tasks() {
+    let rows = Data::Normal.rows(6000, 2, 11);
+    let engine = Engine::new(Double::with_threads(2));
+    for kernel in [Kernel::Gaussian { bandwidth: 1.5 }, Kernel::Laplacian { bandwidth: 0.7 }] {
+        let sums = engine.kernel_sums_among(&kernel, &[(&rows).into()]).unwrap();
+        for row in (0..6000).step_by(171) {
+            let pair = |other: usize| {
+                let pairs = rows.row(row).iter().zip(rows.row(other));
+                kernel.of(pairs.map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum())
+            };
+            let expected: f64 = (0..6000).filter(|&other| other != row).map(pair).sum();
+            let found = sums[0][0][row];
+            assert!((found - expected).abs() < 1e-11 * expected, "{kernel:?}, row {row}: {found}, not {expected}");
+        }
+    }
+}
+
 /// Gigabytes of features are held without a copy.
 #[test]
 fn held_features_share_their_memory() {
