@@ -189,7 +189,8 @@ pub trait Backend: Debug + Send + Sync {
     ) -> Result<Vec<f64>>;
 
     /// Σk over the pairs of each subset of `x` with the subset of `y` of the same index. Without `y`, over the ordered
-    /// pairs of each subset of `x` with itself, including self-pairs. Every pair of rows is evaluated once.
+    /// pairs of each subset of `x` with itself, including self-pairs. If subsets overlap much, every pair of rows is
+    /// evaluated once.
     fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>>;
 
     /// The product of two dense matrices, each optionally transposed.

@@ -1,18 +1,73 @@
-//! Sums of a kernel over many subsets of the same rows: every pair is evaluated once, in however many subsets it is.
+//! Sums of a kernel over many subsets of the same rows. If they overlap much, every pair is evaluated once, in however
+//! many subsets it is; otherwise every subset is evaluated separately.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 
 use super::{Backend, Run, Subsets, parallel};
 use crate::error::Result;
+use crate::features::Rows;
 use crate::kernel::Kernel;
 
 /// The number of rows whose values against all others are stored at once. All others are copied for each block, so
 /// smaller blocks are inefficient.
 const BLOCK_ROWS: usize = 256;
 
-/// [`Backend::subset_sums`] from values of `backend`, which must not start threads.
+/// [`Backend::subset_sums`] from values of `backend`, which must not start threads. The choice depends on sizes only.
 pub(super) fn sums(
+    backend: &dyn Backend,
+    threads: usize,
+    run: &Run,
+    kernel: &Kernel,
+    x: Subsets<'_>,
+    y: Option<Subsets<'_>>,
+) -> Result<Vec<f64>> {
+    let (rows, width) = (x.rows.len() as f64, x.rows.width() as f64);
+    let columns = y.map_or(0.5 * rows, |y| y.rows.len() as f64);
+    let pairs = |index: usize, subset: &[usize]| {
+        let rows = subset.len() as f64;
+        rows * y.map_or(0.5 * rows, |y| y.subsets[index].len() as f64)
+    };
+    let of_subsets: f64 = x.subsets.iter().enumerate().map(|(index, subset)| pairs(index, subset)).sum();
+    if of_subsets * width < rows * columns * (width + x.subsets.len() as f64) {
+        separately(backend, threads, run, kernel, x, y)
+    } else {
+        together(backend, threads, run, kernel, x, y)
+    }
+}
+
+/// Every subset by itself, on one thread each.
+fn separately(
+    backend: &dyn Backend,
+    threads: usize,
+    run: &Run,
+    kernel: &Kernel,
+    x: Subsets<'_>,
+    y: Option<Subsets<'_>>,
+) -> Result<Vec<f64>> {
+    let (x_rows, y_rows) = (x.rows.rows()?, y.map(|y| y.rows.rows()).transpose()?);
+    let x_rows = x_rows.view();
+    let gather = |rows: Rows<'_>, subset: &[usize]| -> Vec<f32> {
+        subset.iter().flat_map(|&row| rows.row(row).iter().copied()).collect()
+    };
+    parallel(threads, run.stop(), x.subsets.len(), |index| {
+        if x.subsets[index].is_empty() || y.is_some_and(|y| y.subsets[index].is_empty()) {
+            return Ok(0.0);
+        }
+        let values = gather(x_rows, x.subsets[index]);
+        let samples = Rows::new(x_rows.width(), &values);
+        if let (Some(y), Some(y_rows)) = (y, &y_rows) {
+            let values = gather(y_rows.view(), y.subsets[index]);
+            let others = Rows::new(x_rows.width(), &values);
+            return Ok(backend.kernel_sums(run, kernel, samples.into(), others.into())?.rows.iter().sum());
+        }
+        let sums = backend.kernel_sums_among(run, kernel, &[samples.into()])?;
+        Ok(sums[0][0].iter().sum::<f64>() + samples.iter().map(|row| kernel.of_self(row)).sum::<f64>())
+    })
+}
+
+/// All pairs once: a product of their values with the membership matrix gives the sums of all subsets.
+fn together(
     backend: &dyn Backend,
     threads: usize,
     run: &Run,

@@ -127,41 +127,22 @@ fn draw(
     (0..settings.subsets).map(subset).collect()
 }
 
-/// The unbiased MMD² of each subset: from the values of all pairs, each computed once, if that is less work than every
-/// subset separately.
+/// The unbiased MMD² of each subset.
 fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, engine: &Engine) -> Result<Vec<f64>> {
+    let of_x: Vec<&[usize]> = subsets.iter().map(|subset| &subset.samples[..]).collect();
+    let of_y: Vec<&[usize]> = subsets.iter().map(|subset| &subset.reference[..]).collect();
+    let within = |rows: Rows<'_>, subsets: &[&[usize]]| -> Result<Vec<f64>> {
+        let sums = engine.subset_sums(kernel, Subsets { rows: rows.into(), subsets }, None)?;
+        let own: Vec<f64> = rows.iter().map(|row| kernel.of_self(row)).collect();
+        let without_own = |(sum, subset): (f64, &&[usize])| sum - subset.iter().map(|&row| own[row]).sum::<f64>();
+        Ok(sums.into_iter().zip(subsets).map(without_own).collect())
+    };
+    let (x_within, y_within) = (within(x, &of_x)?, within(y, &of_y)?);
+    let (x, y) = (Subsets { rows: x.into(), subsets: &of_x }, Subsets { rows: y.into(), subsets: &of_y });
+    let between = engine.subset_sums(kernel, x, Some(y))?;
     let size = subsets[0].reference.len() as f64;
-    let value = |within: f64, between: f64| within / (size * (size - 1.0)) - 2.0 * between / (size * size);
-    let (rows, columns, width) = (x.len() as f64, y.len() as f64, x.width() as f64);
-    let together = (rows * rows + columns * columns).mul_add(0.5, rows * columns) * (width + subsets.len() as f64);
-    let apart = subsets.len() as f64 * 2.0 * size * size * width;
-    if together < apart {
-        let of_x: Vec<&[usize]> = subsets.iter().map(|subset| &subset.samples[..]).collect();
-        let of_y: Vec<&[usize]> = subsets.iter().map(|subset| &subset.reference[..]).collect();
-        let own = |rows: Rows<'_>, subsets: &[&[usize]]| -> Vec<f64> {
-            let each: Vec<f64> = rows.iter().map(|row| kernel.of_self(row)).collect();
-            subsets.iter().map(|subset| subset.iter().map(|&row| each[row]).sum()).collect()
-        };
-        let within = |rows: Rows<'_>, subsets: &[&[usize]]| -> Result<Vec<f64>> {
-            let sums = engine.subset_sums(kernel, Subsets { rows: rows.into(), subsets }, None)?;
-            Ok(sums.into_iter().zip(own(rows, subsets)).map(|(sum, own)| sum - own).collect())
-        };
-        let (x_within, y_within) = (within(x, &of_x)?, within(y, &of_y)?);
-        let (x, y) = (Subsets { rows: x.into(), subsets: &of_x }, Subsets { rows: y.into(), subsets: &of_y });
-        let between = engine.subset_sums(kernel, x, Some(y))?;
-        return Ok((0..subsets.len()).map(|s| value(x_within[s] + y_within[s], between[s])).collect());
-    }
-    let gather = |rows: Rows<'_>, subset: &[usize]| -> Vec<f32> {
-        let mut values = Vec::with_capacity(subset.len() * rows.width());
-        subset.iter().for_each(|&row| values.extend_from_slice(rows.row(row)));
-        values
+    let value = |index: usize| {
+        (x_within[index] + y_within[index]) / (size * (size - 1.0)) - 2.0 * between[index] / (size * size)
     };
-    let of = |subset: &Subset| {
-        let (samples, reference) = (gather(x, &subset.samples), gather(y, &subset.reference));
-        let sets = [Rows::new(x.width(), &samples).into(), Rows::new(x.width(), &reference).into()];
-        let sums = engine.kernel_sums_among(kernel, &sets)?;
-        let total = |i: usize, j: usize| sums[i][j].iter().sum::<f64>();
-        Ok(value(total(0, 0) + total(1, 1), total(0, 1)))
-    };
-    subsets.iter().map(of).collect()
+    Ok((0..subsets.len()).map(value).collect())
 }

@@ -103,12 +103,23 @@ fn product_conforms(engine: &Engine, rows: usize, inner: usize, columns: usize) 
     }
 }
 
-/// Subsets that share rows, repeat one, and are empty: each pair by its definition.
+/// Subsets that share rows, repeat one, and are empty: each pair by its definition. Few, which engines may evaluate
+/// separately, and many that overlap.
 fn subsets_conform(engine: &Engine, x: &Features, y: &Features) {
+    let few = |rows: usize| vec![(0..rows).step_by(2).collect::<Vec<_>>(), vec![1, 1, rows - 1], vec![]];
+    let many = |rows: usize| [few(rows), vec![(0..rows).collect(); 4]].concat();
+    subset_sums_conform(engine, (x, few(x.len())), (y, few(y.len())));
+    subset_sums_conform(engine, (x, many(x.len())), (y, many(y.len())));
+}
+
+fn subset_sums_conform(
+    engine: &Engine,
+    (x, of_x): (&Features, Vec<Vec<usize>>),
+    (y, of_y): (&Features, Vec<Vec<usize>>),
+) {
     let kernel = Kernel::Gaussian { bandwidth: 3.0 };
-    let lists = |rows: usize| [(0..rows).step_by(2).collect::<Vec<_>>(), vec![1, 1, rows - 1], vec![]];
-    let (of_x, of_y) = (lists(x.len()), lists(y.len()));
-    let (of_x, of_y) = (of_x.each_ref().map(Vec::as_slice), of_y.each_ref().map(Vec::as_slice));
+    let of_x: Vec<&[usize]> = of_x.iter().map(Vec::as_slice).collect();
+    let of_y: Vec<&[usize]> = of_y.iter().map(Vec::as_slice).collect();
     let own = Subsets { rows: x.into(), subsets: &of_x };
     let other = Subsets { rows: y.into(), subsets: &of_y };
     let sums = |rows: &Features, subsets: &[&[usize]]| -> (Vec<f64>, Vec<f64>) {
