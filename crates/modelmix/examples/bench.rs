@@ -12,7 +12,8 @@
 //! program M warm|cold COUNT                        seconds per quadratic program
 //! session NAME POLICY ROUNDS single|half           seconds, rows of all arms told one by one
 //! simulate NAME POLICIES ROUNDS SEEDS THREADS      seconds, policies separated by semicolons
-//! metric prdc|fid|kid|vendi|rke NAME NAME THREADS  first arms of samples and reference: seconds, values
+//! metric prdc|fid|kid|vendi|rke|double NAME NAME THREADS  first arms of samples and reference: seconds, values; rke as
+//!                                                  the score table computes it, double always in double precision
 //! memory                                           peak resident bytes
 //! ```
 //!
@@ -24,7 +25,7 @@ use std::io::{BufRead, Write};
 use std::time::Instant;
 
 use modelmix::compute::{Cpu, Double, Engine, Instructions, Precision, Set};
-use modelmix::metrics::{self, KidSettings, Neighbourhoods, Pool};
+use modelmix::metrics::{self, KidSettings, Metric, Neighbourhoods, Pool, ScoreSettings, Scorer};
 use modelmix::policy::Random;
 use modelmix::session::Storage;
 use modelmix::simplex::{Bounds, Solver};
@@ -312,9 +313,18 @@ fn metric_of(metric: &str, samples: &Features, reference: &Features, threads: us
                 vec![kid.value, kid.standard_error]
             }
             "vendi" => vec![metrics::vendi(&pool, &Kernel::Cosine { power: 1 }, 1.0, &double)?],
+            "rke" => {
+                let kernel = KernelSpec::Gaussian {
+                    bandwidth: modelmix::objective::Bandwidth::Fixed((samples.width() as f64).sqrt()),
+                };
+                let settings = ScoreSettings::default().metrics(vec![Metric::Rke]).kernel(kernel);
+                let table = Scorer::new(settings, &[samples], None, &cpu)?.score(&pool)?;
+                vec![table[&Metric::Rke].value, table[&Metric::Rke].standard_error]
+            }
             _ => {
                 let kernel = Kernel::Gaussian { bandwidth: (samples.width() as f64).sqrt() };
-                vec![metrics::rke(&pool, &kernel, &double)?.modes.value]
+                let modes = metrics::rke(&pool, &kernel, &double)?.modes;
+                vec![modes.value, modes.standard_error]
             }
         })
     });

@@ -6,6 +6,10 @@ use crate::compute::{Engine, Set};
 use crate::error::Result;
 use crate::kernel::Kernel;
 
+/// The maximum rounding error of a published number, as a share of its standard error: two digits of the standard error
+/// and all digits of the number that it leaves certain are then those of double precision.
+const MAX_ERROR_SHARE: f64 = 0.01;
+
 /// Diversity of samples: the RKE mode count and its entropy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rke {
@@ -33,4 +37,32 @@ pub fn rke(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Rke> {
         by: ErrorBy::Jackknife,
     };
     Ok(Rke { modes: estimate(|mean| 1.0 / mean), entropy: estimate(|mean| -mean.ln()) })
+}
+
+/// [`rke`] with the engine as given, if that cannot be seen in the published number; otherwise, and if there is no
+/// standard error, in double precision.
+///
+/// # Errors
+/// As [`rke`].
+pub(super) fn rke_to_standard_error(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Rke> {
+    let found = rke(pool, kernel, engine)?;
+    let Estimate { value, standard_error, .. } = found.modes;
+    let bound = value * engine.accuracy().entry * sensitivity(kernel, value);
+    let exact = engine.precise();
+    // A standard error that is NaN needs double precision too.
+    let is_enough = bound <= MAX_ERROR_SHARE * standard_error || exact.accuracy() == engine.accuracy();
+    if is_enough { Ok(found) } else { rke(pool, kernel, &exact) }
+}
+
+/// A bound on Σs/Σκ, which turns the accuracy of an engine into the relative error of the mode count, with κ = k² and s
+/// as in [`Accuracy`](crate::compute::Accuracy).
+///
+/// For kernels of distances, κ = exp(−u) with s ≤ max(κ, −κ ln κ). The latter is concave, so by Jensen's inequality its
+/// mean is at most that of the mean κ = 1/modes: the bound is 1 + ln modes. For the cosine kernel of power p, κ = c²ᵖ
+/// with |c| ≤ 1 and s ≤ 2p|c|²ᵖ⁻¹, whose mean is at most 2p κ^(1 − 1/2p).
+fn sensitivity(kernel: &Kernel, modes: f64) -> f64 {
+    match *kernel {
+        Kernel::Cosine { power } => 1.0 + 2.0 * f64::from(power) * modes.powf(0.5 / f64::from(power.max(1))),
+        _ => 1.0 + modes.ln(),
+    }
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::prdc::{Prdc, ReferenceBalls};
 use super::{
-    Estimate, Extrapolation, KidSettings, Neighbourhoods, Pool, cmmd, fid::FidReference, kid, kid_kernel, mmd, rke,
-    vendi_estimate,
+    Estimate, Extrapolation, KidSettings, Neighbourhoods, Pool, cmmd, fid::FidReference, kid, kid_kernel, mmd,
+    rke::rke_to_standard_error, vendi_estimate,
 };
 use crate::compute::Engine;
 use crate::error::{Error, Input, Result};
@@ -376,10 +376,12 @@ impl<'a> Scorer<'a> {
         let reference = || self.reference.expect("metrics with a reference were checked when the scorer was made");
         let fid = || self.fid.as_ref().expect("prepared if fid is requested");
         Ok(match metric {
-            Metric::Rke => rke(pool, &self.kernel, &self.exact)?.modes,
+            Metric::Rke => rke_to_standard_error(pool, &self.kernel, &self.fast)?.modes,
             Metric::Vendi => vendi_estimate(pool, &self.vendi_kernel, self.settings.order, &self.exact)?,
             // Over this many pairs, rounding errors of single precision average out to less than a millionth.
             Metric::Kid => kid(pool, reference(), &kid_kernel(pool.width()), &self.settings.kid, &self.fast)?,
+            // Unbiased estimates cancel to a small part of their terms, in all digits of single precision if samples and
+            // reference are alike.
             Metric::KidFull => mmd(pool, reference(), &kid_kernel(pool.width()), &self.exact)?.unbiased,
             Metric::Mmd => mmd(pool, reference(), &self.kernel, &self.exact)?.unbiased,
             Metric::Cmmd => cmmd(pool, reference(), &self.exact)?,

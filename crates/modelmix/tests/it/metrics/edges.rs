@@ -3,11 +3,12 @@
 
 use modelmix::compute::{Cpu, Double, Engine};
 use modelmix::metrics::{
-    Extrapolation, KidSettings, LARGEST_MATRIX, Moments, Neighbourhoods, Pool, Prdc, cmmd, fid, fid_estimate,
-    fid_infinity, kid, kid_kernel, mmd, prdc, rke, vendi, vendi_estimate,
+    Extrapolation, KidSettings, LARGEST_MATRIX, Metric, Moments, Neighbourhoods, Pool, Prdc, ScoreSettings, Scorer,
+    cmmd, fid, fid_estimate, fid_infinity, kid, kid_kernel, mmd, prdc, rke, vendi, vendi_estimate,
 };
+use modelmix::objective::Bandwidth;
 use modelmix::policy::Random;
-use modelmix::{Features, Kernel, RecordedArm, RecordedArms, Result};
+use modelmix::{Features, Kernel, KernelSpec, RecordedArm, RecordedArms, Result};
 
 use super::{cloud, relative};
 
@@ -39,6 +40,35 @@ fn neighbourhoods(neighbours: usize) -> Neighbourhoods {
 
 fn scores(found: &Prdc) -> [f64; 4] {
     [found.precision, found.recall, found.density, found.coverage].map(|estimate| estimate.value)
+}
+
+/// The score table sums RKE in single precision only if rounding is far below the standard error.
+#[test]
+fn rke_of_a_table_is_as_exact_as_its_standard_error() {
+    let circle = Features::from_rows((0..8).map(|index| {
+        let angle = f64::from(index) * std::f64::consts::FRAC_PI_4;
+        [angle.cos() as f32, angle.sin() as f32, 0.3]
+    }))
+    .unwrap();
+    let cpu = Engine::new(Cpu::with_threads(2));
+    // Points of a circle have equal sums, so that the standard error is a rounding error; one sample has none.
+    for (samples, is_single) in [(some(400, 5, 3), true), (circle, false), (rows(&[[0.5, 2.0]]), false)] {
+        let spec = KernelSpec::Gaussian { bandwidth: Bandwidth::Fixed(1.0) };
+        let settings = ScoreSettings::default().metrics(vec![Metric::Rke]).kernel(spec);
+        let pool = Pool::of(&samples);
+        let found = Scorer::new(settings, &[&samples], None, &cpu).unwrap().score(&pool).unwrap()[&Metric::Rke];
+        let value = |x: &[f32], y: &[f32]| {
+            let squared: f64 = x.iter().zip(y).map(|(&x, &y)| (f64::from(x) - f64::from(y)).powi(2)).sum();
+            (-squared).exp()
+        };
+        let all = samples.view();
+        let sum: f64 = all.iter().flat_map(|x| all.iter().map(move |y| value(x, y))).sum();
+        let expected = (samples.len() as f64).powi(2) / sum;
+        let engine = if is_single { cpu.clone() } else { cpu.precise() };
+        assert_eq!(found.value, rke(&pool, &GAUSSIAN, &engine).unwrap().modes.value);
+        let tolerance = if is_single { 0.01 * found.standard_error } else { 1e-13 * expected };
+        assert!((found.value - expected).abs() <= tolerance, "{} instead of {expected}", found.value);
+    }
 }
 
 #[test]
