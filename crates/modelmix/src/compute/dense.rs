@@ -7,10 +7,12 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::{Accum, Mat, MatRef, Par, Side};
 
-use super::{Run, parallel};
+use super::{Run, parallel, spectrum};
 use crate::error::Result;
 use crate::features::Rows;
 
+/// The number of rows from which eigenvalues are computed by way of a band; smaller matrices stay in the cache.
+const MIN_ROWS_FOR_BANDS: usize = 600;
 /// The number of columns of a result per task.
 const COLUMNS_PER_TASK: usize = 256;
 /// The side of the pieces of a scatter matrix.
@@ -170,6 +172,9 @@ impl Matrix {
     pub fn eigenvalues(&self) -> Vec<f64> {
         if self.rows() == 0 {
             return Vec::new();
+        }
+        if self.rows() >= MIN_ROWS_FOR_BANDS {
+            return spectrum::eigenvalues(self.0.as_ref());
         }
         self.0.self_adjoint_eigenvalues(Side::Lower).expect("a finite symmetric matrix has eigenvalues")
     }

@@ -18,6 +18,7 @@ mod parallel;
 mod reference;
 mod row;
 mod set;
+mod spectrum;
 mod stop;
 mod subsets;
 mod tiles;

@@ -10,8 +10,8 @@ use crate::kernel::{Geometry, Kernel};
 
 /// The maximum number of samples whose kernel matrix is stored: it takes 3.2 GB.
 pub const LARGEST_MATRIX: usize = 20_000;
-/// The number of rows of a kernel matrix that are computed at once.
-const ROWS_AT_ONCE: usize = 1024;
+/// The number of columns of a kernel matrix that are computed at once.
+const COLUMNS_AT_ONCE: usize = 256;
 
 /// The Vendi score of order q. With λ the eigenvalues of the kernel matrix whose rows and columns are scaled by √w (K/n
 /// for one set), it is exp(−Σλ ln λ) for q = 1, (Σλ^q)^(1/(1−q)) for others, and 1/max λ for q = ∞. It is between 1
@@ -163,13 +163,16 @@ fn primal(pool: &Pool<'_>, kernel: &Kernel, engine: &Engine) -> Result<Matrix> {
     let roots: Vec<f64> = pool.row_weights().iter().map(|weight| weight.sqrt()).collect();
     let mut matrix = Matrix::zeros(count, count);
     let engine = engine.precise();
-    for first in (0..count).step_by(ROWS_AT_ONCE) {
-        let block = rows.slice(first, (first + ROWS_AT_ONCE).min(count));
-        let mut values = vec![0.0; block.len() * count];
-        engine.kernel_rows(kernel, 1.0, block, pooled.set(), &mut values)?;
-        for (offset, values) in values.chunks_exact(count).enumerate() {
+    for first in (0..count).step_by(COLUMNS_AT_ONCE) {
+        let columns = rows.slice(first, (first + COLUMNS_AT_ONCE).min(count));
+        // Rows before the block are in the upper triangle.
+        let rest = rows.slice(first, count);
+        let mut values = vec![0.0; rest.len() * columns.len()];
+        engine.kernel_rows(kernel, 1.0, rest, columns, &mut values)?;
+        for offset in 0..columns.len() {
             let column = first + offset;
-            let entries = matrix.column_mut(column).iter_mut().zip(values).zip(&roots);
+            let values = values[offset..].iter().step_by(columns.len());
+            let entries = matrix.column_mut(column)[first..].iter_mut().zip(values).zip(&roots[first..]);
             entries.for_each(|((entry, value), root)| *entry = roots[column] * root * value);
         }
     }
