@@ -414,6 +414,9 @@ impl Backend for Cuda {
     }
 
     fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>> {
+        if subsets::are_separate(x, y) {
+            return subsets::separately(self, run, kernel, x, y);
+        }
         let both: Vec<Subsets<'_>> = [x].into_iter().chain(y).collect();
         let sources = both.iter().map(|side| self.source(side.rows)).collect::<Result<Vec<_>>>()?;
         let lists: Vec<&[&[usize]]> = both.iter().map(|side| side.subsets).collect();
