@@ -136,11 +136,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="run only n = 2,000, once, and store nothing")
     parser.add_argument("--repeats", type=int, default=3, help="repetitions at n = 2,000; a third of them at n = 10,000 [default: 3]")
     parser.add_argument("--metrics", nargs="+", default=METRICS, choices=METRICS)
+    parser.add_argument("--sizes", nargs="+", metavar="ROWSxWIDTH", help="sizes to run, such as 2000x768 [default: all]")
     arguments = parser.parse_args()
     figures: dict[str, dict[str, object]] = {}
     folder = ROOT / "benches/runs" / f"{datetime.date.today().isoformat()}-metrics"
     with tempfile.TemporaryDirectory() as temporary:
-        for rows, width in SIZES[:3] if arguments.quick else SIZES:
+        wanted = [tuple(map(int, size.split("x"))) for size in arguments.sizes or ()]
+        for rows, width in wanted or (SIZES[:3] if arguments.quick else SIZES):
             engine = Engine()
             sides = [features(rows, width, 1, 1.0), features(rows, width, 2, 1.03)]
             for name, side in zip("xy", sides):
