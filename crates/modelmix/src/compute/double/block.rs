@@ -134,8 +134,8 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Replaces every value by exp(factor · value). The function of the C library takes 20 times as long: it computes one
-/// value at a time, and switches between encodings of vector instructions after every product of matrices.
+/// Replaces every value by exp(factor · value). With the function of the C library, one value at a time, sums of rows of
+/// width 64 took about 20 times as long.
 pub(super) struct Exponentials<'a> {
     pub(super) factor: f64,
     pub(super) values: &'a mut [f64],
