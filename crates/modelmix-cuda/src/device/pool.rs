@@ -221,7 +221,7 @@ mod tests {
             pool.run(2, &|index| {
                 calls.fetch_add(1 << (8 * index), Ordering::Relaxed);
             });
-            assert_eq!(calls.into_inner(), 0x101, "both threads are called once, whoever was late before");
+            assert_eq!(calls.into_inner(), 0x101, "both threads are called once, even if one was late before");
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
             pool.run(3, &|index| {
                 if index == 0 {
                     std::thread::sleep(std::time::Duration::from_millis(5));
-                    assert_eq!(passed.load(Ordering::Relaxed), 0, "nobody passes a gate before it is opened");
+                    assert_eq!(passed.load(Ordering::Relaxed), 0, "no thread passes a gate before it is opened");
                     gate.open(is_open);
                 } else if gate.pass() {
                     passed.fetch_add(1, Ordering::Relaxed);

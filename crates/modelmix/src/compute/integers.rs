@@ -170,8 +170,8 @@ impl<'a> Prepared<'a> {
     ) -> Result<Vec<Vec<Vec<f64>>>> {
         let sides: Vec<Side<'_>> = self.sides.iter().zip(chosen).map(|(side, chosen)| side.select(chosen)).collect();
         let mut sums: Vec<Vec<Vec<f64>>> = sides.iter().map(|_| Vec::new()).collect();
-        for other in 0..self.sides.len() {
-            let pieces = gaps(self.sides[other].rows.len(), &chosen[other].rows);
+        for (other, (side, chosen)) in self.sides.iter().zip(chosen).enumerate() {
+            let pieces = gaps(side.rows.len(), &chosen.rows);
             let parts = parallel(threads, run.stop(), pieces.len(), |piece| {
                 run.check()?;
                 let (columns, is_chosen) = &pieces[piece];
@@ -353,7 +353,11 @@ impl Sweep<'_> {
         parts: &mut [Part<'_>],
         scratch: &mut Scratch,
     ) {
-        const { assert!(M::ROWS == ROWS && M::COLUMNS == COLUMNS && ROWS % GROUP == 0 && COLUMNS % GROUP == 0) }
+        const {
+            assert!(
+                M::ROWS == ROWS && M::COLUMNS == COLUMNS && ROWS.is_multiple_of(GROUP) && COLUMNS.is_multiple_of(GROUP)
+            )
+        }
         let Self { y, ref columns, .. } = *self;
         let steps = pairs(y.rows.width());
         let chunk_rows = (CHUNK_BYTES / (4 * steps) / ROWS).max(1) * ROWS;

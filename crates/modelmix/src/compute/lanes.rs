@@ -81,7 +81,7 @@ mod x86 {
         _mm256_sub_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(f32::MIN_POSITIVE))
     }
 
-    /// 2^y of sixteen lanes; 0 if it underflows. The processor adds the integer part to the exponent, whatever it is.
+    /// 2^y of sixteen lanes; 0 if it underflows. The processor adds the integer part to the exponent, also below the normal range.
     #[target_feature(enable = "avx512f")]
     #[inline]
     pub(in super::super) fn exp2_512(y: __m512) -> __m512 {

@@ -14,7 +14,7 @@ use super::micro::Micro;
 
 /// The number of diagonals below the main one that the first step leaves.
 const BAND: usize = 32;
-/// A column of the band, from the diagonal down, with room for bulges.
+/// A column of the band, from the diagonal down, and as many values for bulges.
 const COLUMN: usize = 2 * BAND;
 /// The maximum number of QL steps per eigenvalue; two are usual.
 const MAX_STEPS: usize = 60;

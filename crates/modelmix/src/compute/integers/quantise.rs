@@ -1,7 +1,7 @@
 //! Rows as 16-bit integers: the centre of their set is subtracted, and every row has a scale of its own.
 //!
 //! A scale is as large as possible, so that no value leaves 16 bits and no sum of products over one part of the columns
-//! leaves 32 bits: by Cauchy–Schwarz, if the norm of each part is at most √2³¹, with room for what rounding adds to it.
+//! leaves 32 bits: by Cauchy–Schwarz, if the norm of each part is at most √2³¹ less what rounding can add to it.
 
 use crate::compute::dispatch::Job;
 use crate::compute::micro;
@@ -186,7 +186,7 @@ mod tests {
 
     /// Rows whose integers are as large as they may be: equal values, single large values, and in between.
     fn extreme_rows(width: usize) -> Vec<Vec<f32>> {
-        let sign = |column: usize| if column % 3 == 0 { -1.0 } else { 1.0 };
+        let sign = |column: usize| if column.is_multiple_of(3) { -1.0 } else { 1.0 };
         vec![
             vec![1.0; width],
             (0..width).map(sign).collect(),
