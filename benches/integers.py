@@ -3,7 +3,7 @@
     python3 benches/integers.py BENCH [--other OLD] [--threads 1 2] [--rows 2000] [--turns 5] [--accuracy] [--pool]
 
 BENCH is built by `cargo build --release --example bench`; OLD is the same program of another commit. Prints Markdown. K and the sums of
-rows of five sets are computed for every width; with `--accuracy`, the largest relative errors against double precision on eleven
+rows of five sets are computed for every width; with `--accuracy`, the largest relative errors against double precision on twelve
 kinds of data. With `--pool`, NumPy computes blocks on a pool of threads; otherwise BLAS has the threads that its variables say (1). Needs NumPy.
 """
 
@@ -63,6 +63,16 @@ def with_far_rows(rows: int, width: int, far: int, distance: float, seed: int) -
     return sets
 
 
+def with_near_copies(rows: int, width: int, copies: int) -> list[np.ndarray]:
+    """Normal rows, of which some of every set are near copies of one with an ordinary norm, as of a collapsed model."""
+    random = np.random.default_rng(29)
+    sets = [random.standard_normal((rows, width)) for _ in range(SETS)]
+    for one in sets:
+        copied = one[np.argsort((one * one).sum(1))[rows // 3]].copy()
+        one[random.permutation(rows)[:copies]] = copied + 0.01 * random.standard_normal((copies, width))
+    return sets
+
+
 def kinds() -> Iterator[tuple[str, list[np.ndarray], float]]:
     """Kinds of data, with a bandwidth each."""
     random = np.random.default_rng(0)
@@ -81,6 +91,7 @@ def kinds() -> Iterator[tuple[str, list[np.ndarray], float]]:
     yield "517 rows, 129 columns", list(np.random.default_rng(5).standard_normal((3, 517, 129))), 16.0
     yield "a tenth of every set far away, d = 384", with_far_rows(2000, 384, 200, 20, 9), float(np.sqrt(768))
     yield "a twentieth of every set less far away, d = 256", with_far_rows(1000, 256, 50, 8, 19), float(np.sqrt(512))
+    yield "a tenth of every set near copies of one row, d = 256, σ = 9", with_near_copies(2000, 256, 200), 9.0
     # The recorded features of the repository: of images, and of texts.
     for name, path, bandwidth in (("fashion", "fashion/specialists.npz", 20.0), ("text", "text/features.npz", 0.6)):
         if (ROOT / "data" / path).exists():

@@ -83,7 +83,7 @@ def curate(
     threads
         The number of threads; all cores if ``None``.
     engine, gpu_memory, precision
-        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
+        Where to compute, the maximum GPU memory, and the precision of kernel sums, as in :func:`modelmix.solve`.
     progress
         Whether to show a progress bar (needs tqdm).
 

@@ -130,7 +130,7 @@ def solve(
     gpu_memory
         The maximum GPU memory: bytes, or text such as ``"8GB"``; all that is free if ``None``.
     precision
-        ``"auto"`` computes kernel sums from 16-bit integers or, on a GPU, split half precision, where their estimated error is small.
+        ``"auto"`` computes kernel sums from 16-bit integers or, on a GPU, split half precision, if their estimated error is small.
         ``"exact"`` uses at least single precision, and double precision on a GPU. Results name what was used.
     progress
         Whether to show a progress bar (needs tqdm).
@@ -267,7 +267,7 @@ def score(
     threads
         The number of threads; all cores if ``None``.
     engine, gpu_memory, precision
-        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
+        Where to compute, the maximum GPU memory, and the precision of kernel sums, as in :func:`modelmix.solve`.
     progress
         Whether to show a progress bar (needs tqdm).
 
@@ -410,7 +410,7 @@ def simulate(
     threads
         The number of threads; all cores if ``None``.
     engine, gpu_memory, precision
-        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
+        Where to compute, the maximum GPU memory, and the precision of kernel sums, as in :func:`modelmix.solve`.
     progress
         Whether to show a progress bar (needs tqdm).
 

@@ -71,7 +71,7 @@ class Session(StoredSession):
     threads
         Threads to compute with; all cores if ``None``.
     engine, gpu_memory, precision
-        Where to compute, and the maximum GPU memory, as in :func:`modelmix.solve`.
+        Where to compute, the maximum GPU memory, and the precision of kernel sums, as in :func:`modelmix.solve`.
 
     Raises
     ------

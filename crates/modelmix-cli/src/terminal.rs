@@ -69,8 +69,10 @@ pub(crate) struct Terminal {
     threads: Option<usize>,
     /// The engine on the processor.
     engine: Engine,
-    /// The engine that was chosen, if it is another.
-    chosen: OnceCell<Engine>,
+    /// The same without 16-bit integers, if the user asked for that.
+    exact: OnceCell<Engine>,
+    /// The engine on a GPU, if it was chosen.
+    gpu: OnceCell<Engine>,
     /// Why a GPU is not used, if there is one.
     unused: OnceCell<String>,
     /// The progress bar of kernel pairs, if one is shown.
@@ -88,7 +90,8 @@ impl Terminal {
             tables: RefCell::default(),
             threads: common.threads,
             engine,
-            chosen: OnceCell::new(),
+            exact: OnceCell::new(),
+            gpu: OnceCell::new(),
             unused: OnceCell::new(),
             pairs,
         }
@@ -96,20 +99,20 @@ impl Terminal {
 
     /// Chooses the compute engine for this number of rows of all inputs and their width. An opened GPU is used from then on.
     pub(crate) fn choose_engine(&self, args: &EngineArgs, rows: usize, width: usize) -> Result<()> {
-        if self.chosen.get().is_none() && self.unused.get().is_none() {
-            let engine = match engine::choose(args, self.threads, rows, width)? {
-                Found::Gpu(engine) => Some(engine),
-                Found::Processor(reason) => {
-                    if let Some(reason) = reason {
-                        self.remark(format!("The GPU is not used: {reason}."));
-                        let _ = self.unused.set(reason);
-                    }
-                    let exact = || processor(self.threads).with_precision(Precision::Exact);
-                    (args.precision == PrecisionName::Exact).then(|| Engine::new(exact()))
+        if args.precision == PrecisionName::Exact {
+            let exact = || Engine::new(processor(self.threads).with_precision(Precision::Exact));
+            self.exact.get_or_init(|| observed(exact(), &self.pairs));
+        }
+        if self.gpu.get().is_none() && self.unused.get().is_none() {
+            match engine::choose(args, self.threads, rows, width)? {
+                Found::Gpu(engine) => {
+                    let _ = self.gpu.set(observed(engine, &self.pairs));
                 }
-            };
-            if let Some(engine) = engine {
-                let _ = self.chosen.set(observed(engine, &self.pairs));
+                Found::Processor(Some(reason)) => {
+                    self.remark(format!("The GPU is not used: {reason}."));
+                    let _ = self.unused.set(reason);
+                }
+                Found::Processor(None) => {}
             }
         }
         Ok(())
@@ -117,7 +120,7 @@ impl Terminal {
 
     /// The compute engine of a command.
     pub(crate) fn engine(&self) -> &Engine {
-        self.chosen.get().unwrap_or(&self.engine)
+        self.gpu.get().or(self.exact.get()).unwrap_or(&self.engine)
     }
 
     /// The engine for reports, and why it is not the GPU if there is one.

@@ -14,7 +14,7 @@ pub(crate) struct EngineArgs {
     /// Maximum GPU memory, such as 8GB [default: all that is free]
     #[arg(long, value_name = "SIZE", help_heading = "Common options", value_parser = values::bytes)]
     pub(crate) gpu_memory: Option<u64>,
-    /// What kernel sums are computed from
+    /// Precision of kernel sums; auto uses 16-bit integers, or half precision on a GPU, if their error is small
     #[arg(long, value_enum, value_name = "NAME", default_value_t, help_heading = "Common options")]
     pub(crate) precision: PrecisionName,
 }
@@ -22,9 +22,10 @@ pub(crate) struct EngineArgs {
 /// What kernel sums are computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrecisionName {
-    /// 16-bit integers on the processor and split half precision on a GPU, where their estimated error is small
+    // 16-bit integers on the processor and split half precision on a GPU, if their estimated error is small. (These are
+    // not doc comments, which would be printed in the help, in its long form.)
     #[default]
     Auto,
-    /// Single precision or better on the processor, double precision on a GPU
+    // Single precision or better on the processor, double precision on a GPU
     Exact,
 }

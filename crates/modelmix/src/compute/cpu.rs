@@ -57,6 +57,7 @@ struct Used(AtomicU8);
 impl Used {
     const INTEGERS: u8 = 1;
     const SINGLE: u8 = 2;
+    const DOUBLE: u8 = 4;
 
     fn add(&self, products: u8) {
         self.0.fetch_or(products, Ordering::Relaxed);
@@ -79,6 +80,11 @@ thread_local! {
 }
 
 impl Cpu {
+    /// Notes for reports that numbers were computed in double precision.
+    pub(super) fn note_double(&self) {
+        self.used.add(Used::DOUBLE);
+    }
+
     /// Creates an engine on all cores of the machine.
     pub fn new() -> Self {
         Self::with_threads(available_threads())

@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::features::Rows;
 
 use self::estimate::Probes;
+pub(super) use self::estimate::is_exact_enough;
 pub(super) use self::micro::{MAX_COLUMNS, MAX_ROWS, TileSums};
 
 /// Bytes of a chunk of `x`, and of the part of a block of `y` that is processed at once: each half of a typical L2.

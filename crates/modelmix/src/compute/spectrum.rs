@@ -2,11 +2,8 @@
 //! band to three diagonals by chasing bulges, and from those by the rational QL method. A reduction in one step reads
 //! the whole matrix for every column, and waits for memory.
 
-use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
-use faer::linalg::qr::no_pivoting::factor::{qr_in_place, qr_in_place_scratch};
-use faer::linalg::triangular_inverse::invert_upper_triangular;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 
 use super::dispatch::{Instructions, Job};
@@ -27,35 +24,37 @@ type Lanes = [f64; BAND];
 /// If the iteration does not converge, which requires entries that are not finite.
 pub(super) fn eigenvalues(matrix: MatRef<'_, f64>) -> Vec<f64> {
     let size = matrix.nrows();
-    let mut band = to_band(matrix.to_owned());
     let instructions = Instructions::available().last().copied().unwrap_or(Instructions::Portable);
+    // Squares of entries of any size are then normal numbers. A power of two changes no bit.
+    let lower = (0..size).flat_map(|column| (column..size).map(move |row| matrix[(row, column)].abs()));
+    let scale = lower.fold(0.0, f64::max).max(f64::MIN_POSITIVE).log2().floor().clamp(-1000.0, 1000.0).exp2();
+    let scaled = Mat::from_fn(size, size, |row, column| if row < column { 0.0 } else { matrix[(row, column)] / scale });
+    let mut band = to_band(scaled, instructions);
     instructions.run(ChaseBulges { band: &mut band, size });
     let diagonal = (0..size).map(|column| band[column][0]).collect();
     let squares = (0..size).map(|column| if column + 1 < size { band[column][1].powi(2) } else { 0.0 }).collect();
-    rational_ql(diagonal, squares)
+    let mut values = rational_ql(diagonal, squares);
+    values.iter_mut().for_each(|value| *value *= scale);
+    values
 }
 
 /// An orthogonally similar band matrix, as columns from the diagonal down; columns of zeros follow the matrix.
 ///
 /// With the QR factorisation P = QR of the block below a diagonal block, Q = I − VTVᵀ, the rest A becomes
 /// QᵀAQ = A − VWᵀ − WVᵀ with W = Y − ½V(TᵀVᵀY) and Y = AVT.
-fn to_band(mut a: Mat<f64>) -> Vec<[f64; COLUMN]> {
+fn to_band(mut a: Mat<f64>, instructions: Instructions) -> Vec<[f64; COLUMN]> {
     let size = a.nrows();
-    let mut memory = MemBuffer::new(qr_in_place_scratch::<f64>(size, BAND, BAND, Par::Seq, Default::default()));
     let mut first = 0;
     while first + BAND + 1 < size {
         let (_, _, panel, rest) = a.as_mut().split_at_mut(first + BAND, first + BAND);
         let mut panel = panel.subcols_mut(first, BAND);
-        let reflections = panel.nrows().min(BAND);
-        let mut t = Mat::<f64>::zeros(reflections, reflections);
-        let stack = MemStack::new(&mut memory);
-        qr_in_place(panel.as_mut(), t.as_mut(), Par::Seq, stack, Default::default());
-        let v = Mat::from_fn(panel.nrows(), reflections, |row, column| match row.cmp(&column) {
-            std::cmp::Ordering::Less => 0.0,
-            std::cmp::Ordering::Equal => 1.0,
-            std::cmp::Ordering::Greater => panel[(row, column)],
-        });
-        reflect(rest, &v, &inverse(t));
+        let mut columns: Vec<Vec<f64>> =
+            (0..BAND).map(|column| panel.as_ref().col(column).iter().copied().collect()).collect();
+        let (v, t) = instructions.run(FactorPanel { columns: &mut columns });
+        for (column, values) in columns.iter().enumerate() {
+            panel.as_mut().col_mut(column).iter_mut().zip(values).for_each(|(entry, value)| *entry = *value);
+        }
+        reflect(rest, &v, &t);
         first += BAND;
     }
     let mut band = vec![[0.0; COLUMN]; size + COLUMN];
@@ -67,16 +66,46 @@ fn to_band(mut a: Mat<f64>) -> Vec<[f64; COLUMN]> {
     band
 }
 
-/// T of a block of reflections, from its inverse as faer computes it: an upper triangle with infinity on the diagonal for
-/// a reflection that changes nothing.
-fn inverse(mut upper: Mat<f64>) -> Mat<f64> {
-    const PRACTICALLY_INFINITE: f64 = 1e300;
-    for index in 0..upper.nrows() {
-        upper[(index, index)] = upper[(index, index)].min(PRACTICALLY_INFINITE);
+/// Turns a block of columns P into R of P = QR, and returns V and T of Q = I − VTVᵀ. Every column is reflected, however
+/// small its remainder is: a factorisation that may stop at a numerical rank, as faer's does, changes small eigenvalues.
+struct FactorPanel<'a> {
+    columns: &'a mut [Vec<f64>],
+}
+
+impl Job for FactorPanel<'_> {
+    type Output = (Mat<f64>, Mat<f64>);
+
+    #[inline(always)]
+    unsafe fn run<M: Micro>(self) -> Self::Output {
+        let Self { columns } = self;
+        let rows = columns.first().map_or(0, Vec::len);
+        let count = rows.min(columns.len());
+        let mut v = Mat::<f64>::zeros(rows, count);
+        let mut t = Mat::<f64>::zeros(count, count);
+        for index in 0..count {
+            let (column, others) = columns[index..].split_first_mut().expect("there are as many columns");
+            let tau = householder(&mut column[index..]);
+            let own = &mut v.col_as_slice_mut(index)[index..];
+            own.copy_from_slice(&column[index..]);
+            own[0] = 1.0;
+            column[index + 1..].fill(0.0);
+            for other in others {
+                let other = &mut other[index..];
+                let factor = -tau * dot(own, other);
+                add(other, factor, own);
+            }
+            // The last column of T: −τ T Vᵀv, and τ.
+            let products: Vec<f64> = (0..index)
+                .map(|before| dot(&v.col_as_slice(before)[index..], &v.col_as_slice(index)[index..]))
+                .collect();
+            for row in 0..index {
+                let sum: f64 = (row..index).map(|before| t[(row, before)] * products[before]).sum();
+                t[(row, index)] = -tau * sum;
+            }
+            t[(index, index)] = tau;
+        }
+        (v, t)
     }
-    let mut inverse = Mat::zeros(upper.nrows(), upper.nrows());
-    invert_upper_triangular(inverse.as_mut(), upper.as_ref(), Par::Seq);
-    inverse
 }
 
 /// QᵀAQ, lower triangle.
@@ -153,37 +182,47 @@ impl Job for ChaseBulges<'_> {
 /// Clears the entries of a column after `start`, of at most [`BAND`], by the reflection I − τvvᵀ.
 #[inline(always)]
 fn reflection(column: &mut [f64; COLUMN], start: usize) -> (Lanes, f64) {
+    let entries = &mut column[start..start + BAND];
+    let tau = householder(entries);
     let mut v = [0.0; BAND];
-    v.copy_from_slice(&column[start..start + BAND]);
-    let first = v[0];
-    let rest = dot(&v, &v) - first * first;
-    // The sum of squares without the first, which the difference may have lost.
-    let rest = if rest > 1e-3 * first * first { rest } else { v[1..].iter().map(|value| value * value).sum() };
+    if tau != 0.0 {
+        v.copy_from_slice(entries);
+        v[0] = 1.0;
+        entries[1..].fill(0.0);
+    }
+    (v, tau)
+}
+
+/// Replaces a vector by v of the reflection I − τvvᵀ that clears all entries but the first, whose value takes the place of
+/// the first of v, which is 1. Returns τ, which is 0 if the others are 0 already.
+#[inline(always)]
+fn householder(x: &mut [f64]) -> f64 {
+    let first = x[0];
+    let rest = dot(&x[1..], &x[1..]);
     if rest == 0.0 {
-        return ([0.0; BAND], 0.0);
+        return 0.0;
     }
     let norm = (first * first + rest).sqrt().copysign(first);
     let pivot = first + norm;
-    v.iter_mut().for_each(|value| *value /= pivot);
-    v[0] = 1.0;
-    column[start..start + BAND].fill(0.0);
-    column[start] = -norm;
-    (v, pivot / norm)
+    x.iter_mut().for_each(|value| *value /= pivot);
+    x[0] = -norm;
+    pivot / norm
 }
 
 #[inline(always)]
-fn dot(x: &Lanes, y: &Lanes) -> f64 {
+fn dot(x: &[f64], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
-    for (x, y) in x.as_chunks::<8>().0.iter().zip(y.as_chunks::<8>().0) {
+    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<8>(), y.as_chunks::<8>());
+    for (x, y) in x.iter().zip(y) {
         for lane in 0..8 {
             sums[lane] += x[lane] * y[lane];
         }
     }
-    sums.iter().sum()
+    sums.iter().sum::<f64>() + x_rest.iter().zip(y_rest).map(|(x, y)| x * y).sum::<f64>()
 }
 
 #[inline(always)]
-fn add(sum: &mut Lanes, factor: f64, more: &Lanes) {
+fn add(sum: &mut [f64], factor: f64, more: &[f64]) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += factor * more);
 }
 
@@ -298,33 +337,65 @@ mod tests {
     use super::{BAND, eigenvalues};
     use crate::random::Random;
 
-    /// Matrices of full and of low rank, with multiple eigenvalues and with entries of very different size.
+    fn assert_equal_to_faer(name: &str, matrix: &Mat<f64>) {
+        let expected = matrix.self_adjoint_eigenvalues(Side::Lower).expect("finite");
+        let found = eigenvalues(matrix.as_ref());
+        assert_eq!(found.len(), expected.len());
+        let largest = expected.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+        let limit = 1e-14 * (matrix.nrows() as f64).sqrt() * largest;
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!((found - expected).abs() <= limit, "{name}, {}: {found:e}, not {expected:e}", matrix.nrows());
+        }
+    }
+
     #[test]
     fn eigenvalues_are_those_of_faer() {
         let mut random = Random::seeded(5);
         for size in [1, 2, 3, BAND - 1, BAND, BAND + 1, BAND + 2, 2 * BAND + 1, 100, 257] {
-            for kind in 0..4 {
-                let rank = if kind == 1 { size.div_ceil(3) } else { size + 2 };
-                let x = Mat::from_fn(size, rank, |row, _| {
-                    let scale = if kind == 2 { 10f64.powf(-6.0 * row as f64 / size as f64) } else { 1.0 };
-                    scale * (random.unit() - if kind == 3 { 0.0 } else { 0.5 })
-                });
-                let mut matrix = &x * x.transpose();
-                if kind == 0 {
-                    // Negative eigenvalues too, and one that is repeated.
-                    for index in 0..size {
-                        matrix[(index, index)] -= 1.0;
-                    }
-                }
-                let expected = matrix.self_adjoint_eigenvalues(Side::Lower).expect("finite");
-                let found = eigenvalues(matrix.as_ref());
-                let largest = expected.iter().fold(0.0f64, |most, value| most.max(value.abs()));
-                for (found, expected) in found.iter().zip(&expected) {
-                    let error = (found - expected).abs();
-                    assert!(error <= 1e-14 * (size as f64).sqrt() * largest, "{size}, {kind}: {found}, not {expected}");
+            let mut product = |rank: usize, shift: f64, scale: &dyn Fn(usize) -> f64| {
+                let x = Mat::from_fn(size, rank, |row, _| scale(row) * (random.unit() - shift));
+                &x * x.transpose()
+            };
+            let full = product(size + 2, 0.5, &|_| 1.0);
+            let low_rank = product(size.div_ceil(3), 0.5, &|_| 1.0);
+            // Negative eigenvalues, and −1 repeated.
+            let identity = Mat::<f64>::identity(size, size);
+            assert_equal_to_faer("low rank, shifted", &(&low_rank - &identity));
+            assert_equal_to_faer("low rank", &low_rank);
+            assert_equal_to_faer("one is large", &product(size + 2, 0.0, &|_| 1.0));
+            assert_equal_to_faer(
+                "small rows",
+                &product(size + 2, 0.5, &|row| 10f64.powf(-6.0 * row as f64 / size as f64)),
+            );
+            assert_equal_to_faer("identity", &identity);
+            let blocks =
+                Mat::from_fn(size, size, |row, column| if row / 5 == column / 5 { full[(row, column)] } else { 0.0 });
+            assert_equal_to_faer("blocks", &blocks);
+            for scale in [1e-300, 1e-170, 1e160, 1e300] {
+                let scaled = Mat::from_fn(size, size, |row, column| scale * full[(row, column)]);
+                let unscaled = |values: Vec<f64>| values.into_iter().map(move |value| value / scale);
+                let expected = eigenvalues(full.as_ref());
+                for (found, expected) in unscaled(eigenvalues(scaled.as_ref())).zip(&expected) {
+                    assert!((found - expected).abs() <= 1e-12 * size as f64, "{scale:e}: {found}, not {expected}");
                 }
             }
         }
         assert!(eigenvalues(Mat::zeros(40, 40).as_ref()).iter().all(|&value| value == 0.0));
+    }
+
+    /// Kernel matrices of points on a line and in a plane: eigenvalues fall by many orders within a few columns.
+    #[test]
+    fn eigenvalues_of_smooth_kernels_are_those_of_faer() {
+        let mut random = Random::seeded(6);
+        for width in [1, 2] {
+            let points: Vec<Vec<f64>> = (0..600).map(|_| (0..width).map(|_| random.normal()).collect()).collect();
+            for bandwidth in [0.1, 1.0] {
+                let kernel = |row: usize, column: usize| {
+                    let squares = points[row].iter().zip(&points[column]).map(|(a, b)| (a - b) * (a - b));
+                    (-squares.sum::<f64>() / (2.0 * bandwidth * bandwidth)).exp()
+                };
+                assert_equal_to_faer("a smooth kernel", &Mat::from_fn(600, 600, kernel));
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! All are plain functions on a compute engine. Only Vendi stores a matrix of all pairs. To publish numbers, use
 //! [`Double`](crate::compute::Double), which is as exact as NumPy in `float64`. [`Cpu`](crate::compute::Cpu) is faster
-//! and accurate to about 1e-7 of a kernel value. Neighbourhoods and moments are exact with both. A [`Scorer`] chooses by
+//! and accurate to about 3e-7 of a mean of kernel values. Neighbourhoods and moments are exact with both. A [`Scorer`] chooses by
 //! metric: RKE as the engine computes it if its error bound is below a hundredth of the standard error, KID in the
 //! engine's precision, and everything else in double precision.
 //!

@@ -56,6 +56,12 @@ fn engines_say_what_they_are() {
     assert_eq!(described(&engine.for_concurrent_callers()), "cpu, single precision (portable, 1 thread)");
     assert_eq!(described(&engine.precise()), "cpu, double precision (3 threads)");
     assert_eq!(described(&engine.precise().precise()), described(&engine.precise()));
+    let rows = Features::new(1, vec![1.0, 2.0, 4.0]).unwrap();
+    let kernel = Kernel::Gaussian { bandwidth: 1.0 };
+    engine.precise().kernel_sums_among(&kernel, &[Set::from(&rows)]).unwrap();
+    assert_eq!(described(&engine), "cpu, double precision (portable, 3 threads)");
+    engine.kernel_sums_among(&kernel, &[Set::from(&rows)]).unwrap();
+    assert_eq!(described(&engine), "cpu, single and double precision (portable, 3 threads)");
     assert!(described(&Engine::new(Reference)).contains("reference"));
     assert!(engine.precise().accuracy().row_sum < engine.accuracy().row_sum);
     assert_eq!((Cpu::with_threads(0).threads(), Cpu::with_threads(3).threads()), (1, 3));

@@ -123,6 +123,9 @@ impl Cpu {
 
 impl Backend for Cpu {
     fn describe(&self) -> String {
+        const INTEGERS_AND_SINGLE: u8 = Used::INTEGERS | Used::SINGLE;
+        const INTEGERS_AND_DOUBLE: u8 = Used::INTEGERS | Used::DOUBLE;
+        const SINGLE_AND_DOUBLE: u8 = Used::SINGLE | Used::DOUBLE;
         let instructions = match self.instructions {
             Instructions::Portable => "portable",
             Instructions::Avx2 => "AVX2",
@@ -131,7 +134,11 @@ impl Backend for Cpu {
         let products = match self.used.get() {
             Used::INTEGERS => "16-bit products",
             0 | Used::SINGLE => "single precision",
-            _ => "single precision and 16-bit products",
+            Used::DOUBLE => "double precision",
+            INTEGERS_AND_SINGLE => "16-bit products and single precision",
+            INTEGERS_AND_DOUBLE => "16-bit products and double precision",
+            SINGLE_AND_DOUBLE => "single and double precision",
+            _ => "16-bit products, single and double precision",
         };
         let threads = if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) };
         format!("cpu, {products} ({instructions}, {threads})")
@@ -282,6 +289,7 @@ impl Backend for Cpu {
     }
 
     fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix> {
+        self.note_double();
         dense::scatter(self.threads, run, x.rows()?.view(), centre, weights)
     }
 
@@ -301,6 +309,7 @@ impl Backend for Cpu {
     }
 
     fn product(&self, run: &Run, a: Factor<'_>, b: Factor<'_>) -> Result<Matrix> {
+        self.note_double();
         dense::product(self.threads, run, a, b)
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{Cpu, Precision, ROWS_PER_TASK, Used, add, blocks};
-use crate::compute::integers::{Chosen, IntegerInstructions, Prepared, Scratch};
+use crate::compute::integers::{self, Chosen, IntegerInstructions, Prepared, Scratch};
 use crate::compute::leaves::Sums;
 use crate::compute::parallel::parallel_fold;
 use crate::compute::tiles::{Task, block_rows};
@@ -18,6 +18,9 @@ const MIN_INTEGER_WIDTH: usize = 32;
 const MIN_INTEGER_ROWS: usize = 200;
 /// The largest number of sets with a centre each: every row has a term per set.
 const MAX_INTEGER_SETS: usize = 64;
+
+/// The number of rows per set, those with the largest sums, that are summed again in single precision.
+const REPEATED_ROWS: usize = 8;
 
 /// Two sets, by number. For a set with itself, each pair once.
 type SetPair = (usize, usize);
@@ -35,10 +38,11 @@ impl Cpu {
             self.used.add(Used::INTEGERS);
             return Ok(sums);
         }
-        self.used.add(Used::SINGLE);
         let Some(prepared) = self.prepare(run, Some(kernel), sets)? else {
+            self.note_double();
             return pairs.iter().map(|&pair| plain_sums(run, kernel, sets, pair)).collect();
         };
+        self.used.add(Used::SINGLE);
         let tasks: Vec<Task<'_>> =
             pairs.iter().map(|&(x, y)| prepared.task(x, y, sets[x].len().min(sets[y].len()))).collect();
         self.pieces(run, sets, pairs, |index, x_range, y_range, leaf| {
@@ -78,7 +82,49 @@ impl Cpu {
             Scratch::with(|scratch| prepared.sweep(instructions, pairs[index], (x_range, y_range), leaf, scratch));
             Ok(())
         })?;
-        Ok(Some(sums))
+        Ok(if self.are_largest_exact(run, kernel, sets, pairs, &sums)? { Some(sums) } else { None })
+    }
+
+    /// Whether the largest sums of rows, within a set or between two if that is all, are exact enough. Rows with many near
+    /// copies have the largest sums, and the errors of near copies do not average out, but probes may miss all of them.
+    fn are_largest_exact(
+        &self,
+        run: &Run,
+        kernel: &Kernel,
+        sets: &[Rows<'_>],
+        pairs: &[SetPair],
+        sums: &[PairSums],
+    ) -> Result<bool> {
+        let mut checked: Vec<(SetPair, Vec<f64>)> = Vec::new();
+        for (&(x, y), sums) in pairs.iter().zip(sums) {
+            if x == y {
+                checked.push(((x, x), sums.rows.iter().zip(&sums.columns).map(|(row, column)| row + column).collect()));
+            } else if pairs.len() == 1 {
+                checked.push(((x, y), sums.rows.clone()));
+                checked.push(((y, x), sums.columns.clone()));
+            }
+        }
+        let one = Self { threads: 1, ..self.clone() };
+        let are_exact = parallel(self.threads, run.stop(), checked.len(), |index| {
+            let ((x, y), sums) = &checked[index];
+            let (rows, held) = (sets[*x], sets[*y]);
+            let mut largest: Vec<usize> = (0..sums.len()).collect();
+            largest.sort_by(|&a, &b| sums[b].total_cmp(&sums[a]));
+            largest.truncate(REPEATED_ROWS);
+            let values: Vec<f32> = largest.iter().flat_map(|&row| rows.row(row)).copied().collect();
+            let mut exact = vec![0.0; largest.len()];
+            for range in blocks(held.len(), ROWS_PER_TASK) {
+                let mut out = vec![0.0; largest.len() * range.len()];
+                let columns = held.slice(range.start, range.end);
+                one.rows_in_tiles(run, kernel, 1.0, Rows::new(rows.width(), &values), columns, &mut out)?;
+                for ((row, line), exact) in largest.iter().zip(out.chunks_exact(range.len())).zip(&mut exact) {
+                    let itself = if x == y && range.contains(row) { line[row - range.start] } else { 0.0 };
+                    *exact += line.iter().sum::<f64>() - itself;
+                }
+            }
+            Ok(largest.iter().zip(&exact).all(|(&row, &exact)| integers::is_exact_enough(sums[row], exact)))
+        })?;
+        Ok(are_exact.into_iter().all(|is_exact| is_exact))
     }
 
     /// Σk of some rows of every set over every set, in single precision: `[set][other][row]`. In their own set, they are not

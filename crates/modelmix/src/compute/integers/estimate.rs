@@ -35,6 +35,11 @@ impl Estimate {
     }
 }
 
+/// Whether the sum of a row errs by no more than sums from integers may.
+pub(in super::super) fn is_exact_enough(found: f64, exact: f64) -> bool {
+    (found - exact).abs() <= MAX_ROW_ERROR * exact.max(NEGLIGIBLE)
+}
+
 /// A row that is summed twice, for a stratum of the rows of its set.
 struct Probe {
     row: usize,
@@ -73,6 +78,9 @@ impl Probes {
     /// The errors to expect, from sums found and exact of the probes of every set over every set: `[set][other][probe]`.
     pub(in super::super) fn estimate(&self, found: &[Vec<Vec<f64>>], exact: &[Vec<Vec<f64>>]) -> Estimate {
         let sets = self.0.len();
+        if found.iter().chain(exact).flatten().flatten().any(|sum| !sum.is_finite()) {
+            return Estimate { entry: f64::INFINITY, row: f64::INFINITY };
+        }
         let relative = |set: usize, probe: usize, other: usize| {
             let (found, exact) = (found[set][other][probe], exact[set][other][probe]);
             (exact > NEGLIGIBLE).then(|| found / exact - 1.0)
@@ -173,7 +181,7 @@ fn common(errors: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Probes, largest_of, strata};
+    use super::{Probes, is_exact_enough, largest_of, strata};
     use crate::random::Random;
 
     #[test]
@@ -234,6 +242,19 @@ mod tests {
         let (exact, found) = (vec![vec![vec![50.0; 5]; 3]; 3], vec![vec![vec![50.0 * (1.0 + 1e-6); 5]; 3]; 3]);
         let estimate = probes.estimate(&found, &exact);
         assert!((9e-7..1.1e-6).contains(&estimate.entry), "{estimate:?}");
+    }
+
+    #[test]
+    fn sums_that_are_not_finite_are_refused() {
+        let probes = Probes::new(vec![(vec![1e-4; 300], vec![1.0; 300]); 2]);
+        let exact = vec![vec![vec![50.0; 5]; 2]; 2];
+        for wrong in [f64::NAN, f64::INFINITY] {
+            let mut found = exact.clone();
+            found[1][0][2] = wrong;
+            assert!(!probes.estimate(&found, &exact).is_small());
+            assert!(!is_exact_enough(wrong, 50.0));
+        }
+        assert!(is_exact_enough(50.0, 50.0 + 1e-4) && !is_exact_enough(50.0, 50.0 + 1e-3));
     }
 
     #[test]
