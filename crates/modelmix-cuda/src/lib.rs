@@ -34,6 +34,7 @@ mod near;
 mod options;
 mod plan;
 mod product;
+mod progress;
 mod resident;
 mod strips;
 mod subsets;

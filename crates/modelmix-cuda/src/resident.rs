@@ -8,7 +8,7 @@ use half::f16;
 use modelmix::compute::{HostRows, Resident, Set, Storage};
 use modelmix::{Error, Features, Result, Rows};
 
-use crate::device::{Buffer, Device, Grid, Pinned, Queue};
+use crate::device::{Argument, Buffer, Device, Grid, Pinned, Queue};
 use crate::modules::Module;
 
 /// The smallest capacity of a set, in rows.
@@ -454,6 +454,9 @@ pub(crate) struct Sets {
     base: [u64; Self::MOST],
     end: [i32; Self::MOST],
 }
+
+// SAFETY: `repr(C)` with the fields of the struct in `rows.cu`.
+unsafe impl Argument for Sets {}
 
 impl Sets {
     const MOST: usize = 16;

@@ -13,10 +13,10 @@ use modelmix::{Error, Result};
 use crate::device::{Buffer, Grid, Queue};
 use crate::exact::centre;
 use crate::function::Function;
-use crate::fused::Progress;
 use crate::modules::Module;
 use crate::plan::Pairs;
 use crate::product::{Side, product};
+use crate::progress::Progress;
 use crate::resident::{Loaded, Source};
 
 /// The maximum number of rows of a strip: the products of two take 128 MB, and cuBLAS is not faster with larger ones.

@@ -26,7 +26,7 @@ use libraries::Libraries;
 pub(crate) use libraries::Side as GemmSide;
 pub(crate) use pool::Gate;
 use pool::Pool;
-pub(crate) use queue::{ArgumentPointer, Buffer, Grid, Plain, Queue};
+pub(crate) use queue::{Argument, ArgumentPointer, Buffer, Grid, Plain, Queue};
 use upload::Staging;
 pub(crate) use upload::{Coming, Pinned, Results, Totals};
 pub(crate) use window::{Window, bytes_of_two};

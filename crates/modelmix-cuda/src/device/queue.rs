@@ -27,8 +27,6 @@ unsafe impl Argument for u64 {}
 unsafe impl Argument for f64 {}
 // SAFETY: `repr(C)` with the fields of the struct in `tiles.cu` and `rows.cu`.
 unsafe impl Argument for crate::function::Function {}
-// SAFETY: `repr(C)` with the fields of the struct in `rows.cu`.
-unsafe impl Argument for crate::resident::Sets {}
 // SAFETY: 128 bytes that the driver writes and the hardware reads.
 unsafe impl Argument for sys::CUtensorMap {}
 

@@ -20,6 +20,7 @@ use crate::guard::farthest;
 use crate::modules::{Form, Module};
 use crate::options::Tier;
 use crate::plan::Pairs;
+use crate::progress::Progress;
 use crate::resident::{Loaded, addresses};
 pub(crate) use arrangement::Arrangements;
 use arrangement::{Arrangement, Shape};
@@ -35,27 +36,6 @@ const MAX_CLUSTERS: usize = 16;
 const MAX_GROUPS: usize = 256;
 /// The maximum number of bytes of terms, which are one per row and group. Beyond, sums are computed exactly.
 const MAX_TERM_BYTES: usize = 8 << 30;
-
-/// Counts pairs for the observer of a run: at most `total`, however often they are computed.
-pub(crate) struct Progress<'a> {
-    pub(crate) run: &'a Run,
-    total: u64,
-    told: std::cell::Cell<u64>,
-}
-
-impl<'a> Progress<'a> {
-    pub(crate) fn new(run: &'a Run, total: u64) -> Self {
-        Self { run, total, told: std::cell::Cell::new(0) }
-    }
-
-    /// Tells the observer that this share of the work is done.
-    pub(crate) fn reach(&self, done: u64, of: u64) {
-        let pairs = (u128::from(self.total) * u128::from(done.min(of)) / u128::from(of.max(1))) as u64;
-        if pairs > self.told.get() {
-            self.run.advance(pairs - self.told.replace(pairs));
-        }
-    }
-}
 
 /// A call of the fused kernels.
 pub(crate) struct Fused<'a> {
@@ -276,26 +256,4 @@ struct Attempt<'a> {
     is_accepted: bool,
     /// The rows of the check.
     sampled: Vec<usize>,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use super::*;
-
-    /// Work that is done again is not told again.
-    #[test]
-    fn pairs_are_told_once() {
-        let told = Arc::new(AtomicU64::new(0));
-        let sum = Arc::clone(&told);
-        let run = Run::default().observed(move |pairs| {
-            sum.fetch_add(pairs, Ordering::Relaxed);
-        });
-        let progress = Progress::new(&run, 1000);
-        for (done, of, expected) in [(0, 3, 0), (1, 3, 333), (1, 1, 1000), (1, 4, 1000), (9, 3, 1000), (0, 0, 1000)] {
-            progress.reach(done, of);
-            assert_eq!(told.load(Ordering::Relaxed), expected, "{done} of {of}");
-        }
-    }
 }
