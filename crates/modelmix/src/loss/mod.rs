@@ -439,8 +439,16 @@ impl Loss {
     /// It is the 64-bit FNV-1a hash of the following bytes, which stay the same in later releases: the objective as
     /// text; for every term its kernel as JSON, if it has one, the two ends of the ranges of kernel and score, if
     /// given, and all costs; the width of the reference as a 64-bit integer and its values. Numbers are little-endian.
+    ///
+    /// # Panics
+    /// If the reference is on a device and cannot be copied to the host. That of a session is copied when it is created.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint_without_kernels(&[])
+    }
+
+    /// Copies the reference to the host, if it is on a device.
+    pub(crate) fn download(&self) -> Result<()> {
+        self.reference.iter().try_for_each(|reference| reference.features.host().map(drop))
     }
 
     /// The same; the kernels of some terms are no part of it.

@@ -14,7 +14,7 @@ pub(super) fn width(pool: &Pool<'_>, reference: &Features) -> Result<()> {
 /// Checks that the kernel is defined on all rows.
 pub(super) fn kernel(pool: &Pool<'_>, reference: Option<&Features>, kernel: &Kernel) -> Result<()> {
     pool.parts().iter().try_for_each(|part| kernel.check(part.rows).map_err(|error| error.of("the samples")))?;
-    reference.map_or(Ok(()), |reference| kernel.check(reference.view()).map_err(|error| error.of("the reference")))
+    reference.map_or(Ok(()), |reference| kernel.check(reference.host()?).map_err(|error| error.of("the reference")))
 }
 
 /// Checks that there are at least `least` rows.

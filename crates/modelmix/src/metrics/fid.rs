@@ -75,7 +75,7 @@ impl<'a> FidReference<'a> {
     /// # Errors
     /// If there are fewer than two rows.
     pub fn new(features: &'a Features, engine: &Engine) -> Result<Self> {
-        check::rows("the reference", "fid", features.view(), 2)?;
+        check::rows("the reference", "fid", features.host()?, 2)?;
         Ok(Self { features, frechet: Frechet::to(Moments::of(features, engine)?, engine)? })
     }
 
@@ -111,7 +111,7 @@ impl<'a> FidReference<'a> {
             Ok(stratified_error(pool, &values))
         };
         let from_pool = influences(pool, &to_pool.moments, &self.frechet)?;
-        let from_reference = influences(&Pool::of(self.features), &self.frechet.moments, &to_pool)?;
+        let from_reference = influences(&Pool::mixture([(self.features, 1.0)])?, &self.frechet.moments, &to_pool)?;
         Ok(Estimate { value, standard_error: from_pool.hypot(from_reference), by: ErrorBy::Influence })
     }
 

@@ -69,7 +69,7 @@ pub fn kid(
     check::width(pool, reference)?;
     check::kernel(pool, Some(reference), kernel)?;
     pool.parts().iter().try_for_each(|part| check::rows("the samples", "kid", part.rows, 2))?;
-    check::rows("the reference", "kid", reference.view(), 2)?;
+    check::rows("the reference", "kid", reference.host()?, 2)?;
     let drawn = pool.largest_draw();
     let most = drawn.min(reference.len());
     let size = settings.size.unwrap_or(most.min(1000));
@@ -89,7 +89,7 @@ pub fn kid(
         return Err(Error::setting("subsets", settings.subsets, must));
     }
     let subsets = draw(pool, reference.len(), size, settings, engine)?;
-    let values = unbiased(pool.rows().view(), reference.view(), &subsets, kernel, engine)?;
+    let values = unbiased(pool.rows().view(), reference.host()?, &subsets, kernel, engine)?;
     let (value, variance) = mean_and_variance(&values);
     // One subset has no spread, and subsets that are all of the samples and of the reference are the same.
     let is_everything = pool.parts().len() == 1 && size == drawn && size == reference.len();

@@ -24,7 +24,7 @@ pub fn mmd(pool: &Pool<'_>, reference: &Features, kernel: &Kernel, engine: &Engi
     check::width(pool, reference)?;
     check::kernel(pool, Some(reference), kernel)?;
     pool.parts().iter().try_for_each(|part| check::rows("the samples", "mmd", part.rows, 2))?;
-    check::rows("the reference", "mmd", reference.view(), 2)?;
+    check::rows("the reference", "mmd", reference.host()?, 2)?;
     let (sets, factors) = against(pool, reference.into());
     let pairs = Pairs::new(kernel, &sets, engine)?;
     let estimate = |statistic: Statistic| Estimate {
@@ -55,7 +55,7 @@ pub fn cmmd(pool: &Pool<'_>, reference: &Features, engine: &Engine) -> Result<Es
         pool.parts().iter().map(|part| Ok((unit_rows(part.rows)?, part.share))).collect::<Result<_>>()?;
     let pool = Pool::mixture(parts.iter().map(|(features, share)| (features, *share)))?;
     let kernel = Kernel::Gaussian { bandwidth: CMMD_BANDWIDTH };
-    Ok(mmd(&pool, &unit_rows(reference.view())?, &kernel, engine)?.biased.scaled(1000.0))
+    Ok(mmd(&pool, &unit_rows(reference.host()?)?, &kernel, engine)?.biased.scaled(1000.0))
 }
 
 /// Rows scaled to length 1.

@@ -43,6 +43,9 @@ pub struct Part<'a> {
 
 impl<'a> Pool<'a> {
     /// Creates a pool of one set.
+    ///
+    /// # Panics
+    /// If the rows are on a device and cannot be copied to the host; [`Pool::mixture`] returns this as an error.
     pub fn of(features: &'a Features) -> Self {
         Self { parts: vec![Part { rows: features.view(), set: features.into(), share: 1.0, features }] }
     }
@@ -50,7 +53,8 @@ impl<'a> Pool<'a> {
     /// Creates a pool of several sets with shares, which are scaled to sum to 1. Sets with share 0 are left out.
     ///
     /// # Errors
-    /// If no share is positive, if one is negative or not finite, or if widths differ.
+    /// If no share is positive, if one is negative or not finite, if widths differ, or if rows on a device cannot be copied
+    /// to the host.
     pub fn mixture(sets: impl IntoIterator<Item = (&'a Features, f64)>) -> Result<Self> {
         let mut parts: Vec<Part<'a>> = Vec::new();
         let mut first = None;
@@ -61,7 +65,7 @@ impl<'a> Pool<'a> {
             let first: &Features = first.get_or_insert(features);
             features.check_comparable(&format!("set {index}"), first, "the first set")?;
             if share > 0.0 {
-                parts.push(Part { rows: features.view(), set: features.into(), share, features });
+                parts.push(Part { rows: features.host()?, set: features.into(), share, features });
             }
         }
         if parts.is_empty() {

@@ -223,7 +223,7 @@ pub fn score_watched(
     };
     let mut scored = Vec::with_capacity(arms.len());
     for arm in arms.iter() {
-        let (scores, errors) = columns(format!("arm {}", arm.name), &Pool::of(&arm.features))?;
+        let (scores, errors) = columns(format!("arm {}", arm.name), &Pool::mixture([(&arm.features, 1.0)])?)?;
         scored.push(ScoredArm { name: arm.name.clone(), samples: arm.features.len(), scores, errors });
     }
     let mixture = |(weights, pool): (&[f64], &Pool<'_>)| {

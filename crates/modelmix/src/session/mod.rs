@@ -249,6 +249,8 @@ impl<P: Policy> Session<P> {
         let loss = loss.into();
         loss.loss().check_means()?;
         loss.loss().check_direction()?;
+        // Snapshots and journals contain its fingerprint.
+        loss.loss().download()?;
         let names: Vec<String> = arms.into_iter().map(Into::into).collect();
         loss.loss().check_arms(names.len())?;
         let state = State::new(names, policy, Some(&loss), settings)?;
@@ -305,7 +307,7 @@ impl<P: Policy> Session<P> {
     /// As [`Session::tell`], and missing scores.
     pub fn tell_scored(&mut self, pull: u64, features: &Features, scores: &Scores) -> Result<()> {
         let origin = Origin::Pull(self.state.pulls.find(pull)?);
-        let given = NewSamples::Features(features.width(), features.values(), scores);
+        let given = NewSamples::Features(features.width(), features.host()?.values(), scores);
         self.take(origin, given, &Decisions::default()).map(drop)
     }
 
@@ -332,7 +334,7 @@ impl<P: Policy> Session<P> {
     /// An unknown arm, or features or scores that do not fit. The session is then unchanged.
     pub fn known(&mut self, arm: usize, features: &Features, scores: &Scores, known_as: KnownAs) -> Result<()> {
         self.check_arm("the arm of known samples", arm)?;
-        let given = NewSamples::Features(features.width(), features.values(), scores);
+        let given = NewSamples::Features(features.width(), features.host()?.values(), scores);
         self.take(Origin::Known(arm, known_as), given, &Decisions::default()).map(drop)
     }
 

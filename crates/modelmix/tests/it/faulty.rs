@@ -22,6 +22,8 @@ pub(crate) struct Faulty {
     is_device: bool,
     /// Whether no more sets can be created.
     pub(crate) is_full: Arc<AtomicBool>,
+    /// Whether sets that the host cannot access can no longer be read.
+    pub(crate) is_lost: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for Faulty {
@@ -32,7 +34,13 @@ impl fmt::Debug for Faulty {
 
 impl Faulty {
     pub(crate) fn new(before: impl Fn() -> modelmix::Result<()> + Send + Sync + 'static) -> Self {
-        Self { inner: Cpu::with_threads(1), before: Arc::new(before), is_device: false, is_full: Arc::default() }
+        Self {
+            inner: Cpu::with_threads(1),
+            before: Arc::new(before),
+            is_device: false,
+            is_full: Arc::default(),
+            is_lost: Arc::default(),
+        }
     }
 
     /// Uses sets that the host cannot access.
@@ -52,13 +60,13 @@ impl Faulty {
     }
 
     fn place(&self, set: Box<dyn Resident>) -> Box<dyn Resident> {
-        if self.is_device { Box::new(DeviceSet(set)) } else { set }
+        if self.is_device { Box::new(DeviceSet(set, Arc::clone(&self.is_lost))) } else { set }
     }
 }
 
-/// A set that the host cannot access.
+/// A set that the host cannot access, and whether its device is lost.
 #[derive(Debug)]
-struct DeviceSet(Box<dyn Resident>);
+struct DeviceSet(Box<dyn Resident>, Arc<AtomicBool>);
 
 impl Resident for DeviceSet {
     fn len(&self) -> usize {
@@ -86,11 +94,14 @@ impl Resident for DeviceSet {
     }
 
     fn read(&self, rows: Range<usize>) -> modelmix::Result<Vec<f32>> {
+        if self.1.load(Ordering::SeqCst) {
+            return Err(Error::Device { device: "a device".into(), problem: "it is lost".into() });
+        }
         self.0.read(rows)
     }
 
     fn duplicate(&self) -> modelmix::Result<Box<dyn Resident>> {
-        Ok(Box::new(DeviceSet(self.0.duplicate()?)))
+        Ok(Box::new(DeviceSet(self.0.duplicate()?, Arc::clone(&self.1))))
     }
 
     fn host(&self) -> Option<HostRows<'_>> {

@@ -8,9 +8,11 @@ use modelmix::metrics::{
 };
 use modelmix::objective::Bandwidth;
 use modelmix::policy::Random;
-use modelmix::{Features, Kernel, KernelSpec, RecordedArm, RecordedArms, Result};
+use modelmix::session::{KnownAs, SessionSettings};
+use modelmix::{Features, Inputs, Kernel, KernelSpec, Objective, RecordedArm, RecordedArms, Result, Session};
 
 use super::{cloud, relative};
+use crate::faulty::Faulty;
 
 const COSINE: Kernel = Kernel::Cosine { power: 1 };
 const GAUSSIAN: Kernel = Kernel::Gaussian { bandwidth: 1.0 };
@@ -346,4 +348,24 @@ fn draws() {
     assert!((0..50).all(|seed| pool.draw(most, seed).is_ok()));
     assert_eq!(Pool::of(&sets[0]).largest_draw(), 300);
     says(Pool::of(&sets[0]).draw(301, 0), &["301", "a set with 300 samples", "draw fewer"]);
+}
+
+/// Rows of a device that is lost are an error of metrics and sessions, not a panic.
+#[test]
+fn rows_of_a_lost_device_are_an_error() {
+    let device = Faulty::new(|| Ok(())).device();
+    let (cpu, engine) = (Engine::new(Cpu::with_threads(1)), Engine::new(device.clone()));
+    let (samples, host) = (some(20, 3, 1), some(20, 3, 2));
+    let held = || Features::resident(engine.hold(&host).unwrap()).unwrap();
+    let references: Vec<Features> = (0..6).map(|_| held()).collect();
+    let rke = Objective::rke().with_bandwidth(1.0).prepare(Inputs::new().width(3)).unwrap();
+    let mut session = Session::new(["a", "b"], rke, &SessionSettings::default()).unwrap();
+    device.is_lost.store(true, std::sync::atomic::Ordering::SeqCst);
+    let (pool, lost) = (Pool::of(&samples), ["a device", "lost"]);
+    says(Pool::mixture([(&references[0], 1.0)]), &lost);
+    says(mmd(&pool, &references[1], &GAUSSIAN, &cpu), &lost);
+    says(cmmd(&pool, &references[2], &cpu), &lost);
+    says(fid(&pool, &references[3], &cpu), &lost);
+    says(kid(&pool, &references[4], &kid_kernel(3), &KidSettings::default(), &cpu), &lost);
+    says(session.known(0, &references[5], &Default::default(), KnownAs::Evidence), &lost);
 }
