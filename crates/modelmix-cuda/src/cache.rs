@@ -2,6 +2,7 @@
 //! one is compiled again.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,9 +48,11 @@ pub(crate) fn write(folder: &Path, key: &str, module: &[u8]) -> std::io::Result<
     static COUNT: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let temporary = folder.join(format!("{key}.{}-{count}.tmp", std::process::id()));
+    // Processes of several machines or containers may have the same number and share the folder.
+    let random = RandomState::new().hash_one(std::process::id());
+    let temporary = folder.join(format!("{key}.{random:016x}-{count}.tmp"));
+    let mut file = fs::File::create_new(&temporary)?;
     let written = (|| {
-        let mut file = fs::File::create_new(&temporary)?;
         file.write_all(MAGIC)?;
         file.write_all(&Sha256::digest(module))?;
         file.write_all(module)?;
