@@ -56,12 +56,11 @@ pub(crate) fn factor(queue: &Queue<'_>, run: &Run, symmetric: &Matrix) -> Result
     Ok(Some(lower))
 }
 
-/// Whether no pivot is close to rounding errors.
+/// Whether no pivot is close to rounding errors, or not a number.
 fn has_full_rank(lower: &Matrix) -> bool {
-    let pivots = (0..lower.rows()).map(|index| lower.at(index, index).powi(2));
-    let (least, most) =
-        pivots.fold((f64::INFINITY, 0.0f64), |(least, most), pivot| (least.min(pivot), most.max(pivot)));
-    least > 1e3 * lower.rows() as f64 * f64::EPSILON * most
+    let pivots = || (0..lower.rows()).map(|index| lower.at(index, index).powi(2));
+    let least = 1e3 * lower.rows() as f64 * f64::EPSILON * pivots().fold(0.0, f64::max);
+    pivots().all(|pivot| pivot > least)
 }
 
 #[cfg(test)]
