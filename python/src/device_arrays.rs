@@ -21,7 +21,7 @@ pub(crate) fn features(origin: &str, array: &Bound<'_, PyAny>, cuda: &Cuda) -> P
     let found = if array.hasattr("__dlpack__")? { by_dlpack(array, cuda)? } else { by_interface(array)? };
     let Some(Found { rows, after, owner }) = found else {
         return Err(refuse(
-            "it is on a GPU, but not two-dimensional, contiguous and of 32-bit floats; convert it there, as in x.float().contiguous()",
+            "it is on a GPU, but not two-dimensional, in C order and of 32-bit floats; convert it there (x.float().contiguous() in torch, x.astype(\"float32\", order=\"C\") in CuPy), or pass it as a NumPy array",
         ));
     };
     // SAFETY: the owner keeps the array, which has these rows; the caller must not write to it during the call, as with arrays in host
