@@ -1,5 +1,5 @@
 // Nearest rows: candidates by products in half precision with bounds, then measured in double precision. It stands after
-// common.cuh. Rows are centred and scaled, u = hi + e with hi in f16; for two rows, the distance is that of hi and hi up to
+// common.cuh and mma.cuh. Rows are centred and scaled, u = hi + e with hi in f16; for two rows, the distance is that of hi and hi up to
 // ‖e‖ + ‖e'‖ (triangle inequality), and the latter comes from tensor cores up to an error that grows with the width.
 
 // hi of every row, with ‖hi‖² and ‖e‖; rows of hi are `pitch` bytes apart. One warp per row; padding has zeros.
@@ -49,19 +49,6 @@ extern "C" __global__ void halves(const u64* __restrict__ at, int rows, int widt
 #define ROW_BYTES 64
 #define PLANE (128 * ROW_BYTES)
 #define STAGE_BYTES (2 * PLANE)
-
-static __device__ __forceinline__ void copy16(u32 to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-static __device__ __forceinline__ void matrices(u32 (&r)[4], u32 at) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
-}
-static __device__ __forceinline__ void mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 
 // The error of a product of hi by tensor cores, and of roundings here, relative to the squares.
 static __device__ __forceinline__ float relative_error(int width) { return (width / 16 + 16) * 9.5367432e-7f; }

@@ -1,16 +1,4 @@
 // New rows against rows held, with little delay, and changes of resident rows.
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef long long i64;
-
-enum Kind { GAUSSIAN = 0, LAPLACIAN = 1, POLYNOMIAL = 2, COSINE = 3, PLAIN = 4 };
-
-struct Function {
-    double a, b;
-    int kind, power;
-};
 
 static __device__ __forceinline__ double warp_sum(double v) {
 #pragma unroll
@@ -29,15 +17,6 @@ static __device__ __forceinline__ float4 get4(const float* p) { return __ldg((co
 static __device__ __forceinline__ float4 get4(const u16* p) {
     uint2 v = __ldg((const uint2*)p);
     return make_float4(widen(v.x & 0xffff), widen(v.x >> 16), widen(v.y & 0xffff), widen(v.y >> 16));
-}
-
-static __device__ __forceinline__ double powered(double v, int power) {
-    double k = 1.0;
-    for (int e = power; e; e >>= 1) {
-        if (e & 1) k *= v;
-        v *= v;
-    }
-    return k;
 }
 
 // out[c][row] = f of new row c and held row; distances from differences, so nothing cancels. One warp per held row, 8 per

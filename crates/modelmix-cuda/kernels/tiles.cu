@@ -3,26 +3,6 @@
 // fused kernels are checked with, and used if these are not accurate enough.
 //
 // Rows are given by addresses: x_at[row], y_at[column]. Blocks of 128 threads compute tiles of 64 x 32 pairs, 4 x 4 each.
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef long long i64;
-
-enum Kind { GAUSSIAN = 0, LAPLACIAN = 1, POLYNOMIAL = 2, COSINE = 3, PLAIN = 4 };
-
-// A kernel of the library: GAUSSIAN exp(-a g), LAPLACIAN exp(-a √g), POLYNOMIAL (a g + b)^power, COSINE g^power, PLAIN g.
-struct Function {
-    double a, b;
-    int kind, power;
-};
-
-static __device__ __forceinline__ double powered(double v, int power) {
-    double k = 1.0;
-    for (int e = power; e; e >>= 1) {
-        if (e & 1) k *= v;
-        v *= v;
-    }
-    return k;
-}
 
 // Not inlined, as are others that every thread calls for each of its sixteen pairs: the compiler took 20 s for it.
 static __device__ __noinline__ double evaluate(const Function& f, double g) {

@@ -3,7 +3,7 @@
 use modelmix::Result;
 use modelmix::compute::Run;
 
-use crate::device::{Buffer, Grid, Queue};
+use crate::device::{ArgumentPointer, Buffer, Grid, Queue};
 use crate::function::Function;
 use crate::modules::{Form, Map, Module};
 use crate::resident::{Loaded, addresses};
@@ -21,7 +21,7 @@ const LAUNCH_WORK: usize = 2_000_000_000;
 const SLOW_LAUNCH_WORK: usize = 30_000_000;
 
 /// Slices of rows whose sums are a centre.
-const CENTRE_SLICES: usize = 16;
+pub(crate) const CENTRE_SLICES: usize = 16;
 /// The maximum number of rows that a centre is computed from. Any point is valid, so a sample is enough.
 const CENTRE_ROWS: i32 = 512;
 
@@ -73,19 +73,32 @@ pub(crate) fn centre(
     let sums = queue.allocate::<f64>("the centre", CENTRE_SLICES * width)?;
     let (centre, extent) = (queue.allocate::<f32>("the centre", width)?, queue.allocate::<u32>("the extent", 1)?);
     let module = Module::Prepare(Form::Halves, Map::Gaussian);
-    let (columns, width, slices) = (width.div_ceil(128), width as i32, CENTRE_SLICES as i32);
     // SAFETY: there is one group, with sums for every slice and column.
-    unsafe {
-        let grid = Grid { blocks: (columns as u32, CENTRE_SLICES as u32, 1), threads: 128, shared: 0 };
-        queue.launch(module, "centre_slices", grid, &[&at.at, &first.at, &count.at, &width, &CENTRE_ROWS, &sums.at])?;
-        queue.launch(
-            module,
-            "centre_fold",
-            Grid::two(columns, 1, 128),
-            &[&sums.at, &slices, &count.at, &width, &CENTRE_ROWS, &centre.at, &extent.at],
-        )?;
-    }
+    unsafe { centres(queue, module, at.at, (first.at, count.at, 1), width, (sums.at, centre.at, extent.at))? };
     Ok((centre, extent))
+}
+
+/// The approximate means of groups of rows at addresses, and a zero for their extent, by any module that prepares rows.
+///
+/// # Safety
+/// `groups` must have the addresses of the first row and of the number of rows of every group, and their number; `out` those of sums
+/// for every group, slice and column, of centres for every group and column, and of the extent.
+pub(crate) unsafe fn centres(
+    queue: &Queue<'_>,
+    module: Module,
+    at: u64,
+    (first, rows, groups): (u64, u64, usize),
+    width: usize,
+    (sums, centre, extent): (u64, u64, u64),
+) -> Result<()> {
+    let (columns, width, slices) = (width.div_ceil(128), width as i32, CENTRE_SLICES as i32);
+    let grid = Grid { blocks: (columns as u32, CENTRE_SLICES as u32, groups as u32), threads: 128, shared: 0 };
+    // SAFETY: the caller promises the arrays.
+    unsafe {
+        queue.launch(module, "centre_slices", grid, &[&at, &first, &rows, &width, &CENTRE_ROWS, &sums])?;
+        let arguments: &[&dyn ArgumentPointer] = &[&sums, &slices, &rows, &width, &CENTRE_ROWS, &centre, &extent];
+        queue.launch(module, "centre_fold", Grid::two(columns, groups, 128), arguments)
+    }
 }
 
 /// The address of a part of a buffer, 0 if there is none.

@@ -5,7 +5,7 @@ use modelmix::objective::Geometry;
 
 use crate::modules::Map;
 
-/// `Function` of `tiles.cu` and `rows.cu`.
+/// `Function` of `function.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Function {

@@ -6,6 +6,8 @@ use crate::compile;
 use crate::options::Tier;
 
 const COMMON: &str = include_str!("../kernels/common.cuh");
+const FUNCTION: &str = include_str!("../kernels/function.cuh");
+const MMA: &str = include_str!("../kernels/mma.cuh");
 const PREPARE: &str = include_str!("../kernels/prepare.cu");
 const PAIRS_SM90: &str = include_str!("../kernels/pairs_sm90.cu");
 const PAIRS_MMA: &str = include_str!("../kernels/pairs_mma.cu");
@@ -67,13 +69,13 @@ impl Module {
             vec![format!("FORM={form}"), format!("MAP={map}"), format!("DEGREE={degree}")]
         };
         let (name, parts, defines) = match self {
-            Module::Prepare(form, map) => ("prepare.cu", [COMMON, PREPARE], defines(form, map)),
-            Module::PairsWgmma(form, map) => ("pairs_sm90.cu", [COMMON, PAIRS_SM90], defines(form, map)),
-            Module::PairsMma(map) => ("pairs_mma.cu", [COMMON, PAIRS_MMA], defines(Form::Halves, map)),
-            Module::Near => ("near.cu", [COMMON, NEAR], Vec::new()),
-            Module::Tiles => ("tiles.cu", ["", TILES], Vec::new()),
-            Module::Double => ("double.cu", [TILES, DOUBLE], Vec::new()),
-            Module::Rows => ("rows.cu", ["", ROWS], Vec::new()),
+            Module::Prepare(form, map) => ("prepare.cu", [COMMON, "", PREPARE], defines(form, map)),
+            Module::PairsWgmma(form, map) => ("pairs_sm90.cu", [COMMON, "", PAIRS_SM90], defines(form, map)),
+            Module::PairsMma(map) => ("pairs_mma.cu", [COMMON, MMA, PAIRS_MMA], defines(Form::Halves, map)),
+            Module::Near => ("near.cu", [COMMON, MMA, NEAR], Vec::new()),
+            Module::Tiles => ("tiles.cu", [FUNCTION, "", TILES], Vec::new()),
+            Module::Double => ("double.cu", [FUNCTION, TILES, DOUBLE], Vec::new()),
+            Module::Rows => ("rows.cu", [FUNCTION, "", ROWS], Vec::new()),
         };
         compile::module(name, &parts.concat(), &defines, architecture, folder)
     }

@@ -25,7 +25,7 @@ unsafe impl Argument for i64 {}
 unsafe impl Argument for u64 {}
 // SAFETY: as above.
 unsafe impl Argument for f64 {}
-// SAFETY: `repr(C)` with the fields of the struct in `tiles.cu` and `rows.cu`.
+// SAFETY: `repr(C)` with the fields of the struct in `function.cuh`.
 unsafe impl Argument for crate::function::Function {}
 // SAFETY: 128 bytes that the driver writes and the hardware reads.
 unsafe impl Argument for sys::CUtensorMap {}

@@ -10,15 +10,12 @@ use super::arrangement::Arrangement;
 use super::tensor::tensor_map;
 use super::{Fused, MAX_HALVES_WIDTH};
 use crate::device::{ArgumentPointer, Buffer, Coming, Grid, Queue, Window, bytes_of_two};
+use crate::exact::{CENTRE_SLICES, centres};
 use crate::layout::BLOCK;
 use crate::modules::{Form, Module};
 use crate::options::Tier;
 use crate::plan::{SQUARE, Square};
 
-/// Slices of rows whose sums are a centre.
-const CENTRE_SLICES: usize = 16;
-/// The maximum number of rows that a centre is computed from. Any point is valid, so a sample is enough.
-const CENTRE_ROWS: usize = 512;
 /// Multiplications per multiprocessor after which the stop token is checked: about 20 ms on an H200.
 const WAIT_WORK: u64 = 30_000_000_000;
 /// The alignment of arrays: 128 bytes for the tensor copies.
@@ -226,26 +223,12 @@ impl<'a> Prepared<'a> {
         let module = Module::Prepare(self.form, kernel.map);
         let (rows, groups, width) = (self.arranged.layout.rows(), self.arranged.layout.groups(), self.call.width());
         let (rows_i, groups_i, width_i) = (rows as i32, groups as i32, width as i32);
-        let (slices, most) = (CENTRE_SLICES as i32, CENTRE_ROWS as i32);
-        let columns = width.div_ceil(128);
         let rate = kernel.rate;
         let gain = gain(self.form, self.pitch);
         // SAFETY: buffers have the sizes that `prepare.cu` states, for this number of rows, groups and columns.
         unsafe {
-            let grid = Grid { blocks: (columns as u32, CENTRE_SLICES as u32, groups as u32), threads: 128, shared: 0 };
-            let sums = self.slice_sums;
-            queue.launch(
-                module,
-                "centre_slices",
-                grid,
-                &[&self.at, &self.arranged.group_first.at, &self.arranged.group_rows.at, &width_i, &most, &sums],
-            )?;
-            queue.launch(
-                module,
-                "centre_fold",
-                Grid::two(columns, groups, 128),
-                &[&sums, &slices, &self.arranged.group_rows.at, &width_i, &most, &self.centre, &self.extent],
-            )?;
+            let of_groups = (self.arranged.group_first.at, self.arranged.group_rows.at, groups);
+            centres(queue, module, self.at, of_groups, width, (self.slice_sums, self.centre, self.extent))?;
             let grid = Grid::new(8 * queue.device.multiprocessors as usize, 256);
             queue.launch(
                 module,
