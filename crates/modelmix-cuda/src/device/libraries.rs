@@ -2,6 +2,7 @@
 //! kernel of this crate, and without cuSOLVER the processor decomposes matrices.
 
 use std::ffi::{c_int, c_void};
+use std::path::{Path, PathBuf};
 
 use cudarc::driver::{DriverError, result, sys};
 use libloading::Library;
@@ -41,15 +42,51 @@ type Factorize = unsafe extern "C" fn(Handle, c_int, c_int, u64, c_int, u64, c_i
 /// `CUBLAS_FILL_MODE_LOWER`.
 const LOWER: c_int = 0;
 
-/// The first library of these versions that can be loaded; `windows` is the name of the file there.
-fn open(unix: &str, windows: &str, versions: &[&str]) -> Option<Library> {
-    let names = versions.iter().map(|version| match (cfg!(windows), version.is_empty()) {
-        (true, _) => format!("{windows}64_{version}.dll"),
-        (false, true) => format!("lib{unix}.so"),
-        (false, false) => format!("lib{unix}.so.{version}"),
-    });
+/// Files to try for a library: those of its versions where the system looks, newest first, and then in the folders of wheels.
+fn names(library: &str, versions: &[&str], folders: &[PathBuf]) -> Vec<PathBuf> {
+    let file = |version: &&str| match (cfg!(windows), version.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(format!("{library}64_{version}.dll")),
+        (false, true) => Some(format!("lib{library}.so")),
+        (false, false) => Some(format!("lib{library}.so.{version}")),
+    };
+    let files: Vec<String> = versions.iter().filter_map(file).collect();
+    let in_folders = folders.iter().flat_map(|folder| files.iter().map(move |file| folder.join(file)));
+    files.iter().map(PathBuf::from).chain(in_folders.filter(|path| path.exists())).collect()
+}
+
+/// The libraries of these versions that can be loaded, each when it is asked for.
+fn open(library: &'static str, versions: &[&str]) -> impl Iterator<Item = Library> {
     // SAFETY: opens a library of CUDA and runs its initialisation, as every use of it does.
-    names.into_iter().find_map(|name| unsafe { Library::new(name) }.ok())
+    names(library, versions, &wheel_folders(library)).into_iter().filter_map(|name| unsafe { Library::new(name) }.ok())
+}
+
+/// Folders in which wheels of PyPI have a library, if NVRTC was loaded from one.
+fn wheel_folders(library: &str) -> Vec<PathBuf> {
+    // Lines end with the file that is mapped. Other systems have no such list.
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let nvrtc = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])))
+        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnvrtc.so")));
+    nvrtc.map_or_else(Vec::new, |nvrtc| beside(nvrtc, library))
+}
+
+/// Folders of a library beside NVRTC: the same (`nvidia/cu13/lib`), or that of another wheel (`nvidia/cublas/lib` beside
+/// `nvidia/cuda_nvrtc/lib`).
+fn beside(nvrtc: &Path, library: &str) -> Vec<PathBuf> {
+    let own = nvrtc.parent().map(Path::to_path_buf);
+    let other = nvrtc.ancestors().nth(3).map(|wheels| wheels.join(library).join("lib"));
+    own.into_iter().chain(other).collect()
+}
+
+/// A status with which libraries report that there is no memory for their handle.
+const BLAS_ALLOC_FAILED: c_int = 3;
+const SOLVER_ALLOC_FAILED: c_int = 2;
+
+/// Too little memory for a library.
+fn no_memory(device: &Device, what: &str, bytes: usize) -> Error {
+    Error::Memory { what: what.into(), place: device.name.clone(), needed: bytes as u64, free: None }
 }
 
 /// A function of a library.
@@ -87,7 +124,12 @@ unsafe impl Sync for Blas {}
 impl Blas {
     /// `None` if it is not installed.
     fn open(device: &Device) -> Result<Option<Self>> {
-        let Some(library) = open("cublas", "cublas", &["13", "12", "11", ""]) else { return Ok(None) };
+        // A library that does not fit the driver counts as not installed; an older one may.
+        open("cublas", &["13", "12", "11", ""]).find_map(|library| Self::of(device, library).transpose()).transpose()
+    }
+
+    /// `None` if the library cannot be used.
+    fn of(device: &Device, library: Library) -> Result<Option<Self>> {
         // SAFETY: the types are those of the library's header.
         let functions = unsafe {
             (
@@ -103,20 +145,17 @@ impl Blas {
         };
         let mut handle = std::ptr::null_mut();
         // SAFETY: the argument is valid for writing.
-        let status = unsafe { create(&mut handle) };
-        if status != 0 {
-            // A library that does not fit the driver counts as not installed.
-            return Ok(None);
+        match unsafe { create(&mut handle) } {
+            0 => {}
+            BLAS_ALLOC_FAILED => return Err(no_memory(device, "cuBLAS", WORKSPACE)),
+            _ => return Ok(None),
         }
         let mut blas = Self { _library: library, handle, workspace: 0, destroy, dgemm };
         // SAFETY: the memory is freed when `blas` is dropped.
         blas.workspace = unsafe { result::malloc_sync(WORKSPACE) }.map_err(|error| match error {
-            DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Error::Memory {
-                what: "the workspace of cuBLAS".into(),
-                place: device.name.clone(),
-                needed: WORKSPACE as u64,
-                free: None,
-            },
+            DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
+                no_memory(device, "the workspace of cuBLAS", WORKSPACE)
+            }
             error => device.failed(error),
         })?;
         // SAFETY: stream and workspace live as long as the device, which drops the handle first. The workspace is set
@@ -165,7 +204,11 @@ unsafe impl Sync for Solver {}
 impl Solver {
     /// `None` if it is not installed.
     fn open(device: &Device) -> Result<Option<Self>> {
-        let Some(library) = open("cusolver", "cusolver", &["12", "11", ""]) else { return Ok(None) };
+        open("cusolver", &["12", "11", ""]).find_map(|library| Self::of(device, library).transpose()).transpose()
+    }
+
+    /// `None` if the library cannot be used.
+    fn of(device: &Device, library: Library) -> Result<Option<Self>> {
         // SAFETY: the types are those of the library's header.
         let functions = unsafe {
             (
@@ -192,8 +235,10 @@ impl Solver {
         };
         let mut handle = std::ptr::null_mut();
         // SAFETY: the argument is valid for writing.
-        if unsafe { create(&mut handle) } != 0 {
-            return Ok(None);
+        match unsafe { create(&mut handle) } {
+            0 => {}
+            SOLVER_ALLOC_FAILED => return Err(no_memory(device, "cuSOLVER", WORKSPACE)),
+            _ => return Ok(None),
         }
         let solver = Self { _library: library, handle, destroy, eigen_size, eigen, factor_size, factorize };
         // SAFETY: the stream lives as long as the device, which drops the handle first.
@@ -218,6 +263,14 @@ pub(crate) struct Libraries {
     solver: Option<Option<Solver>>,
 }
 
+/// Opens a library, which does not take memory from the pool: if there is too little, once more without what the pool keeps.
+fn first_use<T>(device: &Device, open: impl Fn(&Device) -> Result<Option<T>>) -> Result<Option<T>> {
+    match open(device) {
+        Err(Error::Memory { .. }) => device.trim(0).and_then(|()| open(device)),
+        found => found,
+    }
+}
+
 /// A size for a library, which takes 32-bit numbers.
 fn size(device: &Device, size: usize) -> Result<c_int> {
     c_int::try_from(size).map_err(|_| device.problem(format!("a matrix has {size} rows, more than its libraries take")))
@@ -240,7 +293,7 @@ impl Queue<'_> {
         let device = self.device;
         let mut libraries = device.libraries.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if libraries.blas.is_none() {
-            libraries.blas = Some(if device.has_libraries { Blas::open(device)? } else { None });
+            libraries.blas = Some(if device.has_libraries { first_use(device, Blas::open)? } else { None });
         }
         let Some(Some(blas)) = &libraries.blas else { return Ok(false) };
         let size = |value: usize| size(device, value);
@@ -275,7 +328,7 @@ impl Queue<'_> {
         let device = self.device;
         let mut libraries = device.libraries.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if libraries.solver.is_none() {
-            libraries.solver = Some(if device.has_libraries { Solver::open(device)? } else { None });
+            libraries.solver = Some(if device.has_libraries { first_use(device, Solver::open)? } else { None });
         }
         match &libraries.solver {
             Some(Some(solver)) => work(solver).map(Some),
@@ -336,5 +389,31 @@ impl Queue<'_> {
             }
             Ok(self.values(&info)?[0])
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_wheels_are_beside_nvrtc() {
+        let found = beside(Path::new("/site/nvidia/cuda_nvrtc/lib/libnvrtc.so.12"), "cublas");
+        assert_eq!(found, ["/site/nvidia/cuda_nvrtc/lib", "/site/nvidia/cublas/lib"].map(PathBuf::from));
+        let found = beside(Path::new("/site/nvidia/cu13/lib/libnvrtc.so.13"), "cusolver");
+        assert_eq!(found[0], Path::new("/site/nvidia/cu13/lib"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn names_are_those_of_versions_and_files_of_folders() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("libcublas.so.12");
+        std::fs::write(&file, b"").expect("a file");
+        let found = names("cublas", &["13", "12", ""], &[folder.path().into(), "/absent".into()]);
+        assert_eq!(
+            found,
+            [Path::new("libcublas.so.13"), Path::new("libcublas.so.12"), Path::new("libcublas.so"), &file]
+        );
     }
 }
