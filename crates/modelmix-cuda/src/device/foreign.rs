@@ -10,7 +10,7 @@ use super::Device;
 impl Device {
     /// Makes later work of this device wait for what a stream of the caller has to do now.
     pub(crate) fn wait_for(&self, stream: u64) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         let failed = |error| self.failed(error);
         let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed)?;
         // SAFETY: the caller promises that the stream is alive; the driver keeps a destroyed event until it is done.
@@ -25,7 +25,7 @@ impl Device {
 
     /// The number of the device on which memory lies; `None` if it is not memory of a device.
     pub(crate) fn ordinal_of(&self, address: u64) -> Result<Option<i32>> {
-        self.bind()?;
+        let _current = self.bind()?;
         let mut ordinal: i32 = -1;
         let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
         // SAFETY: the attribute is a 32-bit number; an address that the driver does not know is an error.

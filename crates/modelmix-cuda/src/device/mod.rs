@@ -1,7 +1,8 @@
-//! One GPU: its context and compiled functions. `queue` has memory and launches, `upload` large copies, `window` arrays that
-//! are partly in memory, `foreign` memory and streams of the caller, `pool` threads of the host, `libraries` cuBLAS and
-//! cuSOLVER. All unsafe calls of the driver and of libraries are in this module.
+//! One GPU: its context and compiled functions. `current` makes the context that of a thread, `queue` has memory and launches,
+//! `staged` small copies and `upload` large ones, `window` arrays that are partly in memory, `foreign` memory and streams of
+//! the caller, `pool` threads of the host, `libraries` cuBLAS and cuSOLVER. All unsafe calls of the driver and of libraries are in this module.
 
+mod current;
 mod foreign;
 mod libraries;
 mod pool;
@@ -22,6 +23,7 @@ use crate::compile;
 use crate::modules::Module;
 use crate::options::{Options, Tier, Unavailable};
 
+pub(crate) use current::Current;
 use libraries::Libraries;
 pub(crate) use libraries::Side as GemmSide;
 pub(crate) use pool::Gate;
@@ -138,8 +140,7 @@ impl Device {
         };
         // SAFETY: the device exists; the context is released when the device is dropped.
         let context = unsafe { result::primary_ctx::retain(handle) }.map_err(driver)?;
-        // SAFETY: the context was just retained.
-        unsafe { result::ctx::set_current(context) }.map_err(driver)?;
+        let _current = Current::new(context).map_err(driver)?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
         let copies = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
         let device = Self {
@@ -211,18 +212,18 @@ impl Device {
         Error::Device { device: self.name.clone(), problem: problem.into() }
     }
 
-    /// Makes the device current on this thread.
-    pub(crate) fn bind(&self) -> Result<()> {
-        // SAFETY: the context is retained while the device exists.
-        unsafe { result::ctx::set_current(self.context) }.map_err(|error| self.failed(error))
+    /// Makes the device current on this thread until the result is dropped.
+    pub(crate) fn bind(&self) -> Result<Current> {
+        // The context is retained while the device exists.
+        Current::new(self.context).map_err(|error| self.failed(error))
     }
 
     /// Begins a call: the device is current on this thread, and no other call uses the stream until it ends.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<Queue<'_>> {
         // A call that panicked left nothing half done on the host: buffers free themselves.
         let guard = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        self.bind()?;
-        Ok(Queue::new(self, guard))
+        let current = self.bind()?;
+        Ok(Queue::new(self, current, guard))
     }
 
     /// Threads of the host, started when they are first needed.
@@ -274,7 +275,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         // Errors are ignored: a lost device cannot be cleaned up.
-        if self.bind().is_ok() {
+        if let Ok(_current) = self.bind() {
             *self.staging.lock().unwrap_or_else(PoisonError::into_inner) = None;
             *self.results.lock().unwrap_or_else(PoisonError::into_inner) = None;
             *self.coming.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -9,7 +9,7 @@ use std::sync::{Arc, MutexGuard};
 use cudarc::driver::{DriverError, result, sys};
 use modelmix::{Error, Result};
 
-use super::Device;
+use super::{Current, Device};
 use crate::modules::Module;
 
 /// An argument of a function on the GPU.
@@ -51,12 +51,13 @@ impl Grid {
 /// A call in progress. Work is done in the order of submission.
 pub(crate) struct Queue<'a> {
     pub(crate) device: &'a Arc<Device>,
+    _current: Current,
     _guard: MutexGuard<'a, ()>,
 }
 
 impl<'a> Queue<'a> {
-    pub(super) fn new(device: &'a Arc<Device>, guard: MutexGuard<'a, ()>) -> Self {
-        Self { device, _guard: guard }
+    pub(super) fn new(device: &'a Arc<Device>, current: Current, guard: MutexGuard<'a, ()>) -> Self {
+        Self { device, _current: current, _guard: guard }
     }
 }
 
@@ -258,7 +259,7 @@ impl<T: Plain> Buffer<T> {
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         if self.owner.is_some() {
-            if self.device.bind().is_ok() {
+            if let Ok(_current) = self.device.bind() {
                 // SAFETY: the stream is alive. Errors of a lost device are ignored.
                 let _ = unsafe { result::stream::synchronize(self.device.stream) };
             }
@@ -266,7 +267,7 @@ impl<T> Drop for Buffer<T> {
         }
         let bytes = (self.len as u64).saturating_mul(size_of::<T>() as u64).max(1);
         self.device.used.fetch_sub(bytes, Ordering::Relaxed);
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.bind() {
             // SAFETY: the memory is freed once, after all work that was submitted before. Errors of a lost device are
             // ignored.
             let _ = unsafe {

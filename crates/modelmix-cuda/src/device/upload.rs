@@ -227,7 +227,7 @@ impl Drop for Lane {
 impl Lane {
     /// Sends pieces to their addresses, and waits until they have arrived.
     fn send<'a>(&mut self, device: &Device, pieces: impl Iterator<Item = &'a (u64, &'a [u8])>) -> Result<()> {
-        device.bind()?;
+        let _current = device.bind()?;
         let failed = |error| device.failed(error);
         let (stream, sent) = (self.stream, self.sent);
         let pinned = self.pinned.values_mut();

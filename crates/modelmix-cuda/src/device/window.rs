@@ -144,9 +144,7 @@ impl Drop for Window {
         let pages = std::mem::take(&mut *self.pages.borrow_mut());
         let count = (pages.free.len() + pages.mapped.len()) as u64;
         self.device.used.fetch_sub(count * self.page as u64, Ordering::Relaxed);
-        if self.device.bind().is_err() {
-            return;
-        }
+        let Ok(_current) = self.device.bind() else { return };
         // SAFETY: no work uses the memory after the stream is synchronized; each page and the range are freed once. Errors of a
         // lost device are ignored.
         unsafe {
