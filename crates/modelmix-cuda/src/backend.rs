@@ -150,17 +150,12 @@ impl Cuda {
                     is_tight,
                     meanwhile,
                 };
-                let sums = call.sums();
-                if is_tight && sums.is_err() {
-                    // Work that reads memory of the host ends before it is freed; the first error counts.
-                    let _ = queue.wait();
-                }
-                Ok(sums?.and_then(|sums| take.take().map(|take| take(&sums, true))))
+                Ok(call.sums()?.and_then(|sums| take.take().map(|take| take(&sums, true))))
             };
             let found = match attempt(false) {
                 // Once more with rows in memory of the host, and one square of split rows at a time.
                 Err(Error::Memory { .. }) => {
-                    self.device.trim_pool()?;
+                    self.device.trim(0)?;
                     attempt(true)
                 }
                 found => found,

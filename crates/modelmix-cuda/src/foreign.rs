@@ -43,6 +43,12 @@ impl Cuda {
         self.device.trim(keep)
     }
 
+    /// Whether the device has failed. Every call is then an error; another engine on it may work, if nothing else in the process
+    /// has it open.
+    pub fn is_lost(&self) -> bool {
+        self.device.is_lost()
+    }
+
     /// Features in device memory of the caller, in place. Their values are checked on the device. Rows at an address that is not
     /// a multiple of 16 are copied on the device.
     ///

@@ -107,7 +107,8 @@ impl NewRows<'_> {
             let x = x.slice(first, (first + rows_at_once).min(x.len()));
             self.scratch.with(queue, x.values().len(), out.len(), |buffers| {
                 buffers.pinned_rows.values_mut()[..x.values().len()].copy_from_slice(x.values());
-                queue.write(&buffers.rows, 0, &buffers.pinned_rows.values()[..x.values().len()])?;
+                // SAFETY: the pinned rows change after this call has waited, or failed: then nothing uses the copy.
+                unsafe { queue.write_pinned(&buffers.rows, &buffers.pinned_rows, x.values().len())? };
                 let Some(y) = &y else { return self.quick(x, &held, buffers, out) };
                 let new = Loaded::at(buffers.rows.at, x.len(), width);
                 let x = Side::new(queue, &[&new], function)?;
@@ -136,7 +137,7 @@ impl NewRows<'_> {
         // SAFETY: the pinned memory has room for a value of every pair, is used by nothing else, and a number of double
         // precision may be read as two of single precision.
         unsafe {
-            let (rows_at, values_at) = (buffers.rows.at, to.device_at());
+            let (rows_at, values_at) = (buffers.rows.at, to.address());
             let arguments: &[&dyn ArgumentPointer] =
                 &[&rows_at, &rows, &held.base, &columns, &width, self.function, &values_at];
             queue.launch(Module::Rows, "many", grid, arguments)?;
@@ -173,13 +174,14 @@ impl NewRows<'_> {
         let values = x.values().len();
         self.scratch.with(queue, values, out.len(), |buffers| {
             buffers.pinned_rows.values_mut()[..values].copy_from_slice(x.values());
-            queue.write(&buffers.rows, 0, &buffers.pinned_rows.values()[..values])?;
+            // SAFETY: the pinned rows change after this call has waited, or failed: then nothing uses the copy.
+            unsafe { queue.write_pinned(&buffers.rows, &buffers.pinned_rows, values)? };
             let (count, rows_i, width) = (x.len() as i32, rows as i32, x.width() as i32);
             let shared = size_of_val(x.values()) as u32;
             let grid = Grid { blocks: (rows.div_ceil(8) as u32, 1, 1), threads: 256, shared };
             let name = if is_half { "few_half" } else { "few_single" };
             // The values are written to the host: a copy would take as long as the launch.
-            let to = buffers.pinned_values.device_at();
+            let to = buffers.pinned_values.address();
             // SAFETY: the held rows are at their address, the new ones fit into shared memory, and there is a place for
             // a value of every pair. `wait` ends the launch before the values are read.
             unsafe {

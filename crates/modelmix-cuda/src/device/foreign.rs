@@ -42,17 +42,24 @@ impl Device {
         self.handle
     }
 
-    /// Returns memory that the pool keeps for later calls to the operating system, but for `keep` bytes.
+    /// Waits for all work, and returns memory that the pool keeps for later calls to the operating system, but for `keep` bytes.
     pub(crate) fn trim(&self, keep: usize) -> Result<()> {
-        self.bind()?;
-        if self.has_pool {
-            // SAFETY: the device exists; memory in use stays.
-            unsafe {
-                result::stream::synchronize(self.stream).map_err(|error| self.failed(error))?;
-                let pool = result::device::get_default_mem_pool(self.handle).map_err(|error| self.failed(error))?;
-                sys::cuMemPoolTrimTo(pool, keep).result().map_err(|error| self.failed(error))?;
+        let _current = self.bind()?;
+        // SAFETY: stream and pool are alive; memory in use stays.
+        unsafe {
+            result::stream::synchronize(self.stream).map_err(|error| self.failed(error))?;
+            if let Some(memory) = self.memory {
+                sys::cuMemPoolTrimTo(memory, keep).result().map_err(|error| self.failed(error))?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the device reports an error of earlier work, after which a context cannot be used any more.
+    pub(crate) fn is_lost(&self) -> bool {
+        let Ok(_current) = self.bind() else { return true };
+        // SAFETY: the stream is alive.
+        let state = unsafe { sys::cuStreamQuery(self.stream) };
+        !matches!(state, sys::CUresult::CUDA_SUCCESS | sys::CUresult::CUDA_ERROR_NOT_READY)
     }
 }

@@ -7,6 +7,7 @@ mod foreign;
 mod libraries;
 mod pool;
 mod queue;
+mod staged;
 mod upload;
 mod window;
 
@@ -29,6 +30,7 @@ pub(crate) use libraries::Side as GemmSide;
 pub(crate) use pool::Gate;
 use pool::Pool;
 pub(crate) use queue::{Argument, ArgumentPointer, Buffer, Grid, Plain, Queue};
+use staged::Staged;
 use upload::Staging;
 pub(crate) use upload::{Coming, Pinned, Results, Totals};
 pub(crate) use window::{Window, bytes_of_two};
@@ -51,8 +53,9 @@ pub(crate) struct Device {
     pub(crate) stream: sys::CUstream,
     /// For copies of results while later work runs.
     copies: sys::CUstream,
-    /// Whether memory comes from a pool, in the order of the stream.
-    has_pool: bool,
+    /// Memory in the order of the stream, which is kept between calls; `None` if the device has no pools. It is not the default
+    /// pool of the device, which other libraries of the process use.
+    memory: Option<sys::CUmemoryPool>,
     budget: Option<u64>,
     used: AtomicU64,
     cache: Option<PathBuf>,
@@ -61,6 +64,7 @@ pub(crate) struct Device {
     functions: Mutex<HashMap<(Module, &'static str), Loaded>>,
     modules: Mutex<HashMap<Module, Loaded>>,
     pub(crate) staging: Mutex<Option<Staging>>,
+    staged: Mutex<Staged>,
     /// Whether cuBLAS and cuSOLVER may be used.
     has_libraries: bool,
     libraries: Mutex<Libraries>,
@@ -90,6 +94,27 @@ impl std::fmt::Debug for Device {
 
 fn text(error: DriverError) -> String {
     error.error_string().map_or_else(|_| format!("error {:?}", error.0), |text| text.to_string_lossy().into_owned())
+}
+
+/// A pool of device memory that keeps what is freed, so that later calls get it without asking the operating system.
+fn new_pool(device: sys::CUdevice) -> Result<sys::CUmemoryPool, DriverError> {
+    // SAFETY: all fields are numbers or an address, for which zero means the default.
+    let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
+    properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = device;
+    let (mut pool, mut kept) = (std::ptr::null_mut(), u64::MAX);
+    // SAFETY: the device exists, and both arguments are valid.
+    unsafe { sys::cuMemPoolCreate(&mut pool, &properties) }.result()?;
+    let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    // SAFETY: the pool was just created, and the attribute is a 64-bit number.
+    let set = unsafe { result::mem_pool::set_attribute(pool, attribute, (&raw mut kept).cast()) };
+    if let Err(error) = set {
+        // SAFETY: nothing has memory of the pool.
+        let _ = unsafe { sys::cuMemPoolDestroy(pool) };
+        return Err(error);
+    }
+    Ok(pool)
 }
 
 impl Device {
@@ -143,7 +168,7 @@ impl Device {
         let _current = Current::new(context).map_err(driver)?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
         let copies = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
-        let device = Self {
+        let mut device = Self {
             multiprocessors: multiprocessors.unsigned_abs().max(1),
             threads: modelmix::compute::available_threads().max(1),
             architecture: if is_hopper { "sm_90a".into() } else { format!("sm_{major}{minor}") },
@@ -153,7 +178,7 @@ impl Device {
             context,
             stream,
             copies,
-            has_pool,
+            memory: None,
             budget: options.memory,
             used: AtomicU64::new(0),
             cache: options.cache.clone(),
@@ -161,6 +186,7 @@ impl Device {
             functions: Mutex::default(),
             modules: Mutex::default(),
             staging: Mutex::new(None),
+            staged: Mutex::default(),
             has_libraries: options.libraries,
             libraries: Mutex::default(),
             results: Mutex::new(None),
@@ -169,37 +195,12 @@ impl Device {
             pool: OnceLock::new(),
             name,
         };
-        device.keep_pool().map_err(driver)?;
+        if has_pool {
+            device.memory = Some(new_pool(handle).map_err(driver)?);
+        }
         // A first module shows that the compiler and the driver fit each other.
         device.load(Module::Rows).map_err(|problem| Unavailable::Kernels { device: device.name.clone(), problem })?;
         Ok(device)
-    }
-
-    /// Lets the pool keep freed memory, so that later calls get it without asking the operating system.
-    fn keep_pool(&self) -> Result<(), DriverError> {
-        if self.has_pool {
-            let mut bytes = u64::MAX;
-            // SAFETY: the device exists, and the attribute is a 64-bit number.
-            unsafe {
-                let pool = result::device::get_default_mem_pool(self.handle)?;
-                let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-                result::mem_pool::set_attribute(pool, attribute, (&raw mut bytes).cast())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives memory that the pool keeps back to the device.
-    pub(crate) fn trim_pool(&self) -> Result<()> {
-        if self.has_pool {
-            // SAFETY: the device exists, and no work is under way.
-            unsafe {
-                result::stream::synchronize(self.stream).map_err(|error| self.failed(error))?;
-                let pool = result::device::get_default_mem_pool(self.handle).map_err(|error| self.failed(error))?;
-                sys::cuMemPoolTrimTo(pool, 0).result().map_err(|error| self.failed(error))?;
-            }
-        }
-        Ok(())
     }
 
     /// The error of a failed call.
@@ -277,6 +278,7 @@ impl Drop for Device {
         // Errors are ignored: a lost device cannot be cleaned up.
         if let Ok(_current) = self.bind() {
             *self.staging.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.staged.lock().unwrap_or_else(PoisonError::into_inner) = Staged::default();
             *self.results.lock().unwrap_or_else(PoisonError::into_inner) = None;
             *self.coming.lock().unwrap_or_else(PoisonError::into_inner) = None;
             *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -286,6 +288,9 @@ impl Drop for Device {
                 *self.libraries.lock().unwrap_or_else(PoisonError::into_inner) = Libraries::default();
                 for loaded in self.modules.lock().unwrap_or_else(PoisonError::into_inner).values() {
                     let _ = result::module::unload(loaded.0.cast());
+                }
+                if let Some(memory) = self.memory {
+                    let _ = sys::cuMemPoolDestroy(memory);
                 }
                 let _ = result::stream::destroy(self.stream);
                 let _ = result::stream::destroy(self.copies);

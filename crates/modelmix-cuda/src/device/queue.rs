@@ -89,7 +89,9 @@ impl Queue<'_> {
     /// Waits until all work is done. Errors of earlier work are returned here.
     pub(crate) fn wait(&self) -> Result<()> {
         // SAFETY: the stream is alive.
-        unsafe { result::stream::synchronize(self.device.stream) }.map_err(|error| self.device.failed(error))
+        unsafe { result::stream::synchronize(self.device.stream) }.map_err(|error| self.device.failed(error))?;
+        self.clear_staged();
+        Ok(())
     }
 
     /// Allocates memory without setting it.
@@ -113,20 +115,6 @@ impl Queue<'_> {
         let buffer = self.allocate::<T>(what, values.len())?;
         self.write(&buffer, 0, values)?;
         Ok(buffer)
-    }
-
-    /// Copies values to a part of a buffer, in the order of the stream; `values` may change afterwards.
-    pub(crate) fn write<T: Plain>(&self, buffer: &Buffer<T>, first: usize, values: &[T]) -> Result<()> {
-        assert!(first + values.len() <= buffer.len, "values are written inside their buffer");
-        if values.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the range is inside the buffer. Pageable memory is staged before the call returns.
-        unsafe {
-            let to = buffer.at + (first * size_of::<T>()) as u64;
-            result::memcpy_htod_async(to, values, self.device.stream)
-        }
-        .map_err(|error| self.device.failed(error))
     }
 
     /// Copies values back, after all earlier work.
@@ -237,10 +225,13 @@ impl<T: Plain> Buffer<T> {
         }
         // SAFETY: the stream is alive; the memory is used in its order, or after `wait`.
         let allocated = unsafe {
-            if device.has_pool {
-                result::malloc_async(device.stream, bytes as usize)
-            } else {
-                result::malloc_sync(bytes as usize)
+            match device.memory {
+                Some(pool) => {
+                    let mut at = 0;
+                    let found = sys::cuMemAllocFromPoolAsync(&mut at, bytes as usize, pool, device.stream);
+                    found.result().map(|()| at)
+                }
+                None => result::malloc_sync(bytes as usize),
             }
         };
         match allocated {
@@ -271,7 +262,7 @@ impl<T> Drop for Buffer<T> {
             // SAFETY: the memory is freed once, after all work that was submitted before. Errors of a lost device are
             // ignored.
             let _ = unsafe {
-                if self.device.has_pool {
+                if self.device.memory.is_some() {
                     result::free_async(self.at, self.device.stream)
                 } else {
                     result::free_sync(self.at)

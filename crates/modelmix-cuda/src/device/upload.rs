@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::driver::{DriverError, result, sys};
 use modelmix::{Error, Result};
 
-use super::{Buffer, Device, Gate, Plain, Queue};
+use super::{Buffer, Current, Device, Gate, Plain, Queue};
 
 /// The number of bytes of a piece: 2 MB were fastest on an H200.
 const PIECE: usize = 2 << 20;
@@ -18,7 +18,7 @@ const PIECES_PER_THREAD: usize = 2;
 /// More threads were not faster there.
 const MAX_LANES: usize = 8;
 /// Smaller arrays are copied by one call: waking threads takes longer.
-const MIN_BYTES: usize = 4 << 20;
+pub(super) const MIN_BYTES: usize = 4 << 20;
 
 /// The least number of values for each of the threads that take results: waking a thread takes as long as adding these.
 const MIN_SHARE: usize = 8 << 10;
@@ -71,7 +71,7 @@ pub(crate) struct Totals<'a> {
 impl Totals<'_> {
     /// The address for functions of the device.
     pub(crate) fn at(&self) -> u64 {
-        self.pinned.as_ref().map_or(0, Pinned::device_at)
+        self.pinned.as_ref().map_or(0, Pinned::address)
     }
 
     /// The values, after [`Queue::wait`].
@@ -109,9 +109,10 @@ impl Drop for Arrived {
 /// Values on their way back, which later work does not delay.
 pub(crate) struct Coming<'a> {
     device: &'a Device,
-    pinned: MutexGuard<'a, Option<Pinned<f32>>>,
     len: usize,
+    /// Dropped before the guard, because it waits for the copy: nothing else may use the memory before.
     arrived: Arrived,
+    pinned: MutexGuard<'a, Option<Pinned<f32>>>,
 }
 
 impl Coming<'_> {
@@ -141,6 +142,7 @@ pub(crate) struct Pinned<T> {
     at: *mut T,
     len: usize,
     context: sys::CUcontext,
+    stream: sys::CUstream,
 }
 
 // SAFETY: it owns its memory, and its context may be made current on any thread.
@@ -163,12 +165,7 @@ impl<T: Plain> Pinned<T> {
         })?;
         // SAFETY: the allocation has this number of bytes.
         unsafe { std::ptr::write_bytes(at.cast::<u8>(), 0, bytes) };
-        Ok(Self { at: at.cast(), len, context: device.context })
-    }
-
-    /// The address, which is valid on the device too.
-    pub(crate) fn address(&self) -> u64 {
-        self.at as u64
+        Ok(Self { at: at.cast(), len, context: device.context, stream: device.stream })
     }
 
     pub(crate) fn values(&self) -> &[T] {
@@ -177,7 +174,7 @@ impl<T: Plain> Pinned<T> {
     }
 
     /// The address for functions of the device: pinned memory has one address on the host and on all devices.
-    pub(crate) fn device_at(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.at as u64
     }
 
@@ -189,10 +186,14 @@ impl<T: Plain> Pinned<T> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // SAFETY: freed once, before the context is released; errors of a lost device are ignored.
-        unsafe {
-            let _ = result::ctx::set_current(self.context);
-            let _ = result::free_host(self.at.cast::<c_void>());
+        // Errors of a lost device are ignored.
+        if let Ok(_current) = Current::new(self.context) {
+            // SAFETY: freed once, before the device destroys its stream and releases its context, and after the work that may use
+            // the memory.
+            unsafe {
+                let _ = result::stream::synchronize(self.stream);
+                let _ = result::free_host(self.at.cast::<c_void>());
+            }
         }
     }
 }
@@ -214,8 +215,9 @@ impl Staging {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the stream and the events any more.
+        // SAFETY: nothing uses the stream and the events after its work; the pinned memory is freed afterwards.
         unsafe {
+            let _ = result::stream::synchronize(self.stream);
             let _ = result::stream::destroy(self.stream);
             for event in self.sent {
                 let _ = result::event::destroy(event);
@@ -308,7 +310,7 @@ impl<'a> Queue<'a> {
         let failed = |error| device.failed(error);
         let arrived = Arrived(result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed)?);
         let place = room(device, &mut pinned, len).map(std::ptr::from_mut);
-        let coming = Coming { device, pinned, len, arrived };
+        let coming = Coming { device, len, arrived, pinned };
         // SAFETY: the place is in the guarded memory, which does not move, and values are read after the event.
         unsafe {
             self.fetch(buffer, &mut *place?, len)?;
