@@ -34,8 +34,9 @@ const MIN_FUSED_ROWS: usize = 16;
 /// The engine on an NVIDIA GPU. Clones share the device.
 ///
 /// Results are the same to the last bit in every call on one kind of device with the same libraries, for any
-/// [`Options::blocks`] and [`Options::memory`]. They differ from those of the processor, of other architectures, of another
-/// [`Tier`] and of another version of cuBLAS and cuSOLVER by rounding.
+/// [`Options::blocks`], and for any [`Options::memory`] in which the fused kernels have room for one square of rows; with
+/// less, sums are computed in double precision. They differ from those of the processor, of other architectures, of another
+/// [`Tier`], of another version of cuBLAS and cuSOLVER, and between precisions by rounding.
 #[derive(Clone, Debug)]
 pub struct Cuda {
     pub(crate) device: Arc<Device>,
@@ -160,8 +161,11 @@ impl Cuda {
                 }
                 found => found,
             };
-            if let Some(found) = found? {
-                return Ok(Some(found));
+            match found {
+                Ok(Some(found)) => return Ok(Some(found)),
+                // Too little memory for the arrays of all rows, or sums that are not accurate enough. Strips take less memory.
+                Ok(None) | Err(Error::Memory { .. }) => {}
+                Err(error) => return Err(error),
             }
             let Some(take) = take else { return Ok(None) };
             return self.double_sums(queue, &function, (sources, pairs), progress, take);

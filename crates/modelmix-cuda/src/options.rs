@@ -32,7 +32,8 @@ pub enum Precision {
 #[non_exhaustive]
 pub struct Options {
     /// The maximum number of bytes of device memory for rows and results; all that is free if `None`. What CUDA and its
-    /// libraries take for themselves is not counted.
+    /// libraries take for themselves is not counted. If it is too little for the fused kernels, sums are computed in
+    /// double precision, whose results differ by rounding.
     pub memory: Option<u64>,
     /// The folder for compiled modules; `None` compiles them in every process.
     pub cache: Option<PathBuf>,
