@@ -29,7 +29,7 @@ use libraries::Libraries;
 pub(crate) use libraries::Side as GemmSide;
 pub(crate) use pool::Gate;
 use pool::Pool;
-pub(crate) use queue::{Argument, ArgumentPointer, Buffer, Grid, Plain, Queue};
+pub(crate) use queue::{Argument, ArgumentPointer, Buffer, Grid, MAX_GRID, Plain, Queue};
 use staged::Staged;
 use upload::Staging;
 pub(crate) use upload::{Coming, Pinned, Results, Totals};

@@ -38,6 +38,9 @@ pub(crate) struct Grid {
     pub(crate) shared: u32,
 }
 
+/// The maximum number of blocks of a grid in its second and third dimension.
+pub(crate) const MAX_GRID: u32 = 65_535;
+
 impl Grid {
     pub(crate) fn new(blocks: usize, threads: u32) -> Self {
         Self { blocks: (blocks as u32, 1, 1), threads, shared: 0 }
@@ -75,6 +78,12 @@ impl Queue<'_> {
     ) -> Result<()> {
         if grid.blocks.0 == 0 || grid.blocks.1 == 0 || grid.blocks.2 == 0 {
             return Ok(());
+        }
+        let (x, y, z) = grid.blocks;
+        if x > i32::MAX.unsigned_abs() || y > MAX_GRID || z > MAX_GRID {
+            let problem =
+                format!("{name} needs {x} × {y} × {z} blocks, more than a launch has; compute fewer sets or rows");
+            return Err(self.device.problem(problem));
         }
         let function = self.device.function(module, name, grid.shared)?;
         let mut pointers: Vec<*mut c_void> = arguments.iter().map(|argument| argument.pointer()).collect();

@@ -4,14 +4,25 @@
 use modelmix::Result;
 
 use super::Fused;
-use crate::device::{Grid, Totals};
+use crate::device::{Grid, MAX_GRID, Totals};
 use crate::exact::{Side, TILE_COLUMNS, TILE_ROWS, slices};
 use crate::guard::{Errors, SAMPLES, Sampled, is_spread, sample};
 use crate::modules::Module;
 use crate::plan::Pairs;
 
-/// Columns per partial sum: one tile, since the kernel's values take most of the time of few columns and have a long delay.
-const SLICE: usize = TILE_COLUMNS;
+/// The maximum number of slices of columns, which are a dimension of the grid.
+const MAX_SLICES: usize = MAX_GRID as usize;
+
+/// Columns per partial sum: one tile, since the kernel's values take most of the time of few columns and have a long delay;
+/// more tiles if there would be too many slices. It depends on sizes alone, because it determines the order of additions.
+fn slice_length(sizes: &[usize]) -> usize {
+    let count = |length: usize| sizes.iter().map(|size| size.div_ceil(length)).sum::<usize>();
+    let mut length = TILE_COLUMNS;
+    while count(length) > MAX_SLICES && sizes.iter().any(|&size| size > length) {
+        length *= 2;
+    }
+    length
+}
 
 /// A submitted check.
 pub(super) struct Check<'a> {
@@ -29,7 +40,7 @@ impl<'a> Check<'a> {
         let rows = sample(terms, SAMPLES);
         let (x, own) = call.some(&rows)?;
         let own = own.as_ref().map_or(0, |own| own.at);
-        let (columns, set_slice) = slices(&sizes, SLICE);
+        let (columns, set_slice) = slices(&sizes, slice_length(&sizes));
         let columns_at = queue.upload("slices of columns", &columns)?;
         let set_slice = queue.upload("slices of sets", &set_slice)?;
         let parts = [(); 2].map(|()| queue.allocate::<f64>("sampled sums", columns.len() * rows.len()));
@@ -96,4 +107,25 @@ impl<'a> Check<'a> {
 /// The set of a row, from the ends of sets.
 pub(super) fn set_of(ends: &[usize], row: usize) -> usize {
     ends.partition_point(|&end| end <= row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_fit_into_a_grid() {
+        assert_eq!(slice_length(&[10_000; 5]), TILE_COLUMNS);
+        // The last number of rows with one tile per slice, and the next.
+        assert_eq!(slice_length(&[MAX_SLICES * TILE_COLUMNS]), TILE_COLUMNS);
+        assert_eq!(slice_length(&[MAX_SLICES * TILE_COLUMNS + 1]), 2 * TILE_COLUMNS);
+        assert_eq!(slice_length(&[0]), TILE_COLUMNS);
+        for sizes in [vec![3_000_000, 1], vec![20_000_000; 5], vec![33; 40_000], vec![i32::MAX as usize]] {
+            let length = slice_length(&sizes);
+            let count: usize = sizes.iter().map(|size| size.div_ceil(length)).sum();
+            assert!(count <= MAX_SLICES && length.is_multiple_of(TILE_COLUMNS), "{count} slices of {length}");
+        }
+        // More sets than slices: the launch is refused.
+        assert!(slice_length(&vec![20; 70_000]) < 100);
+    }
 }
