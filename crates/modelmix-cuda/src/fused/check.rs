@@ -6,7 +6,7 @@ use modelmix::Result;
 use super::Fused;
 use crate::device::{Grid, MAX_GRID, Totals};
 use crate::exact::{Side, TILE_COLUMNS, TILE_ROWS, slices};
-use crate::guard::{Errors, SAMPLES, Sampled, is_spread, sample};
+use crate::guard::{Errors, Sample, Sampled, sample};
 use crate::modules::Module;
 use crate::plan::Pairs;
 
@@ -27,18 +27,18 @@ fn slice_length(sizes: &[usize]) -> usize {
 /// A submitted check.
 pub(super) struct Check<'a> {
     call: &'a Fused<'a>,
-    /// The sampled rows, counted over all sets.
-    pub(super) rows: Vec<usize>,
+    pub(super) sample: Sample,
     /// `[set][sampled row]`: sums over the set, then magnitudes.
     totals: Totals<'a>,
 }
 
 impl<'a> Check<'a> {
-    /// Submits the sums of sampled rows. `terms` are those of all rows with their own group.
-    pub(super) fn start(call: &'a Fused<'a>, terms: &[f32], exact: &Side) -> Result<Self> {
+    /// Submits the sums of at most `most` sampled rows. `terms` are those of all rows with their own group.
+    pub(super) fn start(call: &'a Fused<'a>, terms: &[f32], exact: &Side, most: usize) -> Result<Self> {
         let (sizes, queue) = (call.sizes(), call.queue);
-        let rows = sample(terms, SAMPLES);
-        let (x, own) = call.some(&rows)?;
+        let sample = sample(terms, &sizes, most);
+        let rows = &sample.rows;
+        let (x, own) = call.some(rows)?;
         let own = own.as_ref().map_or(0, |own| own.at);
         let (columns, set_slice) = slices(&sizes, slice_length(&sizes));
         let columns_at = queue.upload("slices of columns", &columns)?;
@@ -76,7 +76,7 @@ impl<'a> Check<'a> {
             let to = totals.at();
             queue.launch(Module::Tiles, "fold_check", grid, &[&part.at, &magnitudes.at, &count, &set_slice.at, &to])?;
         }
-        Ok(Self { call, rows, totals })
+        Ok(Self { call, sample, totals })
     }
 
     /// The errors of `[set][row]`, the sums of all rows, and those of the sampled rows that are spread over all.
@@ -87,14 +87,15 @@ impl<'a> Check<'a> {
         let (sizes, ends) = (self.call.sizes(), self.call.ends());
         let total = ends.last().copied().unwrap_or(0);
         let (mut sampled, mut spread) = (Vec::new(), Vec::new());
-        for (index, &row) in self.rows.iter().enumerate() {
+        let Sample { rows, is_spread } = &self.sample;
+        for (index, &row) in rows.iter().enumerate() {
             let i = set_of(&ends, row);
             for j in (0..sizes.len()).filter(|&j| sizes[j] > 0 && (self.call.pairs == Pairs::All || i != j)) {
-                let at = j * self.rows.len() + index;
+                let at = j * rows.len() + index;
                 let (truth, magnitude) = (truths[at], magnitudes[at]);
                 let of = Sampled { entry: (i, j), found: sums[j * total + row], truth, magnitude };
                 sampled.push(of);
-                if is_spread(index, self.rows.len(), SAMPLES) {
+                if is_spread[index] {
                     spread.push(of);
                 }
             }

@@ -16,7 +16,7 @@ use crate::cluster;
 use crate::device::{Buffer, Grid, Queue, Results};
 use crate::exact::{Columns, SLICE, Side, slices};
 use crate::function::{Function, FusedKernel};
-use crate::guard::farthest;
+use crate::guard::{MORE_SAMPLES, SAMPLES, farthest};
 use crate::modules::{Form, Module};
 use crate::options::Tier;
 use crate::plan::Pairs;
@@ -196,14 +196,19 @@ impl<'a> Fused<'a> {
         prepared.multiply(unit)?;
         let summed = self.queue.mark()?;
         // Rows are chosen and the check is submitted while the fused kernels run; sums come back while it runs.
-        let check = Check::start(self, terms.get()?, exact)?;
+        let is_first = labels.is_none();
+        let most = if is_first { SAMPLES } else { MORE_SAMPLES };
+        let check = Check::start(self, terms.get()?, exact, most)?;
         (self.meanwhile)(None);
         let mut sums = self.queue.results(&prepared.out, &summed)?;
         self.progress.reach(1, 1);
         (self.meanwhile)(Some(&sums));
-        let (errors, spread) = check.errors(&sums)?;
-        let sampled = check.rows.clone();
+        let (mut errors, mut spread) = check.errors(&sums)?;
+        let sampled = check.sample.rows.clone();
         drop(check);
+        if is_first && errors.are_accepted() && !errors.are_small() {
+            (errors, spread) = Check::start(self, terms.get()?, exact, MORE_SAMPLES)?.errors(&sums)?;
+        }
         if !errors.are_accepted() && spread.are_accepted() {
             let mut terms = terms.get()?.to_vec();
             let far = farthest(&terms);
@@ -211,10 +216,11 @@ impl<'a> Fused<'a> {
             (self.meanwhile)(Some(&sums));
             // The others are checked, those with the largest terms among them.
             far.iter().for_each(|&row| terms[row] = 0.0);
-            let (errors, _) = Check::start(self, &terms, exact)?.errors(&sums)?;
+            let (errors, _) = Check::start(self, &terms, exact, MORE_SAMPLES)?.errors(&sums)?;
             return Ok(Attempt { sums, is_accepted: errors.are_small(), sampled });
         }
-        Ok(Attempt { sums, is_accepted: errors.are_accepted(), sampled })
+        let is_accepted = if is_first { errors.are_accepted() } else { errors.are_small() };
+        Ok(Attempt { sums, is_accepted, sampled })
     }
 
     /// Computes the sums of some rows in double precision. Their values in the sums of other rows are small there, since they

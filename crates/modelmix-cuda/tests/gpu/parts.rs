@@ -263,3 +263,75 @@ fn t5_devices_that_do_not_exist() {
         assert!(reason.contains("there is no CUDA device 99"), "{reason}");
     }
 }
+
+/// Threads of callers keep the context that they had, here none.
+#[test]
+fn t5_the_context_of_the_caller_stays() {
+    let Some(cuda) = cuda() else { return };
+    let current = || cudarc::driver::result::ctx::get_current().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(current().is_none(), "a new thread has no context");
+            let other = with(Options::default());
+            let (x, kernel) = (normal(2000, 700, 1), Kernel::Gaussian { bandwidth: 30.0 });
+            let held = other.hold(&x).unwrap();
+            other.kernel_sums(&Run::default(), &kernel, (&x).into(), (&*held).into()).unwrap();
+            other
+                .eigenvalues(&Run::default(), &modelmix::compute::Matrix::from_fn(700, 700, |i, j| f64::from(i == j)))
+                .unwrap();
+            other.trim(0).unwrap();
+            assert!(current().is_none() && !other.is_lost());
+            drop(held);
+            drop(other);
+            assert!(current().is_none(), "nor after everything is dropped");
+            cuda.hold(&x).unwrap();
+            assert!(current().is_none());
+        });
+    });
+}
+
+/// Rows in pinned memory of the caller are copied before a call returns, although the device may read them directly.
+#[test]
+fn t5_rows_of_callers_may_change_after_a_call() {
+    let Some(cuda) = cuda() else { return };
+    use cudarc::driver::result;
+    // Other work that the stream has to do first.
+    let (x, kernel) = (normal(3000, 256, 1), Kernel::Gaussian { bandwidth: 20.0 });
+    let (rows, width) = (500, 512);
+    let mut device = std::mem::MaybeUninit::uninit();
+    // SAFETY: the context of the first device is retained and made current; the memory has all values and is freed at the end.
+    let values = unsafe {
+        cudarc::driver::sys::cuDeviceGet(device.as_mut_ptr(), 0).result().unwrap();
+        let context = result::primary_ctx::retain(device.assume_init()).unwrap();
+        result::ctx::set_current(context).unwrap();
+        let pinned = result::malloc_host(rows * width * size_of::<f32>(), 0).unwrap().cast::<f32>();
+        std::slice::from_raw_parts_mut(pinned, rows * width)
+    };
+    for turn in 0..20 {
+        values.fill(1.0 + turn as f32);
+        let mut set = cuda.empty(width, Storage::Single).unwrap();
+        for _ in 0..4 {
+            set.append(modelmix::Rows::new(width, values)).unwrap();
+        }
+        values.fill(f32::NAN);
+        assert!(set.read(0..4 * rows).unwrap().iter().all(|&value| value == 1.0 + turn as f32), "turn {turn}");
+        cuda.kernel_sums(&Run::default(), &kernel, (&x).into(), (&x).into()).unwrap();
+    }
+    // SAFETY: freed once; no work uses it.
+    unsafe {
+        result::free_host(values.as_mut_ptr().cast()).unwrap();
+        result::ctx::set_current(std::ptr::null_mut()).unwrap();
+    }
+}
+
+/// More rows than slices of one tile of the check fit into a grid.
+#[test]
+fn t7_sums_over_millions_of_rows() {
+    let Some(cuda) = cuda() else { return };
+    let (x, y, kernel) = (normal(2_100_000, 16, 1), normal(20_000, 16, 2), Kernel::Gaussian { bandwidth: 5.0 });
+    let sums = |cuda: &Cuda| cuda.kernel_sums(&Run::default(), &kernel, (&x).into(), (&y).into()).unwrap();
+    let (found, truth) = (sums(cuda), sums(&cuda.with_precision(Precision::Double)));
+    let error = worst(&found.rows, &truth.rows, 1.0).max(worst(&found.columns, &truth.columns, 1.0));
+    println!("2,100,000 × 20,000 rows: {error:.1e}");
+    assert!(error < 1e-6 && found != truth, "{error:e}");
+}
