@@ -27,6 +27,7 @@ pub(crate) fn choose(args: &EngineArgs, threads: Option<usize>, rows: usize, wid
     };
     let options = Options::default().precision(precision);
     let options = args.gpu_memory.into_iter().fold(options, Options::memory);
+    let options = threads.into_iter().fold(options, Options::threads);
     let work = Work { rows, width, threads: threads.unwrap_or_else(modelmix::compute::available_threads) };
     match modelmix_cuda::choose(args.engine, work, options) {
         Ok(Chosen::Gpu(cuda)) => Ok(Found::Gpu(Engine::new(cuda))),

@@ -23,9 +23,9 @@ pub(crate) fn sample(first: usize, size: usize, also: &[usize]) -> Vec<usize> {
     rows
 }
 
-/// [`centres`] of several sets, on threads.
-pub(crate) fn centres_of_all(sets: &[Rows<'_>], count: usize) -> Vec<Vec<f32>> {
-    let share = sets.len().div_ceil(modelmix::compute::available_threads().max(1)).max(1);
+/// [`centres`] of several sets, on at most `threads` threads.
+pub(crate) fn centres_of_all(sets: &[Rows<'_>], count: usize, threads: usize) -> Vec<Vec<f32>> {
+    let share = sets.len().div_ceil(threads.max(1)).max(1);
     std::thread::scope(|scope| {
         let of = |sets: &[Rows<'_>]| sets.iter().map(|&rows| centres(rows, count)).collect::<Vec<_>>();
         let running: Vec<_> = sets.chunks(share).map(|sets| scope.spawn(move || of(sets))).collect();

@@ -47,6 +47,9 @@ pub struct Options {
     /// Whether cuBLAS and cuSOLVER are used if they are installed. Without them, kernels of this crate multiply matrices and
     /// the processor decomposes them, with the same accuracy and other rounding.
     pub libraries: bool,
+    /// The maximum number of threads of the host that copy arrays and find clusters; all that are available if `None`.
+    /// Results do not depend on it.
+    pub threads: Option<usize>,
 }
 
 impl Default for Options {
@@ -58,6 +61,7 @@ impl Default for Options {
             blocks: None,
             precision: Precision::default(),
             libraries: true,
+            threads: None,
         }
     }
 }
@@ -97,6 +101,12 @@ impl Options {
     #[must_use]
     pub fn libraries(self, libraries: bool) -> Self {
         Self { libraries, ..self }
+    }
+
+    /// The same with at most this number of threads of the host.
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Self {
+        Self { threads: Some(threads), ..self }
     }
 }
 

@@ -42,8 +42,8 @@ const MAX_THREADS: usize = 16;
 pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) multiprocessors: u32,
-    /// Processors of the host; asking the operating system takes longer than a small copy.
-    threads: usize,
+    /// Threads of the host; asking the operating system takes longer than a small copy.
+    pub(crate) threads: usize,
     pub(crate) architecture: String,
     pub(crate) tier: Tier,
     /// Whether double precision has half the speed of single precision: on A100, H100, H200 and their successors.
@@ -170,7 +170,7 @@ impl Device {
         let copies = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
         let mut device = Self {
             multiprocessors: multiprocessors.unsigned_abs().max(1),
-            threads: modelmix::compute::available_threads().max(1),
+            threads: options.threads.unwrap_or_else(modelmix::compute::available_threads).max(1),
             architecture: if is_hopper { "sm_90a".into() } else { format!("sm_{major}{minor}") },
             tier,
             has_fast_double: minor == 0 && major <= 10,

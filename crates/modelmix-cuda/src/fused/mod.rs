@@ -147,7 +147,7 @@ impl<'a> Fused<'a> {
         self.pack(&queue.upload("sampled rows", &sampled)?, 0, packed.at)?;
         let values = queue.values(&packed)?;
         let parts = parts.iter().map(|part| Rows::new(width, &values[part.start * width..part.end * width]));
-        let centres = cluster::centres_of_all(&parts.collect::<Vec<_>>(), count);
+        let centres = cluster::centres_of_all(&parts.collect::<Vec<_>>(), count, queue.device.threads);
         let mut labels = Vec::with_capacity(base.len());
         let mut first = 0;
         for (size, centres) in sizes.into_iter().zip(centres) {
