@@ -1,4 +1,4 @@
-//! The engine of a call: what the caller asked for, what the machine has, and what the input needs. Opened GPUs are kept for
+//! The engine of a call: what the caller asked for, what the machine has, and what the input needs. An opened GPU is kept for
 //! later calls.
 
 use modelmix::compute::{Cpu, Engine, EngineChoice, Precision};
@@ -107,7 +107,7 @@ impl Compute {
             EngineChoice::Auto if Work { rows, width, threads }.is_large() => 0,
             _ => return Ok(Chosen::processor(self, None)),
         };
-        match opened(py, device, self.gpu_memory)? {
+        match self.opened(py, device)? {
             Ok(cuda) => {
                 let precision =
                     if self.is_exact() { modelmix_cuda::Precision::Double } else { modelmix_cuda::Precision::Checked };
@@ -120,6 +120,48 @@ impl Compute {
             }
             Err(reason) => Err(unavailable(choice, &reason)),
         }
+    }
+
+    /// Opens a GPU, or returns the one that an earlier call opened. One engine is kept per GPU: another limit of memory or number of
+    /// threads replaces it, as does a GPU that has failed, so that the reason is found and `auto` uses the processor.
+    #[cfg(feature = "cuda")]
+    fn opened(
+        &self,
+        py: Python<'_>,
+        device: usize,
+    ) -> PyResult<Result<modelmix_cuda::Cuda, modelmix_cuda::Unavailable>> {
+        use std::collections::BTreeMap;
+        use std::sync::{Mutex, PoisonError};
+
+        use modelmix_cuda::{Cuda, Options, Unavailable};
+        /// Limit of memory and number of threads.
+        type Settings = (Option<u64>, Option<usize>);
+        static OPENED: Mutex<BTreeMap<usize, (Settings, Cuda)>> = Mutex::new(BTreeMap::new());
+        let settings = (self.gpu_memory, self.threads);
+        let open = || {
+            let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((old, cuda)) = opened.get(&device)
+                && *old == settings
+                && !cuda.is_lost()
+            {
+                return Ok(cuda.clone());
+            }
+            // Closed first, if no session uses it: its memory, and a context that has failed, are then released.
+            opened.remove(&device);
+            let options = self.gpu_memory.into_iter().fold(Options::default(), Options::memory);
+            let options = self.threads.into_iter().fold(options, Options::threads);
+            let cuda = Cuda::open(Some(device), options)?;
+            opened.insert(device, (settings, cuda.clone()));
+            Ok(cuda)
+        };
+        Ok(match py.detach(open) {
+            Err(Unavailable::NoCompiler) => {
+                // A wheel of NVRTC is not where the system looks for libraries.
+                py.import("modelmix._cuda")?.call_method0("load_compiler")?;
+                py.detach(open)
+            }
+            found => found,
+        })
     }
 
     #[cfg(not(feature = "cuda"))]
@@ -136,38 +178,6 @@ impl Compute {
 
 fn unavailable(choice: EngineChoice, reason: &dyn std::fmt::Display) -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err(format!("engine=\"{choice}\": {reason}"))
-}
-
-/// Opens a GPU with a limit of memory, or returns the one that an earlier call opened.
-#[cfg(feature = "cuda")]
-fn opened(
-    py: Python<'_>,
-    device: usize,
-    memory: Option<u64>,
-) -> PyResult<Result<modelmix_cuda::Cuda, modelmix_cuda::Unavailable>> {
-    use std::collections::BTreeMap;
-    use std::sync::{Mutex, PoisonError};
-
-    use modelmix_cuda::{Cuda, Options, Unavailable};
-    static OPENED: Mutex<BTreeMap<(usize, Option<u64>), Cuda>> = Mutex::new(BTreeMap::new());
-    let open = || {
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cuda) = opened.get(&(device, memory)) {
-            return Ok(cuda.clone());
-        }
-        let options = memory.into_iter().fold(Options::default(), Options::memory);
-        let cuda = Cuda::open(Some(device), options)?;
-        opened.insert((device, memory), cuda.clone());
-        Ok(cuda)
-    };
-    Ok(match py.detach(open) {
-        Err(Unavailable::NoCompiler) => {
-            // A wheel of NVRTC is not where the system looks for libraries.
-            py.import("modelmix._cuda")?.call_method0("load_compiler")?;
-            py.detach(open)
-        }
-        found => found,
-    })
 }
 
 /// Returns the name of an engine if there is one of that name.
