@@ -165,9 +165,15 @@ impl Device {
         };
         // SAFETY: the device exists; the context is released when the device is dropped.
         let context = unsafe { result::primary_ctx::retain(handle) }.map_err(driver)?;
-        let _current = Current::new(context).map_err(driver)?;
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
-        let copies = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(driver)?;
+        let begin = || {
+            let stream = || result::stream::create(result::stream::StreamKind::NonBlocking);
+            Ok((Current::new(context)?, stream()?, stream()?))
+        };
+        let (_current, stream, copies) = begin().map_err(|error| {
+            // SAFETY: retained above. A context that has failed can be made again when no one retains it.
+            let _ = unsafe { result::primary_ctx::release(handle) };
+            driver(error)
+        })?;
         let mut device = Self {
             multiprocessors: multiprocessors.unsigned_abs().max(1),
             threads: options.threads.unwrap_or_else(modelmix::compute::available_threads).max(1),
