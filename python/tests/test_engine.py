@@ -72,7 +72,7 @@ def test_sessions_take_an_engine() -> None:
         ({"gpu_memory": "much"}, ValueError, "much is no amount of memory"),
         ({"gpu_memory": 0}, ValueError, "gpu_memory is 0"),
         ({"gpu_memory": 1.5}, ValueError, "gpu_memory is 1.5"),
-        ({"precision": "half"}, ValueError, "precision is half"),
+        ({"precision": "half"}, ValueError, "precision is 'half'"),
         ({"precision": None}, TypeError, "precision is None"),
     ],
 )

@@ -169,7 +169,8 @@ def test_scores_against_numpy(blobs: dict[str, Array]) -> None:
     pool = np.concatenate([blobs["left"], blobs["right"]]).astype(np.float64)
     share = np.repeat([0.25 / 60, 0.75 / 60], 60)
     rke = 1 / (share @ gaussian(pool, pool, 2.0) ** 2 @ share)
-    assert table.mixture["rke"] == pytest.approx(rke, rel=1e-9)
+    # RKE is summed in the precision of the engine, since its error is far below the standard error.
+    assert table.mixture["rke"] == pytest.approx(rke, rel=1e-6)
     radii = np.sort(np.linalg.norm(reference[:, None] - reference[None], axis=-1), axis=1)[:, 5]
     near = np.linalg.norm(blobs["middle"][:, None] - reference[None], axis=-1) < radii
     assert table["middle"]["precision"] == pytest.approx(near.any(axis=1).mean(), abs=1e-12)
