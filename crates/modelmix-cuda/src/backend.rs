@@ -7,6 +7,7 @@ use modelmix::compute::{
     Accuracy, Backend, Balls, Eigen, Factor, Matrix, Neighbour, Overlaps, PairSums, Resident, Run, Set, Storage,
     Subsets,
 };
+use modelmix::internals::compute::subset_sums_separately;
 use modelmix::{Error, Features, Kernel, Result, Rows};
 
 use crate::device::{Device, Queue};
@@ -415,7 +416,7 @@ impl Backend for Cuda {
 
     fn subset_sums(&self, run: &Run, kernel: &Kernel, x: Subsets<'_>, y: Option<Subsets<'_>>) -> Result<Vec<f64>> {
         if subsets::are_separate(x, y) {
-            return subsets::separately(self, run, kernel, x, y);
+            return subset_sums_separately(self, 1, run, kernel, x, y);
         }
         let both: Vec<Subsets<'_>> = [x].into_iter().chain(y).collect();
         let sources = both.iter().map(|side| self.source(side.rows)).collect::<Result<Vec<_>>>()?;

@@ -1,8 +1,8 @@
 //! Sums of a kernel over pairs of subsets: values of strips of rows, times a matrix that says how often each row is in each
-//! subset; or every subset by itself, if these have few of all pairs.
+//! subset; and whether every subset is computed by itself, because these have few of all pairs.
 
-use modelmix::compute::{Backend, Run, Set, Subsets};
-use modelmix::{Kernel, Result, Rows};
+use modelmix::Result;
+use modelmix::compute::{Run, Subsets};
 
 use crate::device::{Buffer, Grid, Queue};
 use crate::function::Function;
@@ -30,34 +30,6 @@ pub(crate) fn are_separate(x: Subsets<'_>, y: Option<Subsets<'_>>) -> bool {
     let all = x.rows.len() as f64 * y.rows.len() as f64;
     let of_subsets: f64 = x.subsets.iter().zip(y.subsets).map(|(x, y)| x.len() as f64 * y.len() as f64).sum();
     all > MAX_SHARE * of_subsets
-}
-
-/// [`Backend::subset_sums`], every subset by itself.
-pub(crate) fn separately(
-    backend: &dyn Backend,
-    run: &Run,
-    kernel: &Kernel,
-    x: Subsets<'_>,
-    y: Option<Subsets<'_>>,
-) -> Result<Vec<f64>> {
-    let (x_rows, y_rows) = (x.rows.rows()?, y.map(|y| y.rows.rows()).transpose()?);
-    let gather = |rows: Rows<'_>, subset: &[usize]| -> Vec<f32> {
-        subset.iter().flat_map(|&row| rows.row(row)).copied().collect()
-    };
-    let sum = |index: usize| {
-        run.check()?;
-        let width = x_rows.view().width();
-        let values = gather(x_rows.view(), x.subsets[index]);
-        let samples = Rows::new(width, &values);
-        if let (Some(y), Some(y_rows)) = (y, &y_rows) {
-            let others = gather(y_rows.view(), y.subsets[index]);
-            let sums = backend.kernel_sums(run, kernel, samples.into(), Rows::new(width, &others).into())?;
-            return Ok(sums.rows.iter().sum());
-        }
-        let sums = backend.kernel_sums_among(run, kernel, &[Set::from(samples)])?;
-        Ok(sums.concat().concat().iter().sum::<f64>() + samples.iter().map(|row| kernel.of_self(row)).sum::<f64>())
-    };
-    (0..x.subsets.len()).map(sum).collect()
 }
 
 /// Σ of the function over the pairs of each subset of the first set with that of the second, or with itself if there is one
@@ -110,6 +82,10 @@ pub(crate) fn sums(
 
 #[cfg(test)]
 mod tests {
+    use modelmix::compute::Backend;
+    use modelmix::internals::compute::subset_sums_separately;
+    use modelmix::{Kernel, Rows};
+
     use super::*;
 
     /// The choice, and the sums of subsets by themselves on an engine of the processor.
@@ -124,7 +100,7 @@ mod tests {
         assert!(!are_separate(Subsets { rows: rows.into(), subsets: &[&all, &all] }, None));
         let (run, kernel, plain) = (Run::default(), Kernel::Gaussian { bandwidth: 1.3 }, modelmix::compute::Reference);
         for y in [None, Some(x)] {
-            let found = separately(&plain, &run, &kernel, x, y).expect("sums");
+            let found = subset_sums_separately(&plain, 1, &run, &kernel, x, y).expect("sums");
             let truth = plain.subset_sums(&run, &kernel, x, y).expect("sums");
             assert!(found.iter().zip(&truth).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} {truth:?}");
         }

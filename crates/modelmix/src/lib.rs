@@ -76,7 +76,7 @@ pub use simulate::{Simulation, SimulationReport, simulate, simulate_watched};
 pub use statistics::Statistics;
 pub use version::VERSION;
 
-/// Items that the command line, the Python extension and the tests of this repository share with the library. They are
+/// Items that the command line, the Python extension, engines and the tests of this repository share with the library. They are
 /// not part of the API: any release may change or remove them.
 #[doc(hidden)]
 pub mod internals {
@@ -89,6 +89,10 @@ pub mod internals {
     /// Confidence intervals of weights and gains.
     pub mod certainty {
         pub use crate::certainty::{Certainty, MIN_SAMPLES_PER_ARM, certainty, parse_confidence};
+    }
+    /// Parts of engines.
+    pub mod compute {
+        pub use crate::compute::subsets::separately as subset_sums_separately;
     }
     /// Confidence widths of policies.
     pub mod confidence {

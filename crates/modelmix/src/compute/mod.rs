@@ -20,7 +20,7 @@ mod row;
 mod set;
 mod spectrum;
 mod stop;
-mod subsets;
+pub(crate) mod subsets;
 mod tiles;
 
 use std::fmt::Debug;

@@ -36,8 +36,11 @@ pub(super) fn sums(
     }
 }
 
-/// Every subset by itself, on one thread each.
-fn separately(
+/// [`Backend::subset_sums`], every subset by itself, on one thread each.
+///
+/// # Errors
+/// Those of the engine.
+pub fn separately(
     backend: &dyn Backend,
     threads: usize,
     run: &Run,
