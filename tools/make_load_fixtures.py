@@ -127,6 +127,7 @@ def main():
 
     csv_files()
     parquet_files()
+    shard_files()
     np.savez_compressed(
         OUT / "pixels.npz",
         grey=pixels(1)[..., 0],
@@ -209,6 +210,57 @@ def parquet_files():
     parquet("no_floats", {"name": ["x"] * 5, "flag": [True] * 5})
     parquet("nested", {"features": pa.array([[[1.0]], [[2.0]]], pa.list_(pa.list_(pa.float32())))})
     parquet("structure", {"features": pa.array([{"x": 1.0, "y": 2.0}] * 2)})
+
+
+def shard_files():
+    """Files that are read by row group. Row i of 300 has the features (i*4 + j) % 251 / 8."""
+    i, j = np.mgrid[0:300, 0:4]
+    features = (i * 4 + j) % 251 / 8
+    i = np.arange(300)
+    columns = {
+        "id": [f"sample-{at}" for at in i],
+        "reward": pa.array(i / 4, pa.float32()),
+        "model": [["ant", "bee", "cow"][at * at // 5 % 3] for at in i],
+        "embedding": lists(features),
+        "price": pa.array(i * 0.1, pa.float64()),
+        "rank": pa.array(i - 150, pa.int32()),
+        "votes": pa.array(i * 10**10, pa.int64()),
+        "level": pa.array(2**32 - 1 - i, pa.uint32()),
+        "day": pa.array(i.tolist(), pa.date32()),
+    }
+    # Pages of different columns end at different rows.
+    small = {"data_page_size": 200, "write_batch_size": 16, "row_group_size": 128}
+    parquet("shard_dictionary", columns, **small)
+    parquet("shard_plain", columns, use_dictionary=False, compression="none", **small)
+    parquet(
+        "shard_version2",
+        columns,
+        use_dictionary=False,
+        column_encoding={"model": "DELTA_LENGTH_BYTE_ARRAY", "price": "BYTE_STREAM_SPLIT"},
+        data_page_version="2.0",
+        **small,
+    )
+    floats = {"a": features[:, 0], "reward": i / 4, "b": features[:, 1], "model": columns["model"]}
+    parquet("shard_side_by_side", floats, **small)
+    # Rows that are longer than what is decoded at once; equal values take no space.
+    wide = pa.array(np.repeat(np.arange(3, dtype=np.float32), 3_000_000))
+    offsets = pa.array([0, 3_000_000, 6_000_000, 9_000_000], pa.int32())
+    parquet("shard_wide", {"features": pa.ListArray.from_arrays(offsets, wide)})
+
+    rows = good.tolist()
+    lists_of = lambda rows, kind=pa.float32(): {"features": pa.array(rows, pa.list_(kind))}
+    broken = [[1.0, 2.0, 1e300], *rows[:2], [1.0, float("nan"), 2.0]]
+    parquet("shard_nan", lists_of(rows[:2] + broken[1:]), row_group_size=2)
+    parquet("shard_too_large", lists_of(rows[:3] + broken[:1], pa.float64()), row_group_size=2)
+    parquet("shard_widths", lists_of(rows[:2] + [[1.0, 2.0]] * 2), row_group_size=2)
+    parquet("shard_long", lists_of(rows[:4] + [[1.0] * 5, *rows[:2]]), row_group_size=3)
+    parquet("shard_short", lists_of(rows[:4] + [[1.0] * 2, *rows[:2]]), row_group_size=3)
+    parquet("shard_null", lists_of(rows[:4] + [None, *rows[:2]]), row_group_size=3)
+    parquet("shard_null_value", lists_of(rows[:4] + [[1.0, None, 2.0], *rows[:2]]), row_group_size=3)
+    parquet("shard_empty", lists_of(rows[:4] + [[], *rows[:2]]), row_group_size=3)
+    arms = {"model": ["a", "b", "a", None, "b"], "bad": ["a", "b", "a", "", "b"]}
+    scores = {"reward": [1.0, 2.0, 3.0, 4.0, None], "price": [1.0, 2.0, 3.0, float("inf"), 5.0]}
+    parquet("shard_null_arm", lists_of(rows) | arms | scores, row_group_size=3)
 
 
 if __name__ == "__main__":

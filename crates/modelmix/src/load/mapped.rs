@@ -2,6 +2,7 @@
 //! be larger than memory. The operating system loads and evicts pages as tiles use them.
 
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use memmap2::{Mmap, MmapOptions};
@@ -30,6 +31,26 @@ pub(super) fn features(file: &File, start: u64, layout: &Layout, origin: &Origin
         return Ok(None);
     }
     map(file, start, layout, origin)
+}
+
+/// Maps some rows of an array that starts at `start`, and passes them to `read`; `None` if they have to be converted. The
+/// file must be as long as the layout says.
+pub(super) fn rows<T>(
+    file: &File,
+    start: u64,
+    layout: &Layout,
+    rows: Range<usize>,
+    origin: &Origin<'_>,
+    read: impl FnOnce(&[f32]) -> T,
+) -> Result<Option<T>> {
+    if !layout.is_in_place() || !start.is_multiple_of(4) {
+        return Ok(None);
+    }
+    let width = 4 * layout.columns();
+    let (first, length) = (start + (rows.start * width) as u64, rows.len() * width);
+    // SAFETY: as in `map`; the length was checked when the file was opened.
+    let map = unsafe { MmapOptions::new().offset(first).len(length).map(file) }.map_err(|error| origin.io(error))?;
+    Ok(Some(read(bytemuck::cast_slice(&map))))
 }
 
 fn map(file: &File, start: u64, layout: &Layout, origin: &Origin<'_>) -> Result<Option<Features>> {

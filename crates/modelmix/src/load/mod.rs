@@ -10,6 +10,9 @@
 //! `.safetensors`) are memory-mapped instead of read, and may be larger than memory. Such a file must not be changed
 //! while its features are in use.
 //!
+//! Data larger than memory is read in parts: [`shards()`] finds the row groups of `.parquet` files and ranges of rows of arrays,
+//! and [`Shard::read`] passes their rows on in batches of bounded size.
+//!
 //! All other file access of the library is here too: text files such as experiments, and whether a file exists.
 
 pub(crate) mod about;
@@ -23,6 +26,7 @@ mod payload;
 mod pictures;
 pub(crate) mod raw_arrays;
 mod safetensors;
+mod shards;
 mod source;
 pub(crate) mod texts;
 
@@ -32,6 +36,7 @@ use std::path::Path;
 
 pub use about::ids;
 pub use pictures::{Encoded, Pictures, chosen_pictures, picture_names, pictures};
+pub use shards::{Shard, ShardBatch, ShardColumns, shards};
 pub use source::{ArmSource, arm_ids, arms};
 pub use texts::texts;
 
@@ -169,10 +174,7 @@ impl ArrayFile {
             #[cfg(feature = "parquet")]
             "parquet" => ArrayFile::Parquet(Parquet::open(path, file, length)?),
             #[cfg(not(feature = "parquet"))]
-            "parquet" => {
-                let remedy = "add --features parquet, or save the features as .npy";
-                return Err(refused(format!(".parquet needs a build with the parquet feature; {remedy}")));
-            }
+            "parquet" => return Err(without_parquet(path)),
             _ => ArrayFile::Safetensors(Safetensors::open(path, file, length)?),
         };
         check_names(path, file.keys())?;
@@ -211,6 +213,13 @@ impl ArrayFile {
             ArrayFile::Parquet(file) => file.read(index),
         }
     }
+}
+
+/// The error for a `.parquet` file in a build that does not read it.
+#[cfg(not(feature = "parquet"))]
+fn without_parquet(path: &Path) -> Error {
+    let remedy = "add --features parquet, or save the features as .npy";
+    Error::File { path: path.into(), problem: format!(".parquet needs a build with the parquet feature; {remedy}") }
 }
 
 /// Opens a file of one of the `supported` types; also returns its length.

@@ -49,6 +49,14 @@ impl Npy {
         payload::read(&mut reader, &layout, usize::MAX, &origin)
     }
 
+    /// The layout of the array, and the position of its first element in the file.
+    pub(super) fn place(&mut self) -> Result<(Layout, u64)> {
+        let origin = Origin { path: &self.path, array: None };
+        let (layout, used) = header(&mut BufReader::new(&mut self.file), self.length, &origin)?;
+        layout.check(self.length - used, &origin)?;
+        Ok((layout, used))
+    }
+
     /// Calls `read` with the array, of any type, its number of bytes, and the number that may be allocated at once.
     pub(super) fn with<T>(&mut self, read: impl FnOnce(&mut dyn Read, Size, &Origin<'_>) -> Result<T>) -> Result<T> {
         let origin = Origin { path: &self.path, array: None };

@@ -10,8 +10,9 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::about::{self, About};
 use super::npy::Size;
-use super::payload::{self, Origin};
+use super::payload::{self, Layout, Origin};
 use super::{npy, one_line};
+use crate::arms::check_rows;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::features::Features;
@@ -108,7 +109,25 @@ impl Npz {
         read(&mut member, Size { available, at_once }, &origin)
     }
 
+    /// The layout of an array, and the position of its first element in the file if it is stored uncompressed.
+    pub(super) fn place(&mut self, index: usize) -> Result<(Layout, Option<u64>)> {
+        let stored_at = self.stored_at(index)?;
+        self.with(index, |mut reader, size, origin| {
+            let (layout, used) = npy::header(&mut reader, size.available, origin)?;
+            layout.check(size.available - used, origin)?;
+            Ok((layout, stored_at.map(|at| at + used)))
+        })
+    }
+
     pub(super) fn read(&mut self, index: usize) -> Result<Features> {
+        let features = self.read_part(index)?;
+        let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
+        check_rows(&features).map_err(|error| error.of(origin.name()))?;
+        Ok(features)
+    }
+
+    /// The same for an array that is a part of an arm and may have a single row.
+    pub(super) fn read_part(&mut self, index: usize) -> Result<Features> {
         let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
         let (size, stored) = claimed(&self.archive, self.members[index], &origin)?;
         let mut member = self.archive.by_index(self.members[index]).map_err(|error| refused(error, &origin))?;
@@ -124,7 +143,7 @@ impl Npz {
             npy::header(&mut member, size, &origin)?;
         }
         let at_once = if stored { usize::MAX } else { VALUES_AT_ONCE };
-        let features = payload::read(&mut member, &layout, at_once, &origin)?;
+        let features = payload::read_part(&mut member, &layout, at_once, &origin)?;
         // Reading to the end also verifies the checksum.
         match member.read(&mut [0]).map_err(|error| origin.io(error))? {
             0 => Ok(match &self.encoding {

@@ -4,9 +4,13 @@
 //! children, overflows the stack on deeply nested groups, and trusts the sizes of pages. Features need only a small
 //! part of the format: floats of 16, 32 and 64 bits, in three encodings and four compressions.
 
+mod column;
 mod footer;
+mod lists;
 mod page;
+mod runs;
 mod strings;
+mod table;
 mod thrift;
 mod values;
 
@@ -15,6 +19,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 pub use self::strings::TextTable;
+pub(super) use self::table::Table;
 
 use self::footer::{Footer, Leaf};
 use self::page::{Failure, Pages};
@@ -51,7 +56,7 @@ impl Parquet {
     pub(super) fn open(path: &Path, file: File, length: u64) -> Result<Self> {
         let origin = Origin { path, array: None };
         let footer = read_footer(&file, length, &origin)?;
-        let (arrays, lists) = arrays(&footer, &origin)?;
+        let (arrays, lists) = arrays(&footer, &origin, &|_| false)?;
         let names = if lists {
             arrays.iter().map(|leaves| footer.leaves[leaves[0]].column.clone()).collect()
         } else {
@@ -249,8 +254,9 @@ fn push(
     Ok(())
 }
 
-/// Which leaves are features: columns of lists if there are any, otherwise all columns; and whether they are lists.
-fn arrays(footer: &Footer, origin: &Origin<'_>) -> Result<(Vec<Vec<usize>>, bool)> {
+/// Which leaves are features: columns of lists if there are any, otherwise all columns; and whether they are lists. Leaves
+/// for which `other` is true are something else.
+fn arrays(footer: &Footer, origin: &Origin<'_>, other: &dyn Fn(usize) -> bool) -> Result<(Vec<Vec<usize>>, bool)> {
     let leaves = &footer.leaves;
     // Leaves of one top-level column are adjacent.
     let alone = |leaf: usize| {
@@ -265,17 +271,19 @@ fn arrays(footer: &Footer, origin: &Origin<'_>) -> Result<(Vec<Vec<usize>>, bool
         return Ok((lists, true));
     }
     let is_float = |leaf: &&Leaf| leaf.bare && leaf.repeated == 0 && leaf.element.is_ok();
-    if leaves.iter().all(|leaf| is_float(&leaf)) && !leaves.is_empty() {
-        return Ok((vec![(0..leaves.len()).collect()], false));
+    let rest: Vec<usize> = (0..leaves.len()).filter(|&leaf| !other(leaf)).collect();
+    if rest.iter().all(|&leaf| is_float(&&leaves[leaf])) && !rest.is_empty() {
+        return Ok((vec![rest], false));
     }
-    let others: Vec<String> = leaves
+    let others: Vec<String> = rest
         .iter()
+        .map(|&leaf| &leaves[leaf])
         .filter(|leaf| !is_float(leaf))
         .map(|leaf| format!("{} ({})", super::one_line(&leaf.column), leaf.element.err().unwrap_or("nested")))
         .collect();
-    let floats = leaves.len() - others.len();
-    let problem = if leaves.is_empty() {
-        "the table has no columns; write a column of lists of floats, or one column per feature".to_string()
+    let floats = rest.len() - others.len();
+    let problem = if rest.is_empty() {
+        "the table has no columns of features; write a column of lists of floats, or one column per feature".to_string()
     } else if floats == 0 {
         format!("no column holds floats or lists of floats, but {}; write a column of lists of floats", listed(&others))
     } else {

@@ -1,7 +1,9 @@
 //! Converts the bytes of an array to features: checks the claims of a header, and converts to rows of 32-bit floats in
 //! small chunks. The file formats provide the bytes.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 
 use half::{bf16, f16};
@@ -9,7 +11,7 @@ use half::{bf16, f16};
 use super::one_line;
 use crate::arms::check_rows;
 use crate::error::{Error, Result};
-use crate::features::Features;
+use crate::features::{Features, first_not_finite};
 
 /// The number of bytes converted at once; a multiple of the size of every element type.
 const CHUNK_BYTES: usize = 1 << 16;
@@ -151,6 +153,16 @@ impl Layout {
         self.bytes
     }
 
+    /// The number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of bytes of an element.
+    pub(super) fn element_bytes(&self) -> usize {
+        self.element.size()
+    }
+
     /// The width of a row.
     pub(super) fn columns(&self) -> usize {
         self.columns
@@ -182,6 +194,39 @@ impl Layout {
         )))
     }
 
+    /// Replaces `values` by the elements in `bytes`, of which the first is the `first`-th of the array; in `bytes` they become
+    /// little-endian.
+    fn convert(&self, bytes: &mut [u8], first: usize, values: &mut Vec<f32>, origin: &Origin<'_>) -> Result<()> {
+        let size = self.element.size();
+        if self.order.big_endian {
+            bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+        }
+        values.clear();
+        narrow(self.element, bytes, values);
+        if let Some(at) = first_not_finite(values) {
+            let (row, column) = self.place(first + at);
+            // Only 64-bit values can change when they are narrowed.
+            let value = match self.element {
+                Element::F64 => f64::from_le_bytes(bytes.as_chunks().0[at]),
+                _ => values[at].into(),
+            };
+            return Err(Error::NotFinite { origin: origin.name(), row, column, value });
+        }
+        if let Element::Integer { signed, .. } = self.element {
+            let given = bytes.chunks_exact(size).map(|bytes| integer(bytes, signed));
+            if let Some((at, (given, _))) =
+                given.zip(&*values).enumerate().find(|(_, (given, value))| **value as i128 != *given)
+            {
+                let (row, column) = self.place(first + at);
+                return Err(origin.array(format!(
+                    "row {row}, column {column} (counted from 0) is {given}, which is not exact as a 32-bit float; if rounding is \
+                     meant, save array.astype(numpy.float32)"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The row and column of the `at`-th element in the file.
     fn place(&self, at: usize) -> (usize, usize) {
         if self.order.fortran { (at % self.rows, at / self.rows) } else { (at / self.columns, at % self.columns) }
@@ -193,6 +238,18 @@ impl Layout {
 /// At most `at_once` values are allocated before their bytes have been read, and later at most as many again as have
 /// been read. An array in Fortran order allocates all of its memory first, because its first column spans every row.
 pub(super) fn read(reader: &mut impl Read, layout: &Layout, at_once: usize, origin: &Origin<'_>) -> Result<Features> {
+    let features = read_part(reader, layout, at_once, origin)?;
+    check_rows(&features).map_err(|error| error.of(origin.name()))?;
+    Ok(features)
+}
+
+/// The same for an array that is a part of an arm and may have a single row.
+pub(super) fn read_part(
+    reader: &mut impl Read,
+    layout: &Layout,
+    at_once: usize,
+    origin: &Origin<'_>,
+) -> Result<Features> {
     let total = layout.rows * layout.columns;
     let size = layout.element.size();
     let mut values: Vec<f32> = Vec::new();
@@ -213,32 +270,7 @@ pub(super) fn read(reader: &mut impl Read, layout: &Layout, at_once: usize, orig
         let count = (CHUNK_BYTES / size).min(total - done);
         let bytes = &mut chunk[..count * size];
         reader.read_exact(bytes).map_err(|error| origin.io(error))?;
-        if layout.order.big_endian {
-            bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
-        }
-        narrowed.clear();
-        narrow(layout.element, bytes, &mut narrowed);
-        if let Some(at) = narrowed.iter().position(|value| !value.is_finite()) {
-            let (row, column) = layout.place(done + at);
-            // Only 64-bit values can change when they are narrowed.
-            let value = match layout.element {
-                Element::F64 => f64::from_le_bytes(bytes.as_chunks().0[at]),
-                _ => narrowed[at].into(),
-            };
-            return Err(Error::NotFinite { origin: origin.name(), row, column, value });
-        }
-        if let Element::Integer { signed, .. } = layout.element {
-            let given = bytes.chunks_exact(size).map(|bytes| integer(bytes, signed));
-            if let Some((at, (given, _))) =
-                given.zip(&narrowed).enumerate().find(|(_, (given, value))| **value as i128 != *given)
-            {
-                let (row, column) = layout.place(done + at);
-                return Err(origin.array(format!(
-                    "row {row}, column {column} (counted from 0) is {given}, which is not exact as a 32-bit float; if rounding is \
-                     meant, save array.astype(numpy.float32)"
-                )));
-            }
-        }
+        layout.convert(bytes, done, &mut narrowed, origin)?;
         if layout.order.fortran {
             let (mut row, mut column) = layout.place(done);
             for &value in &narrowed {
@@ -258,13 +290,46 @@ pub(super) fn read(reader: &mut impl Read, layout: &Layout, at_once: usize, orig
         done += count;
     }
 
-    let features = Features::new(layout.columns, values).map_err(|error| error.of(origin.name()))?;
-    check_rows(&features).map_err(|error| error.of(origin.name()))?;
-    Ok(features)
+    Features::new(layout.columns, values).map_err(|error| error.of(origin.name()))
+}
+
+/// Reads some rows of an array that starts at `start`.
+pub(super) fn read_rows(
+    mut file: &File,
+    start: u64,
+    layout: &Layout,
+    rows: Range<usize>,
+    origin: &Origin<'_>,
+) -> Result<Vec<f32>> {
+    let (count, size) = (rows.len(), layout.element.size());
+    let mut values = vec![0.0; count * layout.columns];
+    // Consecutive elements of the array: all of these rows, or those of one column.
+    let (strips, length) = if layout.order.fortran { (layout.columns, count) } else { (1, values.len()) };
+    let mut chunk = vec![0; CHUNK_BYTES.min(length.saturating_mul(size))];
+    let mut narrowed = Vec::with_capacity(chunk.len() / size);
+    for strip in 0..strips {
+        let first = if layout.order.fortran { strip * layout.rows + rows.start } else { rows.start * layout.columns };
+        file.seek(SeekFrom::Start(start + (first * size) as u64)).map_err(|error| origin.io(error))?;
+        let mut done = 0;
+        while done < length {
+            let count = (CHUNK_BYTES / size).min(length - done);
+            let bytes = &mut chunk[..count * size];
+            file.read_exact(bytes).map_err(|error| origin.io(error))?;
+            layout.convert(bytes, first + done, &mut narrowed, origin)?;
+            if layout.order.fortran {
+                let column = values.iter_mut().skip(done * layout.columns + strip).step_by(layout.columns);
+                column.zip(&narrowed).for_each(|(value, read)| *value = *read);
+            } else {
+                values[done..done + count].copy_from_slice(&narrowed);
+            }
+            done += count;
+        }
+    }
+    Ok(values)
 }
 
 /// Appends little-endian elements as 32-bit floats.
-fn narrow(element: Element, bytes: &[u8], values: &mut Vec<f32>) {
+pub(super) fn narrow(element: Element, bytes: &[u8], values: &mut Vec<f32>) {
     match element {
         Element::F16 => values.extend(bytes.as_chunks().0.iter().map(|&value| f16::from_le_bytes(value).to_f32())),
         Element::Bf16 => values.extend(bytes.as_chunks().0.iter().map(|&value| bf16::from_le_bytes(value).to_f32())),
@@ -273,5 +338,15 @@ fn narrow(element: Element, bytes: &[u8], values: &mut Vec<f32>) {
         Element::Integer { bytes: size, signed } => {
             values.extend(bytes.chunks_exact(size).map(|bytes| integer(bytes, signed) as f32));
         }
+    }
+}
+
+/// Appends little-endian elements as 64-bit floats.
+#[cfg(feature = "parquet")]
+pub(super) fn widen(element: Element, bytes: &[u8], values: &mut Vec<f64>) {
+    match element {
+        Element::F32 => values.extend(bytes.as_chunks().0.iter().map(|&value| f64::from(f32::from_le_bytes(value)))),
+        Element::F64 => values.extend(bytes.as_chunks().0.iter().map(|&value| f64::from_le_bytes(value))),
+        _ => values.extend(bytes.chunks_exact(element.size()).map(|bytes| element.value(bytes))),
     }
 }

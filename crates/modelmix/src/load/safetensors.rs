@@ -88,7 +88,8 @@ impl Safetensors {
         Ok(Some(bytes))
     }
 
-    pub(super) fn read(&mut self, index: usize) -> Result<Features> {
+    /// The layout of a tensor, and the position of its first element in the file.
+    pub(super) fn place(&self, index: usize) -> Result<(Layout, u64)> {
         let name = &self.names[index];
         let origin = Origin { path: &self.path, array: Some(name) };
         let TensorInfo { dtype, shape, data_offsets: (begin, end) } =
@@ -104,10 +105,16 @@ impl Safetensors {
             return Err(origin.file("the tensor extends beyond the file; write the file again with safetensors"));
         }
         layout.check(end.saturating_sub(begin), &origin)?;
-        let features = match mapped::features(&self.file, self.start + begin, &layout, &origin)? {
+        Ok((layout, self.start + begin))
+    }
+
+    pub(super) fn read(&mut self, index: usize) -> Result<Features> {
+        let (layout, start) = self.place(index)?;
+        let origin = Origin { path: &self.path, array: Some(&self.names[index]) };
+        let features = match mapped::features(&self.file, start, &layout, &origin)? {
             Some(features) => features,
             None => {
-                self.file.seek(SeekFrom::Start(self.start + begin)).map_err(|error| origin.io(error))?;
+                self.file.seek(SeekFrom::Start(start)).map_err(|error| origin.io(error))?;
                 payload::read(&mut self.file, &layout, usize::MAX, &origin)?
             }
         };

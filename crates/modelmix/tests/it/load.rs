@@ -5,6 +5,7 @@ mod csv;
 mod galleries;
 mod hostile;
 mod parquet;
+mod shards;
 
 use std::path::{Path, PathBuf};
 

@@ -22,6 +22,8 @@ pub(super) struct Leaf {
     pub(super) top: usize,
     /// The type of its values, or the name of the type if they are not floats.
     pub(super) element: Result<Element, &'static str>,
+    /// The type of its values if they are floats or integers; the name of the type if they are not.
+    pub(super) number: Result<Element, &'static str>,
     physical: u64,
     /// The definition level of a value that is not null.
     pub(super) defined: u32,
@@ -68,6 +70,9 @@ struct Node {
     children: u64,
     half: bool,
     decimal: bool,
+    unsigned: bool,
+    /// Whether its integers are dates or times.
+    temporal: bool,
 }
 
 /// Reads the footer of a file whose pages end at `end`.
@@ -117,11 +122,27 @@ fn node(reader: &mut Compact<'_>, kind: Kind) -> Result<Node, Damage> {
             3 => node.repetition = reader.natural(kind)?,
             4 => node.name = reader.text(kind)?.to_string(),
             5 => node.children = reader.natural(kind)?,
-            6 => node.decimal = reader.natural(kind)? == 5,
-            // The logical type is a union, of which FLOAT16 is the fifteenth.
+            6 => match reader.natural(kind)? {
+                5 => node.decimal = true,
+                6..=10 => node.temporal = true,
+                11..=14 => node.unsigned = true,
+                _ => {}
+            },
+            // The logical type is a union, of which DATE, TIME and TIMESTAMP are the sixth to eighth, INTEGER is the tenth and
+            // FLOAT16 the fifteenth.
             10 => reader.structure(kind, |reader, id, kind| {
                 node.half |= id == 15;
-                reader.skip(kind)
+                node.temporal |= matches!(id, 6..=8);
+                if id != 10 {
+                    return reader.skip(kind);
+                }
+                reader.structure(kind, |reader, id, kind| match id {
+                    2 => {
+                        node.unsigned = !reader.truth(kind)?;
+                        Ok(())
+                    }
+                    _ => reader.skip(kind),
+                })
             })?,
             _ => reader.skip(kind)?,
         }
@@ -211,6 +232,7 @@ fn leaves(nodes: &[Node]) -> Result<Vec<Leaf>, Damage> {
                 column: column.to_string(),
                 top: top - 1,
                 element: element(node, physical),
+                number: number(node, physical),
                 physical,
                 defined: inside.defined,
                 repeated: inside.repeated,
@@ -238,5 +260,14 @@ fn element(node: &Node, physical: u64) -> Result<Element, &'static str> {
         6 => Err("text or bytes"),
         7 if node.half && node.length == 2 => Ok(Element::F16),
         _ => Err("bytes"),
+    }
+}
+
+/// The element type of a leaf of floats or integers, or what it is instead.
+fn number(node: &Node, physical: u64) -> Result<Element, &'static str> {
+    match physical {
+        1 | 2 if node.temporal => Err("dates or times"),
+        1 | 2 if !node.decimal => Ok(Element::Integer { bytes: 4 * physical as usize, signed: !node.unsigned }),
+        _ => element(node, physical),
     }
 }

@@ -71,11 +71,18 @@ pub(super) struct Pages<'a> {
     codec: u64,
     at: u64,
     end: u64,
+    /// Memory of earlier pages, for the next ones.
+    spare: Vec<Vec<u8>>,
 }
 
 impl<'a> Pages<'a> {
     pub(super) fn new(file: &'a File, chunk: &Chunk) -> Self {
-        Self { file, codec: chunk.codec, at: chunk.start, end: chunk.start + chunk.length }
+        Self { file, codec: chunk.codec, at: chunk.start, end: chunk.start + chunk.length, spare: Vec::new() }
+    }
+
+    /// Takes back a page that is no longer used, for its memory.
+    pub(super) fn recycle(&mut self, page: Page) {
+        self.spare.push(page.bytes);
     }
 
     /// The next page; `allow` checks whether as many values may be read as its header claims.
@@ -106,20 +113,22 @@ impl<'a> Pages<'a> {
         let mut reader = Compact::new(&head);
         let header = header(&mut reader)?;
         self.at += reader.at as u64;
+        self.spare.push(head);
         Ok(header)
     }
 
-    fn bytes(&self, count: u64) -> Result<Vec<u8>, Failure> {
+    fn bytes(&mut self, count: u64) -> Result<Vec<u8>, Failure> {
         let mut file = self.file;
         file.seek(SeekFrom::Start(self.at))?;
-        let mut bytes = Vec::new();
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
         bytes.try_reserve_exact(count as usize).map_err(|_| "a page does not fit into memory")?;
         file.take(count).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == count { Ok(bytes) } else { Err("the file became shorter".into()) }
     }
 
     /// Decompresses the bytes after the levels; in version 1 the levels are compressed too.
-    fn unpack(&self, packed: Vec<u8>, header: &Header) -> Result<Vec<u8>, Failure> {
+    fn unpack(&mut self, packed: Vec<u8>, header: &Header) -> Result<Vec<u8>, Failure> {
         let levels = if header.kind == PageKind::DataV2 { header.level_bytes[0] + header.level_bytes[1] } else { 0 };
         if levels > header.unpacked.min(packed.len() as u64) {
             return Err("a page's levels extend beyond it".into());
@@ -129,43 +138,56 @@ impl<'a> Pages<'a> {
             return if whole { Ok(packed) } else { Err("a page does not have the size it claims".into()) };
         }
         let (levels, rest) = packed.split_at(levels as usize);
-        let mut bytes = levels.to_vec();
+        let mut bytes = self.spare.pop().unwrap_or_default();
         let claimed = header.unpacked as usize - levels.len();
         if claimed > 0 {
-            decompress(self.codec, rest, claimed, &mut bytes)?;
+            decompress(self.codec, rest, (levels, claimed), &mut bytes)?;
+        } else {
+            bytes.clear();
+            bytes.extend_from_slice(levels);
         }
+        self.spare.push(packed);
         let whole = bytes.len() as u64 == header.unpacked;
         if whole { Ok(bytes) } else { Err("a page does not have the size it claims".into()) }
     }
 }
 
-/// Appends the decompressed bytes of `packed`, which should be `claimed` bytes; one byte more is an error.
-fn decompress(codec: u64, packed: &[u8], claimed: usize, bytes: &mut Vec<u8>) -> Result<(), Damage> {
+/// Replaces `bytes` by `levels` and the decompressed bytes of `packed`, which should be `claimed` bytes; one byte more is
+/// an error.
+fn decompress(codec: u64, packed: &[u8], (levels, claimed): (&[u8], usize), bytes: &mut Vec<u8>) -> Result<(), Damage> {
     const DAMAGED: Damage = "a page cannot be decompressed";
     let most = claimed as u64 + 1;
     // A block cannot be read in parts, but its expansion is limited: 64 bytes from 3 in Snappy, 255 from 1 in LZ4.
-    let block = |expansion: usize| {
-        if claimed / expansion > packed.len() { Err(DAMAGED) } else { Ok(vec![0; claimed]) }
+    let block = |bytes: &mut Vec<u8>, expansion: usize| {
+        if claimed / expansion > packed.len() {
+            return Err(DAMAGED);
+        }
+        // What earlier pages left there is overwritten, so it is not cleared.
+        bytes.resize(levels.len() + claimed, 0);
+        bytes[..levels.len()].copy_from_slice(levels);
+        Ok(())
     };
     match codec {
         1 => {
-            let mut block = block(22)?;
+            block(bytes, 22)?;
             let written = snap::raw::decompress_len(packed).ok().filter(|&length| length == claimed);
             written.ok_or(DAMAGED)?;
-            snap::raw::Decoder::new().decompress(packed, &mut block).map_err(|_| DAMAGED)?;
-            bytes.extend_from_slice(&block);
+            snap::raw::Decoder::new().decompress(packed, &mut bytes[levels.len()..]).map_err(|_| DAMAGED)?;
         }
-        2 => {
-            flate2::read::MultiGzDecoder::new(packed).take(most).read_to_end(bytes).map_err(|_| DAMAGED)?;
-        }
-        6 => {
-            let frame = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|_| DAMAGED)?;
-            frame.take(most).read_to_end(bytes).map_err(|_| DAMAGED)?;
+        2 | 6 => {
+            bytes.clear();
+            bytes.extend_from_slice(levels);
+            if codec == 2 {
+                flate2::read::MultiGzDecoder::new(packed).take(most).read_to_end(bytes).map_err(|_| DAMAGED)?;
+            } else {
+                let frame = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|_| DAMAGED)?;
+                frame.take(most).read_to_end(bytes).map_err(|_| DAMAGED)?;
+            }
         }
         7 => {
-            let mut block = block(255)?;
-            let written = lz4_flex::block::decompress_into(packed, &mut block).map_err(|_| DAMAGED)?;
-            bytes.extend_from_slice(&block[..written]);
+            block(bytes, 255)?;
+            let written = lz4_flex::block::decompress_into(packed, &mut bytes[levels.len()..]).map_err(|_| DAMAGED)?;
+            bytes.truncate(levels.len() + written);
         }
         _ => return Err("its compression is not Snappy, gzip, Zstandard or LZ4_RAW"),
     }

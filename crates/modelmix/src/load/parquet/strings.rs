@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::load::payload::Origin;
 use crate::load::{one_line, open};
 
-const TOO_SHORT: Damage = "a page has fewer values than it claims";
+pub(super) const TOO_SHORT: Damage = "a page has fewer values than it claims";
 
 /// A `.parquet` file with columns of texts.
 pub struct TextTable {
@@ -137,7 +137,7 @@ impl Stored for ByteArrays {
 /// The byte strings of a page, in order.
 enum Values<'a> {
     Plain(&'a [u8]),
-    Indices(super::values::Hybrid<'a>, &'a Entries),
+    Indices(super::runs::Hybrid<'a>, &'a Entries),
     /// The lengths of those that are left, and their bytes one after the other.
     Lengths(std::vec::IntoIter<i64>, &'a [u8]),
 }
@@ -161,7 +161,7 @@ impl<'a> Values<'a> {
 }
 
 /// Takes a byte string that comes after its length.
-fn plain<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Damage> {
+pub(super) fn plain<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Damage> {
     let (length, behind) = rest.split_first_chunk().ok_or(TOO_SHORT)?;
     let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| TOO_SHORT)?;
     let (value, behind) = behind.split_at_checked(length).ok_or(TOO_SHORT)?;
@@ -170,7 +170,7 @@ fn plain<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Damage> {
 }
 
 /// Numbers in blocks of packed differences (DELTA_BINARY_PACKED), at most `most` of them, and the bytes behind them.
-fn deltas(bytes: &[u8], most: u64) -> Result<(Vec<i64>, &[u8]), Damage> {
+pub(super) fn deltas(bytes: &[u8], most: u64) -> Result<(Vec<i64>, &[u8]), Damage> {
     let mut rest = bytes;
     let varint = |rest: &mut &[u8]| -> Result<u64, Damage> {
         let mut value = 0;

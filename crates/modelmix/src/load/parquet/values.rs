@@ -3,6 +3,7 @@
 
 use super::footer::{Chunk, Leaf};
 use super::page::{Failure, Page, PageKind, Pages};
+use super::runs::{Hybrid, Runs};
 use super::thrift::Damage;
 use crate::load::payload::Element;
 
@@ -65,11 +66,11 @@ pub(super) fn cells<S: Stored, E: From<Failure>>(
             dictionary = Some(stored.dictionary(page).map_err(failed)?);
             continue;
         }
-        let (mut repetition, mut definition, bytes) = levels(&page, leaf).map_err(failed)?;
-        let mut value = stored.values(&page, bytes, dictionary.as_ref()).map_err(failed)?;
+        let (mut repetition, mut definition, at) = levels(&page, leaf).map_err(failed)?;
+        let mut value = stored.values(&page, &page.bytes[at..], dictionary.as_ref()).map_err(failed)?;
         for _ in 0..page.header.values {
-            let repeated = repetition.next().map_err(failed)?;
-            let defined = definition.next().map_err(failed)?;
+            let repeated = repetition.next(&page.bytes).map_err(failed)?;
+            let defined = definition.next(&page.bytes).map_err(failed)?;
             let value = if defined == leaf.defined { Ok(value().map_err(failed)?) } else { Err(defined) };
             cell(Cell { first: repeated == 0, value })?;
         }
@@ -77,31 +78,31 @@ pub(super) fn cells<S: Stored, E: From<Failure>>(
     if seen == chunk.values { Ok(()) } else { Err(failed("its pages hold fewer values than the footer claims")) }
 }
 
-/// The repetition and definition levels of a page, and the bytes of its values.
-fn levels<'a>(page: &'a Page, leaf: &Leaf) -> Result<(Hybrid<'a>, Hybrid<'a>, &'a [u8]), Damage> {
+/// The repetition and definition levels of a page, and the position of its values.
+pub(super) fn levels(page: &Page, leaf: &Leaf) -> Result<(Runs, Runs, usize), Damage> {
     let header = &page.header;
-    let mut rest = page.bytes.as_slice();
-    let mut take = |length: usize| {
-        let (taken, behind) = rest.split_at_checked(length).ok_or("a page's levels extend beyond it")?;
-        rest = behind;
-        Ok(taken)
+    let mut at = 0;
+    let mut take = |length: u64| {
+        let behind = usize::try_from(length).ok().and_then(|length| length.checked_add(at));
+        let end = behind.filter(|&end| end <= page.bytes.len()).ok_or("a page's levels extend beyond it")?;
+        Ok(std::mem::replace(&mut at, end)..end)
     };
     let mut level = |most: u32, version2: u64, encoding: u64| {
         let width = u32::BITS - most.leading_zeros();
-        let bytes = match header.kind {
-            PageKind::DataV2 => take(version2 as usize)?,
-            _ if most == 0 => &[],
+        let place = match header.kind {
+            PageKind::DataV2 => take(version2)?,
+            _ if most == 0 => 0..0,
             _ if encoding != 3 => return Err("the levels use an obsolete encoding"),
             _ => {
-                let length = take(4)?.try_into().map_or(0, u32::from_le_bytes);
-                take(length as usize)?
+                let length = page.bytes[take(4)?].try_into().map_or(0, u32::from_le_bytes);
+                take(length.into())?
             }
         };
-        Hybrid::new(bytes, width)
+        Runs::new(place.start, place.end, width)
     };
     let repetition = level(leaf.repeated, header.level_bytes[1], header.level_encodings[1])?;
     let definition = level(leaf.defined, header.level_bytes[0], header.level_encodings[0])?;
-    Ok((repetition, definition, rest))
+    Ok((repetition, definition, at))
 }
 
 impl Stored for Element {
@@ -136,8 +137,8 @@ pub(super) fn check_dictionary(page: &Page) -> Result<(), Damage> {
 /// The indices of a page into its dictionary.
 pub(super) fn indices(bytes: &[u8]) -> Result<Hybrid<'_>, Damage> {
     // If all values are null, there may be no bytes at all.
-    let (&width, indices) = bytes.split_first().unwrap_or((&0, &[]));
-    Hybrid::new(indices, width.into())
+    let width = bytes.first().copied().unwrap_or(0);
+    Ok(Hybrid::new(bytes, Runs::new(1, bytes.len(), width.into())?))
 }
 
 /// The floats of a page, in order.
@@ -197,86 +198,5 @@ impl<'a> Values<'a> {
                 dictionary.get(index).copied().ok_or("a value is not in its dictionary")
             }
         }
-    }
-}
-
-/// Small numbers of `width` bits in runs: repeated, or packed side by side (RLE/bit-packing hybrid).
-pub(super) struct Hybrid<'a> {
-    bytes: &'a [u8],
-    width: u32,
-    run: Run<'a>,
-}
-
-enum Run<'a> {
-    Repeated { left: u64, value: u32 },
-    Packed { left: u64, bytes: &'a [u8], bit: usize },
-}
-
-impl<'a> Hybrid<'a> {
-    fn new(bytes: &'a [u8], width: u32) -> Result<Self, Damage> {
-        let run = Run::Repeated { left: 0, value: 0 };
-        if width > 32 { Err("a page packs its values too widely") } else { Ok(Self { bytes, width, run }) }
-    }
-
-    #[inline]
-    pub(super) fn next(&mut self) -> Result<u32, Damage> {
-        const TOO_SHORT: Damage = "a page has fewer levels or indices than it claims";
-        if self.width == 0 {
-            return Ok(0);
-        }
-        loop {
-            match &mut self.run {
-                Run::Repeated { left: 0, .. } | Run::Packed { left: 0, .. } => {
-                    self.run = self.begin().ok_or(TOO_SHORT)?
-                }
-                Run::Repeated { left, value } => {
-                    *left -= 1;
-                    return Ok(*value);
-                }
-                Run::Packed { left, bytes, bit } => {
-                    let (byte, shift) = (*bit / 8, *bit % 8);
-                    let there = bytes.get(byte..).unwrap_or_default();
-                    let window = match there.first_chunk() {
-                        Some(window) => *window,
-                        None if there.len() * 8 < shift + self.width as usize => return Err(TOO_SHORT),
-                        None => {
-                            let mut window = [0; 8];
-                            window[..there.len()].copy_from_slice(there);
-                            window
-                        }
-                    };
-                    *left -= 1;
-                    *bit += self.width as usize;
-                    let mask = (1_u64 << self.width) - 1;
-                    return Ok((u64::from_le_bytes(window) >> shift & mask) as u32);
-                }
-            }
-        }
-    }
-
-    /// The next run; `None` at the end of the bytes.
-    fn begin(&mut self) -> Option<Run<'a>> {
-        let mut head = 0_u64;
-        for shift in (0..35).step_by(7) {
-            let (&byte, rest) = self.bytes.split_first()?;
-            self.bytes = rest;
-            head |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                break;
-            }
-        }
-        if head & 1 == 0 {
-            let (bytes, rest) = self.bytes.split_at_checked(self.width.div_ceil(8) as usize)?;
-            self.bytes = rest;
-            let mut value = [0; 4];
-            value[..bytes.len()].copy_from_slice(bytes);
-            return Some(Run::Repeated { left: head >> 1, value: u32::from_le_bytes(value) });
-        }
-        // Eight values per group; the last group may be truncated if its values are not needed.
-        let groups = head >> 1;
-        let length = self.bytes.len().min((groups * u64::from(self.width)) as usize);
-        let (bytes, rest) = self.bytes.split_at(length);
-        self.bytes = rest;
-        Some(Run::Packed { left: groups * 8, bytes, bit: 0 })
     }
 }

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "parquet")]
 mod parquet;
+#[cfg(feature = "parquet")]
+mod tables;
 
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -93,7 +95,27 @@ fn read(folder: &Path, extension: &str, bytes: &[u8]) -> Result<()> {
         assert!(!text.contains("fit into memory"), "{text}");
         assert!(text.contains("file.") && !text.contains('\n') && text.len() < 600, "{text:?}");
     }
+    read_in_parts(&path, result.is_ok());
     result
+}
+
+/// Reads a file in parts. That must succeed if the file `is_good`, and may succeed if it has a single row or a wrong checksum.
+fn read_in_parts(path: &Path, is_good: bool) {
+    match super::shards::rows_of(path) {
+        Ok(found) if is_good => {
+            let expected = arrays(path).unwrap();
+            let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            for (name, features) in expected {
+                assert_eq!(bits(&found[&name].1), bits(features.values()), "{name}");
+            }
+        }
+        Ok(_) => {}
+        Err(error) => {
+            let text = error.to_string();
+            assert!(!is_good && !text.contains("fit into memory"), "{text}");
+            assert!(text.contains("file.") && !text.contains('\n') && text.len() < 600, "{text:?}");
+        }
+    }
 }
 
 /// One good file of each kind.
