@@ -49,7 +49,7 @@ pub(crate) trait Remote: Any + Send + Sync {
 
 /// The first value that is not a finite number. All values of a chunk are tested without a branch, which is several times
 /// faster.
-fn first_not_finite(values: &[f32]) -> Option<usize> {
+pub(crate) fn first_not_finite(values: &[f32]) -> Option<usize> {
     const CHUNK: usize = 1024;
     let is_finite = |chunk: &[f32]| chunk.iter().fold(true, |all, value| all & value.is_finite());
     let chunk = values.chunks(CHUNK).position(|chunk| !is_finite(chunk))?;

@@ -64,6 +64,11 @@ impl GaussianFeatures {
         self.width
     }
 
+    /// The frequencies in turns instead of radians, one row per frequency: cos ω·x is cos 2πt with t the product with such a row.
+    pub(crate) fn turns(&self) -> Vec<f32> {
+        self.frequencies.iter().map(|frequency| (f64::from(*frequency) / std::f64::consts::TAU) as f32).collect()
+    }
+
     /// Maps every row to D values: all cosines, then all sines.
     ///
     /// # Errors

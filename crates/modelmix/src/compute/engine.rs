@@ -243,6 +243,22 @@ impl Engine {
         self.backend.scatter(&self.run, x.into(), centre, weights)
     }
 
+    /// Sums of products of whole numbers; see [`Backend::whole_products`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn whole_products(&self, rows: &[i16], width: usize) -> Result<Vec<i64>> {
+        self.backend.whole_products(&self.run, rows, width)
+    }
+
+    /// Sums of cosines and sines over rows, as whole numbers; see [`Backend::wave_sums`].
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn wave_sums(&self, x: Rows<'_>, centre: &[f32], frequencies: Rows<'_>) -> Result<Vec<i64>> {
+        self.backend.wave_sums(&self.run, x, centre, frequencies)
+    }
+
     /// Weighted sums of squared projections of rows; see [`Backend::projections`].
     ///
     /// # Errors

@@ -22,6 +22,8 @@ mod spectrum;
 mod stop;
 pub(crate) mod subsets;
 mod tiles;
+mod waves;
+mod whole;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -43,6 +45,7 @@ pub use reference::Reference;
 pub(crate) use set::reserve;
 pub use set::{HostRows, HostSet, Resident, Set, SingleRows, Storage};
 pub use stop::{Run, Stop};
+pub(crate) use waves::WAVE_UNIT;
 
 /// Sums of a kernel over all pairs of two sets, per row and per column.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,6 +181,18 @@ pub trait Backend: Debug + Send + Sync {
 
     /// Σ w (x − centre)(x − centre)ᵀ over rows, in double precision, with w ≥ 0, and w = 1 if no weights are given.
     fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix>;
+
+    /// Sums over rows of cos 2πω·(x − c) for each frequency ω, then of sin, each rounded to a multiple of 2⁻²¹ and counted in
+    /// these units, so that sums over parts of the rows add up to the same bits. The default uses all cores of the processor.
+    fn wave_sums(&self, run: &Run, x: Rows<'_>, centre: &[f32], frequencies: Rows<'_>) -> Result<Vec<i64>> {
+        Cpu::new().wave_sums(run, x, centre, frequencies)
+    }
+
+    /// The lower triangle of Σ yyᵀ over rows of whole numbers from −32767 to 32767, column by column: exact. The default uses all
+    /// cores of the processor.
+    fn whole_products(&self, run: &Run, rows: &[i16], width: usize) -> Result<Vec<i64>> {
+        Cpu::new().whole_products(run, rows, width)
+    }
 
     /// For every row x, Σₖ wₖ (uₖ·(x − centre))² over the columns uₖ of `directions`, in double precision.
     fn projections(

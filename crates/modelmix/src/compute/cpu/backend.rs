@@ -14,7 +14,7 @@ use crate::compute::row::{Distances, Products, RowPass};
 use crate::compute::tiles::{Task, block_rows};
 use crate::compute::{
     Accuracy, Backend, Balls, Double, Factor, HostSet, Matrix, Neighbour, Overlaps, PairSums, Reference, Resident, Run,
-    Set, Storage, Subsets, ball_counts, dense, parallel, subsets,
+    Set, Storage, Subsets, ball_counts, dense, parallel, subsets, waves, whole,
 };
 use crate::error::Result;
 use crate::features::{Features, HalfRows, Rows};
@@ -291,6 +291,14 @@ impl Backend for Cpu {
     fn scatter(&self, run: &Run, x: Set<'_>, centre: &[f64], weights: Option<&[f64]>) -> Result<Matrix> {
         self.note_double();
         dense::scatter(self.threads, run, x.rows()?.view(), centre, weights)
+    }
+
+    fn whole_products(&self, run: &Run, rows: &[i16], width: usize) -> Result<Vec<i64>> {
+        whole::whole_products(self.threads, self.instructions, run, rows, width)
+    }
+
+    fn wave_sums(&self, run: &Run, x: Rows<'_>, centre: &[f32], frequencies: Rows<'_>) -> Result<Vec<i64>> {
+        waves::wave_sums(self.threads, self.instructions, run, x, centre, frequencies)
     }
 
     fn projections(
