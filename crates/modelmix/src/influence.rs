@@ -3,6 +3,7 @@
 //! `certainty` uses them.
 
 mod at_mixture;
+mod frequencies;
 mod from_arm;
 
 use crate::compute::Matrix;
@@ -11,7 +12,8 @@ use crate::normal;
 use crate::quadratic::Quadratic;
 use crate::statistics::Statistics;
 
-pub(crate) use at_mixture::GradientKind;
+pub(crate) use at_mixture::{GradientKind, Unsampled};
+pub(crate) use frequencies::Frequencies;
 pub use from_arm::Slopes;
 
 /// Differences below this, relative to the values that they are of, are rounding error.
@@ -44,6 +46,10 @@ pub struct Influences<'a> {
     rare: Vec<f64>,
     /// One row per row of the reference: its contribution to f̂ of every arm, minus the mean.
     reference: Matrix,
+    /// The number of rows of the reference, if `reference` has a sample of them only.
+    reference_size: Option<usize>,
+    /// Random frequencies that kernels were computed from, one set per term.
+    frequencies: Vec<Frequencies>,
     /// Whether any κ̄ or f differs between two samples of an arm by more than rounding error, or is known to differ.
     has_varied: bool,
 }
@@ -57,6 +63,11 @@ impl<'a> Influences<'a> {
 
     /// The same, if f of an arm's samples is known to have this range, observed or not.
     pub(crate) fn with_range(statistics: &'a Statistics, range: f64) -> Option<Self> {
+        Self::around(statistics, statistics.unbiased(), range)
+    }
+
+    /// The same, if K̂ and f̂ are known from more samples than those of the statistics.
+    pub(crate) fn around(statistics: &'a Statistics, form: Quadratic, range: f64) -> Option<Self> {
         let (arms, counts) = (statistics.arms(), statistics.counts());
         if statistics.is_aged() || counts.iter().any(|&count| count < 2) {
             return None;
@@ -67,13 +78,15 @@ impl<'a> Influences<'a> {
         }
         let mut found = Self {
             statistics,
-            form: statistics.unbiased(),
+            form,
             samples,
             factors: counts.iter().map(|&count| variance_factor(count)).collect(),
             sizes: counts.to_vec(),
             ranges: vec![0.0; arms + 1],
             rare: vec![0.0; arms * (arms + 1)],
             reference: Matrix::zeros(0, arms),
+            reference_size: None,
+            frequencies: Vec::new(),
             has_varied: range > 0.0,
         };
         let values = found.form.quadratic().iter().chain(found.form.linear());
@@ -175,6 +188,18 @@ impl<'a> Influences<'a> {
         Ok(self)
     }
 
+    /// States the number of rows of the reference, if only a sample of them was given.
+    pub(crate) fn with_reference_size(mut self, size: usize) -> Self {
+        self.reference_size = Some(size);
+        self
+    }
+
+    /// Treats the random frequencies that kernels were computed from as a sample too.
+    pub(crate) fn with_frequencies(mut self, frequencies: Vec<Frequencies>) -> Self {
+        self.frequencies = frequencies;
+        self
+    }
+
     /// The number of arms, m.
     pub(crate) fn arms(&self) -> usize {
         self.form.arms()
@@ -205,6 +230,9 @@ impl<'a> Influences<'a> {
                     *variance += 4.0 * v[arm] * v[arm] * (self.factors[arm] * squares + floor);
                 }
             }
+        }
+        for frequencies in &self.frequencies {
+            frequencies.add_curvature_variances(directions, &mut variances);
         }
         variances
     }
@@ -262,7 +290,12 @@ impl<'a> Influences<'a> {
 
     /// The factor that turns a sum of squares over the rows of the reference into a variance.
     fn reference_factor(&self) -> f64 {
-        variance_factor(self.reference.rows())
+        let rows = self.reference.rows();
+        match self.reference_size {
+            None => variance_factor(rows),
+            // A sum of squares grows with its degrees of freedom.
+            Some(size) => variance_factor(size) * (size as f64 - 1.0) / (rows as f64 - 1.0).max(1.0),
+        }
     }
 }
 

@@ -24,6 +24,7 @@
 //! Nothing in this crate reads a clock or the environment. Only [`load`] reads files, and only [`compute`] starts
 //! threads. A seed reproduces a run exactly, on any number of threads.
 
+pub mod accumulate;
 mod arms;
 mod certainty;
 pub mod compute;
@@ -57,6 +58,7 @@ mod statistics;
 mod text;
 mod version;
 
+pub use accumulate::Accumulator;
 pub use arms::{RecordedArm, RecordedArms};
 pub use certainty::{Certified, Gap, Until, Verdict};
 pub use curate::{Curated, Curation, curate};

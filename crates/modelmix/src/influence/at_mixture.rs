@@ -1,6 +1,6 @@
 //! Covariances of estimates at one mixture: of the gradient, and of the loss of every arm minus that of the mixture.
 
-use super::{Influences, dot};
+use super::{Influences, dot, variance_factor};
 use crate::compute::Matrix;
 
 /// The gradient that a covariance refers to.
@@ -27,7 +27,49 @@ struct Rare {
     vv: f64,
 }
 
+/// The part of all rows that a sample of them leaves out.
+#[derive(Clone, Debug)]
+pub(crate) struct Unsampled {
+    /// Per arm, 1 − sampled rows/rows.
+    pub(crate) arms: Vec<f64>,
+    /// The same for the reference.
+    pub(crate) reference: f64,
+}
+
 impl Influences<'_> {
+    /// The variances that sampling causes in the loss of a mixture, and in the loss of one arm minus that: differences to the
+    /// values of all rows, from which the samples were drawn without replacement. `constant` has, for each row of the reference,
+    /// its contribution to the constant of the loss.
+    pub(crate) fn sampling_variances(
+        &self,
+        weights: &[f64],
+        arm: usize,
+        unsampled: &Unsampled,
+        constant: &[f64],
+    ) -> (f64, f64) {
+        let m = self.arms();
+        let (_, gains) = self.variances_by_arm(weights);
+        let (mut loss, mut gain) = (0.0, 0.0);
+        for (s, &w) in weights.iter().enumerate() {
+            let own = self.own(s, weights);
+            let variance = self.factors[s] * dot(&own.u, &own.u) + self.rare_at(s, weights).uu;
+            loss += unsampled.arms[s] * w * w * variance;
+            gain += unsampled.arms[s] * gains[arm * m + s];
+        }
+        if self.reference.rows() > 0 {
+            let mixed = self.reference.apply(weights);
+            let mean = constant.iter().sum::<f64>() / constant.len().max(1) as f64;
+            let mut values = mixed.clone();
+            values.iter_mut().zip(constant).for_each(|(value, own)| *value += own - mean);
+            let single: Vec<f64> =
+                self.reference.column(arm).iter().zip(&mixed).map(|(single, mixed)| single - mixed).collect();
+            let factor = unsampled.reference * variance_factor(values.len());
+            loss += factor * dot(&values, &values);
+            gain += factor * dot(&single, &single);
+        }
+        (loss, gain)
+    }
+
     /// The covariance of the gradient 2K̂w + f̂, row by row.
     pub fn gradient_covariance(&self, weights: &[f64]) -> Vec<f64> {
         let (arms, joint) = (self.arms(), self.joint_covariance(weights, GradientKind::Gradient));
@@ -116,6 +158,10 @@ impl Influences<'_> {
             }
         });
         self.add_reference(&mut joint, weights, kind);
+        for frequencies in &self.frequencies {
+            let covariance = frequencies.covariance(weights, kind);
+            joint.add(1.0, &covariance);
+        }
         joint
     }
 
@@ -163,7 +209,11 @@ impl Influences<'_> {
             let values = self.reference.column(arm).iter().zip(&means);
             factor * values.map(|(value, mean)| (value - mean).powi(2)).sum::<f64>()
         };
-        (0..m).map(|arm| toward[arm * m..(arm + 1) * m].iter().sum::<f64>() + of_rows(arm)).collect()
+        let of_frequencies =
+            |arm: usize| self.frequencies.iter().map(|one| one.toward_variance(weights, arm)).sum::<f64>();
+        (0..m)
+            .map(|arm| toward[arm * m..(arm + 1) * m].iter().sum::<f64>() + of_rows(arm) + of_frequencies(arm))
+            .collect()
     }
 
     fn own(&self, arm: usize, weights: &[f64]) -> Own {

@@ -38,7 +38,8 @@ impl Influences<'_> {
                 + self.own_floor(arm)
                 + 4.0 * self.rare_of(arm)[other]
                 + self.other_variance(arm, other, &other_terms)
-                + self.reference_covariance(arm, other, other);
+                + self.reference_covariance(arm, other, other)
+                + self.frequency_covariance(arm, other, other);
             third_moments[other] = cubes / cube(self.samples[arm].len(), self.sizes[arm])
                 + other_terms.iter().map(|value| value.powi(3)).sum::<f64>()
                     / cube(other_terms.len(), self.sizes[other])
@@ -62,7 +63,9 @@ impl Influences<'_> {
         covariance.scale(self.factors[arm]);
         for (j, &other) in others.iter().enumerate() {
             for (i, &another) in others.iter().enumerate() {
-                *covariance.at_mut(i, j) += self.own_floor(arm) + self.reference_covariance(arm, another, other);
+                *covariance.at_mut(i, j) += self.own_floor(arm)
+                    + self.reference_covariance(arm, another, other)
+                    + self.frequency_covariance(arm, another, other);
             }
             let other_terms = self.other_variance(arm, other, &self.other_terms(arm, other));
             *covariance.at_mut(j, j) += 4.0 * self.rare_of(arm)[other] + other_terms;
@@ -91,6 +94,10 @@ impl Influences<'_> {
     fn own_floor(&self, arm: usize) -> f64 {
         let rare = self.rare_of(arm);
         16.0 * rare[arm] + rare[self.arms()]
+    }
+
+    fn frequency_covariance(&self, arm: usize, i: usize, j: usize) -> f64 {
+        self.frequencies.iter().map(|frequencies| frequencies.slope_covariance(arm, i, j)).sum()
     }
 
     fn reference_covariance(&self, arm: usize, i: usize, j: usize) -> f64 {

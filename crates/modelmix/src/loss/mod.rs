@@ -226,6 +226,20 @@ impl Loss {
         self.terms.iter().map(|term| term.weight * term.constant.1).sum()
     }
 
+    /// The contribution of each row of the reference to the constant: 2w·E[k(y, Y)] over the other rows, of every `mmd` and `kid`.
+    pub(crate) fn constant_by_row(&self) -> Result<Vec<f64>> {
+        let mut values = Vec::new();
+        for term in &self.terms {
+            if let (Some(Linear::Cross(kernel)), Some(reference)) = (&term.linear, &self.reference) {
+                let sums = term.engine(&self.engine).kernel_sums_within(kernel, &*reference.set)?;
+                let factor = 2.0 * term.weight / (sums.len() as f64 - 1.0);
+                values.resize(sums.len(), 0.0);
+                values.iter_mut().zip(sums).for_each(|(value, sum)| *value += factor * sum);
+            }
+        }
+        Ok(values)
+    }
+
     /// The ranges of κ and f.
     ///
     /// # Errors
@@ -265,13 +279,7 @@ impl Loss {
     /// Checks the direction of the objective: precision and density alone, with positive weights, must not be
     /// minimised.
     pub(crate) fn check_direction(&self) -> Result<()> {
-        let objective = self.objective();
-        if !objective.is_reversed_quality() {
-            return Ok(());
-        }
-        let must =
-            format!("{}: objectives are minimised, and a higher value of this one is better", -objective.clone());
-        Err(Error::setting("the objective", objective, must))
+        self.objective.check_direction()
     }
 
     /// The known range of f of an arm's samples: from precision, which is 0 or 1 per sample, and from scores with a

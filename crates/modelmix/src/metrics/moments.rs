@@ -12,6 +12,17 @@ pub struct Moments {
 }
 
 impl Moments {
+    /// Moments that are known.
+    pub(crate) fn new(mean: Vec<f64>, covariance: Matrix) -> Result<Self> {
+        let mut columns = (0..covariance.columns()).map(|column| covariance.column(column));
+        if !mean.iter().chain(columns.by_ref().flatten()).all(|value| value.is_finite()) {
+            let problem =
+                "a covariance needs at least 2 samples of finite size; record more, or scale the features down";
+            return Err(Error::Array { origin: "features".into(), problem: problem.into() });
+        }
+        Ok(Self { mean, covariance })
+    }
+
     /// The moments of one set: the sample mean, and the covariance with the denominator n − 1.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use super::forms::HeldArms;
 use super::front::{FrontDocument, front};
 use super::program::Program;
 use super::sensitivity::{Bandwidths, SensitivityDocument, sensitivity};
-use super::{Mixture, pairs, score, solve_program, with_intervals};
+use super::{Mixture, Subject, pairs, score, solve_program, with_intervals};
 use crate::arms::{RecordedArms, by_arm};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
@@ -275,7 +275,7 @@ pub fn solve_with_analyses(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, an
     let held = HeldArms::new(arms, loss.engine())?;
     let program = Program::of(&held, loss, !analyses.without_intervals)?;
     let mut best = if analyses.without_intervals {
-        solve_program(arms, loss, bounds, &program)?
+        solve_program(&Subject::new(arms, loss), bounds, &program)?
     } else {
         with_intervals(arms, loss, bounds, &program)?
     };

@@ -37,6 +37,17 @@ impl TermForm {
         }
     }
 
+    /// A term with known forms; `constant` is added to its V- and U-statistic.
+    pub(super) fn of(measure: &Measure, weight: f64, forms: (Quadratic, Quadratic), constant: (f64, f64)) -> Self {
+        let (biased, unbiased) = forms;
+        Self { term: measure.to_string(), weight, biased, unbiased, measure: measure.clone(), constant }
+    }
+
+    /// What is added to the V-statistic.
+    pub(super) fn constant(&self) -> f64 {
+        self.constant.0
+    }
+
     pub(super) fn at(&self, weights: &[f64]) -> TermValue {
         let value = self.biased.value(weights) + self.constant.0;
         let unbiased = self.unbiased.value(weights) + self.constant.1;

@@ -7,7 +7,9 @@ mod front;
 pub(crate) mod headline;
 mod plan;
 mod program;
+mod sampled;
 mod sensitivity;
+mod summed;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,7 @@ use crate::arms::RecordedArms;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::loss::{Linear, Loss, PreparedTerm};
+use crate::numbers::{brief, count};
 use crate::objective::{Objective, ScoreMeaning};
 use crate::provenance::Provenance;
 use crate::quadratic::Quadratic;
@@ -28,7 +31,9 @@ pub use forms::{TermForm, forms, statistics};
 pub use front::{FrontDocument, FrontPoint, front_objective};
 pub use headline::Headline;
 pub use plan::{Allocation, HalfWidths, PlanSettings, PlannedArm, SamplePlan, plan};
+pub(crate) use sampled::solve_sample;
 pub use sensitivity::{Bandwidths, SensitivityDocument, SensitivityPoint};
+pub(crate) use summed::{SummedArms, SummedTerm, solve_sums};
 
 /// The best mixture of recorded arms, with everything that a report needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,9 +84,46 @@ pub struct Mixture {
     /// The results of the requested analyses.
     #[serde(flatten)]
     pub worth: AnalysisResults,
+    /// What was computed from a part of the samples or from random features instead of all pairs; absent if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approximation: Option<Approximation>,
     /// Provenance of the result; absent unless the caller filled it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
+}
+
+/// How a [`Mixture`] differs from that of all pairs of samples. Intervals and the p-value include these errors. Those of sampling
+/// are for the rows that were counted, so they vanish if all rows are sampled; the larger self-terms of few rows are included.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Approximation {
+    /// The number of random Fourier features per Gaussian kernel; `None` without them. They are unbiased.
+    pub random_features: Option<usize>,
+    /// The number of sampled rows per arm whose pairs were evaluated; `None` if all rows count.
+    pub sampled_rows: Option<usize>,
+    /// The standard error of the mixture's loss that random features or sampling cause; `None` if it is unknown: with `fid` or
+    /// `vendi` from a sample.
+    pub loss_error: Option<f64>,
+    /// The standard error of the gain that random features or sampling cause; `None` as above. If one arm has all
+    /// weight: of its distance in loss to the next best arm.
+    pub gain_error: Option<f64>,
+}
+
+impl std::fmt::Display for Approximation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.random_features, self.sampled_rows) {
+            (Some(features), _) => write!(f, "{} random Fourier features per kernel", count(features))?,
+            (None, Some(rows)) => write!(f, "all pairs of {} sampled rows per arm", count(rows))?,
+            (None, None) => write!(f, "sums over all rows")?,
+        }
+        match (self.loss_error, self.gain_error) {
+            (Some(loss), Some(gain)) => {
+                write!(f, "; their standard error is {} in the loss and {} in the gain", brief(loss), brief(gain))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Whether a [`Mixture`] has confidence intervals and a p-value.
@@ -302,18 +344,47 @@ pub fn solve_with(arms: &RecordedArms, loss: &Loss, settings: &SolveSettings) ->
     let simplex = Bounds::simplex(arms.len());
     let bounds = settings.bounds.as_ref().unwrap_or(&simplex);
     let program = Program::new(arms, loss, settings.intervals)?;
-    if settings.intervals {
-        with_intervals(arms, loss, bounds, &program)
-    } else {
-        solve_program(arms, loss, bounds, &program)
-    }
+    solve_subject(&Subject::new(arms, loss), bounds, &program, settings.intervals)
 }
 
 /// The best mixture, with intervals if the objective and the arms allow them.
 fn with_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
-    let mut mixture = solve_program(arms, loss, bounds, program)?;
+    solve_subject(&Subject::new(arms, loss), bounds, program, true)
+}
+
+/// What a program is about: its arms and its objective.
+struct Subject<'a> {
+    names: Vec<String>,
+    counts: Vec<usize>,
+    objective: &'a Objective,
+    kernels: Vec<Kernel>,
+    /// The constant of the quadratic terms.
+    constant: f64,
+    /// The known range of f of an arm's samples.
+    linear_spread: f64,
+}
+
+impl<'a> Subject<'a> {
+    fn new(arms: &RecordedArms, loss: &'a Loss) -> Self {
+        Self {
+            names: arms.names(),
+            counts: arms.iter().map(|arm| arm.features.len()).collect(),
+            objective: loss.objective(),
+            kernels: loss.kernels(),
+            constant: loss.constant(),
+            linear_spread: loss.linear_spread(),
+        }
+    }
+}
+
+/// The best mixture of a program, with intervals if they are wanted.
+fn solve_subject(subject: &Subject<'_>, bounds: &Bounds, program: &Program, intervals: bool) -> Result<Mixture> {
+    let mut mixture = solve_program(subject, bounds, program)?;
+    if !intervals {
+        return Ok(mixture);
+    }
     mixture.intervals = Intervals::Unavailable;
-    if let Some(certainty) = program.certainty(bounds, &mixture.weights(), loss.linear_spread())? {
+    if let Some(certainty) = program.certainty(bounds, &mixture.weights(), subject.linear_spread)? {
         mixture.arms.iter_mut().zip(certainty.weights).for_each(|(arm, interval)| arm.interval = Some(interval));
         (mixture.gain_interval, mixture.p_value) = (certainty.gain, certainty.p_value);
         mixture.intervals = Intervals::Computed;
@@ -323,22 +394,23 @@ fn with_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &P
 
 /// The best mixture without intervals, for callers that do not need them.
 pub(crate) fn solve_without_intervals(arms: &RecordedArms, loss: &Loss, bounds: &Bounds) -> Result<Mixture> {
-    solve_program(arms, loss, bounds, &Program::new(arms, loss, false)?)
+    solve_program(&Subject::new(arms, loss), bounds, &Program::new(arms, loss, false)?)
 }
 
-fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Program) -> Result<Mixture> {
-    loss.check_direction()?;
-    let best = program.minimize(bounds, &vec![1.0 / arms.len() as f64; arms.len()])?;
-    let mut reports = Vec::with_capacity(arms.len());
-    let mut alone = Vec::with_capacity(arms.len());
-    for (index, arm) in arms.iter().enumerate() {
-        let mut only = vec![0.0; arms.len()];
+fn solve_program(subject: &Subject<'_>, bounds: &Bounds, program: &Program) -> Result<Mixture> {
+    subject.objective.check_direction()?;
+    let arms = subject.names.len();
+    let best = program.minimize(bounds, &vec![1.0 / arms as f64; arms])?;
+    let mut reports = Vec::with_capacity(arms);
+    let mut alone = Vec::with_capacity(arms);
+    for (index, name) in subject.names.iter().enumerate() {
+        let mut only = vec![0.0; arms];
         only[index] = 1.0;
         let (value, terms) = program.at(&only)?;
         alone.push(value);
         reports.push(MixtureArm {
-            name: arm.name.clone(),
-            samples: arm.features.len(),
+            name: name.clone(),
+            samples: subject.counts[index],
             weight: best.weights[index],
             interval: None,
             loss: value + program.constant(),
@@ -352,18 +424,18 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
             },
         });
     }
-    let best_single = (0..arms.len()).min_by(|&a, &b| alone[a].total_cmp(&alone[b])).unwrap_or(0);
-    let (kernels, loss_value) = (loss.kernels(), best.value + program.constant());
+    let best_single = (0..arms).min_by(|&a, &b| alone[a].total_cmp(&alone[b])).unwrap_or(0);
+    let (kernels, loss_value) = (subject.kernels.clone(), best.value + program.constant());
     let terms = program.at(&best.weights)?.1;
     let single = &reports[best_single];
     Ok(Mixture {
         version: crate::version::VERSION.into(),
-        objective: loss.objective().to_string(),
-        warnings: loss.objective().warnings(),
+        objective: subject.objective.to_string(),
+        warnings: subject.objective.warnings(),
         bounded: bounds.restricts(),
         kernel: kernels.first().copied(),
         kernels,
-        score: ScoreMeaning::of(loss.objective()),
+        score: ScoreMeaning::of(subject.objective),
         best_single: SingleArm { name: single.name.clone(), loss: single.loss, score: single.score },
         arms: reports,
         mixture: MixtureScore { loss: loss_value, score: score(&terms, loss_value), gap: best.gap, terms },
@@ -372,8 +444,9 @@ fn solve_program(arms: &RecordedArms, loss: &Loss, bounds: &Bounds, program: &Pr
         p_value: None,
         intervals: Intervals::LeftOut,
         form: program.form().clone(),
-        constant: loss.constant(),
+        constant: subject.constant,
         worth: AnalysisResults::default(),
+        approximation: None,
         provenance: None,
     })
 }

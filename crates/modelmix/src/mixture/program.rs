@@ -2,11 +2,12 @@
 
 use super::TermValue;
 use super::forms::{HeldArms, Sums, TermForm, check};
+use super::summed::{Sum, SummedArms};
 use crate::arms::RecordedArms;
 use crate::certainty::{Certainty, certainty};
 use crate::compute::{Engine, Set};
 use crate::error::Result;
-use crate::influence::Influences;
+use crate::influence::{Frequencies, Influences};
 use crate::loss::{Loss, PreparedTerm, Smooth};
 use crate::quadratic::Quadratic;
 use crate::simplex::{Bounds, Local, Solution, Solver, minimize_smooth};
@@ -22,7 +23,17 @@ pub(super) struct Program {
     statistics: Option<Statistics>,
     /// The contribution of each reference row to every arm's f̂.
     by_row: Vec<Vec<f64>>,
+    /// What was summed over more samples than those of the statistics.
+    summed: Option<Summed>,
     engine: Engine,
+}
+
+/// Estimates over all samples, if the statistics have a part of them.
+struct Summed {
+    unbiased: Quadratic,
+    sizes: Vec<usize>,
+    reference_size: usize,
+    frequencies: Vec<Frequencies>,
 }
 
 enum Term {
@@ -70,7 +81,42 @@ impl Program {
         }
         let by_row = all.take_by_row();
         let statistics = if keeps_sums { Some(all.into_statistics(arms)?) } else { None };
-        Ok(Self { terms, form, constant, statistics, by_row, engine: loss.engine().clone() })
+        Ok(Self { terms, form, constant, statistics, by_row, summed: None, engine: loss.engine().clone() })
+    }
+
+    /// The program of sums over samples that are not stored.
+    pub(super) fn of_sums(arms: &SummedArms) -> Self {
+        let (mut form, mut unbiased) = (Quadratic::zeros(arms.names.len()), Quadratic::zeros(arms.names.len()));
+        let mut constant = 0.0;
+        let mut is_smooth = false;
+        let terms = arms.terms.iter().map(|term| match &term.0 {
+            Sum::Form(term) => {
+                form.add(term.weight, &term.biased);
+                unbiased.add(term.weight, &term.unbiased);
+                constant += term.weight * term.constant();
+                Term::Form(term.clone())
+            }
+            Sum::Smooth { term, weight, spectral } => {
+                is_smooth = true;
+                constant += weight * spectral.constant();
+                Term::Smooth(TermSpectral { term: term.clone(), weight: *weight, spectral: spectral.clone() })
+            }
+        });
+        let terms = terms.collect();
+        Self {
+            terms,
+            form,
+            constant,
+            statistics: (!is_smooth).then(|| arms.statistics.clone()),
+            by_row: arms.by_row.clone(),
+            summed: Some(Summed {
+                unbiased,
+                sizes: arms.counts.clone(),
+                reference_size: arms.reference_size,
+                frequencies: arms.frequencies.clone(),
+            }),
+            engine: arms.engine.clone(),
+        }
     }
 
     /// The constant that turns a value into a loss.
@@ -88,10 +134,15 @@ impl Program {
     /// The influence of every sample on the estimates, if all terms are means over samples or pairs of samples and every
     /// arm has at least two.
     pub(super) fn influences(&self, range: f64) -> Result<Option<Influences<'_>>> {
-        let Some(influences) = self.statistics.as_ref().and_then(|sums| Influences::with_range(sums, range)) else {
-            return Ok(None);
+        let Some(statistics) = &self.statistics else { return Ok(None) };
+        let Some(summed) = &self.summed else {
+            let influences = Influences::with_range(statistics, range);
+            return influences.map(|influences| influences.with_reference(&self.by_row)).transpose();
         };
-        influences.with_reference(&self.by_row).map(Some)
+        let Some(influences) = Influences::around(statistics, summed.unbiased.clone(), range) else { return Ok(None) };
+        let influences = influences.with_sizes(&summed.sizes).with_reference(&self.by_row)?;
+        let influences = influences.with_reference_size(summed.reference_size);
+        Ok(Some(influences.with_frequencies(summed.frequencies.clone())))
     }
 
     /// αᵀKα + fᵀα of the quadratic and linear terms.

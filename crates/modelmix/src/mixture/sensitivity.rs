@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::forms::HeldArms;
 use super::program::Program;
-use super::{Mixture, solve_program};
+use super::{Mixture, Subject, solve_program};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::simplex::Bounds;
@@ -113,7 +113,8 @@ pub(super) fn sensitivity(
     bandwidths: &Bandwidths,
 ) -> Result<SensitivityDocument> {
     let in_use = loss.bandwidth()?;
-    let solve = |other: &Loss| solve_program(held.arms(), other, bounds, &Program::of(held, other, false)?);
+    let solve =
+        |other: &Loss| solve_program(&Subject::new(held.arms(), other), bounds, &Program::of(held, other, false)?);
     let points = match bandwidths {
         Bandwidths::Auto => (-STEPS_EACH_WAY..=STEPS_EACH_WAY)
             .map(|step| {

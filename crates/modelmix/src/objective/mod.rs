@@ -249,6 +249,20 @@ impl Objective {
         Self::sum(terms.map(|(term, measure)| Term { weight: term.weight, measure }).collect())
     }
 
+    /// Checks that precision and density alone, with positive weights, are not minimised.
+    pub(crate) fn check_direction(&self) -> Result<()> {
+        if !self.is_reversed_quality() {
+            return Ok(());
+        }
+        let must = format!("{}: objectives are minimised, and a higher value of this one is better", -self.clone());
+        Err(Error::setting("the objective", self, must))
+    }
+
+    /// The sum of these terms.
+    pub(crate) fn of_terms(terms: Vec<Term>) -> Self {
+        Self::sum(terms)
+    }
+
     /// Checks that every weight is a number, that those of quadratic and smooth terms are positive, and that `kid` has its own
     /// kernel.
     pub(crate) fn check(&self) -> Result<()> {

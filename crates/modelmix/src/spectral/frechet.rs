@@ -22,9 +22,14 @@ impl Spectral {
     /// # Panics
     /// If there are no sets, or if a set has another width than the reference.
     pub fn frechet(reference: &Moments, sets: &[Set<'_>], engine: &Engine) -> Result<Self> {
+        let moments = sets.iter().map(|rows| Ok((Moments::of(*rows, engine)?, rows.len())));
+        Self::frechet_of(reference, &moments.collect::<Result<Vec<_>>>()?, engine)
+    }
+
+    /// The same, from the moments and the number of samples of each set.
+    pub(crate) fn frechet_of(reference: &Moments, sets: &[(Moments, usize)], engine: &Engine) -> Result<Self> {
         let factor = engine.factor(reference.covariance())?;
-        let part = |rows: &Set<'_>| {
-            let moments = Moments::of(*rows, engine)?;
+        let part = |(moments, count): &(Moments, usize)| {
             let mean: Vec<f64> =
                 moments.mean().iter().zip(reference.mean()).map(|(mean, about)| mean - about).collect();
             let matrix: Matrix =
@@ -32,7 +37,7 @@ impl Spectral {
             Ok(Part {
                 linear: moments.covariance().trace() + mean.iter().map(|value| value * value).sum::<f64>(),
                 vector: factor.apply_transposed(&mean),
-                rank: rows.len() - 1,
+                rank: count - 1,
                 matrix: Arc::new(matrix),
             })
         };

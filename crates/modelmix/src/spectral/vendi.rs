@@ -46,19 +46,21 @@ impl Spectral {
                 ),
             ));
         };
+        Self::vendi_of(
+            order,
+            matrices.into_iter().zip(sets).map(|(matrix, rows)| (matrix, rows.len())).collect(),
+            engine,
+        )
+    }
+
+    /// The same, from the mean of φφᵀ and the number of samples of each set.
+    pub(crate) fn vendi_of(order: f64, sets: Vec<(Matrix, usize)>, engine: &Engine) -> Result<Self> {
+        check_order(order)?;
         let function = Function::Tsallis(order);
+        let part = |(matrix, rank)| Part { matrix: Arc::new(matrix), rank, vector: Vec::new(), linear: 0.0 };
         Ok(Self {
-            size: matrices[0].rows(),
-            parts: matrices
-                .into_iter()
-                .zip(sets)
-                .map(|(matrix, rows)| Part {
-                    matrix: Arc::new(matrix),
-                    rank: rows.len(),
-                    vector: Vec::new(),
-                    linear: 0.0,
-                })
-                .collect(),
+            size: sets[0].0.rows(),
+            parts: sets.into_iter().map(part).collect(),
             function,
             constant: function.constant(),
             engine: engine.clone(),

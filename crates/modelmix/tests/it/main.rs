@@ -3,6 +3,7 @@
 // A test that cannot continue should panic and say so.
 #![allow(clippy::unwrap_used)]
 
+mod accumulate;
 mod analyses;
 mod certainty;
 mod compute;

@@ -18,13 +18,18 @@ macro_rules! surface {
 
 surface! {
     modelmix {
-        Certified, Curated, Curation, Encoding, Error, Event, Experiment, Features, Gap, Input, Inputs, Kernel, KernelSpec,
+        Accumulator, Certified, Curated, Curation, Encoding, Error, Event, Experiment, Features, Gap, Input, Inputs, Kernel, KernelSpec,
         Loss, Mixture, Objective, Policy, PolicySpec, Pull, Quadratic, Ranges, RecordedArm, RecordedArms, Result,
         Retention, Rows, SamplePlan, Scores, Selection, Session, SessionLoss, SessionSettings, Simulation, SimulationReport, Statistics, Until,
         Values, Verdict,
         VERSION,
-        compute, curate, document, experiment, load, metrics, mixture, objective, plan, policy, score, session, simplex,
+        accumulate, compute, curate, document, experiment, load, metrics, mixture, objective, plan, policy, score, session, simplex,
         simulate, simulate_watched, solve,
+    }
+    modelmix::accumulate {
+        Accumulator, Block, Method, Plan, PlanSettings, Planned, Role, SurveySettings,
+        DEFAULT_FEATURES, DEFAULT_SAMPLE, EXACT_ROWS,
+        needs_whole_reference, threads_within,
     }
     modelmix::compute {
         Accuracy, Backend, Balls, Cpu, Double, Eigen, Engine, EngineChoice, Factor, HalfRows, HostRows, HostSet, Instructions,
@@ -44,8 +49,8 @@ surface! {
         check_names,
     }
     modelmix::load {
-        ArmSource, Encoded, Pictures,
-        arm_ids, arms, arrays, chosen_pictures, features, ids, is_there, picture_names, pictures, text, texts,
+        ArmSource, Encoded, Pictures, Shard, ShardBatch, ShardColumns,
+        arm_ids, arms, arrays, chosen_pictures, features, ids, is_there, picture_names, pictures, shards, text, texts,
     }
     modelmix::metrics {
         ErrorBy, Estimate, Extrapolation, FidReference, Frechet, KidSettings, Metric, Mmd, Moments, Neighbourhoods,
@@ -56,7 +61,7 @@ surface! {
         score_watched, vendi, vendi_estimate,
     }
     modelmix::mixture {
-        Allowance, Bandwidths, Budget, CheapestDocument, FrontDocument, FrontPoint, Headline, Intervals, Mixture,
+        Allowance, Approximation, Bandwidths, Budget, CheapestDocument, FrontDocument, FrontPoint, Headline, Intervals, Mixture,
         MixtureArm, MixtureScore, Analyses, SensitivityDocument, SensitivityPoint, SingleArm, SolveSettings,
         SubsetDocument, TermForm, TermValue, AnalysisResults, Allocation, HalfWidths, PlanSettings, PlannedArm, SamplePlan,
         forms, pairs, plan, solve, solve_with_analyses, solve_with, solve_within, statistics, front_objective,
@@ -90,6 +95,7 @@ surface! {
 /// The source of each public module, which declares its public names.
 const SOURCES: &[(&str, &str)] = &[
     ("modelmix", include_str!("../../src/lib.rs")),
+    ("modelmix::accumulate", include_str!("../../src/accumulate/mod.rs")),
     ("modelmix::compute", include_str!("../../src/compute/mod.rs")),
     ("modelmix::curate", include_str!("../../src/curate/mod.rs")),
     ("modelmix::document", include_str!("../../src/document.rs")),

@@ -1,0 +1,137 @@
+//! What the terms of a plan's objective need to sum rows: frequencies, kernels, the balls of a reference.
+
+use super::pairs::{PairKernel, pair_kernels};
+use super::plan::{gaussian, needs_balls};
+use super::{Method, Plan, sample};
+use crate::compute::Engine;
+use crate::error::{Error, Result};
+use crate::features::{Features, Rows};
+use crate::fourier::{GaussianFeatures, MOST_FEATURES};
+use crate::loss::{Inputs, Loss, Scores};
+use crate::objective::{Measure, Objective};
+use crate::random::Random;
+
+/// What the terms of the plan's objective need.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Terms {
+    pub(super) objective: Option<Objective>,
+    /// The frequencies of every Gaussian term, in turns, in the order of terms.
+    pub(super) waves: Vec<Vec<f32>>,
+    /// The kernels whose sums over pairs of blocks are added.
+    pub(super) kernels: Vec<PairKernel>,
+    /// The terms that are means over rows, by their index, except costs.
+    pub(super) linear: Vec<usize>,
+    /// Precision and density with the reference that they need.
+    pub(super) balls: Option<Loss>,
+    /// The whole reference, if it was given.
+    pub(super) reference: Option<Features>,
+    pub(super) has_moments: bool,
+    pub(super) has_directions: bool,
+    pub(super) engine: Engine,
+}
+
+/// A checksum of features: the 64-bit hash of all rows.
+pub(super) fn checksum(features: &Features) -> u64 {
+    sample::priority(features.width() as u64, features.values())
+}
+
+impl Terms {
+    pub(super) fn new(plan: &Plan, reference: Option<Features>, engine: Engine) -> Result<Self> {
+        let damaged = || Error::setting("the plan", "damaged", "one that Accumulator::plan made");
+        let Some(objective) = plan.parsed()? else { return Ok(Self { engine, ..Self::default() }) };
+        let width = plan.width.filter(|&width| width > 0).ok_or_else(damaged)?;
+        if 2 * plan.frequencies.min(MOST_FEATURES) > MOST_FEATURES {
+            return Err(damaged());
+        }
+        let mut terms = Self { engine, ..Self::default() };
+        if let Some(expected) = plan.reference {
+            let given = reference
+                .as_ref()
+                .ok_or_else(|| Error::missing("precision or density", "the whole reference, with the accumulator"))?;
+            if checksum(given) != expected {
+                return Err(Error::setting("the reference", "another one", "the one that the plan was made with"));
+            }
+            let balls = objective.terms().iter().filter(|term| needs_balls(&term.measure)).cloned();
+            let balls = Objective::of_terms(balls.collect());
+            terms.balls = Some(balls.prepare(Inputs::new().reference(given.clone()).engine(terms.engine.clone()))?);
+        }
+        terms.reference = reference;
+        if let Some(pairs) = &plan.pairs {
+            terms.kernels = pair_kernels(&objective, width)?;
+            let quanta = pairs.quanta.iter().chain([&pairs.row_quantum]);
+            let fits = pairs.quanta.len() == terms.kernels.len() && pairs.cutoffs.len() == plan.arms.len() + 1;
+            if !fits || !quanta.into_iter().all(|quantum| quantum.is_finite() && *quantum > 0.0) {
+                return Err(damaged());
+            }
+        }
+        if plan.pairs.is_some() != (plan.method == Method::Pairs) {
+            return Err(damaged());
+        }
+        if plan.method.sums_all_rows() {
+            if plan.centre.len() != width || !(plan.quanta.is_empty() || plan.quanta.len() == width) {
+                return Err(damaged());
+            }
+            for (index, term) in objective.terms().iter().enumerate() {
+                let measure = &term.measure;
+                if let Some(bandwidth) = gaussian(measure).filter(|_| plan.method == Method::Features) {
+                    let mut random = Random::stream(plan.seed, index as u64 + 1);
+                    terms
+                        .waves
+                        .push(GaussianFeatures::new(bandwidth, width, 2 * plan.frequencies, &mut random).turns());
+                }
+                if needs_balls(measure) || matches!(measure, Measure::Score { .. }) {
+                    terms.linear.push(index);
+                }
+                terms.has_moments |= *measure == Measure::Fid;
+                terms.has_directions |= matches!(measure, Measure::Vendi { .. });
+            }
+        }
+        terms.objective = Some(objective);
+        Ok(terms)
+    }
+
+    /// The number of values of the moments of an arm; `None` if it is too large to be one.
+    pub(super) fn moment_values(&self, width: usize) -> Option<usize> {
+        let each = width.checked_mul(width.checked_add(3)?)? / 2;
+        each.checked_mul(usize::from(self.has_moments) + usize::from(self.has_directions))
+    }
+
+    /// The plan's scores of some rows, checked.
+    pub(super) fn scores(&self, plan: &Plan, rows: Rows<'_>, scores: &Scores) -> Result<Vec<Vec<f64>>> {
+        let of = |name: &String| {
+            let values =
+                scores.get(name).ok_or_else(|| Error::missing(format!("score {name}"), "a value for every row"))?;
+            if values.len() != rows.len() {
+                let problem = format!("one value per row: {} values were given for {} rows", values.len(), rows.len());
+                return Err(Error::missing(format!("score {name}"), problem));
+            }
+            match values.iter().find(|value| !value.is_finite()) {
+                Some(value) => Err(Error::setting(&format!("score {name}"), value, "a finite number")),
+                None => Ok(values.clone()),
+            }
+        };
+        plan.scores.iter().map(of).collect()
+    }
+
+    /// The values of every linear term; `scores` are those of the plan.
+    pub(super) fn linear_values(&self, rows: Rows<'_>, plan: &Plan, scores: &[Vec<f64>]) -> Result<Vec<Vec<f64>>> {
+        let Some(objective) = &self.objective else { return Ok(Vec::new()) };
+        let mut balls = self.balls.iter().flat_map(|loss| loss.terms().iter().map(move |term| (loss, term)));
+        let mut values = Vec::with_capacity(self.linear.len());
+        for &index in &self.linear {
+            values.push(match &objective.terms()[index].measure {
+                Measure::Score { name } => {
+                    let at = plan.scores.iter().position(|known| known == name);
+                    let at = at.ok_or_else(|| Error::missing(format!("score {name}"), "to be named in the survey"))?;
+                    scores[at].clone()
+                }
+                measure => {
+                    let missing = || Error::missing(measure.name(), "the whole reference, with the accumulator");
+                    let (loss, term) = balls.next().ok_or_else(missing)?;
+                    loss.term_linear(term, 0, rows, &Scores::new())?.ok_or_else(missing)?
+                }
+            });
+        }
+        Ok(values)
+    }
+}
