@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use modelmix::curate::Proportions;
 use modelmix::metrics::{Metric, Preset};
 use modelmix::mixture::{Allowance, Bandwidths};
@@ -10,11 +10,15 @@ use modelmix::{Certified, Gap, Objective, Retention, Selection};
 
 use crate::values::{self, ArmNumber, Confidence, Policies};
 
+mod about;
 mod encoder;
 mod engine;
+mod parts;
 
+pub(crate) use about::{CompletionsArgs, Documented, ManArgs, SchemaArgs};
 pub(crate) use encoder::{EncodeArgs, EncoderArgs, EncodersAction, EncodersArgs, OnError, RuntimeName};
 pub(crate) use engine::{EngineArgs, PrecisionName};
+pub(crate) use parts::{AccumulateArgs, ColumnArgs, MethodName, SumArgs};
 
 /// Finds the mixture of generative models that beats every single one of them.
 #[derive(Debug, Parser)]
@@ -49,6 +53,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Run experiments and compare measured with expected values
     Reproduce(ReproduceArgs),
+    /// Sum features in parts, for data larger than memory or spread over machines; `solve` reads the sums
+    Accumulate(AccumulateArgs),
     /// Build a report from documents that other commands printed with --json
     Report(ReportArgs),
     /// Print the JSON Schema of a command's --json document
@@ -199,6 +205,13 @@ pub(crate) struct SolveArgs {
     pub(crate) all_arms: bool,
     #[command(flatten)]
     pub(crate) analyses: AnalysisArgs,
+    #[command(flatten)]
+    pub(crate) columns: ColumnArgs,
+    #[command(flatten)]
+    pub(crate) sums: SumArgs,
+    /// File of sums so far, from which an interrupted run goes on; removed at the end
+    #[arg(long, value_name = "FILE", help_heading = "Large data")]
+    pub(crate) checkpoint: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -441,53 +454,4 @@ pub(crate) struct PlanArgs {
     pub(crate) engine: EngineArgs,
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-/// `modelmix schema`.
-#[derive(Args, Debug)]
-#[command(after_help = "Example: modelmix schema solve > solve.schema.json")]
-pub(crate) struct SchemaArgs {
-    /// Command that prints the document
-    #[arg(value_name = "COMMAND")]
-    pub(crate) command: Documented,
-}
-
-/// A document that has a schema: those that commands print, and a session's report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Documented {
-    /// The best mixture
-    Solve,
-    /// Scores of arms and of a mixture
-    Score,
-    /// Results of simulated policies
-    Simulate,
-    /// A curated set
-    Curate,
-    /// How many samples to record
-    Plan,
-    /// Experiments, expected against measured
-    Reproduce,
-    /// Two runs side by side: report --compare --json
-    Compare,
-    /// The report of a session, from Rust or Python
-    Session,
-    /// Sets of samples that were encoded
-    Encode,
-}
-
-/// `modelmix completions`.
-#[derive(Args, Debug)]
-#[command(after_help = "Example: modelmix completions bash > ~/.local/share/bash-completion/completions/modelmix")]
-pub(crate) struct CompletionsArgs {
-    /// Shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-/// `modelmix man`.
-#[derive(Args, Debug)]
-#[command(after_help = "Example: modelmix man --folder ~/.local/share/man/man1")]
-pub(crate) struct ManArgs {
-    /// Output folder
-    #[arg(long, value_name = "FOLDER", default_value = ".")]
-    pub(crate) folder: PathBuf,
 }

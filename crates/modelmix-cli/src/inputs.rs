@@ -224,8 +224,12 @@ pub(crate) fn sources(
 
 /// The objective as given, or the default, with the bandwidth.
 pub(crate) fn objective(args: &ObjectiveArgs, has_reference: bool) -> Objective {
-    let objective = written(args, has_reference);
-    match args.bandwidth {
+    with_bandwidth(written(args, has_reference), args.bandwidth)
+}
+
+/// An objective with a bandwidth, if one is given.
+pub(crate) fn with_bandwidth(objective: Objective, bandwidth: Option<f64>) -> Objective {
+    match bandwidth {
         None => objective,
         Some(bandwidth) => objective.with_bandwidth(bandwidth),
     }

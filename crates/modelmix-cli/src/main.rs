@@ -13,6 +13,7 @@ mod panics;
 mod provenance;
 mod reproduction;
 mod schemas;
+mod streaming;
 mod terminal;
 mod values;
 

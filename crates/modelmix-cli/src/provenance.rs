@@ -77,6 +77,16 @@ impl Sources {
         Ok(self)
     }
 
+    /// Sizes without checksums, for data that takes long to read, if `is_wanted`.
+    pub(crate) fn sizes(self, is_wanted: bool) -> Hashing {
+        let size = |(path, mut input): (PathBuf, InputFile)| {
+            input.bytes = std::fs::metadata(path).ok().filter(|file| file.is_file()).map(|file| file.len());
+            input
+        };
+        let files = self.files.into_iter().map(size).collect();
+        Hashing { files: is_wanted.then(|| std::thread::spawn(move || Ok(files))), encoding: self.encoding }
+    }
+
     /// Starts to compute checksums if `is_wanted`.
     pub(crate) fn hash(self, is_wanted: bool) -> Hashing {
         let Sources { files, encoding, digests } = self;

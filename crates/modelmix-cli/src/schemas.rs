@@ -13,6 +13,7 @@ use crate::args::Documented;
 use crate::encoding::EncodedSets;
 use crate::error::{Failure, Result};
 use crate::reproduction::Reproduction;
+use crate::streaming::Accumulated;
 
 /// A comparison as `report --compare --json` prints it.
 #[derive(Serialize)]
@@ -35,6 +36,7 @@ pub(crate) fn schema(document: Documented) -> Result<String> {
             described::<Comparison>("compare", "modelmix report A B --compare --json", Some("compare"))
         }
         Documented::Encode => printed::<EncodedSets>("encode"),
+        Documented::Accumulate => printed::<Accumulated>("accumulate"),
         // Sessions exist in Rust and Python only; no command prints their reports.
         Documented::Session => described::<SessionReport>("session", "The report of a session", None),
     };

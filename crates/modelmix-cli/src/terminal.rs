@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use modelmix::compute::{Cpu, Engine, Precision};
 
+use modelmix::internals::numbers::brief;
 pub(crate) use modelmix::internals::numbers::count;
 pub(crate) use modelmix_cli::tables::{
     Cell, Table, bar, best_of, bold, brief_cell, count_cell, dim, interval, percent, percents, rounds, shares, spread,
@@ -28,6 +29,16 @@ fn processor(threads: Option<usize>) -> Cpu {
 /// A number of things, whose name gets an s unless there is one.
 pub(crate) fn counted(number: usize, thing: &str) -> String {
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// A number of bytes with a unit.
+pub(crate) fn brief_size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", brief(bytes as f64 / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} MB", brief(bytes as f64 / 1e6)),
+        _ => format!("{} GB", brief(bytes as f64 / 1e9)),
+    }
 }
 
 /// Format of standard output.

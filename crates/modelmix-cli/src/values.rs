@@ -55,9 +55,14 @@ pub(crate) fn gain_error(text: &str) -> modelmix::Result<Gap> {
     })
 }
 
-/// An amount of memory.
+/// An amount of GPU memory.
 pub(crate) fn bytes(text: &str) -> Result<u64, BadValue> {
     parse_bytes(text).map_err(|problem| BadValue::of("gpu-memory", format!("cannot be used: {problem}")))
+}
+
+/// An amount of memory.
+pub(crate) fn memory(text: &str) -> Result<u64, BadValue> {
+    parse_bytes(text).map_err(|problem| BadValue::of("memory", format!("cannot be used: {problem}")))
 }
 
 /// A parser that lists the names that it accepts, or the prefixes of accepted values.
@@ -247,6 +252,37 @@ fn split_list(text: &str) -> Vec<String> {
         }
     }
     parts.into_iter().map(|part| part.trim().to_string()).filter(|part| !part.is_empty()).collect()
+}
+
+/// The share of the work of one task of several: every task is given all shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    index: usize,
+    of: usize,
+}
+
+impl Task {
+    /// All of the work.
+    pub(crate) const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// Whether the piece of work with this number is its own.
+    pub(crate) fn has(self, at: usize) -> bool {
+        at % self.of == self.index
+    }
+}
+
+impl FromStr for Task {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+        match parts {
+            Some((index, of)) if (1..=of).contains(&index) => Ok(Self { index: index - 1, of }),
+            _ => {
+                Err(BadValue::of("task", format!("is \"{text}\", but it must be a task and their number, as in 3/16")))
+            }
+        }
+    }
 }
 
 #[cfg(test)]

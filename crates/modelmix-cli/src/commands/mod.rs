@@ -1,5 +1,6 @@
 //! One file per command: arguments → validated inputs → library → output. Commands contain no arithmetic.
 
+mod accumulate;
 mod analyses;
 mod completions;
 mod curate;
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Curate(args) => curate::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Accumulate(args) => accumulate::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),

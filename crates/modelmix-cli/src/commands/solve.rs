@@ -6,6 +6,8 @@ use modelmix::mixture::{self, Analyses};
 use modelmix::simplex::Bounds;
 use modelmix::{Loss, Mixture};
 
+mod streamed;
+
 use super::analyses;
 use super::output::{self, Section};
 use crate::args::{ObjectiveArgs, SolveArgs};
@@ -17,6 +19,9 @@ use crate::terminal::{
 
 pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
+    if streamed::is_wanted(args) {
+        return streamed::run(args, &terminal);
+    }
     output::check(&args.output)?;
     let mut recorded = Recorded::load(&args.arms, &args.common, &terminal)?;
     recorded.choose_engine(&args.engine, &terminal)?;
@@ -114,6 +119,9 @@ pub(crate) fn print(terminal: &Terminal, document: &Mixture, all: bool) {
     if let Some(certainty) = headline.certainty {
         terminal.say(certainty);
         terminal.say("");
+    }
+    if let Some(approximation) = &document.approximation {
+        terminal.say(dim(&approximation.to_string()));
     }
     let kernels: Vec<String> = document.kernels.iter().map(ToString::to_string).collect();
     let kernels = if kernels.is_empty() { String::new() } else { format!("; {}", kernels.join("; ")) };

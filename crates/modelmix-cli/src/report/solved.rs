@@ -34,6 +34,7 @@ pub(super) fn facts(document: &Mixture) -> Vec<Fact> {
     facts.push(Fact::new("Samples", format!("{} of {} {arms}", numbers::count(samples), document.arms.len())));
     facts.push(Fact::new("Gain in loss", gain(document)));
     facts.extend(document.p_value.map(|p| Fact::new("p-value (H₀: some single model is as good)", p_value(p))));
+    facts.extend(document.approximation.as_ref().map(|known| Fact::new("Computed from", known.to_string())));
     facts.push(Fact::new("Duality gap", brief(document.mixture.gap)));
     facts
 }

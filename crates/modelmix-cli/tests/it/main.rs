@@ -10,6 +10,7 @@ mod everything;
 mod first_hour;
 mod nothing_lost;
 mod pages;
+mod parts;
 mod provenance;
 mod refusals;
 mod signals;
