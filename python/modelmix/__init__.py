@@ -9,7 +9,8 @@
 Features: :func:`encode` turns images and texts into features with the encoders of :mod:`modelmix.encoders`, and the functions below take
 folders of images and files of texts with ``encoder=``. Offline: :func:`solve`, :func:`score`, :func:`simulate`, :func:`curate`, :func:`plan`, :func:`load`, :func:`median_bandwidth`,
 :mod:`modelmix.metrics`. Online: :class:`Session` chooses which model to sample next, and :func:`run` calls it; :class:`Until` and
-:class:`SessionSettings` are their settings. The objective is a sum of :class:`Rke`, :class:`Mmd`, :class:`Kid`, :class:`Fid`,
+:class:`SessionSettings` are their settings. Data larger than memory: :class:`Accumulator`; on clusters: ``mm.ray``, ``mm.dask`` and
+``mm.spark``. The objective is a sum of :class:`Rke`, :class:`Mmd`, :class:`Kid`, :class:`Fid`,
 :class:`Vendi`, :class:`Precision`, :class:`Density`, :class:`Cost` and any :class:`SampleScore` of your own. Results are in
 :mod:`modelmix.results`.
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import encoders, metrics, results
 from ._modelmix import __version__
+from .accumulation import Accumulator, AccumulatorPlan, Block
 from .bandwidths import median_bandwidth
 from .curated import curate
 from .encoding import encode
@@ -59,7 +61,10 @@ from .session import Pull, Session
 from .settings import Capped, HalfLife, SessionSettings, Until, Window
 
 __all__ = [
+    "Accumulator",
+    "AccumulatorPlan",
     "Adaptive",
+    "Block",
     "Cab",
     "Capped",
     "Cheapest",
@@ -124,10 +129,18 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _TYPE_CHECKING:
-    # Names of earlier releases.
+if _TYPE_CHECKING:
+    from . import dask as dask
+    from . import ray as ray
+    from . import spark as spark
+else:
+    # The engines of clusters, imported when they are asked for, and names of earlier releases.
 
     def __getattr__(name: str) -> object:
+        if name in ("dask", "ray", "spark"):
+            from importlib import import_module
+
+            return import_module(f"{__name__}.{name}")
         if name == "Score":
             raise AttributeError("modelmix.Score is now modelmix.SampleScore; modelmix.score is the table of metrics")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -101,7 +101,7 @@ def chunks(samples: Any, kind: Kind) -> Iterator[Chunk]:
     for item in _items(samples, kind):
         for one in _single(item, kind, position):
             converted, problem, size = _converted(one, kind, position)
-            name = _id(converted) if isinstance(converted, str) and kind == "images" else str(position)
+            name = file_id(converted) if isinstance(converted, str) and kind == "images" else str(position)
             if problem is None:
                 collected.items.append((name, converted))
             else:
@@ -117,7 +117,7 @@ def chunks(samples: Any, kind: Kind) -> Iterator[Chunk]:
         yield collected.chunk(kind)
 
 
-def _id(path: str) -> str:
+def file_id(path: str) -> str:
     """Return a path as an id; bytes that are not UTF-8 are escaped."""
     return path.encode("utf-8", "backslashreplace").decode()
 

@@ -1,6 +1,7 @@
 //! The extension module `modelmix._modelmix`. There is one file per concept; each converts Python values to library types,
 //! calls the library, and returns the document. Names, defaults and plots belong to the package, in `python/modelmix`.
 
+mod accumulate;
 mod arrays;
 mod curate;
 #[cfg(feature = "cuda")]
@@ -30,6 +31,8 @@ use pyo3::prelude::*;
 mod _modelmix {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::accumulate::{Accumulator, Shards};
     #[pymodule_export]
     use super::arrays::{Memory, copied_bytes};
     #[pymodule_export]

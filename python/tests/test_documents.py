@@ -270,6 +270,7 @@ COPIED: list[Any] = [
     mm.Encoded(
         np.eye(2, dtype=np.float32), ("a.png", "b.png"), (None, "b.png"), encoding=mm.results.Encoding("e", "01")
     ),
+    mm.AccumulatorPlan("exact", "rows", "rke", 5, 0, None, 100, 0.5, False, b"{}"),
     mm.SessionSettings(retention=mm.HalfLife(50, cap=mm.Capped(20)), alarm=0.01),
     mm.Window(500),
     mm.HalfLife(50),
@@ -318,8 +319,8 @@ def test_copies_are_equal(thing: Any) -> None:
 
 def test_all_public_classes_are_copied() -> None:
     made = {type(thing) for thing in COPIED}
-    # no own values, or tested with sessions
-    others = {mm.Policy, mm.Session, mm.Objective}
+    # no own values, or tested with sessions and accumulators
+    others = {mm.Policy, mm.Session, mm.Objective, mm.Accumulator, mm.Block}
     public = {getattr(mm, name) for name in mm.__all__} | {getattr(results, name) for name in results.__all__}
     assert {thing for thing in public if isinstance(thing, type)} <= made | others
 

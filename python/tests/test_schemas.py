@@ -84,10 +84,28 @@ def test_dataclasses_have_the_fields_of_the_schema(pair: tuple[type, str, str, s
         assert ("None" in choices) == _may_be_none(schema, name), name
 
 
+def _summed() -> mm.Mixture:
+    """The mixture of an accumulator, which says what was random."""
+    rows = np.random.default_rng(4).normal(size=(40, 3)).astype(np.float32)
+    survey = mm.Accumulator.survey()
+    survey.update("a", rows)
+    survey.update("b", 2 * rows)
+    sums = mm.Accumulator(survey.plan(mm.Rke(bandwidth=1.0), method="features", random_features=64))
+    sums.update("a", rows)
+    sums.update("b", 2 * rows)
+    return sums.solve()
+
+
+def test_the_document_of_an_accumulator_follows_the_schema() -> None:
+    document = json.loads(json.dumps(_summed().to_dict()))
+    assert document["approximation"]["random_features"] == 64 and document["approximation"]["sampled_rows"] is None
+    jsonschema.validate(document, _schema("solve"))
+
+
 @pytest.mark.parametrize(
     ("command", "made"),
     [
-        ("solve", [hand_asked, hand_warned]),
+        ("solve", [hand_asked, hand_warned, _summed]),
         ("score", [hand_scores]),
         ("simulate", [hand_simulation, hand_stopped]),
         ("curate", [hand_curated]),

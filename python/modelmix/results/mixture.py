@@ -138,6 +138,9 @@ class Mixture(Keyed[str, MixtureArm]):
         Warnings about the objective, such as a score that is minimised although higher is better.
     bounded
         Whether floors or caps exclude any mixture.
+    approximation
+        What was computed from sampled rows or random Fourier features instead of all pairs, with standard errors; ``None``
+        if nothing was.
     provenance
         Provenance: version, engine, seed, inputs and bandwidths. Comparisons ignore it.
 
@@ -177,6 +180,7 @@ class Mixture(Keyed[str, MixtureArm]):
     sensitivity: Sensitivity | None = None
     warnings: tuple[str, ...] = ()
     bounded: bool = False
+    approximation: dict[str, Any] | None = None
     provenance: Provenance | None = field(default=None, compare=False)
 
     @property
@@ -239,6 +243,7 @@ class Mixture(Keyed[str, MixtureArm]):
             sensitivity=Sensitivity._read(asked["sensitivity"], names, score) if "sensitivity" in asked else None,
             warnings=tuple(document.get("warnings", ())),
             bounded=document.get("bounded", False),
+            approximation=document.get("approximation"),
             provenance=Provenance._read(document.get("provenance")),
         )
 
@@ -284,6 +289,7 @@ class Mixture(Keyed[str, MixtureArm]):
             "linear": plain(self.linear),
             "constant": self.constant,
             **{name: answer.to_dict() for name, answer in self._answers().items()},
+            **({"approximation": self.approximation} if self.approximation else {}),
             **documented(self.provenance),
         }
 

@@ -124,3 +124,16 @@ done: mm.Run = mm.run(
 known: int = done.report.known
 failures: list[mm.Failure] = done.failures["a"]
 print(done.weights, failures, sure.known, known, bound, is_done, kept, changed, fid, mixed, also, rounds, loss)
+
+survey: mm.Accumulator = mm.Accumulator.survey(seed=1, sample=50)
+survey.update("bag", arms["bag"])
+plan: mm.AccumulatorPlan = survey.plan(mm.Rke(bandwidth=20), method="features", random_features=64, memory="1GB")
+sums = mm.Accumulator(plan)
+sums.update("bag", arms["bag"])
+block: mm.Block = mm.Block("part-0", {"flux": [[0.0, 1.0]]}, reference=None)
+if plan.method == "pairs":
+    sums.update_pairs(block, block)
+sums.merge(mm.Accumulator.from_bytes(sums.to_bytes()))
+summed: mm.Mixture = sums.solve(cap={"bag": 1.0})
+counted: dict[str, int] = sums.counts
+print(plan.text, summed.weights, counted, mm.ray.solve.__name__, mm.dask.solve.__name__, mm.spark.solve.__name__)

@@ -1,0 +1,199 @@
+"""Accumulators on Dask. Dask is imported when a function is called.
+
+>>> import modelmix as mm
+>>> mm.dask.solve.__name__
+'solve'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _check
+from ._accumulator_plan import MethodName
+from ._arguments import checked
+from ._cluster import Job, Request, Summed, imported, listed, refuse_pairs, tasks, told, told_in, tree
+from ._files import is_path
+from .accumulation import Accumulator
+from .results import Mixture
+
+__all__ = ["accumulate", "solve"]
+
+_PACKAGE = "dask[distributed,dataframe]"
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+@checked
+def solve(
+    dataset: Any,
+    objective: Any = None,
+    *,
+    features: str | None = None,
+    arm: str | None = None,
+    scores: Sequence[str] = (),
+    reference: Any = None,
+    costs: Mapping[str, float] | None = None,
+    method: MethodName | None = None,
+    random_features: int | None = None,
+    error: float | None = None,
+    sample: int = 2000,
+    expected_rows: int | None = None,
+    seed: int = 0,
+    memory: int | str | None = None,
+    floor: Mapping[str, float] | None = None,
+    cap: Mapping[str, float] | None = None,
+    intervals: bool = True,
+    threads: int = 1,
+    progress: bool = False,
+) -> Mixture:
+    """Find the best mixture of arms whose features are in Dask collections or in files.
+
+    Two passes over the rows at most, with the scheduler that Dask uses: the client of a cluster, if there is one. The weights have
+    the same bits for any number of workers.
+
+    Parameters
+    ----------
+    dataset
+        - A Dask DataFrame, or a list of delayed Arrow tables or pandas frames, with a column that names the arm of each row.
+        - A mapping from the name of an arm to such a frame, to a Dask array with one row per sample, or to files.
+        - Files, as in :func:`modelmix.ray.solve`.
+    reference
+        Features of real samples: a Dask DataFrame or array, an array in memory, or a file.
+    threads
+        The number of threads of a task.
+    progress
+        Whether to print the plan.
+    objective, features, arm, scores, costs, method, random_features, error, sample, expected_rows, seed, memory
+        As in :func:`modelmix.ray.solve`.
+    floor, cap, intervals
+        As in :func:`modelmix.solve`.
+
+    Returns
+    -------
+    Mixture
+        The weights; ``Mixture.approximation`` says what was sampled or random.
+
+    Raises
+    ------
+    ImportError
+        If Dask is not installed.
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If rows cannot be summed; the message names their file and row group, if the dataset has files or a column ``path``.
+    """
+    given = dict(locals())
+    limits = {name: given.pop(name) for name in ("floor", "cap", "intervals")}
+    sums: Accumulator = accumulate(**given)
+    return sums.solve(**limits)
+
+
+@checked
+def accumulate(
+    dataset: Any,
+    objective: Any = None,
+    *,
+    features: str | None = None,
+    arm: str | None = None,
+    scores: Sequence[str] = (),
+    reference: Any = None,
+    costs: Mapping[str, float] | None = None,
+    method: MethodName | None = None,
+    random_features: int | None = None,
+    error: float | None = None,
+    sample: int = 2000,
+    expected_rows: int | None = None,
+    seed: int = 0,
+    memory: int | str | None = None,
+    threads: int = 1,
+    progress: bool = False,
+) -> Accumulator:
+    """Sum all rows of Dask collections or of files, as :func:`solve` does; its result can be stored, merged and solved.
+
+    Parameters, exceptions and inputs are those of :func:`solve`.
+    """
+    dask = imported("dask", _PACKAGE)
+    refuse_pairs(method, "Dask")
+    request = Request(
+        objective, features, arm, scores, reference, costs, method, random_features, error, sample, expected_rows,
+        seed, memory, _check.whole("threads", threads, 1), "cpu", progress,
+    )  # fmt: skip
+    work = _work(dataset, request)
+    return request.accumulate(lambda job, other: _run(dask, work, job, other), _collected, _is_collection)
+
+
+def _work(dataset: Any, request: Request) -> list[tuple[str | None, Any]]:
+    """Return the parts of the data, each with its arm: collections, delayed tables, or tasks that read files."""
+    if isinstance(dataset, Mapping):
+        work: list[tuple[str | None, Any]] = []
+        for name, one in dataset.items():
+            files = None if _is_collection(one) else [f"{_check.arm_name(name)}={file}" for file in listed(one)]
+            work.append((name, one if files is None else tasks(files, request.columns)))
+        return work
+    if is_path(dataset) or (isinstance(dataset, (list, tuple)) and all(map(is_path, dataset))):
+        return [(None, tasks(listed(dataset), request.columns))]
+    if _is_collection(dataset) or isinstance(dataset, (list, tuple)):
+        return [(None, dataset)]
+    raise _check.wrong_type(
+        "dataset", dataset, "a Dask DataFrame, delayed tables, files, or a mapping from arms to them"
+    )
+
+
+def _run(dask: Any, work: list[tuple[str | None, Any]], job: Job, reference: Any) -> Summed:
+    """Sum all parts and merge the sums in a tree of tasks."""
+    there = dask.delayed(job, pure=False)
+    summed, merged = dask.delayed(_part_summed, pure=False), dask.delayed(_merged, pure=False)
+    parts = [summed(there, part, arm, False) for arm, one in work for part in _delayed(one)]
+    parts += [] if reference is None else [summed(there, part, None, True) for part in _delayed(reference)]
+    try:
+        found: Summed = tree(parts, lambda some: merged(there, some)).compute()
+        return found
+    except ValueError as error:
+        raise told_in(str(error)) or error from None
+
+
+def _delayed(one: Any) -> list[Any]:
+    """Return the partitions of a collection, or the tasks of files."""
+    if isinstance(one, (list, tuple)):
+        return list(one)
+    if hasattr(one, "rechunk"):
+        return list(one.rechunk({1: -1}).to_delayed().ravel())
+    return list(one.to_delayed())
+
+
+def _is_collection(given: Any) -> bool:
+    return hasattr(given, "to_delayed") and hasattr(given, "dask")
+
+
+@told
+def _part_summed(job: Job, part: Any, arm: str | None, is_reference: bool) -> Summed:
+    """Sum a partition, on a worker."""
+    if hasattr(part, "indices"):
+        return job.shards(part)
+    if hasattr(part, "dtype"):
+        return job.array(part, arm)
+    table = (
+        part
+        if hasattr(part, "schema")
+        else imported("pyarrow", "pyarrow").Table.from_pandas(part, preserve_index=False)
+    )
+    return job.tables([table], arm, is_reference)
+
+
+@told
+def _merged(job: Job, parts: list[Summed]) -> Summed:
+    return job.merged(parts)
+
+
+def _collected(collection: Any) -> Any:
+    """Return all rows of a reference."""
+    import numpy
+
+    from ._blocks import matrix
+
+    found = collection.compute()
+    return numpy.asarray(found) if hasattr(found, "dtype") else matrix(found["features"], "features")
