@@ -133,8 +133,8 @@ fn unbiased(x: Rows<'_>, y: Rows<'_>, subsets: &[Subset], kernel: &Kernel, engin
     let of_y: Vec<&[usize]> = subsets.iter().map(|subset| &subset.reference[..]).collect();
     let within = |rows: Rows<'_>, subsets: &[&[usize]]| -> Result<Vec<f64>> {
         let sums = engine.subset_sums(kernel, Subsets { rows: rows.into(), subsets }, None)?;
-        let own: Vec<f64> = rows.iter().map(|row| kernel.of_self(row)).collect();
-        let without_own = |(sum, subset): (f64, &&[usize])| sum - subset.iter().map(|&row| own[row]).sum::<f64>();
+        let own = |&row: &usize| kernel.of_self(rows.row(row));
+        let without_own = |(sum, subset): (f64, &&[usize])| sum - subset.iter().map(own).sum::<f64>();
         Ok(sums.into_iter().zip(subsets).map(without_own).collect())
     };
     let (x_within, y_within) = (within(x, &of_x)?, within(y, &of_y)?);
