@@ -44,7 +44,7 @@ struct BlockPart {
 }
 
 /// The sizes of an arm's sums.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Part {
     name: String,
@@ -67,20 +67,6 @@ impl Accumulator {
         };
         let arms: Vec<_> = self.arms.iter().map(|(name, sums)| (part(name, sums), sums)).collect();
         let reference = (part("", &self.reference), &self.reference);
-        let mut payload = Vec::new();
-        for ((_, sample), sums) in arms.iter().chain([&reference]) {
-            for row in sample {
-                payload.extend_from_slice(&row.priority.to_le_bytes());
-                payload.extend(row.row.iter().flat_map(|value| value.to_le_bytes()));
-                payload.extend(row.values.iter().flat_map(|value| value.to_le_bytes()));
-            }
-            payload.extend(sums.waves.iter().flatten().flat_map(|sum| sum.to_le_bytes()));
-            payload.extend(sums.linear.iter().flat_map(|sum| sum.carried()).flat_map(|limb| limb.to_le_bytes()));
-            for moments in sums.moments.iter().chain(&sums.directions) {
-                payload.extend(moments.sums.iter().chain(&moments.products).flat_map(|sum| sum.to_le_bytes()));
-            }
-        }
-        self.pairs.write(&mut payload);
         let block = |(name, rows): (&String, &BlockRows)| BlockPart {
             name: name.clone(),
             rows: rows.counts.clone(),
@@ -88,8 +74,8 @@ impl Accumulator {
         };
         let header = Header {
             plan: (*self.plan).clone(),
-            arms: arms.into_iter().map(|((part, _), _)| part).collect(),
-            reference: reference.0.0,
+            arms: arms.iter().map(|((part, _), _)| part.clone()).collect(),
+            reference: reference.0.0.clone(),
             shards: self.shards.clone(),
             reference_shards: self.reference_shards.clone(),
             blocks: self.pairs.blocks.iter().map(block).collect(),
@@ -99,7 +85,19 @@ impl Accumulator {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&(header.len() as u64).to_le_bytes());
         bytes.extend_from_slice(&header);
-        bytes.extend_from_slice(&payload);
+        for ((_, sample), sums) in arms.iter().chain([&reference]) {
+            for row in sample {
+                bytes.extend_from_slice(&row.priority.to_le_bytes());
+                bytes.extend(row.row.iter().flat_map(|value| value.to_le_bytes()));
+                bytes.extend(row.values.iter().flat_map(|value| value.to_le_bytes()));
+            }
+            bytes.extend(sums.waves.iter().flatten().flat_map(|sum| sum.to_le_bytes()));
+            bytes.extend(sums.linear.iter().flat_map(|sum| sum.carried()).flat_map(|limb| limb.to_le_bytes()));
+            for moments in sums.moments.iter().chain(&sums.directions) {
+                bytes.extend(moments.sums.iter().chain(&moments.products).flat_map(|sum| sum.to_le_bytes()));
+            }
+        }
+        self.pairs.write(&mut bytes);
         let checksum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
         bytes
@@ -135,12 +133,15 @@ impl Accumulator {
     fn read(plan: Plan, terms: Arc<Terms>, header: &Header, payload: &[u8]) -> Result<Self> {
         let mut reader = Reader(payload);
         let mut arms = BTreeMap::new();
+        // Of each sampled row: scores and, if terms are summed over all rows, those that are means.
+        let values = plan.scores.len() + terms.linear.len();
         for part in &header.arms {
-            if arms.insert(part.name.clone(), reader.part(&plan, &terms, part)?).is_some() {
+            plan.check_arm(&part.name).map_err(|error| refused(&format!("damaged: {error}")))?;
+            if arms.insert(part.name.clone(), reader.part(&plan, &terms, part, values)?).is_some() {
                 return Err(refused("damaged: it has an arm twice"));
             }
         }
-        let reference = reader.part(&plan, &terms, &header.reference)?;
+        let reference = reader.part(&plan, &terms, &header.reference, 0)?;
         let pairs = reader.pairs(&plan, header)?;
         if !reader.0.is_empty() {
             return Err(refused("damaged: it has bytes left over"));
@@ -275,7 +276,7 @@ impl Reader<'_> {
         Ok(totals)
     }
 
-    fn part(&mut self, plan: &Plan, terms: &Terms, part: &Part) -> Result<ArmSums> {
+    fn part(&mut self, plan: &Plan, terms: &Terms, part: &Part, values: usize) -> Result<ArmSums> {
         if part.count > MOST_ROWS {
             return Err(refused("damaged: it has more rows than there can be"));
         }
@@ -289,11 +290,14 @@ impl Reader<'_> {
         if part.sampled as u64 > part.count || part.sampled > plan.sample {
             return Err(refused("damaged: it has more sampled rows than rows"));
         }
+        if part.sampled > 0 && part.values != values {
+            return Err(refused("damaged: its sampled rows have other values than the plan"));
+        }
         let mut sample = RowSample::new(plan.sample, plan.highest);
         for _ in 0..part.sampled {
             let priority = self.numbers(1, u64::from_le_bytes)?[0];
             let row = self.numbers(width, f32::from_le_bytes)?;
-            let values = self.numbers(part.values, f64::from_le_bytes)?;
+            let values = self.numbers(values, f64::from_le_bytes)?;
             if row.iter().any(|value| !value.is_finite()) || values.iter().any(|value| !value.is_finite()) {
                 return Err(refused("damaged: a sampled value is not finite"));
             }

@@ -5,7 +5,6 @@ use super::pairs::{PairKernel, pair_kernels};
 use super::plan::{DEFAULT_FEATURES, PairPlan, gaussian, needs_balls};
 use super::solve::feature_errors;
 use super::{Accumulator, Method, Plan, PlanSettings, Planned};
-use crate::compute::Engine;
 use crate::error::{Error, Input, Result};
 use crate::fourier::MOST_FEATURES;
 use crate::kernel::{Bandwidth, KernelSpec, median_distance};
@@ -107,7 +106,7 @@ impl Accumulator {
             if part.sample.sorted().is_empty() {
                 let rows = count(part.count as usize);
                 let problem = format!(
-                    "none of its {rows} rows is in the sample, because they are copies of few rows, which are sampled together; hold all rows (rows)"
+                    "none of its {rows} rows is in the sample, because they are copies of few rows, which are sampled together, or because the sample is small; sample more rows, or hold all rows (rows)"
                 );
                 return Err(Error::Array { origin: name.into(), problem });
             }
@@ -201,7 +200,7 @@ impl Accumulator {
                 }
                 _ => method,
             },
-            None if holds_all => Method::Rows,
+            None if holds_all && settings.features.is_none() => Method::Rows,
             None => match without_sums {
                 None => Method::Features,
                 Some(term) if measures.iter().any(|measure| measure.is_smooth()) => {
@@ -233,7 +232,7 @@ impl Accumulator {
         let mut gain_error = None;
         match plan.method {
             Method::Features if measures().any(|measure| gaussian(measure).is_some()) => {
-                let one = feature_errors(self, &plan, settings.reference.as_ref(), &Engine::default())?;
+                let one = feature_errors(self, &plan, settings.reference.as_ref(), &self.terms.engine)?;
                 let features = match (settings.features, settings.error, one) {
                     (Some(features), ..) if !(2..=MOST_FEATURES).contains(&features) => {
                         return Err(Error::setting(

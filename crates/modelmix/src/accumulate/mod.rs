@@ -176,7 +176,7 @@ impl Accumulator {
                 "rows or sample here; read the rows again for its sums",
             ));
         }
-        let mut planned = Self::new(plan, reference)?;
+        let mut planned = Self::with_engine(plan, reference, self.terms.engine.clone())?;
         planned.arms.clone_from(&self.arms);
         planned.reference = self.reference.clone();
         planned.shards.clone_from(&self.shards);
@@ -235,8 +235,10 @@ impl Accumulator {
     /// Adds rows of an arm, with one value per row of every score of the plan.
     ///
     /// # Errors
-    /// If the width is another one, if a value is not finite, or if a score is missing; then nothing is added.
+    /// If the width is another one, if a value is not finite, if a score is missing, or if the plan does not have the arm; then
+    /// nothing is added.
     pub fn update(&mut self, arm: &str, rows: Rows<'_>, scores: &Scores) -> Result<()> {
+        self.plan.check_arm(arm)?;
         let part = self.sums_of(rows, Some(scores))?;
         match self.arms.get_mut(arm) {
             Some(sums) => sums.merge(&part),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(doc)]
 use super::Accumulator;
 use crate::arms::by_arm;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::kernel::{Bandwidth, Kernel, KernelSpec};
 use crate::objective::{Measure, Objective};
@@ -244,6 +244,20 @@ impl Plan {
     /// The number of rows in the survey that it was made from: sums of fewer rows may miss a part.
     pub fn surveyed_rows(&self) -> u64 {
         self.surveyed
+    }
+
+    /// Whether an accumulator of this plan needs the whole reference, for precision or density.
+    pub fn needs_whole_reference(&self) -> bool {
+        self.reference.is_some()
+    }
+
+    /// Checks that rows of an arm were surveyed: otherwise its name is a mistake.
+    pub(super) fn check_arm(&self, arm: &str) -> Result<()> {
+        if !self.method.sums_all_rows() || self.arms.iter().any(|known| known == arm) {
+            return Ok(());
+        }
+        let known = format!("one of those that were surveyed: {}", self.arms.join(", "));
+        Err(Error::setting("the arm", arm, known))
     }
 
     /// The number of sampled rows per arm.

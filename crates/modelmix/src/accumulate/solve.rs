@@ -60,6 +60,10 @@ impl Accumulator {
     /// Exact pairs of the stored rows.
     fn solve_rows(&self, names: &[String], settings: &SolveSettings) -> Result<Mixture> {
         let objective = self.objective()?;
+        if self.plan.reference.is_some() && self.terms.reference.is_none() && !self.holds_all_rows() {
+            let need = "the whole reference, and the sums have a sample of it";
+            return Err(Error::missing_input(Input::Reference, "precision or density", need));
+        }
         let arm = |name: &String| {
             let rows = self.arms[name].sample.sorted();
             let features = Features::from_rows(rows.iter().map(|row| &row.row))?;

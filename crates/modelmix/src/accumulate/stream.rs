@@ -109,23 +109,25 @@ impl Accumulator {
     }
 }
 
-/// The number of threads that fit into memory if each has one accumulator of this size, beside one that all share.
+/// The number of threads that fit into memory if each has one accumulator of `bytes`, beside one that all share and `held` other
+/// bytes.
 ///
 /// # Errors
 /// If not even one fits.
-pub fn threads_within(memory: u64, bytes: u64, threads: usize) -> Result<usize> {
+pub fn threads_within(memory: u64, bytes: u64, held: u64, threads: usize) -> Result<usize> {
     let each = bytes.saturating_add(WORK_BYTES);
-    let fitting = memory.saturating_sub(bytes) / each;
+    let shared = bytes.saturating_add(held);
+    let fitting = memory.saturating_sub(shared) / each;
     if fitting == 0 {
-        let needed = each.saturating_add(bytes);
+        let needed = each.saturating_add(shared);
         return Err(Error::setting(
             "the memory",
             format!("{} bytes", count(usize::try_from(memory).unwrap_or(usize::MAX))),
             format!(
-                "at least {} GB: {} MB for sums, as often as there are threads and once more, and {} MB per thread for rows",
+                "at least {} GB: {} MB that are held, and {} MB per thread",
                 brief(needed as f64 / 1e9),
-                brief(bytes as f64 / 1e6),
-                brief(WORK_BYTES as f64 / 1e6)
+                brief(shared as f64 / 1e6),
+                brief(each as f64 / 1e6)
             ),
         ));
     }

@@ -40,7 +40,9 @@ impl Terms {
         let damaged = || Error::setting("the plan", "damaged", "one that Accumulator::plan made");
         let Some(objective) = plan.parsed()? else { return Ok(Self { engine, ..Self::default() }) };
         let width = plan.width.filter(|&width| width > 0).ok_or_else(damaged)?;
-        if 2 * plan.frequencies.min(MOST_FEATURES) > MOST_FEATURES {
+        let waves = objective.terms().iter().filter(|term| gaussian(&term.measure).is_some()).count();
+        let needs_waves = plan.method == Method::Features && waves > 0;
+        if 2 * plan.frequencies.min(MOST_FEATURES) > MOST_FEATURES || needs_waves && plan.frequencies == 0 {
             return Err(damaged());
         }
         let mut terms = Self { engine, ..Self::default() };
@@ -55,7 +57,8 @@ impl Terms {
             let balls = Objective::of_terms(balls.collect());
             terms.balls = Some(balls.prepare(Inputs::new().reference(given.clone()).engine(terms.engine.clone()))?);
         }
-        terms.reference = reference;
+        // Without those terms the sums have all that they need of it.
+        terms.reference = reference.filter(|_| plan.reference.is_some());
         if let Some(pairs) = &plan.pairs {
             terms.kernels = pair_kernels(&objective, width)?;
             let quanta = pairs.quanta.iter().chain([&pairs.row_quantum]);
@@ -68,7 +71,8 @@ impl Terms {
             return Err(damaged());
         }
         if plan.method.sums_all_rows() {
-            if plan.centre.len() != width || !(plan.quanta.is_empty() || plan.quanta.len() == width) {
+            let are_positive = plan.quanta.iter().all(|quantum| quantum.is_finite() && *quantum > 0.0);
+            if plan.centre.len() != width || !(plan.quanta.is_empty() || plan.quanta.len() == width) || !are_positive {
                 return Err(damaged());
             }
             for (index, term) in objective.terms().iter().enumerate() {

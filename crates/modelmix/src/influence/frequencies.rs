@@ -103,13 +103,19 @@ impl Frequencies {
         variance_factor(self.count()) * slopes.map(|(arm, mean)| (arm - mean).powi(2)).sum::<f64>()
     }
 
-    /// The covariance of two slopes from one arm alone.
-    pub(super) fn slope_covariance(&self, arm: usize, i: usize, j: usize) -> f64 {
+    /// The covariance of the slopes from one arm alone toward these others.
+    pub(super) fn slope_covariance(&self, arm: usize, others: &[usize]) -> Matrix {
         let from = &self.arms[arm];
         let own = self.gradient(from, from);
-        let (i, j) = (self.gradient(&self.arms[i], from), self.gradient(&self.arms[j], from));
-        let products = i.iter().zip(&j).zip(&own).map(|((i, j), own)| (i - own) * (j - own));
-        variance_factor(self.count()) * products.sum::<f64>()
+        let mut slopes = Matrix::zeros(self.count(), others.len());
+        for (index, &other) in others.iter().enumerate() {
+            let toward = self.gradient(&self.arms[other], from);
+            let into = slopes.column_mut(index).iter_mut();
+            into.zip(toward.iter().zip(&own)).for_each(|(slope, (toward, own))| *slope = toward - own);
+        }
+        let mut covariance = slopes.transposed_times(&slopes);
+        covariance.scale(variance_factor(self.count()));
+        covariance
     }
 
     /// Adds the variances of vᵀKv, one per direction.

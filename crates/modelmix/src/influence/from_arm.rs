@@ -22,7 +22,7 @@ impl Influences<'_> {
         let (mut variances, mut third_moments) = (vec![0.0; m], vec![0.0; m]);
         // A sum of cubes over an arm's samples is multiplied by 1/(number · size²) to make a third moment of a mean.
         let cube = |count: usize, size: usize| (count as f64 * (size as f64).powi(2)).max(1.0);
-        let rows_cubed = cube(self.reference.rows(), self.reference.rows());
+        let rows_cubed = cube(self.reference.rows(), self.reference_size.unwrap_or(self.reference.rows()));
         for other in (0..m).filter(|&other| other != arm) {
             let (mut squares, mut cubes, mut at) = (0.0, 0.0, 0);
             self.for_each(arm, other, |kappa| {
@@ -39,7 +39,7 @@ impl Influences<'_> {
                 + 4.0 * self.rare_of(arm)[other]
                 + self.other_variance(arm, other, &other_terms)
                 + self.reference_covariance(arm, other, other)
-                + self.frequency_covariance(arm, other, other);
+                + self.frequency_covariance(arm, &[other]).at(0, 0);
             third_moments[other] = cubes / cube(self.samples[arm].len(), self.sizes[arm])
                 + other_terms.iter().map(|value| value.powi(3)).sum::<f64>()
                     / cube(other_terms.len(), self.sizes[other])
@@ -61,11 +61,10 @@ impl Influences<'_> {
         }
         let mut covariance = block.transposed_times(&block);
         covariance.scale(self.factors[arm]);
+        covariance.add(1.0, &self.frequency_covariance(arm, others));
         for (j, &other) in others.iter().enumerate() {
             for (i, &another) in others.iter().enumerate() {
-                *covariance.at_mut(i, j) += self.own_floor(arm)
-                    + self.reference_covariance(arm, another, other)
-                    + self.frequency_covariance(arm, another, other);
+                *covariance.at_mut(i, j) += self.own_floor(arm) + self.reference_covariance(arm, another, other);
             }
             let other_terms = self.other_variance(arm, other, &self.other_terms(arm, other));
             *covariance.at_mut(j, j) += 4.0 * self.rare_of(arm)[other] + other_terms;
@@ -96,8 +95,12 @@ impl Influences<'_> {
         16.0 * rare[arm] + rare[self.arms()]
     }
 
-    fn frequency_covariance(&self, arm: usize, i: usize, j: usize) -> f64 {
-        self.frequencies.iter().map(|frequencies| frequencies.slope_covariance(arm, i, j)).sum()
+    fn frequency_covariance(&self, arm: usize, others: &[usize]) -> Matrix {
+        let mut covariance = Matrix::zeros(others.len(), others.len());
+        for frequencies in &self.frequencies {
+            covariance.add(1.0, &frequencies.slope_covariance(arm, others));
+        }
+        covariance
     }
 
     fn reference_covariance(&self, arm: usize, i: usize, j: usize) -> f64 {

@@ -18,6 +18,8 @@ use crate::features::Rows;
 
 /// The file types that are read in parts.
 const SHARD_EXTENSIONS: [&str; 4] = ["npy", "npz", "safetensors", "parquet"];
+/// The maximum number of folders in each other: more are a link that leads back.
+const MAX_DEPTH: usize = 32;
 
 /// Which columns of a `.parquet` file are read as a shard.
 ///
@@ -76,6 +78,8 @@ impl ShardColumns {
 pub struct Shard {
     name: String,
     path: Arc<Path>,
+    /// The array or the column, if it has a name.
+    key: Option<Arc<str>>,
     /// The number of bytes of the file.
     length: u64,
     arm: Option<Arc<str>>,
@@ -114,6 +118,11 @@ impl Shard {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The array of an `.npz` or `.safetensors` file, or the column of a `.parquet` file that the source named.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
     }
 
     /// The arm of all rows; `None` if a column names the arm of each.
@@ -236,13 +245,7 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn folder(&mut self, ArmSource { name, path, key }: &ArmSource) -> Result<()> {
         let mut files = Vec::new();
-        for entry in entries(path)? {
-            if entry.is_dir() {
-                files.extend(entries(&entry)?.into_iter().filter(|entry| entry.is_file()));
-            } else if entry.is_file() {
-                files.push(entry);
-            }
-        }
+        add_files(path, 0, &mut files)?;
         files.retain(|file| SHARD_EXTENSIONS.contains(&extension(file).as_str()));
         files.sort_unstable();
         if files.is_empty() {
@@ -300,17 +303,18 @@ impl Finder<'_> {
         let path: Arc<Path> = path.into();
         for (index, arm) in arms {
             let whole = arrays.part(index, &path, length)?;
-            let array = arrays.has_names().then(|| names[index].as_str());
+            let array: Option<Arc<str>> = arrays.has_names().then(|| names[index].as_str().into());
             let arm: Arc<str> = arm.into();
             for part in whole.split() {
                 let rows = part.rows();
-                let from = match array {
+                let from = match &array {
                     Some(array) => format!("{}:{array}", path.display()),
                     None => path.display().to_string(),
                 };
                 let shard = Shard {
                     name: format!("{from}, rows {} to {}", grouped(rows.start), grouped(rows.end - 1)),
                     path: path.clone(),
+                    key: array.clone(),
                     length,
                     arm: Some(arm.clone()),
                     rows: rows.len() as u64,
@@ -346,6 +350,7 @@ impl Finder<'_> {
                     None => format!("{}, row group {group}", path.display()),
                 },
                 path: shared.clone(),
+                key: key.map(Into::into),
                 length,
                 arm: arm.clone(),
                 rows,
@@ -367,17 +372,24 @@ impl Finder<'_> {
     }
 }
 
-/// The files and folders in a folder that are not hidden.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+/// Adds the files in a folder and in its subfolders that are not hidden. `depth` is the number of folders around it.
+fn add_files(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
+    if depth > MAX_DEPTH {
+        let problem = format!("there are {depth} folders around it; does a link lead back to one of them?");
+        return Err(Error::File { path: folder.into(), problem });
+    }
     let io = |source| Error::Io { path: folder.into(), source };
-    let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(io)? {
         let entry = entry.map_err(io)?;
-        if !entry.file_name().to_string_lossy().starts_with(['.', '_']) {
-            entries.push(entry.path());
+        let path = entry.path();
+        let is_hidden = entry.file_name().to_string_lossy().starts_with(['.', '_']);
+        if !is_hidden && path.is_dir() {
+            add_files(&path, depth + 1, files)?;
+        } else if !is_hidden && path.is_file() {
+            files.push(path);
         }
     }
-    Ok(entries)
+    Ok(())
 }
 
 /// A number with commas between groups of three digits.

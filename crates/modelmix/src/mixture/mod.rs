@@ -284,6 +284,18 @@ impl Mixture {
             .position(|arm| arm.name == self.best_single.name)
             .expect("the best single arm is one of the arms")
     }
+
+    /// The arm with which the mixture is compared to state the error of the gain. If the best arm alone is the mixture, the gain is 0
+    /// without error, but this arm may not be the best: then the next best.
+    fn compared_index(&self) -> usize {
+        let best = self.best_index();
+        if self.arms[best].weight <= 1.0 - 1e-9 {
+            return best;
+        }
+        let others = self.arms.iter().enumerate().filter(|(arm, _)| *arm != best);
+        let next = others.min_by(|(_, one), (_, other)| one.loss.total_cmp(&other.loss));
+        next.map_or(best, |(arm, _)| arm)
+    }
 }
 
 /// The reported score (see [`ScoreMeaning::of`]): that of the only term, or the loss of several.

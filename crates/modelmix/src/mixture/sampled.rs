@@ -39,7 +39,7 @@ pub(crate) fn solve_sample(
 /// error: it is all that there is if the mixture has the distribution of the reference, where influences vanish.
 fn errors(program: &Program, loss: &Loss, mixture: &Mixture, unsampled: &Unsampled) -> Result<Option<(f64, f64)>> {
     let Some(influences) = program.influences(loss.linear_spread())? else { return Ok(None) };
-    let (weights, best) = (mixture.weights(), mixture.best_index());
+    let (weights, best) = (mixture.weights(), mixture.compared_index());
     let constant = if unsampled.reference > 0.0 { loss.constant_by_row()? } else { Vec::new() };
     let (of_loss, of_gain) = influences.sampling_variances(&weights, best, unsampled, &constant);
     let own = |arm: usize| unsampled.arms[arm] * (program.form().at(arm, arm) - influences.form().at(arm, arm));

@@ -89,11 +89,7 @@ pub(crate) fn solve_sums(arms: &SummedArms, settings: &SolveSettings) -> Result<
     };
     let mut mixture = solve_subject(&subject, bounds, &program, settings.intervals)?;
     if arms.features > 0 {
-        let (weights, best) = (mixture.weights(), mixture.best_index());
-        // If the mixture is the best arm alone, the gain has no error; what may be wrong is that this arm is the best.
-        let others = mixture.arms.iter().enumerate().filter(|(arm, _)| *arm != best);
-        let next = others.min_by(|(_, one), (_, other)| one.loss.total_cmp(&other.loss)).map(|(arm, _)| arm);
-        let best = if weights[best] > 1.0 - 1e-9 { next.unwrap_or(best) } else { best };
+        let (weights, best) = (mixture.weights(), mixture.compared_index());
         let loss: f64 = arms.frequencies.iter().map(|term| term.loss_variance(&weights)).sum();
         let gain: f64 = arms.frequencies.iter().map(|term| term.gain_variance(&weights, best)).sum();
         mixture.approximation = Some(Approximation {

@@ -108,6 +108,42 @@ fn errors_of_features_are_foreseen_with_linear_terms() {
     }
 }
 
+/// A misspelled name in one task would be one more arm.
+#[test]
+fn arms_that_were_not_surveyed_are_refused() {
+    let (a, b) = (normal(50, 9, 0.0), normal(60, 10, 1.0));
+    let arms = [("flux", &a[..]), ("sdxl", &b[..])];
+    let survey = survey(&arms, &b, &SurveySettings::default().sample(10));
+    for (objective, method) in [("rke", Method::Features), ("rke", Method::Pairs)] {
+        let planned = plan(&survey, objective, &PlanSettings::default().method(method)).expect("a plan");
+        let mut sums = Accumulator::new(&planned.plan, None).expect("an accumulator");
+        let refusal = fill(&mut sums, &[("fluxx", &a[..])], &b).expect_err("another arm").to_string();
+        assert!(refusal.contains("fluxx") && refusal.contains("flux, sdxl"), "{refusal}");
+    }
+}
+
+/// Balls of a sample of the reference are larger than those of all of it.
+#[test]
+fn precision_of_sampled_rows_needs_the_whole_reference() {
+    let (a, b, reference) = (normal(300, 11, 0.0), normal(300, 12, 1.0), normal(400, 13, 0.0));
+    let arms = [("a", &a[..]), ("b", &b[..])];
+    let survey = survey(&arms, &reference, &SurveySettings::default().sample(50));
+    let whole = modelmix::Features::new(WIDTH, reference.clone()).expect("rows");
+    let settings = PlanSettings::default().method(Method::Sample).reference(whole.clone());
+    let planned = plan(&survey, "rke(bandwidth=2) - precision", &settings).expect("a plan").plan;
+    assert!(planned.needs_whole_reference());
+    let bytes = survey.with_plan(&planned, Some(whole.clone())).expect("sampled rows").to_bytes();
+    let refusal = Accumulator::from_bytes(&bytes, None).expect("sums").solve().expect_err("a sample").to_string();
+    assert!(refusal.contains("whole reference"), "{refusal}");
+    assert!(Accumulator::from_bytes(&bytes, Some(whole)).expect("sums").solve().is_ok());
+    // Other objectives take nothing from rows that are given beside the sums.
+    let planned = plan(&survey, "mmd(bandwidth=2)", &PlanSettings::default().method(Method::Sample)).expect("a plan");
+    let sums = survey.with_plan(&planned.plan, None).expect("sampled rows");
+    let other = modelmix::Features::new(WIDTH, b.clone()).expect("rows");
+    let beside = Accumulator::from_bytes(&sums.to_bytes(), Some(other)).expect("sums");
+    assert_eq!(beside.solve().expect("a mixture"), sums.solve().expect("a mixture"));
+}
+
 /// Bytes with another number in their header and the right checksum.
 fn forged(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     let length = u64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes")) as usize;
@@ -149,6 +185,10 @@ fn forged_sizes_are_refused_before_memory_is_taken() {
         (&waves, "\"count\":50", "\"count\":3"),
         (&waves, "\"width\":4", "\"width\":4000000000"),
         (&waves, "\"sampled\":10", "\"sampled\":1000000000000"),
+        (&waves, "\"frequencies\":16", "\"frequencies\":0"),
+        (&waves, "\"values\":0", "\"values\":1"),
+        (&waves, "\"name\":\"a\"", "\"name\":\"c\""),
+        (&waves, "\"scores\":[]", "\"scores\":[\"reward\"]"),
         (&moments, "\"width\":4", "\"width\":1000000"),
     ] {
         assert!(Accumulator::from_bytes(&forged(bytes, from, to), None).is_err(), "{to}");

@@ -1,6 +1,6 @@
 //! Samples of rows: their stated errors are those to the answer of all rows. Which method a plan chooses for a wanted error.
 
-use modelmix::accumulate::{Accumulator, Method, PlanSettings, Planned, SurveySettings};
+use modelmix::accumulate::{Accumulator, Block, Method, PlanSettings, Planned, SurveySettings};
 use modelmix::mixture::SolveSettings;
 use modelmix::policy::Random;
 use modelmix::{Features, Inputs, Mixture, Objective, RecordedArm, RecordedArms, Rows, solve};
@@ -96,6 +96,74 @@ fn nearly_all_rows_have_nearly_no_error() {
     let (few, many) = (error(ROWS / 3), error(ROWS - 9));
     let expected = ((1.0 / 300.0 - 1.0 / 900.0) / (1.0 / 891.0 - 1.0 / 900.0f64)).sqrt();
     assert!((few / many / expected).ln().abs() < 0.4, "{few} {many} {expected}");
+}
+
+/// The error of the gain is that to the next best arm, if one arm has all weight: it is not 0, and rows vary as much as it says.
+#[test]
+fn an_arm_with_all_weight_has_an_error_too() {
+    let mut sides = sides(0.0);
+    for (arm, far) in [(0, 0.3), (1, 1.3), (2, 1.6)] {
+        sides[arm].0.iter_mut().for_each(|value| *value += far);
+    }
+    let objective = Objective::parse("mmd(bandwidth=2)").expect("an objective");
+    let truth = of_all(&sides, &objective);
+    assert_eq!(truth.weights(), [1.0, 0.0, 0.0]);
+    let (mut within, mut control) = (0, 0);
+    for seed in 0..100 {
+        let survey = survey(&sides, ROWS / 3, seed);
+        let planned = survey.plan(&objective, &PlanSettings::default().method(Method::Sample)).expect("a plan");
+        let found = survey.with_plan(&planned.plan, None).expect("sampled rows").solve().expect("a mixture");
+        assert_eq!(found.weights(), [1.0, 0.0, 0.0]);
+        let stated = found.approximation.clone().and_then(|stated| stated.gain_error).expect("an error");
+        let distance = |mixture: &Mixture| mixture.form.single(1) - mixture.form.single(0);
+        let off = (distance(&found) - distance(&truth)).abs();
+        within += usize::from(off <= 1.96 * stated);
+        control += usize::from(off <= 1.96 / 3.0 * stated);
+    }
+    // Fewer than 87 of 100 have a probability of 0.2%.
+    assert!(within >= 87 && control < 87, "{within}, control {control}");
+}
+
+/// The p-value from a sample of the reference is that from all of it: its skewness is that of a mean of all rows.
+#[test]
+fn a_sampled_reference_has_the_skewness_of_all_its_rows() {
+    for seed in 0..6 {
+        let mut random = Random::seeded(seed);
+        let mut arm = |shift: f64| -> Vec<f32> {
+            (0..300 * WIDTH).map(|at| (random.normal() + shift * (at % 2) as f64) as f32).collect()
+        };
+        let arms = [arm(0.55), arm(0.45)];
+        // Far more rows, and skewed.
+        let reference: Vec<f32> = (0..6000 * WIDTH).map(|_| (0.5 * random.normal()).exp() as f32 - 1.0).collect();
+        let mut survey = Accumulator::survey(&SurveySettings::default().sample(300).seed(seed));
+        let recorded: Vec<_> = arms.iter().enumerate().map(|(at, rows)| (format!("arm {at}"), rows)).collect();
+        for (name, rows) in &recorded {
+            survey.update(name, Rows::new(WIDTH, rows), &Default::default()).expect("rows fit");
+        }
+        survey.update_reference(Rows::new(WIDTH, &reference)).expect("rows fit");
+        let objective = Objective::parse("mmd(bandwidth=2)").expect("an objective");
+        let planned = survey.plan(&objective, &PlanSettings::default().method(Method::Pairs)).expect("a plan");
+        let features = |rows: &[f32]| Features::new(WIDTH, rows.to_vec()).expect("rows");
+        let mut block = Block::new("all").reference(features(&reference));
+        for (name, rows) in &recorded {
+            block = block.arm(name, features(rows));
+        }
+        let mut sums = Accumulator::new(&planned.plan, None).expect("an accumulator");
+        for (name, rows) in &recorded {
+            sums.update(name, Rows::new(WIDTH, rows), &Default::default()).expect("rows fit");
+        }
+        sums.update_reference(Rows::new(WIDTH, &reference)).expect("rows fit");
+        sums.update_pairs(&block, &block).expect("pairs");
+        let found = sums.solve().expect("a mixture").p_value.expect("a p-value");
+        let of_all = RecordedArms::new(
+            recorded.iter().map(|(name, rows)| RecordedArm::new(name.clone(), features(rows))).collect(),
+        );
+        let of_all = of_all.expect("arms");
+        let inputs = Inputs::new().arms(&of_all).reference(features(&reference));
+        let truth = solve(&of_all, &objective.prepare(inputs).expect("a loss")).expect("a mixture");
+        let truth = truth.p_value.expect("a p-value");
+        assert!((found.ln() - truth.ln()).abs() < 0.3, "{found} of a sample, {truth} of all rows");
+    }
 }
 
 fn planned(survey: &Accumulator, objective: &str, settings: &PlanSettings) -> Result<Planned, String> {

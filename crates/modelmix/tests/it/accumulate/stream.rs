@@ -168,10 +168,10 @@ fn a_broken_shard_is_named_and_adds_nothing() {
 
 #[test]
 fn threads_fit_into_the_budget() {
-    // One accumulator is shared, and every thread has one with 160 MiB to work in.
+    // One accumulator is shared beside 30 MiB, and every thread has one with 160 MiB to work in.
     let each = (100 << 20) + (160 << 20);
-    assert_eq!(threads_within((100 << 20) + 3 * each, 100 << 20, 8).expect("enough"), 3);
-    assert_eq!(threads_within(u64::MAX, 100 << 20, 8).expect("plenty"), 8);
-    let refusal = threads_within(each, 100 << 20, 8).expect_err("too little").to_string();
+    assert_eq!(threads_within((130 << 20) + 3 * each, 100 << 20, 30 << 20, 8).expect("enough"), 3);
+    assert_eq!(threads_within(u64::MAX, 100 << 20, 0, 8).expect("plenty"), 8);
+    let refusal = threads_within((130 << 20) + each - 1, 100 << 20, 30 << 20, 8).expect_err("too little").to_string();
     assert!(refusal.contains("the memory is") && refusal.contains("GB"), "{refusal}");
 }

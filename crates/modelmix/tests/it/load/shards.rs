@@ -1,6 +1,6 @@
 //! Files read in parts have the values that NumPy and pyarrow wrote, and that reading them whole gives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use modelmix::load::{ArmSource, Shard, ShardColumns, arrays, shards};
@@ -118,6 +118,27 @@ fn arrays_are_split_into_ranges() {
     std::fs::write(&path, npy(&header, &vec![0; 130 << 20])).unwrap();
     let found = shards(&[at(&path)], &ShardColumns::new()).unwrap();
     assert_eq!(found.iter().map(Shard::rows).collect::<Vec<_>>(), [64, 64, 2]);
+}
+
+/// As dated folders of a pipeline are nested.
+#[test]
+fn folders_are_read_to_the_bottom() {
+    let folder = folder("deep");
+    let file = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/fashion/reference.npy")).expect("a file");
+    let deep = folder.join("date=1/hour=2");
+    std::fs::create_dir_all(deep.join("_hidden")).expect("folders");
+    for place in [folder.join("a.npy"), deep.join("b.npy"), deep.join("_hidden/c.npy")] {
+        std::fs::write(place, &file).expect("a file");
+    }
+    let of = |shards: Vec<Shard>| shards.iter().map(|shard| shard.path().to_path_buf()).collect::<BTreeSet<_>>();
+    let found = of(shards(&[at(&folder)], &ShardColumns::new()).expect("shards"));
+    assert_eq!(found, BTreeSet::from([folder.join("a.npy"), deep.join("b.npy")]));
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&*folder, deep.join("back")).expect("a link");
+        let refusal = shards(&[at(&folder)], &ShardColumns::new()).expect_err("a circle").to_string();
+        assert!(refusal.contains("link"), "{refusal}");
+    }
 }
 
 #[test]
