@@ -4,7 +4,7 @@
 mod blocks;
 mod checkpoint;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
@@ -66,7 +66,10 @@ pub(crate) struct Input {
     pub(crate) reference: Vec<Shard>,
     sources: Vec<String>,
     columns: ShardColumns,
-    reference_source: Option<ArmSource>,
+    /// The number of columns of the features.
+    width: usize,
+    /// The number of arms, if a column names them as many as the first rows have.
+    arm_count: usize,
 }
 
 impl Input {
@@ -79,44 +82,39 @@ impl Input {
                 sums.path.display()
             )));
         }
-        let with = |columns: &ColumnArgs| {
-            let mut of_arms = ShardColumns::new().scores(&columns.score_columns);
-            of_arms.features.clone_from(&columns.features_column);
-            of_arms.arm.clone_from(&columns.arm_column);
-            of_arms
-        };
-        let of_arms = with(columns);
-        let only_features = ColumnArgs { features_column: columns.features_column.clone(), ..ColumnArgs::default() };
-        let reference_source: Option<ArmSource> = reference.map(str::parse).transpose()?;
-        let reference_shards = match &reference_source {
-            Some(source) => load::shards(std::slice::from_ref(source), &with(&only_features))?,
+        let mut of_arms = ShardColumns::new().scores(&columns.score_columns);
+        of_arms.features.clone_from(&columns.features_column);
+        of_arms.arm.clone_from(&columns.arm_column);
+        let reference_shards = match reference {
+            Some(reference) => reference_shards(reference, columns)?,
             None => Vec::new(),
         };
         let arms_shards = load::shards(&sources, &of_arms)?;
         check_once(&arms_shards)?;
         check_once(&reference_shards)?;
+        let (width, arm_count) = first_rows(&arms_shards)?;
         Ok(Self {
             arms: arms_shards,
             reference: reference_shards,
             sources: arms.iter().map(String::as_str).chain(reference).map(String::from).collect(),
             columns: of_arms,
-            reference_source,
+            width,
+            arm_count,
         })
     }
 
     /// Chooses the compute engine by the pairs of rows that will be evaluated.
     pub(crate) fn choose_engine(&self, args: &EngineArgs, settings: &Settings<'_>, terminal: &Terminal) -> Result<()> {
-        let width = self.width()?;
         match settings.sums.method.map(Method::from) {
             Some(Method::Pairs) => self.choose_engine_for_pairs(args, terminal),
-            _ if settings.holds_all(self, width) => self.choose_engine_for_pairs(args, terminal),
-            _ => terminal.choose_engine(args, 0, width),
+            _ if settings.holds_all(self) => self.choose_engine_for_pairs(args, terminal),
+            _ => terminal.choose_engine(args, 0, self.width),
         }
     }
 
     /// Chooses the compute engine for all pairs of rows.
     pub(crate) fn choose_engine_for_pairs(&self, args: &EngineArgs, terminal: &Terminal) -> Result<()> {
-        terminal.choose_engine(args, usize::try_from(self.rows()).unwrap_or(usize::MAX), self.width()?)
+        terminal.choose_engine(args, usize::try_from(self.rows()).unwrap_or(usize::MAX), self.width)
     }
 
     /// The number of rows, as files claim.
@@ -150,32 +148,68 @@ impl Input {
         rows.into_values().chain((reference > 0).then_some(reference)).min()
     }
 
-    /// The number of columns, read from the first rows if only they tell.
-    fn width(&self) -> Result<usize> {
-        let Some(first) = self.arms.first() else { return Err(Failure::input("there are no rows; give at least one")) };
-        if let Some(width) = first.width() {
-            return Ok(width);
-        }
-        let mut width = None;
-        let read = first.read(|batch| {
-            width = Some(batch.rows.width());
-            Err(modelmix::Error::Stopped)
-        });
-        match (width, read) {
-            (Some(width), _) => Ok(width),
-            (None, Err(error)) => Err(error.into()),
-            (None, Ok(())) => Err(Failure::input("there are no rows; give at least one")),
+    /// The whole reference in memory, if a term needs its nearest-neighbour balls.
+    pub(crate) fn whole_reference(&self, objective: &Objective) -> Result<Option<Features>> {
+        match self.needs_whole_reference(objective) {
+            true => whole(&self.reference).map(Some),
+            false => Ok(None),
         }
     }
 
-    /// The whole reference in memory, if a term needs its nearest-neighbour balls.
-    pub(crate) fn whole_reference(&self, objective: &Objective) -> Result<Option<Features>> {
-        match &self.reference_source {
-            Some(source) if modelmix::accumulate::needs_whole_reference(objective) => {
-                Ok(Some(load::features(&source.path, source.key.as_deref())?))
-            }
-            _ => Ok(None),
-        }
+    fn needs_whole_reference(&self, objective: &Objective) -> bool {
+        !self.reference.is_empty() && modelmix::accumulate::needs_whole_reference(objective)
+    }
+
+    /// The bytes of the reference, if it is held.
+    fn reference_bytes(&self, objective: &Objective) -> u64 {
+        let rows: u64 = self.reference.iter().map(Shard::rows).sum();
+        if self.needs_whole_reference(objective) { rows.saturating_mul(4 * self.width as u64) } else { 0 }
+    }
+}
+
+fn reference_shards(reference: &str, columns: &ColumnArgs) -> Result<Vec<Shard>> {
+    let mut of_features = ShardColumns::new();
+    of_features.features.clone_from(&columns.features_column);
+    Ok(load::shards(&[reference.parse()?], &of_features)?)
+}
+
+/// A reference that is held as a whole: a file, or all files of a folder in their order.
+pub(crate) fn whole_reference(reference: &str, columns: &ColumnArgs) -> Result<Features> {
+    whole(&reference_shards(reference, columns)?)
+}
+
+fn whole(shards: &[Shard]) -> Result<Features> {
+    let (mut values, mut width) = (Vec::new(), 0);
+    for shard in shards {
+        shard.read(|batch| {
+            width = batch.rows.width();
+            values.extend_from_slice(batch.rows.values());
+            Ok(())
+        })?;
+    }
+    Ok(Features::new(width, values)?)
+}
+
+/// The number of columns and of arms, from the first shard if only its rows tell.
+fn first_rows(shards: &[Shard]) -> Result<(usize, usize)> {
+    let none = || Failure::input("there are no rows; give at least one");
+    let first = shards.first().ok_or_else(none)?;
+    let names: BTreeSet<&str> = shards.iter().filter_map(Shard::arm).collect();
+    if let (Some(width), false) = (first.width(), names.is_empty()) {
+        return Ok((width, names.len()));
+    }
+    let (mut width, mut arms) = (None, BTreeSet::new());
+    let read = first.read(|batch| {
+        width = Some(batch.rows.width());
+        arms.insert(batch.arm.to_string());
+        // One batch tells the width.
+        if names.is_empty() { Ok(()) } else { Err(modelmix::Error::Stopped) }
+    });
+    match (width, read) {
+        (Some(width), Ok(())) => Ok((width, arms.len())),
+        (Some(width), Err(modelmix::Error::Stopped)) => Ok((width, names.len())),
+        (_, Err(error)) => Err(error.into()),
+        (None, Ok(())) => Err(none()),
     }
 }
 
@@ -206,40 +240,43 @@ pub(crate) struct Settings<'a> {
 }
 
 impl Settings<'_> {
-    /// The number of threads that fit into the budget if each has an accumulator of this size.
-    fn threads_with(&self, bytes: u64) -> Result<usize> {
+    /// The number of threads that fit into the budget if each has an accumulator of this size. Beside them, one has all sums, and its
+    /// bytes are copied twice when they are written to a file; `held` bytes are in memory all the time.
+    fn threads_with(&self, bytes: u64, held: u64) -> Result<usize> {
         let threads = self.threads.unwrap_or_else(available_threads);
         match self.sums.memory {
-            Some(memory) => Ok(threads_within(memory, bytes, threads)?),
+            Some(memory) => Ok(threads_within(memory, bytes, bytes.saturating_mul(2).saturating_add(held), threads)?),
             None => Ok(threads),
         }
     }
 
     /// Whether all rows are held: as asked for, or because they are few and fit.
-    fn holds_all(&self, input: &Input, width: usize) -> bool {
+    fn holds_all(&self, input: &Input) -> bool {
         match self.sums.method {
             Some(method) => Method::from(method) == Method::Rows,
             None => {
-                let (rows, bytes) = (input.rows(), self.held_bytes(input, width));
                 self.sums.approximation_error.is_none()
                     && self.sums.random_features.is_none()
-                    && rows <= EXACT_ROWS
-                    && self.sums.memory.is_none_or(|memory| bytes <= memory)
+                    && input.rows() <= EXACT_ROWS
+                    && self.threads_holding_all(input).is_ok()
             }
         }
     }
 
-    /// The memory for holding and solving all rows.
-    fn held_bytes(&self, input: &Input, width: usize) -> u64 {
-        COPIES_OF_HELD_ROWS.saturating_mul(input.rows()).saturating_mul(4 * width as u64 + BYTES_PER_HELD_ROW)
+    /// The number of threads that fit if all rows are held and solved. Held once, whatever the number of threads, they are copied to
+    /// be solved.
+    fn threads_holding_all(&self, input: &Input) -> Result<usize> {
+        let row = 4 * input.width as u64 + BYTES_PER_HELD_ROW;
+        let bytes = COPIES_OF_HELD_ROWS.saturating_mul(input.rows()).saturating_mul(row);
+        self.threads_with(0, bytes.saturating_add(input.reference_bytes(&self.objective)))
     }
 
     /// The number of sampled rows per arm.
-    fn sample(&self, input: &Input, extent: Extent) -> Result<usize> {
-        if extent == Extent::Whole && self.holds_all(input, input.width()?) {
-            return Ok(usize::try_from(input.rows()).unwrap_or(usize::MAX));
+    fn sample(&self, input: &Input, extent: Extent) -> usize {
+        if extent == Extent::Whole && self.holds_all(input) {
+            return usize::try_from(input.rows()).unwrap_or(usize::MAX);
         }
-        Ok(self.sums.sampled_rows.unwrap_or(DEFAULT_SAMPLE))
+        self.sums.sampled_rows.unwrap_or(DEFAULT_SAMPLE)
     }
 
     pub(crate) fn plan_settings(&self, arms: Vec<String>, reference: Option<Features>) -> PlanSettings {
@@ -271,7 +308,7 @@ pub(crate) fn survey(
     checkpoint: &mut Checkpoint,
     terminal: &Terminal,
 ) -> Result<Accumulator> {
-    let (width, sample) = (input.width()?, settings.sample(input, extent)?);
+    let sample = settings.sample(input, extent);
     let holds_all = sample as u64 >= input.rows();
     let expected = input.smallest_arm().filter(|_| extent == Extent::Whole && !holds_all);
     let settings_of_survey = SurveySettings::default()
@@ -281,10 +318,13 @@ pub(crate) fn survey(
         .scores(input.columns.scores.clone());
     let empty = Accumulator::survey(&settings_of_survey);
     let mut survey = checkpoint.resume(empty, terminal)?;
-    let arms = input.arm_names().len().max(1);
-    // All rows are held once, whatever the number of threads, and copied to be solved.
-    let bytes = if holds_all { settings.held_bytes(input, width) / 2 } else { survey.survey_bytes(arms, width) };
-    let threads = settings.threads_with(bytes)?;
+    let threads = match holds_all {
+        true => settings.threads_holding_all(input)?,
+        false => {
+            let bytes = survey.survey_bytes(input.arm_count, input.width);
+            settings.threads_with(bytes, input.reference_bytes(&settings.objective))?
+        }
+    };
     pass(&mut survey, input, (settings.task, threads), "reading rows", checkpoint, terminal)?;
     Ok(survey)
 }
@@ -314,17 +354,10 @@ pub(crate) fn sum(
     terminal: &Terminal,
 ) -> Result<Accumulator> {
     let engine = terminal.engine().clone();
+    let held = reference.as_ref().map_or(0, |reference| 4 * reference.values().len() as u64);
     let empty = Accumulator::with_engine(plan, reference, engine)?;
     let mut sums = checkpoint.resume(empty, terminal)?;
-    if checkpoint.was_resumed() {
-        let objective = plan.objective().unwrap_or_default();
-        terminal.remark(format!(
-            "Its plan: {} for {objective}, from {} rows.",
-            plan.method().name(),
-            count(plan.surveyed_rows() as usize)
-        ));
-    }
-    let threads = settings.threads_with(plan.bytes())?;
+    let threads = settings.threads_with(plan.bytes(), held)?;
     pass(&mut sums, input, (settings.task, threads), "summing rows", checkpoint, terminal)?;
     if plan.method() == Method::Pairs {
         let added = blocks::add_pairs(&mut sums, input, settings.task, settings.sums.memory, checkpoint, terminal);
@@ -343,9 +376,12 @@ pub(crate) fn both_passes(
     let reference = input.whole_reference(&settings.objective)?;
     if let Some(plan) = checkpoint.plan() {
         // The first pass was finished before the interruption.
+        let objective = plan.objective().unwrap_or_default();
+        let (method, rows) = (plan.method().name(), count(plan.surveyed_rows() as usize));
+        terminal.remark(format!("The first pass is done. Its plan: {method} for {objective}, from {rows} rows."));
         return sum(&plan, settings, input, reference, checkpoint, terminal);
     }
-    let survey = survey(input, Extent::Whole, settings, checkpoint, terminal)?;
+    let survey = survey(input, Extent::Whole, settings, checkpoint, terminal)?.on_engine(terminal.engine().clone());
     let planned = plan(&survey, settings, input.arm_names(), reference.clone(), terminal)?;
     if !planned.needs_second_pass {
         return Ok(survey.with_plan(&planned.plan, reference)?);
@@ -406,15 +442,27 @@ fn add(
     Ok(())
 }
 
-/// Reads files of sums and merges them, in the order given.
-pub(crate) fn merged(paths: &[PathBuf], reference: Option<&Features>, terminal: &Terminal) -> Result<Accumulator> {
+/// Reads files of sums and merges them, in the order given. `reference` reads the whole reference, which only precision and density
+/// need.
+pub(crate) fn merged(
+    paths: &[PathBuf],
+    reference: impl Fn() -> Result<Option<Features>>,
+    terminal: &Terminal,
+) -> Result<Accumulator> {
     let bar = terminal.progress("merging sums", paths.len() as u64);
     let mut whole: Option<Accumulator> = None;
     for path in paths {
         let named = |error: modelmix::Error| Failure::input(format!("{}: {error}", path.display()));
         let bytes = read(path)?;
         match &mut whole {
-            None => whole = Some(Accumulator::from_bytes(&bytes, reference.cloned()).map_err(named)?),
+            None => {
+                let first = Accumulator::from_bytes(&bytes, None).map_err(named)?;
+                let reference = if first.current_plan().needs_whole_reference() { reference()? } else { None };
+                whole = Some(match reference {
+                    None => first,
+                    reference => Accumulator::from_bytes(&bytes, reference).map_err(named)?,
+                });
+            }
             Some(whole) => {
                 let part = whole.like_from_bytes(&bytes).map_err(named)?;
                 whole.merge(&part).map_err(named)?;

@@ -278,9 +278,10 @@ impl FromStr for Task {
         let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
         match parts {
             Some((index, of)) if (1..=of).contains(&index) => Ok(Self { index: index - 1, of }),
-            _ => {
-                Err(BadValue::of("task", format!("is \"{text}\", but it must be a task and their number, as in 3/16")))
-            }
+            _ => Err(BadValue::of(
+                "task",
+                format!("is \"{text}\", but it must be a task, from 1, and their number, as in 3/16"),
+            )),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &AccumulateArgs) -> Result<()> {
     files::write(&args.out, &bytes)?;
     let removed = checkpoint.remove();
     terminal.document(&Printed { result: &document })?;
-    print(&terminal, &document);
+    print(args, &terminal, &document);
     terminal.print_after(removed)
 }
 
@@ -133,7 +133,7 @@ fn merge(args: &AccumulateArgs, paths: &[PathBuf], terminal: &Terminal) -> Resul
         (args.survey, "--survey"),
         (args.plan.is_some(), "--plan"),
         (args.task.is_some(), "--task"),
-        (args.columns.is_used(), "options of columns"),
+        (args.columns.arm_column.is_some() || !args.columns.score_columns.is_empty(), "options of columns"),
         (sums.sampled_rows.is_some(), "--sampled-rows"),
     ];
     refuse_options(&of_shards, "files of sums are merged, and their rows are not read")?;
@@ -147,7 +147,7 @@ fn merge(args: &AccumulateArgs, paths: &[PathBuf], terminal: &Terminal) -> Resul
     if !has_objective {
         refuse_options(&of_plan, "a plan is made with --objective, and without it sums are only merged")?;
     }
-    let merged = streaming::merged(paths, None, terminal)?;
+    let merged = streaming::merged(paths, || Ok(None), terminal)?;
     let is_survey = merged.current_plan().method() == Method::Survey;
     if !has_objective {
         return Ok(merged);
@@ -162,8 +162,7 @@ fn merge(args: &AccumulateArgs, paths: &[PathBuf], terminal: &Terminal) -> Resul
     let objective = objective(args, merged.reference_count() > 0);
     let reference = match &args.reference {
         Some(text) if modelmix::accumulate::needs_whole_reference(&objective) => {
-            let source: ArmSource = text.parse()?;
-            Some(modelmix::load::features(&source.path, source.key.as_deref())?)
+            Some(streaming::whole_reference(text, &args.columns)?)
         }
         _ => None,
     };
@@ -191,11 +190,12 @@ fn document(args: &AccumulateArgs, sums: &Accumulator, bytes: usize) -> Accumula
     }
 }
 
-fn print(terminal: &Terminal, document: &Accumulated) {
+fn print(args: &AccumulateArgs, terminal: &Terminal, document: &Accumulated) {
     let rows = document.arms.values().sum::<u64>() + document.reference;
     let (size, file) = (brief_size(document.bytes), &document.file);
     let next = match (document.method, rows) {
         (Method::Survey, _) => format!("{} rows are surveyed in {file}, {size}.", count(rows as usize)),
+        (_, 0) if args.task.is_some() => format!("No shards are left for this task; {file} has only the plan, {size}."),
         (_, 0) => format!("The plan is in {file}, {size}."),
         _ => format!("{} rows are summed in {file}, {size}.", count(rows as usize)),
     };

@@ -24,7 +24,6 @@ pub(crate) struct Checkpoint {
     headers: [String; 2],
     /// What the file held when the command started.
     found: Option<Accumulator>,
-    was_resumed: bool,
     /// Whether this run has written the file, or goes on from it.
     is_own: bool,
     written: Instant,
@@ -44,14 +43,7 @@ struct Header {
 impl Checkpoint {
     /// No checkpoint.
     pub(crate) fn none() -> Self {
-        Self {
-            path: None,
-            headers: Default::default(),
-            found: None,
-            was_resumed: false,
-            is_own: false,
-            written: Instant::now(),
-        }
+        Self { path: None, headers: Default::default(), found: None, is_own: false, written: Instant::now() }
     }
 
     /// Opens a checkpoint, which need not exist yet. A survey depends on fewer settings than other sums do: it may have been made
@@ -74,7 +66,7 @@ impl Checkpoint {
             "{extent:?}; {:?}; seed {}; {} sampled; {:?}; {:?}; {} rows",
             settings.task,
             settings.seed,
-            settings.sample(input, extent)?,
+            settings.sample(input, extent),
             input.columns,
             input.sources,
             input.rows()
@@ -101,7 +93,7 @@ impl Checkpoint {
         let found = if path.exists() { open_checkpoint(path, input, &headers)? } else { None };
         let headers = [line(&headers[0])?, line(&headers[1])?];
         let is_own = found.is_some();
-        Ok(Self { path: Some(path.into()), headers, found, was_resumed: false, is_own, written: Instant::now() })
+        Ok(Self { path: Some(path.into()), headers, found, is_own, written: Instant::now() })
     }
 
     /// The plan of sums that were found, if the first pass was finished.
@@ -117,15 +109,9 @@ impl Checkpoint {
         let mut sums = empty;
         sums.merge(&found)
             .map_err(|error| Failure::input(format!("{path}: {error}; or remove the file to start again")))?;
-        self.was_resumed = true;
         let rows: u64 = sums.shards().values().chain(sums.reference_shards().values()).sum();
         terminal.remark(format!("Going on from {path}: {} rows are done.", count(rows as usize)));
         Ok(sums)
-    }
-
-    /// Whether sums were found and are gone on from.
-    pub(super) fn was_resumed(&self) -> bool {
-        self.was_resumed
     }
 
     pub(super) fn write_if_due(&mut self, sums: &Accumulator) -> Result<()> {

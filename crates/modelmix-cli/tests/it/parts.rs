@@ -121,6 +121,25 @@ fn few_rows_are_exact() {
     }
 }
 
+/// Precision needs all of the reference, also if it is a folder, and also to solve a sample from a file.
+#[test]
+fn precision_reads_the_whole_reference() {
+    let world = world();
+    let whole: Vec<f32> = (0..3).flat_map(|part| values((50 + 30 * part) * COLUMNS, 30 + part as u64, 0.0)).collect();
+    world.write("real.npy", npy(240, COLUMNS, &whole));
+    let objective = "--objective 'rke(bandwidth=2) - precision'";
+    for method in ["features --random-features 64", "sample", "pairs"] {
+        let run = format!("left middle {objective} --method {method} --sampled-rows 64");
+        let folder = without_provenance(world.json(&format!("solve {run} --reference real --json")));
+        assert_eq!(without_provenance(world.json(&format!("solve {run} --reference real.npy --json"))), folder);
+        world.answer(&format!("accumulate {run} --reference real --out sums.acc"));
+        assert_eq!(without_provenance(world.json("solve sums.acc --reference real --json")), folder);
+        let alone = world.run("solve sums.acc");
+        let needs = alone.code == 2 && alone.stderr.contains("--reference");
+        assert_eq!(needs, method == "sample", "{method}: {}", alone.stderr);
+    }
+}
+
 #[test]
 fn columns_name_arms_and_scores() {
     let world = World::new();
@@ -206,6 +225,7 @@ fn refusals_name_the_file_and_the_fix() {
         ("accumulate survey.acc --random-features 64 --out x.acc", ["--objective", "leave out --random-features"]),
         ("accumulate left.acc --sampled-rows 64 --out x.acc", ["merged", "leave out --sampled-rows"]),
         ("accumulate left --plan left.acc --method sample --out x.acc", ["the plan", "leave out --method"]),
+        ("solve left.acc --reference real", ["include what they need of the reference", "leave out --reference"]),
         ("solve left.acc --seed 3", ["mmd(bandwidth=", "leave out --seed"]),
         ("solve left other=./left --memory 1GB", ["./left/0.npy", "the same file"]),
         ("solve left --memory 1MB", ["the memory is 1,000,000 bytes", "at least"]),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use modelmix::accumulate::{Accumulator, Method};
+use modelmix::accumulate::{Accumulator, Method, needs_whole_reference};
 use modelmix::document::{Document, InputRole};
 use modelmix::internals::arms::by_arm;
 use modelmix::internals::numbers::brief;
@@ -118,16 +118,21 @@ fn of_files(
     terminal: &Terminal,
 ) -> Result<Accumulator> {
     let columns = &args.columns;
-    if args.checkpoint.is_some() || columns.is_used() {
+    if args.checkpoint.is_some() || columns.arm_column.is_some() || !columns.score_columns.is_empty() {
         return Err(Failure::input(
-            "files of sums are not read in parts; leave out --checkpoint, --arm-column, --features-column and --score-columns",
+            "files of sums are not read in parts; leave out --checkpoint, --arm-column and --score-columns",
         ));
     }
     let paths: Vec<PathBuf> = sources.into_iter().map(|source| source.path).collect();
-    let whole: Option<ArmSource> = args.arms.reference.as_deref().map(str::parse).transpose()?;
-    let whole = whole.map(|source| modelmix::load::features(&source.path, source.key.as_deref())).transpose()?;
-    let merged = streaming::merged(&paths, whole.as_ref(), terminal)?;
+    let whole = || args.arms.reference.as_deref().map(|text| streaming::whole_reference(text, columns)).transpose();
+    let merged = streaming::merged(&paths, whole, terminal)?;
     let plan = merged.current_plan();
+    let check_reference = |is_needed: bool| match &args.arms.reference {
+        Some(_) if !is_needed => Err(Failure::input(
+            "the files of sums include what they need of the reference, and only precision and density need all of it; leave out --reference",
+        )),
+        _ => Ok(()),
+    };
     if plan.method() != Method::Survey {
         let given = &args.objective;
         let options = [
@@ -143,6 +148,7 @@ fn of_files(
                 plan.objective().unwrap_or_default()
             )));
         }
+        check_reference(plan.needs_whole_reference())?;
         let (rows, surveyed) = (merged.rows(), plan.surveyed_rows());
         if rows < surveyed {
             terminal.warn(&[format!(
@@ -155,6 +161,9 @@ fn of_files(
     }
     let objective = inputs::objective(&args.objective, merged.reference_count() > 0);
     terminal.warn(&objective.warnings());
+    let is_needed = needs_whole_reference(&objective);
+    check_reference(is_needed)?;
+    let whole = if is_needed { whole()? } else { None };
     let settings = Settings { objective, ..settings };
     let planned = streaming::plan(&merged, &settings, Vec::new(), whole.clone(), terminal)?;
     if planned.needs_second_pass {
