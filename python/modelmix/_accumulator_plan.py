@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from . import _check, _modelmix
 from ._arguments import checked
@@ -143,6 +144,29 @@ class PlanSettings:
     memory: int | None
     threads: int | None
 
+    @classmethod
+    def of(
+        cls,
+        *,
+        method: Any,
+        random_features: Any,
+        error: Any,
+        costs: Mapping[str, float] | None,
+        arms: Sequence[str] | None,
+        memory: Any,
+        threads: Any,
+    ) -> PlanSettings:
+        """Return the arguments of :meth:`Accumulator.plan`, checked."""
+        return cls(
+            method=None if method is None else _check.choice("method", method, *get_args(MethodName)),
+            random_features=_check.whole_or_none("random_features", random_features, 2),
+            error=None if error is None else _check.positive("error", error),
+            costs=_check.by_arm("costs", "cost", costs),
+            arms=[] if arms is None else _check.arm_names("arms", arms),
+            memory=memory_size("memory", memory),
+            threads=_check.threads(threads),
+        )
+
 
 def plan_data(plan: object) -> bytes:
     """Return the plan in the form that the extension accepts."""
@@ -156,3 +180,9 @@ def memory_size(name: str, given: int | str | None) -> int | None:
     if isinstance(given, str):
         return _modelmix.memory_size(given)
     return _check.whole_or_none(name, given, 1)
+
+
+def solve_settings(floor: object, cap: object, intervals: object) -> tuple[dict[str, float], dict[str, float], bool]:
+    """Return the arguments of :meth:`Accumulator.solve`, checked."""
+    floors, caps = _check.by_arm("floor", "floor", floor), _check.by_arm("cap", "cap", cap)
+    return floors, caps, _check.flag("intervals", intervals)

@@ -104,6 +104,13 @@ def parts(table: Any, columns: Columns, arm: str | None, is_reference: bool) -> 
         yield Part(name, rows[places], {key: values[places] for key, values in scores.items()}, places, paths)
 
 
+def column_rows(table: Any, name: str) -> npt.NDArray[Any]:
+    """Return a column of a table as rows."""
+    if name not in table.schema.names:
+        raise ValueError(missing("the dataset", name, list(table.schema.names)))
+    return matrix(table.column(name), name)
+
+
 def matrix(column: Any, name: str, paths: Any = None) -> npt.NDArray[Any]:
     """Return a column of lists of floats as rows: a view if it is one chunk."""
     import numpy

@@ -16,8 +16,9 @@ from . import _check, _modelmix
 from ._accumulator_plan import AccumulatorPlan, MethodName
 from ._arrays import as_array
 from ._blocks import Columns, NamedRows, Refused, parts
+from ._cluster_files import Task, find_shards
 from ._compute import compute
-from ._files import Path, is_path, rows
+from ._files import rows
 from ._lazy import Lazy
 from ._problem import _same, of
 from .accumulation import Accumulator
@@ -33,9 +34,6 @@ _SAME = "all rows must come from the same encoder"
 
 #: How many accumulators a task merges.
 FAN_IN = 8
-
-#: The number of tasks for files, roughly, if there are many rows.
-_TASKS = 4096
 
 #: Sums as bytes, with the file or block that the first rows come from.
 Summed = tuple[bytes, str]
@@ -140,41 +138,6 @@ class Job:
                 sentence = f"{other}: its features have {found} columns, but those of {label} have {width}; {_SAME}"
                 raise Refused(sentence, [label, other]) from None
         return sums.to_bytes(), label
-
-
-@dataclass(frozen=True)
-class Task:
-    """Shards of a file that one task sums."""
-
-    source: str
-    indices: tuple[int, ...]
-    rows: int
-
-
-def find_shards(sources: list[str], columns: Columns) -> _modelmix.Shards:
-    """Return the shards of files, each written ``[name=]path[:key]``."""
-    return _modelmix.Shards.find(sources, columns.features, columns.arm, list(columns.scores))
-
-
-def tasks(sources: list[str], columns: Columns) -> list[Task]:
-    """Return tasks for all shards of files and folders, of about the same number of rows."""
-    found: list[tuple[str, int, int]] = []
-    for source in sources:
-        is_folder = os.path.isdir(_modelmix.source_path(source))
-        seen: dict[str, int] = {}
-        for index, (_, path, arm, count) in enumerate(find_shards([source], columns).parts()):
-            if not is_folder:
-                found.append((source, index, count))
-                continue
-            at = seen[path] = seen.get(path, -1) + 1
-            found.append((path if arm is None else f"{arm}={path}", at, count))
-    most = max(1 << 16, sum(count for *_, count in found) // _TASKS)
-    made: list[Task] = []
-    for source, index, count in found:
-        if not made or made[-1].source != source or made[-1].rows + count > most:
-            made.append(Task(source, (), 0))
-        made[-1] = Task(source, (*made[-1].indices, index), made[-1].rows + count)
-    return made
 
 
 def _label(table: Any, before: str) -> str:
@@ -381,19 +344,3 @@ def refuse_pairs(method: str | None, engine: str) -> None:
         raise ValueError(
             f"method is 'pairs', which {engine} does not do; use mm.ray.solve, or modelmix solve --method pairs"
         )
-
-
-def listed(given: Path | Sequence[Path]) -> list[str]:
-    """Return sources, each written ``[name=]path[:key]``; the path may be a pattern such as ``part-*.parquet``."""
-    from glob import glob
-
-    sources = [given] if is_path(given) else _check.items("dataset", given, "a dataset, a path or a list of paths")
-    found: list[str] = []
-    for source in sources:
-        text = _check.file("dataset", source)
-        name, path = text.split("=", 1) if "=" in text and "/" not in text.split("=", 1)[0] else ("", text)
-        files = sorted(glob(path)) if any(mark in path for mark in "*?[") else [path]
-        if not files:
-            raise ValueError(f"no file matches {path}; check the pattern")
-        found += [f"{name}={file}" if name else file for file in files]
-    return found

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ._blocks import Columns, NamedRows, parts
-from ._cluster import Job, Request, Summed, Task, find_shards, told
+from ._cluster import Job, Request, Summed, told
+from ._cluster_files import Task, find_shards
 from ._progress import Bar
 
 #: A block is one of 64, but it has at least 4096 rows, and at most 64 MiB. Rows are cut by their number alone, so bits depend

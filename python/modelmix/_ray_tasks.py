@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from . import _check
-from ._blocks import matrix
-from ._cluster import Job, Request, Summed, Task, imported, listed, tasks, told, told_in, tree
-from ._files import is_path
+from ._blocks import column_rows
+from ._cluster import Job, Request, Summed, imported, told, told_in, tree
+from ._cluster_files import Task, work_of
 from ._progress import Bar
 from ._ray_pairs import Pairs, ordered
 
@@ -32,19 +31,10 @@ class Cluster:
 
     def work(self, dataset: Any) -> list[tuple[str | None, Any]]:
         """Return the parts of the data, each with its arm: datasets, or tasks that read files."""
-        columns = self._request.columns
-        if is_dataset(dataset):
-            return [(None, self._held(dataset))]
-        if is_path(dataset) or isinstance(dataset, (list, tuple)):
-            return [(None, tasks(listed(dataset), columns))]
-        work: list[tuple[str | None, Any]] = []
-        for name, one in _check.mapping(
-            "dataset", dataset, "a Ray Dataset, files, or a mapping from arms to them"
-        ).items():
-            _check.arm_name(name)
-            sources = [] if is_dataset(one) else [f"{name}={file}" for file in listed(one)]
-            work.append((name, self._held(one)) if is_dataset(one) else (None, tasks(sources, columns)))
-        return work
+        work = work_of(
+            dataset, self._request.columns, is_dataset, "a Ray Dataset, files, or a mapping from arms to them"
+        )
+        return [(arm, self._held(one) if is_dataset(one) else one) for arm, one in work]
 
     def _held(self, dataset: Any) -> Any:
         """Return a dataset as it is read: pairs need its rows more than twice."""
@@ -128,12 +118,10 @@ def _summed_in(part: Any) -> list[Summed]:
 
 def collected(dataset: Any, column: str) -> Any:
     """Return all rows of a reference."""
-    tables = dataset.select_columns([column]).iter_batches(batch_size=None, batch_format="pyarrow")
-    return numpy_rows([matrix(table.column(column), column) for table in tables if table.num_rows])
-
-
-def numpy_rows(blocks: list[Any]) -> Any:
-    """Return the rows of all blocks."""
     import numpy
 
+    tables = dataset.iter_batches(batch_size=None, batch_format="pyarrow")
+    blocks = [column_rows(table, column) for table in tables if table.num_rows]
+    if not blocks:
+        raise ValueError("the reference has no rows; give at least two")
     return numpy.concatenate([block.astype("float32", copy=False) for block in blocks])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
 from . import _check, _modelmix
 from ._accumulator_bytes import whole_reference
 from ._accumulator_pairs import Block, PairSums
-from ._accumulator_plan import AccumulatorPlan, MethodName, PlanSettings, memory_size, plan_data
+from ._accumulator_plan import AccumulatorPlan, MethodName, PlanSettings, plan_data, solve_settings
 from ._arguments import checked
 from ._compute import compute
 from ._files import Rows, Values, recorded, score_values
@@ -332,15 +331,14 @@ class Accumulator(PairSums):
             raise ValueError(
                 "the survey has no rows of the reference; add them with update_reference before the plan is made"
             )
-        chosen = None if method is None else _check.choice("method", method, *get_args(MethodName))
-        settings = PlanSettings(
-            method=chosen,
-            random_features=_check.whole_or_none("random_features", random_features, 2),
-            error=None if error is None else _check.positive("error", error),
-            costs=given.costs or {},
-            arms=[] if arms is None else _check.arm_names("arms", arms),
-            memory=memory_size("memory", memory),
-            threads=_check.threads(threads),
+        settings = PlanSettings.of(
+            method=method,
+            random_features=random_features,
+            error=error,
+            costs=given.costs,
+            arms=arms,
+            memory=memory,
+            threads=threads,
         )
         planned = self._inner.plan(given.objective, given.reference, settings)
         warn(planned.pop("warnings"))
@@ -417,8 +415,7 @@ class Accumulator(PairSums):
         ...
         ValueError: a mixture needs rows of at least one arm; the accumulator has none
         """
-        floors, caps = _check.by_arm("floor", "floor", floor), _check.by_arm("cap", "cap", cap)
-        document, sentence, certainty = self._inner.solve(floors, caps, _check.flag("intervals", intervals))
+        document, sentence, certainty = self._inner.solve(*solve_settings(floor, cap, intervals))
         reference = object() if self.reference_count else None
         return Mixture._read(add_inputs(document, dict.fromkeys(self.counts), reference), sentence, certainty)
 

@@ -13,8 +13,9 @@ from typing import Any
 from . import _check
 from ._accumulator_plan import MethodName
 from ._arguments import checked
-from ._cluster import Job, Request, Summed, imported, listed, refuse_pairs, tasks, told, told_in, tree
-from ._files import is_path
+from ._blocks import column_rows
+from ._cluster import Job, Request, Summed, imported, refuse_pairs, told, told_in, tree
+from ._cluster_files import work_of
 from .accumulation import Accumulator
 from .results import Mixture
 
@@ -122,24 +123,12 @@ def accumulate(
         objective, features, arm, scores, reference, costs, method, random_features, error, sample, expected_rows,
         seed, memory, _check.whole("threads", threads, 1), "cpu", progress,
     )  # fmt: skip
-    work = _work(dataset, request)
-    return request.accumulate(lambda job, other: _run(dask, work, job, other), _collected, _is_collection)
-
-
-def _work(dataset: Any, request: Request) -> list[tuple[str | None, Any]]:
-    """Return the parts of the data, each with its arm: collections, delayed tables, or tasks that read files."""
-    if isinstance(dataset, Mapping):
-        work: list[tuple[str | None, Any]] = []
-        for name, one in dataset.items():
-            files = None if _is_collection(one) else [f"{_check.arm_name(name)}={file}" for file in listed(one)]
-            work.append((name, one if files is None else tasks(files, request.columns)))
-        return work
-    if is_path(dataset) or (isinstance(dataset, (list, tuple)) and all(map(is_path, dataset))):
-        return [(None, tasks(listed(dataset), request.columns))]
-    if _is_collection(dataset) or isinstance(dataset, (list, tuple)):
-        return [(None, dataset)]
-    raise _check.wrong_type(
-        "dataset", dataset, "a Dask DataFrame, delayed tables, files, or a mapping from arms to them"
+    must = "a Dask DataFrame, delayed tables, files, or a mapping from arms to them"
+    work = work_of(dataset, request.columns, _is_dataset, must)
+    return request.accumulate(
+        lambda job, other: _run(dask, work, job, other),
+        lambda given: _collected(dask, given, features or "features"),
+        _is_dataset,
     )
 
 
@@ -160,13 +149,23 @@ def _delayed(one: Any) -> list[Any]:
     """Return the partitions of a collection, or the tasks of files."""
     if isinstance(one, (list, tuple)):
         return list(one)
+    if _is_delayed(one):
+        return [one]
     if hasattr(one, "rechunk"):
         return list(one.rechunk({1: -1}).to_delayed().ravel())
     return list(one.to_delayed())
 
 
-def _is_collection(given: Any) -> bool:
-    return hasattr(given, "to_delayed") and hasattr(given, "dask")
+def _is_dataset(given: Any) -> bool:
+    """Whether this is a collection of Dask, a delayed table, or a list of them."""
+    if isinstance(given, (list, tuple)):
+        return bool(given) and all(map(_is_delayed, given))
+    return _is_delayed(given) or (hasattr(given, "to_delayed") and hasattr(given, "dask"))
+
+
+def _is_delayed(given: Any) -> bool:
+    kind: type = imported("dask.delayed", _PACKAGE).Delayed
+    return isinstance(given, kind)
 
 
 @told
@@ -176,12 +175,14 @@ def _part_summed(job: Job, part: Any, arm: str | None, is_reference: bool) -> Su
         return job.shards(part)
     if hasattr(part, "dtype"):
         return job.array(part, arm)
-    table = (
-        part
-        if hasattr(part, "schema")
-        else imported("pyarrow", "pyarrow").Table.from_pandas(part, preserve_index=False)
-    )
-    return job.tables([table], arm, is_reference)
+    return job.tables([_table(part)], arm, is_reference)
+
+
+def _table(part: Any) -> Any:
+    """Return a partition as an Arrow table."""
+    if hasattr(part, "schema"):
+        return part
+    return imported("pyarrow", "pyarrow").Table.from_pandas(part, preserve_index=False)
 
 
 @told
@@ -189,11 +190,10 @@ def _merged(job: Job, parts: list[Summed]) -> Summed:
     return job.merged(parts)
 
 
-def _collected(collection: Any) -> Any:
+def _collected(dask: Any, given: Any, column: str) -> Any:
     """Return all rows of a reference."""
     import numpy
 
-    from ._blocks import matrix
-
-    found = collection.compute()
-    return numpy.asarray(found) if hasattr(found, "dtype") else matrix(found["features"], "features")
+    parts = dask.compute(*_delayed(given))
+    rows = [part if hasattr(part, "dtype") else column_rows(_table(part), column) for part in parts]
+    return numpy.concatenate([numpy.asarray(block, dtype="float32") for block in rows])

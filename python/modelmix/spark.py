@@ -13,7 +13,9 @@ from typing import Any
 from . import _check
 from ._accumulator_plan import MethodName
 from ._arguments import checked
+from ._blocks import PATH, column_rows
 from ._cluster import Job, Request, Summed, imported, refuse_pairs, told, told_in
+from ._files import missing
 from .accumulation import Accumulator
 from .results import Mixture
 
@@ -125,10 +127,14 @@ def accumulate(
     else:
         frames = _check.mapping("dataset", dataset, "a Spark DataFrame, or a mapping from arms to DataFrames")
         work = [(_check.arm_name(name), frame) for name, frame in frames.items()]
-    return request.accumulate(lambda job, other: _run(work, job, other, request), _collected, _is_frame)
+    return request.accumulate(
+        lambda job, other: _run(work, job, other),
+        lambda given: column_rows(given.toArrow(), features or "features"),
+        _is_frame,
+    )
 
 
-def _run(work: list[tuple[str | None, Any]], job: Job, reference: Any, request: Request) -> Summed:
+def _run(work: list[tuple[str | None, Any]], job: Job, reference: Any) -> Summed:
     """Sum all partitions and merge the sums in a tree."""
     frames = [(arm, frame, False) for arm, frame in work]
     frames += [] if reference is None else [(None, reference, True)]
@@ -144,7 +150,10 @@ def _run(work: list[tuple[str | None, Any]], job: Job, reference: Any, request: 
 def _summed(frame: Any, job: Job, arm: str | None, is_reference: bool) -> Summed:
     columns = [job.columns.features or "features", *(() if is_reference else job.columns.scores)]
     columns += [] if is_reference or arm is not None else [job.columns.arm or "arm"]
-    columns += ["path"] if "path" in frame.columns else []
+    absent = next((column for column in columns if column not in frame.columns), None)
+    if absent is not None:
+        raise ValueError(missing("the dataset", absent, list(frame.columns)))
+    columns += [PATH] if PATH in frame.columns else []
 
     @told
     def partition(batches: Iterable[Any]) -> Any:
@@ -164,10 +173,3 @@ def _summed(frame: Any, job: Job, arm: str | None, is_reference: bool) -> Summed
 
 def _is_frame(given: Any) -> bool:
     return hasattr(given, "mapInArrow")
-
-
-def _collected(frame: Any) -> Any:
-    """Return all rows of a reference."""
-    from ._blocks import matrix
-
-    return matrix(frame.select("features").toArrow().column("features"), "features")

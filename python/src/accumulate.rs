@@ -367,11 +367,11 @@ impl Shards {
         run_short(py, || self.shards.iter().try_for_each(|shard| shard.read(|_| Ok(()))))
     }
 
-    /// Of each shard: its name, its file, its arm and its rows.
-    fn parts(&self) -> Vec<(String, PathBuf, Option<String>, u64)> {
+    /// Of each shard: its file, its array or column if the source named it, its arm and its rows.
+    fn parts(&self) -> Vec<(PathBuf, Option<String>, Option<String>, u64)> {
         let one = |shard: &Shard| {
-            let arm = shard.arm().map(str::to_string);
-            (shard.name().to_string(), shard.path().to_path_buf(), arm, shard.rows())
+            let (key, arm) = (shard.key().map(str::to_string), shard.arm().map(str::to_string));
+            (shard.path().to_path_buf(), key, arm, shard.rows())
         };
         self.shards.iter().map(one).collect()
     }
