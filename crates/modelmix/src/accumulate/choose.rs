@@ -1,5 +1,6 @@
 //! From a survey to a plan: the method, from the objective, the numbers of rows and the error wanted, and what it costs.
 
+use super::exact::next_power_of_two;
 use super::moments::QUANTA_PER_DEVIATION;
 use super::pairs::{PairKernel, pair_kernels};
 use super::plan::{DEFAULT_FEATURES, PairPlan, gaussian, needs_balls};
@@ -313,11 +314,11 @@ impl Accumulator {
             let own = samples.iter().map(|sample| term.kernel.of_self(&sample.row).abs());
             let largest = own.fold(0.0, f64::max);
             // A power of two, so that dividing by it is exact.
-            if largest.is_normal() { 2f64.powi(largest.log2().ceil() as i32) } else { 1.0 }
+            next_power_of_two(largest)
         };
         let sizes: Vec<f64> = kernels.iter().map(largest).collect();
         let weighted = kernels.iter().zip(&sizes).map(|(term, size)| term.weight.abs() * size).fold(0.0, f64::max);
-        let row_quantum = if weighted.is_normal() { 2f64.powi(weighted.log2().ceil() as i32) } else { 1.0 };
+        let row_quantum = next_power_of_two(weighted);
         Ok(PairPlan {
             quanta: sizes.into_iter().map(|size| size / QUANTA_PER_KAPPA).collect(),
             row_quantum: row_quantum / QUANTA_PER_KAPPA,

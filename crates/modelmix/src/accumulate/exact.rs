@@ -94,15 +94,30 @@ impl ExactSum {
         for at in (top.saturating_sub(3)..=top).rev() {
             let scale = (at * LIMB_BITS) as i32 - 1074;
             // In two steps, since 2^scale alone may be below the smallest number.
-            sum += magnitude[at] as f64 * 2f64.powi(scale / 2) * 2f64.powi(scale - scale / 2);
+            sum += magnitude[at] as f64 * power_of_two(scale / 2) * power_of_two(scale - scale / 2);
         }
         if is_negative { -sum } else { sum }
     }
 }
 
+/// 2 to a power from −1022 to 1023, exactly. The standard library states no precision for `powi`, and one machine rounded 2⁻⁵⁵.
+pub(super) fn power_of_two(exponent: i32) -> f64 {
+    debug_assert!((-1022..=1023).contains(&exponent), "a normal number");
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// The least power of two that is not below a positive number; 1 for numbers that have none, such as 0.
+pub(super) fn next_power_of_two(value: f64) -> f64 {
+    if !value.is_normal() || value > power_of_two(1023) {
+        return 1.0;
+    }
+    let power = f64::from_bits(value.to_bits() & !((1 << 52) - 1));
+    if power == value { power } else { 2.0 * power }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ExactSum;
+    use super::{ExactSum, next_power_of_two, power_of_two};
     use crate::random::Random;
 
     fn sum(values: &[f64]) -> ExactSum {
@@ -115,11 +130,29 @@ mod tests {
     fn cancellation_is_exact() {
         assert_eq!(sum(&[1e300, 1.0, -1e300]).value(), 1.0);
         assert_eq!(sum(&[1e-320, -1e-320]).value(), 0.0);
-        assert_eq!(sum(&[0.1, 0.2, -0.3]).value(), 2f64.powi(-55));
+        // What Python's fractions give.
+        assert_eq!(sum(&[0.1, 0.2, -0.3]).value(), 2.7755575615628914e-17);
         assert_eq!(sum(&[-1.5, -2.25]).value(), -3.75);
         assert_eq!(sum(&[f64::MIN_POSITIVE / 4.0]).value(), f64::MIN_POSITIVE / 4.0);
         assert_eq!(sum(&[f64::MAX, f64::MAX, -f64::MAX]).value(), f64::MAX);
         assert_eq!(sum(&[]).value(), 0.0);
+    }
+
+    #[test]
+    fn powers_of_two_have_one_bit() {
+        assert_eq!(power_of_two(-1022), f64::MIN_POSITIVE);
+        assert_eq!(power_of_two(-55) * (1_u64 << 55) as f64, 1.0);
+        assert_eq!(power_of_two(0), 1.0);
+        assert_eq!(power_of_two(1023) * (2.0 - f64::EPSILON), f64::MAX);
+        let next = [
+            (0.75, 1.0),
+            (1.0, 1.0),
+            (1.0 + f64::EPSILON, 2.0),
+            (5e-9, 7.450580596923828e-9),
+            (0.0, 1.0),
+            (f64::MAX, 1.0),
+        ];
+        next.iter().for_each(|&(value, power)| assert_eq!(next_power_of_two(value), power));
     }
 
     #[test]

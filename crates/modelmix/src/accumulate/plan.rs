@@ -201,7 +201,7 @@ impl Plan {
     pub(super) fn survey(settings: &SurveySettings) -> Self {
         // Twice the share that is needed: the number kept is random, and arms may be larger than the smallest.
         let share = settings.expected_rows.map_or(1.0, |rows| 2.0 * settings.sample as f64 / rows.max(1) as f64);
-        let highest = if share >= 0.5 { u64::MAX } else { (share * 2f64.powi(64)) as u64 };
+        let highest = if share >= 0.5 { u64::MAX } else { (share * u64::MAX as f64) as u64 };
         Self {
             method: Method::Survey,
             objective: None,
