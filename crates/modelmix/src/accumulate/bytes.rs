@@ -19,7 +19,7 @@ use crate::features::Features;
 const MOST_ROWS: u64 = 1 << 48;
 
 /// The first bytes; the last of them is the version.
-const MAGIC: [u8; 8] = *b"mmixacc\x02";
+const MAGIC: [u8; 8] = *b"mmixacc\x03";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -137,11 +137,12 @@ impl Accumulator {
         let values = plan.scores.len() + terms.linear.len();
         for part in &header.arms {
             plan.check_arm(&part.name).map_err(|error| refused(&format!("damaged: {error}")))?;
-            if arms.insert(part.name.clone(), reader.part(&plan, &terms, part, values)?).is_some() {
+            let sums = reader.part(&plan, &terms, (part, Some(&part.name)), values)?;
+            if arms.insert(part.name.clone(), sums).is_some() {
                 return Err(refused("damaged: it has an arm twice"));
             }
         }
-        let reference = reader.part(&plan, &terms, &header.reference, 0)?;
+        let reference = reader.part(&plan, &terms, (&header.reference, None), 0)?;
         let pairs = reader.pairs(&plan, header)?;
         if !reader.0.is_empty() {
             return Err(refused("damaged: it has bytes left over"));
@@ -276,7 +277,13 @@ impl Reader<'_> {
         Ok(totals)
     }
 
-    fn part(&mut self, plan: &Plan, terms: &Terms, part: &Part, values: usize) -> Result<ArmSums> {
+    fn part(
+        &mut self,
+        plan: &Plan,
+        terms: &Terms,
+        (part, arm): (&Part, Option<&str>),
+        values: usize,
+    ) -> Result<ArmSums> {
         if part.count > MOST_ROWS {
             return Err(refused("damaged: it has more rows than there can be"));
         }
@@ -284,7 +291,8 @@ impl Reader<'_> {
         if moments.is_none_or(|values| values.saturating_mul(16) > self.0.len()) {
             return Err(refused("damaged: it ends within its sums"));
         }
-        let mut sums = empty(&Plan { width: plan.width.filter(|&width| width <= self.0.len()), ..plan.clone() }, terms);
+        let fitting = Plan { width: plan.width.filter(|&width| width <= self.0.len()), ..plan.clone() };
+        let mut sums = empty(&fitting, terms, arm);
         sums.count = part.count;
         let width = plan.width.unwrap_or(0);
         if part.sampled as u64 > part.count || part.sampled > plan.sample {
@@ -293,7 +301,7 @@ impl Reader<'_> {
         if part.sampled > 0 && part.values != values {
             return Err(refused("damaged: its sampled rows have other values than the plan"));
         }
-        let mut sample = RowSample::new(plan.sample, plan.highest);
+        let mut sample = RowSample::new(plan.sample, plan.highest_of(arm));
         for _ in 0..part.sampled {
             let priority = self.numbers(1, u64::from_le_bytes)?[0];
             let row = self.numbers(width, f32::from_le_bytes)?;

@@ -13,9 +13,6 @@ use crate::mixture::SolveSettings;
 use crate::numbers::{brief, count};
 use crate::objective::{Measure, Objective};
 
-/// If fewer of the sampled rows differ, errors that treat them as independent are a tenth too small or more.
-const LEAST_DISTINCT_SHARE: f64 = 0.8;
-
 /// Multiply-adds per second of a core, as measured on two kinds of processors, for estimates.
 const PRODUCTS_PER_SECOND: f64 = 3.5e10;
 const DOUBLE_PRODUCTS_PER_SECOND: f64 = 1.7e10;
@@ -97,41 +94,6 @@ impl Accumulator {
             }
         }
         Err(self.too_inexact(&draft, &objective, &least, settings))
-    }
-
-    /// Checks that every arm has sampled rows.
-    fn check_sample(&self, names: &[String]) -> Result<()> {
-        let reference = ("the reference", &self.reference);
-        let parts = names.iter().map(|name| (name.as_str(), &self.arms[name])).chain([reference]);
-        for (name, part) in parts.filter(|(_, part)| part.count > 0) {
-            if part.sample.sorted().is_empty() {
-                let rows = count(part.count as usize);
-                let problem = format!(
-                    "none of its {rows} rows is in the sample, because they are copies of few rows, which are sampled together, or because the sample is small; sample more rows, or hold all rows (rows)"
-                );
-                return Err(Error::Array { origin: name.into(), problem });
-            }
-        }
-        Ok(())
-    }
-
-    /// Warnings about samples that say less than their size.
-    fn warnings(&self, names: &[String]) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let parts =
-            names.iter().map(|name| (name.as_str(), &self.arms[name])).chain([("the reference", &self.reference)]);
-        for (name, part) in parts {
-            let sample = part.sample.sorted();
-            let distinct = 1 + sample.windows(2).filter(|pair| pair[0].priority != pair[1].priority).count();
-            if (distinct as f64) < LEAST_DISTINCT_SHARE * sample.len() as f64 {
-                warnings.push(format!(
-                    "{name}: the {} sampled rows have only {} different values; copies are sampled together, so stated errors and intervals are too small",
-                    count(sample.len()),
-                    count(distinct)
-                ));
-            }
-        }
-        warnings
     }
 
     /// Checks that the reference is there if a term needs it, and that the error wanted is a number.
@@ -226,6 +188,7 @@ impl Accumulator {
         if plan.method.sums_all_rows() {
             let (means, deviations) = self.sampled_moments(width);
             plan.centre = means;
+            plan.cutoffs = self.cutoffs(&plan.arms);
             if measures().any(|measure| *measure == Measure::Fid) {
                 plan.quanta = deviations.iter().map(|deviation| deviation / QUANTA_PER_DEVIATION).collect();
             }
@@ -304,12 +267,11 @@ impl Accumulator {
         Error::setting("the error wanted", brief(settings.error.unwrap_or(0.0)), must)
     }
 
-    /// How sums over pairs of blocks are rounded, and the priorities of sampled rows.
+    /// How sums over pairs of blocks are rounded.
     fn pair_plan(&self, names: &[String], objective: &Objective, width: usize) -> Result<PairPlan> {
         let kernels = pair_kernels(objective, width)?;
-        let sides = || names.iter().map(|name| &self.arms[name]).chain([&self.reference]);
-        let cutoffs = sides().map(|side| side.sample.sorted().last().map_or(0, |row| row.priority)).collect();
-        let samples: Vec<_> = sides().flat_map(|side| side.sample.sorted()).collect();
+        let sides = names.iter().map(|name| &self.arms[name]).chain([&self.reference]);
+        let samples: Vec<_> = sides.flat_map(|side| side.sample.sorted()).collect();
         let largest = |term: &PairKernel| {
             let own = samples.iter().map(|sample| term.kernel.of_self(&sample.row).abs());
             let largest = own.fold(0.0, f64::max);
@@ -322,7 +284,6 @@ impl Accumulator {
         Ok(PairPlan {
             quanta: sizes.into_iter().map(|size| size / QUANTA_PER_KAPPA).collect(),
             row_quantum: row_quantum / QUANTA_PER_KAPPA,
-            cutoffs,
         })
     }
 
@@ -372,7 +333,7 @@ impl Accumulator {
                 [pairs].into_iter().chain(moments).collect::<Vec<_>>().join(", ")
             }
         };
-        let warnings = if plan.method == Method::Rows { Vec::new() } else { self.warnings(&plan.arms) };
+        let warnings = if plan.method == Method::Rows { Vec::new() } else { self.sample_warnings(&plan.arms) };
         let mut planned = Planned {
             warnings,
             needs_second_pass: plan.method.sums_all_rows(),
@@ -411,36 +372,6 @@ impl Accumulator {
         let measures = objective.terms().iter().map(|term| measure(&term.measure)).collect::<Result<Vec<_>>>()?;
         Ok(objective.with_measures(measures))
     }
-
-    /// The middle of each column of the sampled rows, of all arms and the reference, and the size of its deviations. Both are those of
-    /// most rows: a few rows far from the others change neither.
-    fn sampled_moments(&self, width: usize) -> (Vec<f32>, Vec<f64>) {
-        let samples: Vec<_> = self.parts().flat_map(|part| part.sample.sorted()).collect();
-        let (mut middles, mut deviations) = (Vec::with_capacity(width), Vec::with_capacity(width));
-        let mut values: Vec<f32> = Vec::with_capacity(samples.len());
-        for column in 0..width {
-            values.clear();
-            values.extend(samples.iter().map(|sample| sample.row[column]));
-            values.sort_unstable_by(f32::total_cmp);
-            let quantile = |share: f64| f64::from(values[((values.len() - 1) as f64 * share).round() as usize]);
-            middles.push(quantile(0.5) as f32);
-            // Distances between quantiles of the normal distribution, in standard deviations.
-            let spread = ((quantile(0.75) - quantile(0.25)) / 1.349).max((quantile(0.99) - quantile(0.01)) / 4.653);
-            deviations.push(if spread > 0.0 { spread } else { deviation(&values) });
-        }
-        // A column that is constant in the sample has the scale of the others.
-        let mut positive: Vec<f64> = deviations.iter().copied().filter(|&deviation| deviation > 0.0).collect();
-        positive.sort_unstable_by(f64::total_cmp);
-        let least = positive.get(positive.len() / 2).map_or(1.0, |typical| 1e-3 * typical);
-        (middles, deviations.into_iter().map(|deviation| deviation.max(least)).collect())
-    }
-}
-
-/// The standard deviation.
-fn deviation(values: &[f32]) -> f64 {
-    let n = values.len().max(1) as f64;
-    let mean = values.iter().map(|&value| f64::from(value)).sum::<f64>() / n;
-    (values.iter().map(|&value| (f64::from(value) - mean).powi(2)).sum::<f64>() / n).sqrt()
 }
 
 impl Planned {

@@ -16,6 +16,7 @@ mod plan;
 mod sample;
 mod solve;
 mod stream;
+mod survey;
 mod terms;
 
 use std::collections::BTreeMap;
@@ -113,7 +114,7 @@ impl Accumulator {
     pub fn survey(settings: &SurveySettings) -> Self {
         let plan = Plan::survey(settings);
         let terms = Arc::new(Terms::default());
-        let reference = empty(&plan, &terms);
+        let reference = empty(&plan, &terms, None);
         Self {
             plan: Arc::new(plan),
             terms,
@@ -139,7 +140,7 @@ impl Accumulator {
     /// As [`Accumulator::new`].
     pub fn with_engine(plan: &Plan, reference: Option<Features>, engine: Engine) -> Result<Self> {
         let terms = Arc::new(Terms::new(plan, reference, engine)?);
-        let empty = empty(plan, &terms);
+        let empty = empty(plan, &terms, None);
         Ok(Self {
             plan: Arc::new(plan.clone()),
             terms,
@@ -155,7 +156,7 @@ impl Accumulator {
     pub fn empty(&self) -> Self {
         Self {
             arms: BTreeMap::new(),
-            reference: empty(&self.plan, &self.terms),
+            reference: empty(&self.plan, &self.terms, None),
             pairs: PairTotals::new(&self.plan),
             shards: BTreeMap::new(),
             reference_shards: BTreeMap::new(),
@@ -239,7 +240,7 @@ impl Accumulator {
     /// nothing is added.
     pub fn update(&mut self, arm: &str, rows: Rows<'_>, scores: &Scores) -> Result<()> {
         self.plan.check_arm(arm)?;
-        let part = self.sums_of(rows, Some(scores))?;
+        let part = self.sums_of(rows, Some((arm, scores)))?;
         match self.arms.get_mut(arm) {
             Some(sums) => sums.merge(&part),
             None => drop(self.arms.insert(arm.to_string(), part)),
@@ -354,8 +355,8 @@ impl Accumulator {
         }
     }
 
-    /// The sums of some rows; `scores` is `None` for the reference.
-    fn sums_of(&self, rows: Rows<'_>, scores: Option<&Scores>) -> Result<ArmSums> {
+    /// The sums of some rows; `of` is their arm and scores, `None` for the reference.
+    fn sums_of(&self, rows: Rows<'_>, of: Option<(&str, &Scores)>) -> Result<ArmSums> {
         if let Some(expected) = self.plan.width.filter(|&expected| expected != rows.width()) {
             return Err(Error::Width {
                 origin: "features".into(),
@@ -369,10 +370,10 @@ impl Accumulator {
             return Err(Error::NotFinite { origin: "features".into(), row, column, value: rows.values()[at].into() });
         }
         let (plan, terms) = (&self.plan, &self.terms);
-        let mut sums = empty(plan, terms);
+        let mut sums = empty(plan, terms, of.map(|(arm, _)| arm));
         sums.count = rows.len() as u64;
-        let given = scores.map(|scores| terms.scores(plan, rows, scores)).transpose()?.unwrap_or_default();
-        let linear = match scores {
+        let given = of.map(|(_, scores)| terms.scores(plan, rows, scores)).transpose()?.unwrap_or_default();
+        let linear = match of {
             Some(_) if plan.method.sums_all_rows() => terms.linear_values(rows, plan, &given)?,
             _ => Vec::new(),
         };
@@ -393,7 +394,7 @@ impl Accumulator {
             if let Some(moments) = &mut sums.moments {
                 moments.add(&terms.engine, rows, &Rounding::Columns { centre: &plan.centre, quanta: &plan.quanta })?;
             }
-            if let Some(directions) = sums.directions.as_mut().filter(|_| scores.is_some()) {
+            if let Some(directions) = sums.directions.as_mut().filter(|_| of.is_some()) {
                 directions.add(&terms.engine, rows, &Rounding::Directions)?;
             }
         }
@@ -447,12 +448,12 @@ fn included_twice(name: &str) -> Error {
     )
 }
 
-/// Sums of no rows.
-fn empty(plan: &Plan, terms: &Terms) -> ArmSums {
+/// Sums of no rows of an arm, or of the reference if it is `None`.
+fn empty(plan: &Plan, terms: &Terms, arm: Option<&str>) -> ArmSums {
     let width = plan.width.unwrap_or(0);
     ArmSums {
         count: 0,
-        sample: RowSample::new(plan.sample, plan.highest),
+        sample: RowSample::new(plan.sample, plan.highest_of(arm)),
         waves: terms.waves.iter().map(|_| vec![0; 2 * plan.frequencies]).collect(),
         linear: terms.linear.iter().map(|_| ExactSum::default()).collect(),
         moments: terms.has_moments.then(|| MomentSums::new(width)),

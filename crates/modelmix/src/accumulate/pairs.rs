@@ -345,7 +345,6 @@ impl Accumulator {
     /// The rows of a block by side, and what identifies them.
     fn sides<'a>(&self, block: &'a Block) -> Result<(Vec<SideRows<'a>>, BlockRows)> {
         let plan = &self.plan;
-        let cutoffs = plan.pairs.as_ref().map_or(&[][..], |pairs| &pairs.cutoffs);
         let arms = block.arms.iter().map(|(arm, rows)| {
             let side = plan.arms.iter().position(|known| known == arm);
             let side = side.ok_or_else(|| {
@@ -367,6 +366,7 @@ impl Accumulator {
                 return Err(Error::Width { origin, found: rows.width(), other: "the survey".into(), expected });
             }
             let is_reference = side == plan.arms.len();
+            let highest = plan.highest_of(plan.arms.get(side).map(String::as_str));
             for term in self.terms.kernels.iter().filter(|term| term.has_reference || !is_reference) {
                 term.kernel.check_features(rows).map_err(|error| error.of(&origin))?;
             }
@@ -375,7 +375,7 @@ impl Accumulator {
             for (at, row) in rows.host()?.iter().enumerate() {
                 let priority = priority(plan.seed, row);
                 identity.checksum = identity.checksum.wrapping_add(priority.rotate_left(side as u32));
-                if priority <= cutoffs[side] {
+                if priority <= highest {
                     sampled.push((at, priority));
                 }
             }

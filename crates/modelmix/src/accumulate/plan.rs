@@ -86,6 +86,9 @@ pub struct Plan {
     pub(super) reference: Option<u64>,
     /// The number of rows in the survey.
     pub(super) surveyed: u64,
+    /// Per arm, and then for the reference, the highest priority of a row that the survey sampled: parts of the second pass keep no
+    /// other rows. Empty unless sums are over all rows.
+    pub(super) cutoffs: Vec<u64>,
     /// For sums over pairs of blocks.
     pub(super) pairs: Option<PairPlan>,
 }
@@ -98,8 +101,6 @@ pub(super) struct PairPlan {
     pub(super) quanta: Vec<f64>,
     /// The quantum of sums of single rows.
     pub(super) row_quantum: f64,
-    /// Per arm, and then for the reference, the highest priority of a sampled row.
-    pub(super) cutoffs: Vec<u64>,
 }
 
 /// The settings of a survey.
@@ -217,6 +218,7 @@ impl Plan {
             quanta: Vec::new(),
             reference: None,
             surveyed: 0,
+            cutoffs: Vec::new(),
             pairs: None,
         }
     }
@@ -249,6 +251,15 @@ impl Plan {
     /// Whether an accumulator of this plan needs the whole reference, for precision or density.
     pub fn needs_whole_reference(&self) -> bool {
         self.reference.is_some()
+    }
+
+    /// The highest priority of a sampled row of an arm, or of the reference if it is `None`.
+    pub(super) fn highest_of(&self, arm: Option<&str>) -> u64 {
+        let side = match arm {
+            Some(arm) => self.arms.iter().position(|known| known == arm),
+            None => Some(self.arms.len()),
+        };
+        side.and_then(|side| self.cutoffs.get(side)).map_or(self.highest, |&cutoff| cutoff)
     }
 
     /// Checks that rows of an arm were surveyed: otherwise its name is a mistake.

@@ -292,7 +292,7 @@ pub(super) fn feature_errors(
         ..Accumulator::survey(&Default::default())
     };
     sums.plan = std::sync::Arc::new(pilot);
-    sums.reference = super::empty(&sums.plan, &sums.terms);
+    sums.reference = super::empty(&sums.plan, &sums.terms, None);
     for name in &plan.arms {
         let rows = survey.arms[name].sample.sorted();
         let scores = plan.scores.iter().enumerate();

@@ -62,7 +62,7 @@ impl Terms {
         if let Some(pairs) = &plan.pairs {
             terms.kernels = pair_kernels(&objective, width)?;
             let quanta = pairs.quanta.iter().chain([&pairs.row_quantum]);
-            let fits = pairs.quanta.len() == terms.kernels.len() && pairs.cutoffs.len() == plan.arms.len() + 1;
+            let fits = pairs.quanta.len() == terms.kernels.len();
             if !fits || !quanta.into_iter().all(|quantum| quantum.is_finite() && *quantum > 0.0) {
                 return Err(damaged());
             }
@@ -72,7 +72,8 @@ impl Terms {
         }
         if plan.method.sums_all_rows() {
             let are_positive = plan.quanta.iter().all(|quantum| quantum.is_finite() && *quantum > 0.0);
-            if plan.centre.len() != width || !(plan.quanta.is_empty() || plan.quanta.len() == width) || !are_positive {
+            let has_columns = plan.centre.len() == width && (plan.quanta.is_empty() || plan.quanta.len() == width);
+            if !has_columns || !are_positive || plan.cutoffs.len() != plan.arms.len() + 1 {
                 return Err(damaged());
             }
             for (index, term) in objective.terms().iter().enumerate() {

@@ -186,6 +186,7 @@ fn forged_sizes_are_refused_before_memory_is_taken() {
         (&waves, "\"width\":4", "\"width\":4000000000"),
         (&waves, "\"sampled\":10", "\"sampled\":1000000000000"),
         (&waves, "\"frequencies\":16", "\"frequencies\":0"),
+        (&waves, "\"cutoffs\":[", "\"cutoffs\":[1,"),
         (&waves, "\"values\":0", "\"values\":1"),
         (&waves, "\"name\":\"a\"", "\"name\":\"c\""),
         (&waves, "\"scores\":[]", "\"scores\":[\"reward\"]"),

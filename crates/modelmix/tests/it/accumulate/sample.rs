@@ -210,3 +210,38 @@ fn a_wanted_error_decides_the_method() {
     let all = survey(&sides, ROWS, 0);
     assert_eq!(planned(&all, "kid", &settings(1e-9)).expect("a plan").plan.method(), Method::Rows);
 }
+
+/// The parts of a second pass keep only rows that the survey sampled, so their sizes are shares of that of all rows.
+#[test]
+fn parts_of_the_second_pass_are_small() {
+    let sides = sides(0.8);
+    let survey = survey(&sides, ROWS / 3, 0);
+    let bytes = |method: Method, parts: usize| -> Vec<usize> {
+        let settings = PlanSettings::default().method(method);
+        let settings = if method == Method::Features { settings.features(16) } else { settings };
+        let plan = planned(&survey, "mmd(bandwidth=2)", &settings).expect("a plan").plan;
+        let empty = Accumulator::new(&plan, None).expect("an accumulator");
+        let rows = ROWS / parts;
+        let of_part = |part: usize| {
+            let mut sums = empty.empty();
+            for (arm, (values, realism)) in sides[..3].iter().enumerate() {
+                let rows = Rows::new(WIDTH, &values[part * rows * WIDTH..][..rows * WIDTH]);
+                sums.update(&format!("arm {arm}"), rows, &scores(&realism[part * rows.len()..][..rows.len()]))
+                    .expect("rows fit");
+            }
+            sums
+        };
+        let all: Vec<Accumulator> = (0..parts).map(of_part).collect();
+        let mut merged = empty.empty();
+        all.iter().for_each(|part| merged.merge(part).expect("the same plan"));
+        let sampled: Vec<usize> = all.iter().map(|part| part.to_bytes().len() - empty.to_bytes().len()).collect();
+        let whole = merged.to_bytes().len() - empty.to_bytes().len();
+        sampled.into_iter().chain([whole]).collect()
+    };
+    for method in [Method::Features, Method::Pairs] {
+        let mut sizes = bytes(method, 9);
+        let whole = sizes.pop().expect("the sums of all parts");
+        // A part has a ninth of the sampled rows on average, and at most a few headers more.
+        assert!(sizes.iter().sum::<usize>() < 2 * whole, "{method:?}: {sizes:?} {whole}");
+    }
+}
