@@ -5,6 +5,7 @@ use super::moments::QUANTA_PER_DEVIATION;
 use super::pairs::{PairKernel, pair_kernels};
 use super::plan::{DEFAULT_FEATURES, PairPlan, gaussian, needs_balls};
 use super::solve::feature_errors;
+use super::terms::Terms;
 use super::{Accumulator, Method, Plan, PlanSettings, Planned};
 use crate::error::{Error, Input, Result};
 use crate::fourier::MOST_FEATURES;
@@ -217,6 +218,8 @@ impl Accumulator {
                 };
                 plan.frequencies = features.div_ceil(2);
                 gain_error = one.map(|one| one / (plan.frequencies as f64).sqrt());
+                let terms = Terms::new(&Plan { reference: None, ..plan.clone() }, None, self.terms.engine.clone())?;
+                plan.drawn = Some(terms.checksum_of_waves(&plan));
             }
             Method::Sample if !measures().any(|measure| measure.is_smooth()) => {
                 let sample = self.with_plan(&plan, settings.reference.clone())?;

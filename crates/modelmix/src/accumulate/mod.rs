@@ -386,7 +386,7 @@ impl Accumulator {
             let width = rows.width();
             for first in (0..rows.len()).step_by(ROWS_PER_BLOCK) {
                 let block = rows.slice(first, (first + ROWS_PER_BLOCK).min(rows.len()));
-                for (sums, turns) in sums.waves.iter_mut().zip(&terms.waves) {
+                for (sums, turns) in sums.waves.iter_mut().zip(terms.waves(plan)?) {
                     let more = terms.engine.wave_sums(block, &plan.centre, Rows::new(width, turns))?;
                     sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
                 }
@@ -454,7 +454,7 @@ fn empty(plan: &Plan, terms: &Terms, arm: Option<&str>) -> ArmSums {
     ArmSums {
         count: 0,
         sample: RowSample::new(plan.sample, plan.highest_of(arm)),
-        waves: terms.waves.iter().map(|_| vec![0; 2 * plan.frequencies]).collect(),
+        waves: vec![vec![0; 2 * plan.frequencies]; terms.gaussians.len()],
         linear: terms.linear.iter().map(|_| ExactSum::default()).collect(),
         moments: terms.has_moments.then(|| MomentSums::new(width)),
         directions: terms.has_directions.then(|| MomentSums::new(width)),

@@ -78,6 +78,8 @@ pub struct Plan {
     pub(super) costs: BTreeMap<String, f64>,
     /// The number of frequencies per Gaussian kernel, half the number of features.
     pub(super) frequencies: usize,
+    /// The checksum of all frequencies: every worker draws them again, with the logarithms and cosines of its C library.
+    pub(super) drawn: Option<u64>,
     /// What is subtracted from rows before sums.
     pub(super) centre: Vec<f32>,
     /// The quantum of each column; empty unless moments are accumulated.
@@ -214,6 +216,7 @@ impl Plan {
             arms: Vec::new(),
             costs: BTreeMap::new(),
             frequencies: 0,
+            drawn: None,
             centre: Vec::new(),
             quanta: Vec::new(),
             reference: None,

@@ -141,7 +141,7 @@ impl Accumulator {
                 };
                 terms.push(quadratic_term(term.weight, measure, &means, &counts, (&reference, self.reference.count)));
                 let found = Frequencies { weight: term.weight, arms: means, reference };
-                evidence.add_waves(&found, &counts, &self.plan, &self.terms.waves[map], engine)?;
+                evidence.add_waves(&found, &counts, &self.plan, &self.terms.waves(&self.plan)?[map], engine)?;
                 frequencies.push(found);
                 kernels.extend(kernel_of(measure, self.plan.width));
                 map += 1;
@@ -285,7 +285,7 @@ pub(super) fn feature_errors(
         let terms = objective.terms().iter().filter(|term| !term.measure.is_smooth());
         Objective::of_terms(terms.cloned().collect()).to_string()
     });
-    let pilot = Plan { frequencies: PILOT_FREQUENCIES, objective, pairs: None, ..plan.clone() };
+    let pilot = Plan { frequencies: PILOT_FREQUENCIES, drawn: None, objective, pairs: None, ..plan.clone() };
     let reference = reference.filter(|_| pilot.reference.is_some()).cloned();
     let mut sums = Accumulator {
         terms: std::sync::Arc::new(Terms::new(&pilot, reference, engine.clone())?),

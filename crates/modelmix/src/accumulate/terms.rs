@@ -1,5 +1,7 @@
 //! What the terms of a plan's objective need to sum rows: frequencies, kernels, the balls of a reference.
 
+use std::sync::{Arc, OnceLock};
+
 use super::pairs::{PairKernel, pair_kernels};
 use super::plan::{gaussian, needs_balls};
 use super::{Method, Plan, sample};
@@ -15,8 +17,11 @@ use crate::random::Random;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Terms {
     pub(super) objective: Option<Objective>,
-    /// The frequencies of every Gaussian term, in turns, in the order of terms.
-    pub(super) waves: Vec<Vec<f32>>,
+    /// Every Gaussian term, in the order of terms, if they are summed by random features: its index and its bandwidth.
+    pub(super) gaussians: Vec<(usize, f64)>,
+    /// Their frequencies once they are needed, which merging does not: drawing them takes longer than that. `None` within it if they
+    /// are not those of the plan.
+    pub(super) drawn: Arc<OnceLock<Option<Vec<Vec<f32>>>>>,
     /// The kernels whose sums over pairs of blocks are added.
     pub(super) kernels: Vec<PairKernel>,
     /// The terms that are means over rows, by their index, except costs.
@@ -33,6 +38,10 @@ pub(super) struct Terms {
 /// A checksum of features: the 64-bit hash of all rows.
 pub(super) fn checksum(features: &Features) -> u64 {
     sample::priority(features.width() as u64, features.values())
+}
+
+fn checksum_of(waves: &[Vec<f32>]) -> u64 {
+    waves.iter().fold(waves.len() as u64, |seed, turns| sample::priority(seed, turns))
 }
 
 impl Terms {
@@ -79,10 +88,7 @@ impl Terms {
             for (index, term) in objective.terms().iter().enumerate() {
                 let measure = &term.measure;
                 if let Some(bandwidth) = gaussian(measure).filter(|_| plan.method == Method::Features) {
-                    let mut random = Random::stream(plan.seed, index as u64 + 1);
-                    terms
-                        .waves
-                        .push(GaussianFeatures::new(bandwidth, width, 2 * plan.frequencies, &mut random).turns());
+                    terms.gaussians.push((index, bandwidth));
                 }
                 if needs_balls(measure) || matches!(measure, Measure::Score { .. }) {
                     terms.linear.push(index);
@@ -93,6 +99,38 @@ impl Terms {
         }
         terms.objective = Some(objective);
         Ok(terms)
+    }
+
+    /// The frequencies of every Gaussian term, in turns. The first call draws them.
+    ///
+    /// # Errors
+    /// If they are not those of the plan.
+    pub(super) fn waves(&self, plan: &Plan) -> Result<&[Vec<f32>]> {
+        let drawn = self.drawn.get_or_init(|| {
+            let waves = self.draw(plan);
+            plan.drawn.is_none_or(|expected| expected == checksum_of(&waves)).then_some(waves)
+        });
+        drawn.as_deref().ok_or_else(|| {
+            Error::setting(
+                "the checksum of the random frequencies",
+                "not that of the plan",
+                "the same on all machines, but the C library of this one rounds logarithms or cosines otherwise; run every task with one system image, or plan with the method sample or pairs",
+            )
+        })
+    }
+
+    /// Draws the frequencies, and returns their checksum for the plan.
+    pub(super) fn checksum_of_waves(&self, plan: &Plan) -> u64 {
+        checksum_of(&self.draw(plan))
+    }
+
+    fn draw(&self, plan: &Plan) -> Vec<Vec<f32>> {
+        let width = plan.width.unwrap_or(1);
+        let one = |&(index, bandwidth): &(usize, f64)| {
+            let mut random = Random::stream(plan.seed, index as u64 + 1);
+            GaussianFeatures::new(bandwidth, width, 2 * plan.frequencies, &mut random).turns()
+        };
+        self.gaussians.iter().map(one).collect()
     }
 
     /// The number of values of the moments of an arm; `None` if it is too large to be one.

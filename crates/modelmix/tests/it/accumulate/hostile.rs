@@ -195,3 +195,33 @@ fn forged_sizes_are_refused_before_memory_is_taken() {
         assert!(Accumulator::from_bytes(&forged(bytes, from, to), None).is_err(), "{to}");
     }
 }
+
+/// Every machine draws the frequencies of a plan again. If its C library rounds otherwise, they are others, and sums of them are wrong:
+/// a plan with another checksum stands for such a machine. Merging and solving need no frequencies but those of intervals.
+#[test]
+fn other_random_frequencies_are_refused() {
+    let (a, b) = (normal(50, 14, 0.0), normal(60, 15, 1.0));
+    let arms = [("a", &a[..]), ("b", &b[..])];
+    let survey = survey(&arms, &b, &SurveySettings::default().sample(10));
+    let planned = plan(&survey, "mmd(bandwidth=2)", &features(32)).expect("a plan").plan;
+    let text = String::from_utf8(planned.to_bytes()).expect("JSON");
+    let at = text.find("\"drawn\":").expect("a checksum") + 8;
+    let other = format!("{}1{}", &text[..at], &text[at + text[at..].find(',').expect("more fields")..]);
+    for (plan, is_fine) in [(text, true), (other, false)] {
+        let plan = modelmix::accumulate::Plan::from_bytes(plan.as_bytes()).expect("a plan");
+        let mut sums = Accumulator::new(&plan, None).expect("an accumulator");
+        // Without frequencies: drawing them takes longer than to read and merge.
+        sums.merge(&Accumulator::from_bytes(&sums.to_bytes(), None).expect("whole bytes")).expect("the same plan");
+        match fill(&mut sums, &arms, &b) {
+            Ok(()) => assert!(is_fine),
+            Err(refusal) => {
+                let refusal = refusal.to_string();
+                assert!(
+                    !is_fine && refusal.contains("random frequencies") && refusal.contains("C library"),
+                    "{refusal}"
+                );
+                assert_eq!(sums.rows(), 0, "nothing was added");
+            }
+        }
+    }
+}
