@@ -293,9 +293,11 @@ class Accumulator(PairSums):
             for kernels without random features, ``"sample"``. ``"pairs"`` sums exactly over all pairs of rows, larger than
             memory, with :meth:`update_pairs`.
         random_features
-            The number of random Fourier features per Gaussian kernel; 4096 if neither it nor ``error`` is given.
+            The number of random Fourier features per Gaussian kernel; 4096 if neither it nor ``error`` is given. Only the method
+            ``"features"`` has them.
         error
-            The standard error of the gain that random features may cause; chooses their number.
+            The largest standard error of the gain that random features or a sample may cause; chooses the number of random features,
+            unless it is given.
         costs
             The price per sample, by arm, unless the objective contains it.
         arms

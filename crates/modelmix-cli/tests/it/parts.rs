@@ -224,6 +224,8 @@ fn refusals_name_the_file_and_the_fix() {
         ("solve left middle --method features --checkpoint r.html --html r.html", ["r.html", "two files"]),
         ("accumulate survey.acc --random-features 64 --out x.acc", ["--objective", "leave out --random-features"]),
         ("accumulate left.acc --sampled-rows 64 --out x.acc", ["merged", "leave out --sampled-rows"]),
+        ("solve left middle --objective rke --method pairs --random-features 64", ["random features is 64", "pairs"]),
+        ("solve left --reference real --objective kid --random-features 64", ["random features is 64", "left out"]),
         ("accumulate left --plan left.acc --method sample --out x.acc", ["the plan", "leave out --method"]),
         ("solve left.acc --reference real", ["include what they need of the reference", "leave out --reference"]),
         ("solve left.acc --seed 3", ["mmd(bandwidth=", "leave out --seed"]),

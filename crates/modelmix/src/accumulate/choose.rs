@@ -66,6 +66,10 @@ impl Accumulator {
         self.check_inputs(&measures, settings)?;
         self.check_sample(&names)?;
         let method = self.method(&measures, settings)?;
+        if let (Some(features), true) = (settings.features, method != Method::Features) {
+            let must = format!("left out, because the method {} has none for this objective", method.name());
+            return Err(Error::setting("the number of random features", features, must));
+        }
         let width = self.width().ok_or_else(|| Error::missing("a plan", "rows; the survey has none"))?;
         let draft = Plan {
             surveyed: self.rows(),
@@ -208,16 +212,22 @@ impl Accumulator {
                     }
                     (Some(features), ..) => features,
                     (None, Some(error), Some(one)) => {
-                        let features = 2.0 * (one / error).powi(2);
+                        let features = features_needed(one, error);
                         if features > MOST_FEATURES as f64 {
                             return Ok(Attempt::Least(one / ((MOST_FEATURES / 2) as f64).sqrt()));
                         }
-                        (features.ceil() as usize).max(256)
+                        (features as usize).max(256)
                     }
                     (None, ..) => DEFAULT_FEATURES,
                 };
                 plan.frequencies = features.div_ceil(2);
                 gain_error = one.map(|one| one / (plan.frequencies as f64).sqrt());
+                if let (Some(_), Some(one), Some(stated), Some(wanted)) =
+                    (settings.features, one, gain_error, settings.error)
+                    && stated > wanted
+                {
+                    return Err(too_few_features(plan.features(), stated, wanted, features_needed(one, wanted)));
+                }
                 let terms = Terms::new(&Plan { reference: None, ..plan.clone() }, None, self.terms.engine.clone())?;
                 plan.drawn = Some(terms.checksum_of_waves(&plan));
             }
@@ -384,6 +394,21 @@ impl Planned {
             if self.seconds < 1.0 { "under a second".into() } else { format!("about {} s", brief(self.seconds)) };
         format!("{seconds} on {} threads", threads(settings))
     }
+}
+
+/// The number of random features with this standard error of the gain; `one` is that with one frequency.
+fn features_needed(one: f64, error: f64) -> f64 {
+    (2.0 * (one / error).powi(2)).ceil()
+}
+
+fn too_few_features(features: usize, stated: f64, wanted: f64, needed: f64) -> Error {
+    let fix = if needed <= MOST_FEATURES as f64 {
+        format!("give at least {} random features, or leave out their number", count(needed as usize))
+    } else {
+        format!("no number up to {} has the error wanted, so use another method", count(MOST_FEATURES))
+    };
+    let must = format!("at least {}, which {} random features have; {fix}", brief(stated), count(features));
+    Error::setting("the error wanted", brief(wanted), must)
 }
 
 fn threads(settings: &PlanSettings) -> usize {

@@ -211,6 +211,34 @@ fn a_wanted_error_decides_the_method() {
     assert_eq!(planned(&all, "kid", &settings(1e-9)).expect("a plan").plan.method(), Method::Rows);
 }
 
+/// A number of random features that does not have the error wanted is refused with one that has; so is a number that is not used.
+#[test]
+fn a_number_of_features_must_have_the_error_wanted() {
+    let survey = survey(&sides(0.8), ROWS / 3, 0);
+    let features = |count: usize, error: f64| {
+        planned(&survey, "mmd(bandwidth=2)", &PlanSettings::default().features(count).error(error))
+    };
+    let error = features(256, 1.0).expect("a plan").gain_error.expect("an error");
+    let refusal = features(256, error / 3.9999).expect_err("too inexact");
+    assert!(refusal.contains("which 256 random features have"), "{refusal}");
+    // A quarter of the error takes sixteen times as many.
+    assert!(refusal.contains("give at least 4,096 random features"), "{refusal}");
+    let enough = features(4096, error / 3.9999).expect("a plan");
+    assert_eq!(enough.plan.features(), 4096);
+    let never = features(256, 1e-9).expect_err("too inexact");
+    assert!(never.contains("no number up to 65,536") && never.contains("another method"), "{never}");
+    for (objective, method) in [
+        ("mmd(bandwidth=2)", Some(Method::Sample)),
+        ("mmd(bandwidth=2)", Some(Method::Pairs)),
+        ("kid", None),
+        ("rke(kernel=laplacian)", None),
+    ] {
+        let refusal = planned(&survey, objective, &PlanSettings::default().method(method).features(256));
+        let refusal = refusal.expect_err("no random features");
+        assert!(refusal.contains("the number of random features is 256") && refusal.contains("left out"), "{refusal}");
+    }
+}
+
 /// The parts of a second pass keep only rows that the survey sampled, so their sizes are shares of that of all rows.
 #[test]
 fn parts_of_the_second_pass_are_small() {
