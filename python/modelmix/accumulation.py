@@ -390,6 +390,8 @@ class Accumulator(PairSums):
     ) -> Mixture:
         """Find the best mixture of the arms.
 
+        It warns if there are fewer or more rows than in the survey: parts are missing, or count twice.
+
         Parameters
         ----------
         floor, cap
@@ -418,6 +420,7 @@ class Accumulator(PairSums):
         ValueError: a mixture needs rows of at least one arm; the accumulator has none
         """
         document, sentence, certainty = self._inner.solve(*solve_settings(floor, cap, intervals))
+        warn(self._inner.warnings())
         reference = object() if self.reference_count else None
         return Mixture._read(add_inputs(document, dict.fromkeys(self.counts), reference), sentence, certainty)
 

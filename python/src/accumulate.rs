@@ -297,6 +297,11 @@ impl Accumulator {
         Ok((dictionary(py, &Document::Solve(document))?, headline.answer, headline.certainty))
     }
 
+    /// A warning if the number of rows is not that of the survey.
+    fn warnings(&self) -> Vec<String> {
+        locked(&self.inner).warnings()
+    }
+
     /// The score of every term, for each arm.
     #[allow(clippy::type_complexity)]
     fn scores(&self, py: Python<'_>) -> PyResult<Vec<(String, Vec<(String, f64)>)>> {

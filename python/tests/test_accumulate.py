@@ -269,6 +269,19 @@ def test_what_is_refused(sentence: str) -> None:
     assert str(raised.value).startswith(sentence)
 
 
+def test_missing_rows_and_rows_that_count_twice_are_told(blobs: Arms) -> None:
+    plan = surveyed(blobs).plan("rke(bandwidth=2)", method="features", random_features=64)
+    with pytest.warns(
+        UserWarning, match="the sums have 120 rows, fewer than the 180 that their plan was made from"
+    ) as told:
+        best = summed(plan, {name: rows for name, rows in blobs.items() if name != "left"}).solve()
+    assert told[0].filename == __file__ and "fewer" in best.to_dict()["warnings"][0]
+    twice = summed(plan, blobs)
+    twice.merge(mm.Accumulator.from_bytes(summed(plan, {"left": blobs["left"]}).to_bytes()))
+    with pytest.warns(UserWarning, match="the sums have 240 rows, more than the 180"):
+        twice.solve()
+
+
 @pytest.mark.parametrize("engine", ["ray", "dask", "spark"])
 def test_an_absent_engine_says_how_to_get_it(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys

@@ -91,10 +91,29 @@ fn tasks_share_the_work() {
         let parts = without_provenance(world.json(&format!("solve {}--json", named("part"))));
         assert_eq!(parts, whole, "{method}");
         let missing = world.run(format!("solve {}", named("part").replace("part-2.acc ", "")).trim_end());
-        let (code, message) = if method == "pairs" { (2, "missing") } else { (0, "the sums have") };
+        let (code, message) = if method == "pairs" { (2, "missing") } else { (0, "fewer than the") };
         assert_eq!(missing.code, code, "{}", missing.stderr);
         assert!(missing.stderr.contains(message), "{}", missing.stderr);
     }
+}
+
+/// Two tasks that name the same file differently: its shards have two names, so its rows count twice, which is said.
+#[test]
+fn rows_that_count_twice_are_told() {
+    let world = world();
+    world.answer("accumulate left middle --survey --sampled-rows 64 --out survey.acc");
+    let settings = "--objective 'rke(bandwidth=2)' --method features --random-features 64";
+    world.answer(&format!("accumulate survey.acc {settings} --out plan.acc"));
+    world.answer("accumulate left middle --plan plan.acc --out part-1.acc");
+    world.answer("accumulate left=./left --plan plan.acc --out part-2.acc");
+    let once = world.run("solve part-1.acc");
+    assert!(once.code == 0 && !once.stderr.contains("warning"), "{}", once.stderr);
+    let twice = world.run("solve part-1.acc part-2.acc --json");
+    assert_eq!(twice.code, 0);
+    let warning = "the sums have 720 rows, more than the 480 that their plan was made from";
+    assert!(twice.stderr.contains(warning), "{}", twice.stderr);
+    let document: Value = serde_json::from_str(&twice.stdout).unwrap();
+    assert!(document["warnings"][0].as_str().unwrap().contains(warning), "{}", document["warnings"]);
 }
 
 /// Few rows are solved exactly, with the answer of rows that are read whole.

@@ -1,6 +1,8 @@
 //! From sums to the best mixture. Exact pairs of stored rows are solved as recorded arms are; sums of random features and moments
 //! become the forms of a program, with intervals from the sampled rows and from the random frequencies.
 
+use std::cmp::Ordering;
+
 use super::choose::needs_reference;
 use super::evidence::{Evidence, Samples, product};
 use super::moments::QUANTA_PER_LENGTH;
@@ -15,6 +17,7 @@ use crate::kernel::Kernel;
 use crate::loss::Inputs;
 use crate::metrics::Moments;
 use crate::mixture::{Mixture, SolveSettings, SummedArms, SummedTerm, TermValue, solve_sample, solve_sums, solve_with};
+use crate::numbers::count;
 use crate::objective::{Measure, Objective};
 use crate::quadratic::Quadratic;
 use crate::spectral::Spectral;
@@ -37,15 +40,33 @@ impl Accumulator {
     /// As [`Accumulator::solve`], and bounds for another number of arms.
     pub fn solve_with(&self, settings: &SolveSettings) -> Result<Mixture> {
         let names = self.arm_names_in(&self.plan.arms)?;
-        match self.plan.method {
-            Method::Survey => Err(Error::missing("a survey", "a plan before it can be solved; give it an objective")),
-            Method::Rows | Method::Sample => self.solve_rows(&names, settings),
-            Method::Features => solve_sums(&self.summed(&names, &self.terms.engine)?, settings),
+        let mut mixture = match self.plan.method {
+            Method::Survey => {
+                return Err(Error::missing("a survey", "a plan before it can be solved; give it an objective"));
+            }
+            Method::Rows | Method::Sample => self.solve_rows(&names, settings)?,
+            Method::Features => solve_sums(&self.summed(&names, &self.terms.engine)?, settings)?,
             Method::Pairs => {
                 self.check_pairs()?;
-                solve_sums(&self.summed(&names, &self.terms.engine)?, settings)
+                solve_sums(&self.summed(&names, &self.terms.engine)?, settings)?
             }
-        }
+        };
+        mixture.warnings.extend(self.warnings());
+        Ok(mixture)
+    }
+
+    /// A warning if the number of rows is not that of the survey: parts are missing, or count twice. [`Accumulator::solve`] adds it to
+    /// [`Mixture::warnings`].
+    pub fn warnings(&self) -> Vec<String> {
+        let (rows, surveyed) = (self.rows(), self.plan.surveyed);
+        let (which, fix) = match rows.cmp(&surveyed) {
+            _ if self.plan.method == Method::Survey => return Vec::new(),
+            Ordering::Equal => return Vec::new(),
+            Ordering::Less => ("fewer", "add the parts that are missing"),
+            Ordering::Greater => ("more", "check that no rows are summed twice, such as a file under two paths"),
+        };
+        let (rows, surveyed) = (count(rows as usize), count(surveyed as usize));
+        vec![format!("the sums have {rows} rows, {which} than the {surveyed} that their plan was made from; {fix}")]
     }
 
     /// The value of every term of the objective, for each arm alone, in the order of the result.

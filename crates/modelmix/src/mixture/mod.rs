@@ -44,7 +44,8 @@ pub struct Mixture {
     pub version: String,
     /// The objective as written, with the bandwidth given.
     pub objective: String,
-    /// Warnings about the objective, such as a score that is minimised although higher is better.
+    /// Warnings about the objective, such as a score that is minimised although higher is better, and about sums with fewer or more
+    /// rows than their plan was made from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Whether floors or caps exclude any mixture.

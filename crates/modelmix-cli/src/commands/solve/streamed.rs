@@ -17,7 +17,7 @@ use crate::files;
 use crate::inputs;
 use crate::provenance::Sources;
 use crate::streaming::{self, Checkpoint, Extent, Input, Settings};
-use crate::terminal::{Terminal, count};
+use crate::terminal::Terminal;
 use crate::values::Task;
 
 /// Whether the arguments ask for data in parts.
@@ -57,6 +57,7 @@ pub(super) fn run(args: &SolveArgs, terminal: &Terminal) -> Result<()> {
         };
         (streaming::both_passes(&input, &settings, &mut checkpoint, terminal)?, checkpoint)
     };
+    terminal.warn(&sums.warnings());
     let names = sums.arms();
     let numbers = |what, given: &[crate::values::ArmNumber], default| {
         let given = given.iter().map(|given| (given.arm.clone(), given.number));
@@ -149,14 +150,6 @@ fn of_files(
             )));
         }
         check_reference(plan.needs_whole_reference())?;
-        let (rows, surveyed) = (merged.rows(), plan.surveyed_rows());
-        if rows < surveyed {
-            terminal.warn(&[format!(
-                "the sums have {} rows, but their plan was made from {}; if files of sums are missing, give them too",
-                count(rows as usize),
-                count(surveyed as usize)
-            )]);
-        }
         return Ok(merged);
     }
     let objective = inputs::objective(&args.objective, merged.reference_count() > 0);

@@ -225,3 +225,22 @@ fn other_random_frequencies_are_refused() {
         }
     }
 }
+
+/// Sums of fewer or of more rows than the survey had are solved with a warning.
+#[test]
+fn other_numbers_of_rows_are_told() {
+    let (a, b) = (normal(50, 16, 0.0), normal(60, 17, 1.0));
+    let arms = [("a", &a[..]), ("b", &b[..])];
+    let survey = survey(&arms, &b, &SurveySettings::default().sample(10));
+    let planned = plan(&survey, "mmd(bandwidth=2)", &features(32)).expect("a plan").plan;
+    let warnings = |parts: &[(&str, &[f32])]| {
+        let mut sums = Accumulator::new(&planned, None).expect("an accumulator");
+        fill(&mut sums, parts, &b).expect("rows fit");
+        sums.solve().expect("a mixture").warnings
+    };
+    assert!(warnings(&arms).is_empty());
+    let fewer = warnings(&[("a", &a[..40 * WIDTH]), arms[1]]);
+    assert!(fewer.len() == 1 && fewer[0].contains("160 rows, fewer than the 170"), "{fewer:?}");
+    let more = warnings(&[arms[0], arms[0], arms[1]]);
+    assert!(more.len() == 1 && more[0].contains("220 rows, more than the 170"), "{more:?}");
+}
