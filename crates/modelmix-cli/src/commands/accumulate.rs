@@ -97,6 +97,7 @@ fn accumulate(args: &AccumulateArgs, terminal: &Terminal) -> Result<(Accumulator
         (sums.random_features.is_some(), "--random-features"),
         (sums.approximation_error.is_some(), "--approximation-error"),
         (sums.sampled_rows.is_some_and(|_| args.task.is_none()), "--sampled-rows"),
+        (args.seed != 0, "--seed"),
     ];
     refuse_options(&fixed, "the plan says what is summed")?;
     let plan = streaming::plan_of(file)?;
@@ -135,6 +136,7 @@ fn merge(args: &AccumulateArgs, paths: &[PathBuf], terminal: &Terminal) -> Resul
         (args.task.is_some(), "--task"),
         (args.columns.arm_column.is_some() || !args.columns.score_columns.is_empty(), "options of columns"),
         (sums.sampled_rows.is_some(), "--sampled-rows"),
+        (args.seed != 0, "--seed"),
     ];
     refuse_options(&of_shards, "files of sums are merged, and their rows are not read")?;
     let of_plan = [

@@ -196,7 +196,7 @@ fn an_interrupted_run_goes_on() {
     let second = "accumulate left middle right --reference real --plan plan.acc --threads 1 --out second.acc";
     world.write("right/2.npy", &spoiled);
     assert_eq!(world.run(second).code, 2);
-    let other = world.run(&format!("{second} --seed 7"));
+    let other = world.run(&format!("{second} --task 1/1 --sampled-rows 32"));
     assert_eq!(other.code, 2);
     assert!(
         other.stderr.contains("second.acc.partial") && other.stderr.contains("remove the file"),
@@ -243,6 +243,10 @@ fn refusals_name_the_file_and_the_fix() {
         ("solve left middle --method features --checkpoint r.html --html r.html", ["r.html", "two files"]),
         ("accumulate survey.acc --random-features 64 --out x.acc", ["--objective", "leave out --random-features"]),
         ("accumulate left.acc --sampled-rows 64 --out x.acc", ["merged", "leave out --sampled-rows"]),
+        ("accumulate left.acc --seed 7 --out x.acc", ["merged", "leave out --seed"]),
+        ("accumulate survey.acc --objective mmd --seed 7 --out x.acc", ["merged", "leave out --seed"]),
+        ("accumulate left --plan left.acc --seed 7 --out x.acc", ["the plan", "leave out --seed"]),
+        ("solve survey.acc --objective mmd --method sample --seed 7", ["surveys", "leave out --seed"]),
         ("solve left middle --objective rke --method pairs --random-features 64", ["random features is 64", "pairs"]),
         ("solve left --reference real --objective kid --random-features 64", ["random features is 64", "left out"]),
         ("accumulate left --plan left.acc --method sample --out x.acc", ["the plan", "leave out --method"]),

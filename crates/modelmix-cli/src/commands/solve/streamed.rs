@@ -152,6 +152,9 @@ fn of_files(
         check_reference(plan.needs_whole_reference())?;
         return Ok(merged);
     }
+    if args.objective.seed != 0 {
+        return Err(Failure::input("the seed of surveys is the one that they were made with; leave out --seed"));
+    }
     let objective = inputs::objective(&args.objective, merged.reference_count() > 0);
     terminal.warn(&objective.warnings());
     let is_needed = needs_whole_reference(&objective);
