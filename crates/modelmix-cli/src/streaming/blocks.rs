@@ -26,19 +26,12 @@ struct Group<'a> {
 
 /// The groups of all shards: the same for every task of a run.
 fn groups<'a>(input: &'a Input, width: usize, memory: Option<u64>) -> Result<Vec<Group<'a>>> {
-    let most = memory.map_or(BLOCK_BYTES, |memory| memory / BLOCKS_PER_BUDGET) / (4 * width as u64).max(1);
+    let most = rows_per_block(width, memory);
     let mut groups: Vec<Group<'a>> = Vec::new();
     let references = input.reference.iter().map(|shard| (shard, true));
     for (shard, is_reference) in references.chain(input.arms.iter().map(|shard| (shard, false))) {
         let name = if is_reference { format!("the reference, {}", shard.name()) } else { shard.name().to_string() };
-        if shard.rows() > most {
-            return Err(Failure::input(format!(
-                "{}: its {} rows are read at once, but a sixth of --memory holds {}; give more memory, or write smaller row groups",
-                shard.name(),
-                count(shard.rows() as usize),
-                count(most as usize)
-            )));
-        }
+        check_size(shard.name(), shard.rows(), most, width, memory)?;
         match groups.last_mut().filter(|group| group.rows + shard.rows() <= most) {
             Some(group) => {
                 group.rows += shard.rows();
@@ -56,6 +49,27 @@ fn groups<'a>(input: &'a Input, width: usize, memory: Option<u64>) -> Result<Vec
         group.name = format!("{} to {}", group.name, group.last);
     }
     Ok(groups)
+}
+
+/// The largest number of rows of a block.
+fn rows_per_block(width: usize, memory: Option<u64>) -> u64 {
+    memory.map_or(BLOCK_BYTES, |memory| memory / BLOCKS_PER_BUDGET) / (4 * width as u64).max(1)
+}
+
+/// Checks that the rows of a shard fit into a block, and otherwise says which budget suffices, rounded up to 10 MB.
+fn check_size(name: &str, rows: u64, most: u64, width: usize, memory: Option<u64>) -> Result<()> {
+    if rows <= most {
+        return Ok(());
+    }
+    let limit = if memory.is_some() { "a sixth of --memory" } else { "a block of 256 MiB" };
+    let needed = rows.saturating_mul(4 * width as u64).saturating_mul(BLOCKS_PER_BUDGET).div_ceil(10_000_000);
+    Err(Failure::input(format!(
+        "{name}: its {} rows are read at once, but {limit} has room for {}; give --memory {}.{:02}GB, or write smaller row groups",
+        count(rows as usize),
+        count(most as usize),
+        needed / 100,
+        needed % 100
+    )))
 }
 
 impl Group<'_> {
@@ -116,4 +130,25 @@ pub(super) fn add_pairs(
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row groups of 122,880 rows of width 768, as DuckDB writes them, are larger than a block without a budget.
+    #[test]
+    fn a_large_row_group_states_the_memory_that_suffices() {
+        let (rows, width) = (122_880, 768);
+        let check = |memory| check_size("big.parquet, row group 0", rows, rows_per_block(width, memory), width, memory);
+        let refusal = |memory| match check(memory) {
+            Err(Failure::Input(sentence)) => sentence,
+            _ => panic!("not refused"),
+        };
+        let default = refusal(None);
+        assert!(default.contains("a block of 256 MiB has room for 87,381"), "{default}");
+        assert!(default.contains("--memory 2.27GB") && check(Some(2_270_000_000)).is_ok(), "{default}");
+        let small = refusal(Some(1_000_000_000));
+        assert!(small.contains("a sixth of --memory has room for 54,253") && small.contains("2.27GB"), "{small}");
+    }
 }
