@@ -154,7 +154,7 @@ def _chunk(chunk: Any, name: str, paths: Any) -> npt.NDArray[Any]:
     if chunk.null_count:
         row = int(numpy.flatnonzero(chunk.is_null().to_numpy(zero_copy_only=False))[0])
         raise Refused(
-            f"column {name} is missing in row {row} of {_where(paths, row)[0]}; drop it", _where(paths, row)[1]
+            f"{_where(paths, row)[0]}: column {name} is missing in a row; drop the row", _where(paths, row)[1]
         )
     if is_fixed:
         width = kind.list_size
@@ -168,7 +168,7 @@ def _chunk(chunk: Any, name: str, paths: Any) -> npt.NDArray[Any]:
     if values.null_count:
         row = int(numpy.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // max(width, 1)
         origin, files = _where(paths, row)
-        raise Refused(f"{origin}: a value of column {name} is missing in row {row}; drop or fill it", files)
+        raise Refused(f"{origin}: a value of column {name} is missing; drop or fill it", files)
     found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=True).reshape(len(chunk), width)
     return found
 
@@ -176,7 +176,7 @@ def _chunk(chunk: Any, name: str, paths: Any) -> npt.NDArray[Any]:
 def _other_width(name: str, width: int, expected: int, rows: list[int], paths: Any) -> Refused:
     (other, first), (origin, second) = (_where(paths, row) for row in rows)
     return Refused(
-        f"{origin}: column {name} has {width} columns in row {rows[1]}, but {expected} in row {rows[0]} of {other}; "
+        f"{origin}: column {name} has {width} columns in a row, but {expected} in another one of {other}; "
         "all rows must come from the same encoder",
         [*first, *second],
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import _check, _modelmix
 from ._accumulator_plan import AccumulatorPlan, MethodName
 from ._arrays import as_array
-from ._blocks import Columns, NamedRows, Refused, parts
+from ._blocks import Columns, NamedRows, Part, Refused, parts
 from ._cluster_files import Task, find_shards
 from ._compute import compute
 from ._files import rows
@@ -87,8 +87,7 @@ class Job:
                 # Buffers of other programs may be unaligned; then they are copied.
                 sums.update(name, as_array("features", part.rows), scores)
             except ValueError as problem:
-                origin, files = part.origin(_first_not_finite(part.rows))
-                raise Refused(f"{origin}: {problem}", files) from None
+                raise _refused(part, name, problem) from None
 
     @property
     def _without_gpu(self) -> str:
@@ -146,11 +145,19 @@ def _label(table: Any, before: str) -> str:
     return before
 
 
-def _first_not_finite(array: Any) -> int:
+def _refused(part: Part, arm: str | None, problem: ValueError) -> Refused:
+    """Return the problem with the file of its first bad row. The place within the block says nothing about that in the file."""
     import numpy
 
-    bad = numpy.flatnonzero(~numpy.isfinite(array).all(axis=1))
-    return int(bad[0]) if len(bad) else 0
+    bad = numpy.argwhere(~numpy.isfinite(part.rows))
+    row, column = bad[0] if len(bad) else (0, None)
+    origin, files = part.origin(int(row))
+    if column is None:
+        return Refused(f"{origin}: {problem}", files)
+    whose = "the reference" if arm is None else f"arm {arm}"
+    value = "NaN" if numpy.isnan(part.rows[row, column]) else part.rows[row, column]
+    sentence = f"{whose}: column {column} of a row is {value}, but features must be finite 32-bit floats"
+    return Refused(f"{origin}: {sentence}; remove the row or repair the encoder (columns are counted from 0)", files)
 
 
 def tree(parts: Iterable[Any], merge: Callable[[list[Any]], Any]) -> Any:
@@ -275,7 +282,7 @@ class Request:
             print(f"modelmix: {plan.text}", file=sys.stderr)
 
     def _located(self, refused: Refused) -> ValueError:
-        """Return the problem with the row group that has it, which is found by reading the files again."""
+        """Return the problem with the row group that has it, if the driver can read the files again: those on its disks."""
         paths = dict.fromkeys(path.removeprefix("file://") for path in refused.paths)
         files = [path for path in paths if os.path.isfile(path)]
         for arm in dict.fromkeys((self.arm, "arm", None)) if files else ():

@@ -101,7 +101,8 @@ def solve(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If rows cannot be summed; the message names their file and row group, if the dataset has files or a column ``path``.
+        If rows cannot be summed; the message names their file, if the dataset has files or a column ``path``, and the row group if
+        the driver can read that file from a disk.
     """
     given = dict(locals())
     limits = {name: given.pop(name) for name in ("floor", "cap", "intervals")}

@@ -83,8 +83,8 @@ def solve(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If rows cannot be summed; the message names their file and row group, if the frame has a column ``path``, as from
-        ``withColumn("path", input_file_name())``.
+        If rows cannot be summed; the message names their file, if the frame has a column ``path``, as from
+        ``withColumn("path", input_file_name())``, and the row group if the driver can read that file from a disk.
     """
     given = dict(locals())
     limits = {name: given.pop(name) for name in ("floor", "cap", "intervals")}

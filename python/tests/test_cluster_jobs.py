@@ -1,0 +1,54 @@
+"""Jobs of workers without a cluster: what kind of block a partition is, what errors name, versions of engines, and the recipe for Daft."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from modelmix._blocks import Columns, Refused
+from modelmix._cluster import Job, Request
+
+SURVEY: tuple[int, int, int | None, list[str]] = (0, 2000, None, [])
+
+
+def request() -> Request:
+    """The arguments of an engine's ``solve``, all left out."""
+    return Request("rke", None, None, (), None, None, None, None, None, 2000, None, 0, None)
+
+
+def spoiled(column: str) -> pa.Table:
+    """Two files on an object store; row 3 of the second one is bad, in the sixth row of the block that is of arm right."""
+    rows = np.ones((20, 4), dtype=np.float32)
+    lists: list[Any] = rows.tolist()
+    if column == "NaN":
+        rows[13, 1] = np.nan
+        lists = rows.tolist()
+    else:
+        lists[13] = (
+            None
+            if column == "no list"
+            else [1.0] * (7 if column == "another width" else 3) + [None] * (column == "no value")
+        )
+    return pa.table(
+        {
+            "features": pa.array(lists, pa.list_(pa.float32())),
+            "arm": ["left"] * 8 + ["right"] * 12,
+            "path": ["s3://bucket/part-0.parquet"] * 10 + ["s3://bucket/part-1.parquet"] * 10,
+        }
+    )
+
+
+@pytest.mark.parametrize("column", ["NaN", "no list", "no value", "another width"])
+def test_a_file_that_the_driver_cannot_read_is_named_without_a_row(column: str) -> None:
+    """A place within a block would be taken for one within the file."""
+    with pytest.raises(Refused) as raised:
+        Job(Columns(None, None), SURVEY).tables([spoiled(column)])
+    located = request()._located(raised.value)
+    assert type(located) is ValueError and str(located).startswith("s3://bucket/part-1.parquet: ")
+    assert not re.search(r"\brow \d", str(located)), located
+    if column == "NaN":
+        assert "arm right: column 1 of a row is NaN" in str(located)
