@@ -104,6 +104,21 @@ def parts(table: Any, columns: Columns, arm: str | None, is_reference: bool) -> 
         yield Part(name, rows[places], {key: values[places] for key, values in scores.items()}, places, paths)
 
 
+def is_array(part: Any) -> bool:
+    """Whether a partition is an array of NumPy: frames and tables may have columns of any name."""
+    import numpy
+
+    return isinstance(part, numpy.ndarray)
+
+
+def table_of(part: Any) -> Any:
+    """Return a partition as an Arrow table: a table, a record batch or a pandas frame."""
+    pa: Any = import_module("pyarrow")
+    if isinstance(part, pa.RecordBatch):
+        return pa.Table.from_batches([part])
+    return part if isinstance(part, pa.Table) else pa.Table.from_pandas(part, preserve_index=False)
+
+
 def column_rows(table: Any, name: str) -> npt.NDArray[Any]:
     """Return a column of a table as rows."""
     if name not in table.schema.names:

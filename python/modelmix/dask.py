@@ -13,9 +13,9 @@ from typing import Any
 from . import _check
 from ._accumulator_plan import MethodName
 from ._arguments import checked
-from ._blocks import column_rows
+from ._blocks import column_rows, is_array, table_of
 from ._cluster import Job, Request, Summed, imported, refuse_pairs, told, told_in, tree
-from ._cluster_files import work_of
+from ._cluster_files import Task, work_of
 from .accumulation import Accumulator
 from .results import Mixture
 
@@ -152,7 +152,7 @@ def _delayed(one: Any) -> list[Any]:
         return list(one)
     if _is_delayed(one):
         return [one]
-    if hasattr(one, "rechunk"):
+    if isinstance(one, imported("dask.array", _PACKAGE).Array):
         return list(one.rechunk({1: -1}).to_delayed().ravel())
     return list(one.to_delayed())
 
@@ -172,18 +172,11 @@ def _is_delayed(given: Any) -> bool:
 @told
 def _part_summed(job: Job, part: Any, arm: str | None, is_reference: bool) -> Summed:
     """Sum a partition, on a worker."""
-    if hasattr(part, "indices"):
+    if isinstance(part, Task):
         return job.shards(part)
-    if hasattr(part, "dtype"):
+    if is_array(part):
         return job.array(part, arm)
-    return job.tables([_table(part)], arm, is_reference)
-
-
-def _table(part: Any) -> Any:
-    """Return a partition as an Arrow table."""
-    if hasattr(part, "schema"):
-        return part
-    return imported("pyarrow", "pyarrow").Table.from_pandas(part, preserve_index=False)
+    return job.tables([table_of(part)], arm, is_reference)
 
 
 @told
@@ -196,5 +189,5 @@ def _collected(dask: Any, given: Any, column: str) -> Any:
     import numpy
 
     parts = dask.compute(*_delayed(given))
-    rows = [part if hasattr(part, "dtype") else column_rows(_table(part), column) for part in parts]
+    rows = [part if is_array(part) else column_rows(table_of(part), column) for part in parts]
     return numpy.concatenate([numpy.asarray(block, dtype="float32") for block in rows])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import clusters
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -52,3 +54,15 @@ def test_a_file_that_the_driver_cannot_read_is_named_without_a_row(column: str) 
     assert not re.search(r"\brow \d", str(located)), located
     if column == "NaN":
         assert "arm right: column 1 of a row is NaN" in str(located)
+
+
+def test_columns_of_frames_do_not_decide_what_a_partition_is() -> None:
+    from modelmix.dask import _part_summed
+
+    rows = clusters.arms()["left"]
+    frame = pd.DataFrame({"features": list(rows), "arm": "left", "indices": 1, "dtype": 2, "schema": 3, "rechunk": 4})
+    job = Job(Columns(None, None), SURVEY)
+    expected = job.array(rows, "left")[0]
+    for part in (frame, pa.Table.from_pandas(frame), pa.RecordBatch.from_pandas(frame)):
+        assert _part_summed(job, part, None, False)[0] == expected
+    assert _part_summed(job, rows, "left", False)[0] == expected
