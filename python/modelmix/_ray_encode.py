@@ -143,7 +143,7 @@ def sample_tables(source: Any, size: int) -> list[Any]:
         path = _check.file("samples", one)
         if _modelmix.sample_kind(path, True) is None:  # one image
             columns["id"].append(path)
-            columns.setdefault("path", []).append(path)
+            columns.setdefault("path", []).append(os.path.abspath(path))
             continue
         for _, samples in _modelmix.Samples.open(path):
             every = list(range(len(samples)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import clusters
@@ -66,3 +67,15 @@ def test_columns_of_frames_do_not_decide_what_a_partition_is() -> None:
     for part in (frame, pa.Table.from_pandas(frame), pa.RecordBatch.from_pandas(frame)):
         assert _part_summed(job, part, None, False)[0] == expected
     assert _part_summed(job, rows, "left", False)[0] == expected
+
+
+def test_one_image_has_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers have other working directories."""
+    from fashion_images import pixels, write_folder
+
+    from modelmix._ray_encode import sample_tables
+
+    write_folder(tmp_path / "images", pixels()[:1])
+    monkeypatch.chdir(tmp_path / "images")
+    (table,) = sample_tables("0.png", 8)
+    assert table["path"].to_pylist() == [str(tmp_path / "images" / "0.png")]
