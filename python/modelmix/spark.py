@@ -21,7 +21,10 @@ from .results import Mixture
 
 __all__ = ["accumulate", "solve"]
 
-_PACKAGE = "pyspark"
+_PACKAGE = "pyspark>=4.0"
+
+#: The first version with ``DataFrame.toArrow``.
+_LEAST_VERSION = 4
 
 
 def __dir__() -> list[str]:
@@ -116,8 +119,10 @@ def accumulate(
 
     Parameters, exceptions and inputs are those of :func:`solve`.
     """
-    imported("pyspark", _PACKAGE)
+    spark = imported("pyspark", _PACKAGE)
     refuse_pairs(method, "Spark")
+    if int(spark.__version__.split(".")[0]) < _LEAST_VERSION:
+        raise ImportError(f"pyspark is {spark.__version__}, but 4.0 or newer is needed; run pip install '{_PACKAGE}'")
     request = Request(
         objective, features, arm, scores, reference, costs, method, random_features, error, sample, expected_rows,
         seed, memory, _check.whole("threads", threads, 1), "cpu", progress,
@@ -126,6 +131,9 @@ def accumulate(
         work: list[tuple[str | None, Any]] = [(None, dataset)]
     else:
         frames = _check.mapping("dataset", dataset, "a Spark DataFrame, or a mapping from arms to DataFrames")
+        wrong = next((frame for frame in frames.values() if not _is_frame(frame)), None)
+        if wrong is not None:
+            raise _check.wrong_type("a dataset", wrong, "a Spark DataFrame")
         work = [(_check.arm_name(name), frame) for name, frame in frames.items()]
     return request.accumulate(
         lambda job, other: _run(work, job, other),
@@ -172,4 +180,8 @@ def _summed(frame: Any, job: Job, arm: str | None, is_reference: bool) -> Summed
 
 
 def _is_frame(given: Any) -> bool:
+    if type(given).__module__.startswith("pyspark.sql.connect"):
+        raise TypeError(
+            "a DataFrame of Spark Connect has no RDDs, which sums merge in; pass one of a classic Spark session"
+        )
     return hasattr(given, "mapInArrow")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import clusters
@@ -12,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import modelmix as mm
 from modelmix._blocks import Columns, Refused
 from modelmix._cluster import Job, Request
 
@@ -67,6 +70,26 @@ def test_columns_of_frames_do_not_decide_what_a_partition_is() -> None:
     for part in (frame, pa.Table.from_pandas(frame), pa.RecordBatch.from_pandas(frame)):
         assert _part_summed(job, part, None, False)[0] == expected
     assert _part_summed(job, rows, "left", False)[0] == expected
+
+
+def test_an_old_spark_and_spark_connect_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    spark = ModuleType("pyspark")
+    monkeypatch.setitem(sys.modules, "pyspark", spark)
+    spark.__version__ = "3.5.1"  # type: ignore[attr-defined]
+    with pytest.raises(
+        ImportError, match=r"pyspark is 3\.5\.1, but 4\.0 or newer is needed; run pip install 'pyspark>=4\.0'"
+    ):
+        mm.spark.solve({}, "rke")
+    spark.__version__ = "4.0.0"  # type: ignore[attr-defined]
+
+    class DataFrame:
+        mapInArrow = None
+
+    DataFrame.__module__ = "pyspark.sql.connect.dataframe"
+    for given in (DataFrame(), {"left": DataFrame()}):
+        with pytest.raises(TypeError, match="a DataFrame of Spark Connect has no RDDs") as raised:
+            mm.spark.solve(given, "rke")
+        assert "\n" not in str(raised.value)
 
 
 def test_one_image_has_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
