@@ -63,8 +63,8 @@ class Job:
     whole: npt.NDArray[Any] | None = field(default=None, repr=False)
 
     def empty(self, engine: str | None = None) -> _modelmix.Accumulator:
-        """Return an empty accumulator; on another engine if one is given, as tasks that only merge have no GPU."""
-        engine = engine or self.engine
+        """Return an empty accumulator. Only tasks that sum pairs have a GPU, so the others compute on the processor."""
+        engine = engine or ("cpu" if self.engine == "cuda" else self.engine)
         key = repr((self.survey, self.plan, self.threads, engine))
         found = _PREPARED.get(key)
         if found is None:
@@ -89,10 +89,6 @@ class Job:
             except ValueError as problem:
                 raise _refused(part, name, problem) from None
 
-    @property
-    def _without_gpu(self) -> str:
-        return "cpu" if self.engine == "cuda" else self.engine
-
     def tables(self, tables: Iterable[Any], arm: str | None = None, is_reference: bool = False) -> Summed:
         """Return the sums of tables."""
         sums, label = self.empty(), "a block"
@@ -103,7 +99,7 @@ class Job:
 
     def array(self, array: npt.NDArray[Any], arm: str | None) -> Summed:
         """Return the sums of rows of one arm, or of the reference."""
-        sums = self.empty(self._without_gpu)
+        sums = self.empty()
         if len(array):
             sums.update(arm, as_array("features", array), {})
         return sums.to_bytes(), f"a block of arm {arm}"
@@ -118,13 +114,13 @@ class Job:
 
     def pair(self, first: NamedRows, second: NamedRows | None) -> Summed:
         """Return the sums over the pairs of rows of two blocks, or of one."""
-        sums = self.empty()
+        sums = self.empty(self.engine)
         sums.update_pairs(first, second)
         return sums.to_bytes(), first[0]
 
     def merged(self, summed: Sequence[Summed]) -> Summed:
         """Return the sums of several parts."""
-        sums, label = self.empty(self._without_gpu), summed[0][1]
+        sums, label = self.empty(), summed[0][1]
         for data, other in summed:
             width = sums.width()
             label = other if width is None else label

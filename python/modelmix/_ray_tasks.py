@@ -12,19 +12,17 @@ from ._cluster_files import Task, work_of
 from ._progress import Bar
 from ._ray_pairs import Pairs, ordered
 
-PACKAGE = "ray[data]"
-
-#: Rows of a batch on a GPU.
-_GPU_ROWS = 1 << 16
+PACKAGE = "ray[data]>=2.50"
 
 
 class Cluster:
     """Tasks of a job on the cluster."""
 
     def __init__(self, ray: Any, request: Request, resources: dict[str, float]) -> None:
-        self._ray, self._request, self._resources = ray, request, resources
+        # The sums of single rows are computed on the processor.
+        self._ray, self._request, self._resources = ray, request, {"num_cpus": resources["num_cpus"]}
         self._merge = ray.remote(num_cpus=1)(_merged)
-        self._sum = ray.remote(**resources)(_shards_summed)
+        self._sum = ray.remote(**self._resources)(_shards_summed)
         self._pairs = Pairs(ray, request, resources) if request.method == "pairs" else None
         if self._pairs is not None and is_dataset(request.reference):
             request.reference = ordered(request.reference)
@@ -78,10 +76,8 @@ class Cluster:
         if isinstance(one, list):
             yield from [self._sum.remote(job, task) for task in one]
             return
-        # Ray does not give whole blocks to a GPU.
-        size = _GPU_ROWS if "num_gpus" in self._resources else None
         summed = one.map_batches(
-            _block_summed, batch_size=size, batch_format="pyarrow", fn_args=(job, arm, is_reference), **self._resources
+            _block_summed, batch_size=None, batch_format="pyarrow", fn_args=(job, arm, is_reference), **self._resources
         )
         # Without waiting for all blocks, whose sums would fill the memory of the cluster.
         for bundle in summed.iter_internal_ref_bundles():

@@ -85,7 +85,8 @@ def solve(
     floor, cap, intervals
         As in :func:`modelmix.solve`.
     num_cpus, num_gpus
-        What Ray reserves per task. A task uses one thread per CPU, and its GPU if it has one.
+        What Ray reserves per task. A task uses one thread per CPU. Only tasks that sum pairs of blocks, with ``method="pairs"``, reserve
+        and use GPUs.
     progress
         Whether to print the plan and to show a progress bar of merges (needs tqdm), besides Ray's own.
 
@@ -135,6 +136,10 @@ def accumulate(
 
     Parameters, exceptions and inputs are those of :func:`solve`.
     """
+    if num_gpus and method != "pairs":
+        raise ValueError(
+            f"num_gpus is {num_gpus}, but only sums over pairs use a GPU; leave it out, or give method='pairs'"
+        )
     ray = imported("ray", PACKAGE)
     imported("ray.data", PACKAGE)
     request = Request(

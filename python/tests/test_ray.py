@@ -180,7 +180,7 @@ def test_rows_are_cut_by_their_number() -> None:
 
 
 def test_only_sums_need_a_gpu() -> None:
-    """Tasks that merge, and the driver, reserve none, so they compute on the processor."""
+    """Tasks that sum rows or merge, and the driver, reserve none, so they compute on the processor."""
     from modelmix._blocks import Columns
     from modelmix._cluster import Job
 
@@ -189,9 +189,11 @@ def test_only_sums_need_a_gpu() -> None:
     job = Job(
         Columns(None, None), (0, 2000, None, []), survey.plan("rke(bandwidth=2)", method="pairs").data, engine="cuda"
     )
-    summed = job.array(clusters.arms()["left"], "left")
+    summed = job.tables([clusters.table({"left": clusters.arms()["left"]})])
     merged = mm.Accumulator.from_bytes(job.merged([summed])[0])
     assert merged.counts == {"left": clusters.COUNT}
+    with pytest.raises(ValueError, match="num_gpus is 1, but only sums over pairs use a GPU; leave it out"):
+        mm.ray.solve("none.npy", "rke", num_gpus=1)
 
 
 def _killing(marker: str) -> Any:
