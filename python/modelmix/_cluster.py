@@ -201,6 +201,8 @@ class Request:
     progress: bool = False
     #: The rows of the reference, if the driver has them.
     array: npt.NDArray[Any] | None = field(default=None, init=False, repr=False)
+    #: The rows of the smallest arm, if the headers of files state them.
+    smallest: int | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.objective = of(self.objective)
@@ -222,8 +224,24 @@ class Request:
         terms = () if self.objective is None else self.objective._terms  # type: ignore[union-attr]
         return any(term.text.startswith(("precision", "density")) for term in terms)
 
-    def _job(self) -> Job:
+    def expect(self, work: list[tuple[str | None, Any]]) -> None:
+        """Take the number of rows of the smallest arm from tasks, if each arm has its own: parts of the survey are then small."""
+        rows: dict[str, int] = {}
+        for arm, one in work:
+            if (
+                arm is None
+                or self.arm is not None
+                or not (isinstance(one, list) and all(isinstance(task, Task) for task in one))
+            ):
+                return
+            rows[arm] = rows.get(arm, 0) + sum(task.rows for task in one)
+        self.smallest = min(rows.values(), default=0) or None
+
+    def _job(self, is_known: bool) -> Job:
+        """Return the job of the survey; ``is_known``: the driver knows all rows of the reference, if there is one."""
         sample, expected = _check.whole("sample", self.sample, 2), self.expected_rows
+        if expected is None and self.smallest is not None and is_known:
+            expected = self.smallest if self.array is None else min(self.smallest, len(self.array))
         survey = (_check.seed(self.seed), sample, _check.whole_or_none("expected_rows", expected, 1), list(self.scores))
         return Job(self.columns, survey, threads=self.threads, engine=self.engine)
 
@@ -244,7 +262,8 @@ class Request:
             array = rows("the reference", self.reference)
         elif dataset is not None and self.needs_whole_reference and collect is not None:
             array, dataset = _sorted(collect(dataset)), None
-        job, self.array = self._job(), array
+        self.array = array
+        job = self._job(is_known=dataset is None)
         survey = self._pass(run, job, dataset, array)
         whole = array if self.needs_whole_reference else None
         objective = None if self.objective is None else _without_references(self.objective)

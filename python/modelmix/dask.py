@@ -126,6 +126,7 @@ def accumulate(
     )  # fmt: skip
     must = "a Dask DataFrame, delayed tables, files, or a mapping from arms to them"
     work = work_of(dataset, request.columns, _is_dataset, must)
+    request.expect(work)
     return request.accumulate(
         lambda job, other: _run(dask, work, job, other),
         lambda given: _collected(dask, given, features or "features"),

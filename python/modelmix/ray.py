@@ -79,7 +79,8 @@ def solve(
         or more of 64 MiB, which are in the object store, and every pair of blocks is a task. Then the bits are the same if the dataset has
         its rows in the same order each time.
     sample, expected_rows, seed
-        The sample of the survey, as in :meth:`modelmix.Accumulator.survey`.
+        The sample of the survey, as in :meth:`modelmix.Accumulator.survey`. If ``dataset`` maps arms to files, ``expected_rows`` is read from
+        their headers.
     memory
         The largest size of an accumulator: bytes, or text such as ``"1GB"``.
     floor, cap, intervals
@@ -148,6 +149,7 @@ def accumulate(
     )  # fmt: skip
     cluster = Cluster(ray, request, {"num_cpus": num_cpus, **({"num_gpus": num_gpus} if num_gpus else {})})
     work = cluster.work(dataset)
+    request.expect(work)
     return request.accumulate(
         lambda job, other: cluster.run(work, job, other),
         lambda given: collected(given, features or "features"),

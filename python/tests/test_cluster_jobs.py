@@ -72,6 +72,35 @@ def test_columns_of_frames_do_not_decide_what_a_partition_is() -> None:
     assert _part_summed(job, rows, "left", False)[0] == expected
 
 
+def test_headers_of_files_make_parts_of_surveys_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An arm with 4,000 rows in eight tasks: each has up to 200 rows of the sample without the headers, and about 50 with them."""
+    from modelmix import _cluster_files
+
+    monkeypatch.setattr(_cluster_files, "_LEAST_ROWS", 500)
+    random = np.random.default_rng(5)
+    rows = random.normal(size=(8, 500, 4)).astype(np.float32)
+    for at, part in enumerate(rows):
+        np.save(tmp_path / f"{at}.npy", part)
+    columns = Columns(None, None)
+    work = _cluster_files.work_of({"left": tmp_path}, columns, lambda given: False, "files")
+    sizes = {}
+    for is_expected in (False, True):
+        made, seen = Request("rke", None, None, (), None, None, None, None, None, 200, None, 0, None), []
+
+        def run(job: Job, reference: Any, seen: list[int] = seen) -> Any:
+            parts = [job.shards(task) for _, tasks in work for task in tasks]
+            seen += [len(data) for data, _ in parts]
+            return job.merged(parts)
+
+        if is_expected:
+            made.expect(work)
+        sums = made.accumulate(run)
+        assert sums.counts == {"left": 4000}
+        sizes[is_expected] = (sum(seen[:8]), sums.solve().loss)
+    (large, loss), (small, same) = sizes[False], sizes[True]
+    assert small < 0.4 * large and same == loss
+
+
 def test_an_old_spark_and_spark_connect_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     spark = ModuleType("pyspark")
     monkeypatch.setitem(sys.modules, "pyspark", spark)
