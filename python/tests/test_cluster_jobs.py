@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from places import ROOT
 
 import modelmix as mm
 from modelmix._blocks import Columns, Refused
@@ -131,3 +132,34 @@ def test_one_image_has_an_absolute_path(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path / "images")
     (table,) = sample_tables("0.png", 8)
     assert table["path"].to_pylist() == [str(tmp_path / "images" / "0.png")]
+
+
+def test_the_recipe_for_daft_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its body, over the record batches that ``to_arrow_iter`` yields, one of which is a slice."""
+    table = clusters.table(clusters.arms()).rename_columns(["embedding", "model", "reward"])
+    batches = table.to_batches(max_chunksize=400)
+    batches = [batches[0].slice(0, 100), batches[0].slice(100), *batches[1:]]
+
+    class Frame:
+        def select(self, *names: str) -> Frame:
+            assert names == ("model", "embedding")
+            return self
+
+        def to_arrow_iter(self) -> Any:
+            return iter(batches)
+
+    daft = ModuleType("daft")
+    daft.read_parquet = lambda pattern: Frame()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "daft", daft)
+    page = (ROOT / "docs/scale.md").read_text(encoding="utf-8")
+    (recipe,) = (block for block in re.findall(r"```py\n(.*?)```", page, flags=re.DOTALL) if "import daft" in block)
+    names: dict[str, Any] = {}
+    exec(
+        compile(recipe.replace('plan("rke")', 'plan("rke(bandwidth=2)", method="features")'), "docs/scale.md", "exec"),
+        names,
+    )
+    assert names["sums"].counts == dict.fromkeys(clusters.arms(), clusters.COUNT)
+    survey = mm.Accumulator.survey()
+    for name, rows in clusters.arms().items():
+        survey.update(name, rows)
+    assert names["survey"].to_bytes() == survey.to_bytes()
