@@ -142,33 +142,41 @@ def passes(results: Run, modelmix: Path, folder: Path, sizes: list[tuple[int, in
 
 
 def merges(results: Run, workers: int) -> None:
-    """Accumulators of many workers, merged in groups of eight as a tree does, in one process."""
+    """Accumulators of many workers, merged from bytes in groups of eight as the engines do, in one process, at width 768. Surveys have full
+    samples; parts of the second pass have those of their rows that the survey sampled."""
     import modelmix as mm
 
     random = np.random.default_rng(0)
-    rows = {arm: features(random, 5000, 64, at) for at, arm in enumerate("abcd")}
+    blocks = [{arm: features(random, 2500, 768, at) for at, arm in enumerate("abcd")} for _ in range(8)]
+
+    def summed(empty: mm.Accumulator) -> list[bytes]:
+        parts = []
+        for block in blocks:
+            part = empty.empty()
+            for arm, values in block.items():
+                part.update(arm, values)
+            parts.append(part.to_bytes())
+        return parts
+
+    surveys = summed(mm.Accumulator.survey())
     survey = mm.Accumulator.survey()
-    for arm, values in rows.items():
-        survey.update(arm, values)
-    plan = survey.plan("rke", method="features", random_features=4096)
-    part = mm.Accumulator(plan)
-    for arm, values in rows.items():
-        part.update(arm, values[:500])
-    data = part.to_bytes()
-    start = time.perf_counter()
-    level = workers
-    total = 0
-    while level > 1:
-        groups = -(-level // 8)
-        for group in range(groups):
-            whole = mm.Accumulator.from_bytes(data)
-            for _ in range(min(8, level - 8 * group) - 1):
-                whole.merge(mm.Accumulator.from_bytes(data))
-                total += 1
-            whole.to_bytes()
-        level = groups
-    seconds = time.perf_counter() - start
-    results.add(what="merge", workers=workers, mb=len(data) / 1e6, seconds=seconds, merges_s=total / seconds)
+    for data in surveys:
+        survey._inner.merge_bytes(data)
+    sums = mm.Accumulator(survey.plan("rke", method="features", random_features=4096))
+    for what, empty, parts in (("merge surveys", mm.Accumulator.survey(), surveys), ("merge sums", sums, summed(sums))):
+        start = time.perf_counter()
+        level, total = workers, 0
+        while level > 1:
+            groups = -(-level // 8)
+            for group in range(groups):
+                whole, count = empty._inner.empty(), min(8, level - 8 * group)
+                for data in parts[:count]:
+                    whole.merge_bytes(data)
+                total += count
+                whole.to_bytes()
+            level = groups
+        seconds = time.perf_counter() - start
+        results.add(what=what, workers=workers, mb=len(parts[0]) / 1e6, seconds=seconds, merges_s=total / seconds)
 
 
 PEER = """
