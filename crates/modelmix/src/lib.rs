@@ -125,6 +125,10 @@ pub mod internals {
     pub mod numbers {
         pub use crate::numbers::{brief, count, parse_bytes, percent, percents, shares};
     }
+    /// Seeded random numbers.
+    pub mod random {
+        pub use crate::random::Random;
+    }
     /// Objectives that are functions of the eigenvalues of a mixture.
     pub mod spectral {
         pub use crate::spectral::{MOST_ROWS, Smoothed, Spectral};

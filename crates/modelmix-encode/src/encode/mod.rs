@@ -8,8 +8,9 @@ pub use run::{Encoded, OnError, RunSettings, Skipped, encode};
 
 use modelmix::Encoding;
 
-use crate::decode::Limits;
+use crate::decode::{self, Limits};
 use crate::encoders::Output;
+use crate::image::Image;
 use crate::preprocess::Preprocessing;
 use crate::problem::Problem;
 use crate::resize::Workspace;
@@ -84,6 +85,52 @@ impl Encoder {
         let runtime: String =
             self.model.describe().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         format!("{}-{runtime}-{PIPELINE_REVISION}", self.encoding.fingerprint)
+    }
+
+    /// The features of one image file or text file, read from memory. For many samples, [`encode`] is faster.
+    ///
+    /// # Errors
+    /// If the bytes are not an image, or not UTF-8 for an encoder of texts, or if the network fails or returns features that are
+    /// not finite.
+    pub fn encode_file(&self, bytes: &[u8]) -> Result<Vec<f32>, Problem> {
+        match self.kind() {
+            SampleKind::Images => self.encode_image(&decode::decode(bytes, &Limits::default())?),
+            SampleKind::Texts => match std::str::from_utf8(bytes) {
+                Ok(text) => self.encode_text(text),
+                Err(_) => {
+                    Err(Problem::new("the sample is not a text in UTF-8; choose an encoder of images for images"))
+                }
+            },
+        }
+    }
+
+    /// The features of one image.
+    ///
+    /// # Errors
+    /// If the encoder takes texts, or if the network fails or returns features that are not finite.
+    pub fn encode_image(&self, image: &Image) -> Result<Vec<f32>, Problem> {
+        let Content::Images { preprocessing, input, .. } = &self.content else { return Err(wrong_kind()) };
+        let shape = preprocessing.shape_of(image.width(), image.height())?;
+        let mut values = vec![0.0; shape.iter().product()];
+        preprocessing.apply_with(image, &mut values, &mut Workspace::default())?;
+        self.finite(self.encode_images(input, &values, shape)?)
+    }
+
+    /// The features of one text.
+    ///
+    /// # Errors
+    /// If the encoder takes images, or if the text has no tokens, or if the network fails or returns features that are not finite.
+    pub fn encode_text(&self, text: &str) -> Result<Vec<f32>, Problem> {
+        let Content::Texts { tokenizer, inputs } = &self.content else { return Err(wrong_kind()) };
+        self.finite(self.encode_tokens(inputs, &tokens_of(tokenizer, text)?)?)
+    }
+
+    /// The features, if they are finite.
+    fn finite(&self, features: Vec<f32>) -> Result<Vec<f32>, Problem> {
+        match features.iter().all(|value| value.is_finite()) {
+            true => Ok(features),
+            false => Err(Problem::new("the encoder returns features that are not finite; check its weights")),
+        }
     }
 
     /// The number of samples that a thread takes at a time, out of this many samples. Small sets are divided among all threads.
@@ -213,13 +260,7 @@ impl<'s> Prepared<'_, 's> {
             }
             (Prepared::Texts { encoder, texts }, Raw::Text(text)) => {
                 let Content::Texts { tokenizer, .. } = &encoder.content else { return Err(wrong_kind()) };
-                let tokens = tokenizer.batch(&[text])?;
-                if tokens.ids.is_empty() {
-                    return Err(Problem::new(
-                        "the text has no tokens; remove it, or use a tokenizer that adds special tokens",
-                    ));
-                }
-                texts.push((text, tokens));
+                texts.push((text, tokens_of(tokenizer, text)?));
                 Ok(())
             }
             _ => Err(wrong_kind()),
@@ -258,6 +299,15 @@ impl<'s> Prepared<'_, 's> {
                 Ok(rows)
             }
         }
+    }
+}
+
+/// The tokens of one text; at least one.
+fn tokens_of(tokenizer: &Tokenizer, text: &str) -> Result<Tokens, Problem> {
+    let tokens = tokenizer.batch(&[text])?;
+    match tokens.ids.is_empty() {
+        true => Err(Problem::new("the text has no tokens; remove it, or use a tokenizer that adds special tokens")),
+        false => Ok(tokens),
     }
 }
 

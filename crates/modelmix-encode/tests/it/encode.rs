@@ -457,3 +457,19 @@ fn a_cache_that_can_only_be_read_is_used() {
     let is_writable = std::fs::OpenOptions::new().append(true).open(folder.path().join("x/index")).is_ok();
     assert_eq!(cache.add(&[[2; 32]], &[1.0, 2.0]).is_ok(), is_writable);
 }
+
+/// One sample at a time, from memory.
+#[test]
+fn single_samples_have_the_features_of_whole_runs() {
+    let folder = folder_of_images("flow", 6);
+    let whole = run(&open(folder.path()), &settings(OnError::Refuse, 1), None).unwrap();
+    let encoder = encoder();
+    for index in 0..6 {
+        let bytes = std::fs::read(folder.path().join(format!("{index}.png"))).unwrap();
+        assert_eq!(encoder.encode_file(&bytes).unwrap(), whole.features.row(index));
+        let image = modelmix_encode::decode::decode(&bytes, &Default::default()).unwrap();
+        assert_eq!(encoder.encode_image(&image).unwrap(), whole.features.row(index));
+    }
+    assert!(encoder.encode_file(b"no image").unwrap_err().to_string().contains("PNG"));
+    assert!(encoder.encode_text("a text").unwrap_err().to_string().contains("choose an encoder"));
+}
