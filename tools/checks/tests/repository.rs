@@ -138,9 +138,13 @@ fn sources_of(folder: &Path) -> Vec<(PathBuf, String)> {
 fn modules_use_only_modules_listed_above_them() {
     let root = root();
     let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    for folder in
-        ["crates/modelmix/src/", "crates/modelmix-encode/src/", "crates/modelmix-cuda/src/", "crates/modelmix-cli/src/"]
-    {
+    for folder in [
+        "crates/modelmix/src/",
+        "crates/modelmix-encode/src/",
+        "crates/modelmix-live/src/",
+        "crates/modelmix-cuda/src/",
+        "crates/modelmix-cli/src/",
+    ] {
         let order = stated_order(&architecture, folder);
         assert!(order.len() > 5, "{folder}: {order:?}");
         let problems = disorder(&order, &sources_of(&root.join(folder)));
@@ -181,8 +185,14 @@ fn disorder_is_found() {
 fn packaged_copies_are_the_originals() {
     let root = root();
     let mut copies: Vec<(PathBuf, PathBuf)> = Vec::new();
-    for folder in ["crates/modelmix", "crates/modelmix-cli", "crates/modelmix-cuda", "crates/modelmix-encode", "python"]
-    {
+    for folder in [
+        "crates/modelmix",
+        "crates/modelmix-cli",
+        "crates/modelmix-cuda",
+        "crates/modelmix-encode",
+        "crates/modelmix-live",
+        "python",
+    ] {
         for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
             copies.push((root.join(folder).join(licence), root.join(licence)));
         }
