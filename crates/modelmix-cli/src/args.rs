@@ -13,11 +13,13 @@ use crate::values::{self, ArmNumber, Confidence, Policies};
 mod about;
 mod encoder;
 mod engine;
+mod live;
 mod parts;
 
 pub(crate) use about::{CompletionsArgs, Documented, ManArgs, SchemaArgs};
 pub(crate) use encoder::{EncodeArgs, EncoderArgs, EncodersAction, EncodersArgs, OnError, RuntimeName};
 pub(crate) use engine::{EngineArgs, PrecisionName};
+pub(crate) use live::{BudgetArgs, ExportArgs, Exported, ProbeArgs, ResumeArgs, RunArgs, RunReportArgs, StatusArgs};
 pub(crate) use parts::{AccumulateArgs, ColumnArgs, MethodName, SumArgs};
 
 /// Finds the mixture of generative models that beats every single one of them.
@@ -55,6 +57,16 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Sum features in parts, for data larger than memory or spread over machines; `solve` reads the sums
     Accumulate(AccumulateArgs),
+    /// Ask real models behind commands and HTTP for samples, and find the best mixture with as few as possible
+    Run(RunArgs),
+    /// Go on with a run that was interrupted or that gets a larger budget
+    Resume(ResumeArgs),
+    /// Show what a run has done, and check its folder
+    Status(StatusArgs),
+    /// Copy the samples of a run, with features, a manifest and the mixture
+    Export(ExportArgs),
+    /// Send one request to every arm of a run, to see whether they answer
+    Probe(ProbeArgs),
     /// Build a report from documents that other commands printed with --json
     Report(ReportArgs),
     /// Print the JSON Schema of a command's --json document

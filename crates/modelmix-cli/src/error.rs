@@ -15,6 +15,8 @@ pub(crate) enum Failure {
     Write(PathBuf, std::io::Error),
     /// A check failed, and was reported.
     Check,
+    /// A run was interrupted, and can be resumed.
+    Interrupted,
 }
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -34,6 +36,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Check => 1,
+            Failure::Interrupted => 130,
             Failure::Library(_) | Failure::Input(_) | Failure::Write(..) => 2,
         }
     }
@@ -44,7 +47,7 @@ impl Failure {
             Failure::Library(error) => format!("{error}{}", option(error)),
             Failure::Input(sentence) => sentence.clone(),
             Failure::Write(path, error) => format!("cannot write {}: {error}", path.display()),
-            Failure::Check => return None,
+            Failure::Check | Failure::Interrupted => return None,
         };
         let plain =
             |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() };
@@ -60,6 +63,15 @@ fn option(error: &modelmix::Error) -> &'static str {
         Input::Costs => "; give --costs ARM=COST for every arm",
         Input::Scores => "; give --scores FILE",
         _ => "",
+    }
+}
+
+impl From<modelmix_live::Problem> for Failure {
+    fn from(problem: modelmix_live::Problem) -> Self {
+        match problem {
+            modelmix_live::Problem::Library(error) => Failure::Library(error),
+            problem => Failure::Input(problem.to_string()),
+        }
     }
 }
 

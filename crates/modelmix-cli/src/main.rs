@@ -9,6 +9,7 @@ mod engine;
 mod error;
 mod files;
 mod inputs;
+mod interrupts;
 mod panics;
 mod provenance;
 mod reproduction;
@@ -33,6 +34,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let interrupted = ctrlc::set_handler(|| {
+        if interrupts::handle() {
+            return;
+        }
         files::clean_up();
         // After the ^C that terminals echo.
         let start = if std::io::stderr().is_terminal() { "\n" } else { "" };

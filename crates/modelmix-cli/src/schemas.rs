@@ -3,6 +3,7 @@
 use modelmix::session::SessionReport;
 use modelmix::{Curated, Mixture, SamplePlan, Scores, SimulationReport};
 use modelmix_cli::report::Comparison;
+use modelmix_live::status::RunStatus;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
@@ -36,6 +37,7 @@ pub(crate) fn schema(document: Documented) -> Result<String> {
             described::<Comparison>("compare", "modelmix report A B --compare --json", Some("compare"))
         }
         Documented::Encode => printed::<EncodedSets>("encode"),
+        Documented::Status => printed::<RunStatus>("status"),
         Documented::Accumulate => printed::<Accumulated>("accumulate"),
         // Sessions exist in Rust and Python only; no command prints their reports.
         Documented::Session => described::<SessionReport>("session", "The report of a session", None),
@@ -65,8 +67,9 @@ fn described<T: JsonSchema>(name: &str, title: &str, command: Option<&str>) -> V
         tag(rest, command);
     }
     let mut definitions = rest.remove("$defs");
-    // Nested documents have the field `command` too.
-    for inner in ["solve", "score", "simulate"] {
+    // Nested documents have the field `command` too; the mixture of a run is a plain result.
+    let nested: &[&str] = if name == "status" { &[] } else { &["solve", "score", "simulate"] };
+    for &inner in nested {
         let schema = definitions.as_mut().and_then(|definitions| definitions.get_mut(inner));
         if let Some(schema) = schema.and_then(Value::as_object_mut) {
             tag(schema, inner);

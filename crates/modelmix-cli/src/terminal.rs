@@ -231,6 +231,11 @@ impl Terminal {
         }
     }
 
+    /// Whether progress and notes are wanted.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.quiet && self.format == Format::Text
+    }
+
     /// A progress bar over `total` steps, with rate and remaining time; drawn only on a terminal.
     pub(crate) fn progress(&self, what: &str, total: u64) -> ProgressBar {
         self.bar("{msg} {wide_bar} {percent:>3}%, {per_sec}, {eta} left", what, total)

@@ -36,6 +36,8 @@ pub(crate) enum Documented {
     Encode,
     /// Sums over parts of the samples
     Accumulate,
+    /// What a live run has done
+    Status,
 }
 
 /// `modelmix completions`.

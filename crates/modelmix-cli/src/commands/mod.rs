@@ -7,6 +7,7 @@ mod curate;
 mod demo;
 mod encode;
 mod encoders;
+mod live;
 mod man;
 mod output;
 mod plan;
@@ -32,6 +33,11 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Plan(args) => plan::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Accumulate(args) => accumulate::run(&args),
+        Command::Run(args) => live::run(&args),
+        Command::Resume(args) => live::resume(&args),
+        Command::Status(args) => live::status(&args),
+        Command::Export(args) => live::export(&args),
+        Command::Probe(args) => live::probe(&args),
         Command::Report(args) => report::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),

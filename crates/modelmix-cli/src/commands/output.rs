@@ -105,7 +105,7 @@ fn add_item<T>(rows: &mut Vec<GalleryRow<T>>, name: &str, samples: usize, item: 
 }
 
 /// A small copy of an image, so that reports of photographs stay small.
-fn thumbnail(image: &modelmix_encode::Image) -> Result<Image> {
+pub(crate) fn thumbnail(image: &modelmix_encode::Image) -> Result<Image> {
     let longest = image.width().max(image.height());
     if longest <= LONGEST_THUMBNAIL {
         return Ok(Image::new(image.width() as u32, image.height() as u32, 3, image.pixels())?);

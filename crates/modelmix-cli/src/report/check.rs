@@ -27,6 +27,7 @@ fn section(section: &Section) -> Result<()> {
         ("score", document(serde_json::to_value(&section.score))),
         ("simulate", document(serde_json::to_value(&section.simulate))),
         ("curate", document(serde_json::to_value(&section.curate))),
+        ("run", document(serde_json::to_value(&section.run))),
     ] {
         if let Some(problem) = out_of_range(&value, String::new(), false) {
             return Err(refuse(&section.name, problem, command));

@@ -18,6 +18,7 @@ mod names;
 mod numbers;
 mod page;
 mod provenance;
+mod run;
 mod scores;
 mod simulated;
 mod solved;
@@ -27,6 +28,7 @@ mod weights;
 use modelmix::document::{Document, Provenance};
 use modelmix::experiment::Check;
 use modelmix::{Curated, Mixture, Result, Scores, SimulationReport};
+use modelmix_live::status::RunStatus;
 use serde::Serialize;
 
 pub use compare::{ChangedSetting, ComparedInput, Comparison, Difference, Overlap, compare};
@@ -64,6 +66,9 @@ pub struct Section {
     /// A curated set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curate: Option<Curated>,
+    /// What a live run has done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunStatus>,
     /// Expected and measured values of an experiment.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,

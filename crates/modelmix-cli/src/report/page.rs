@@ -16,7 +16,7 @@ use super::figure::Drawing;
 use super::gallery::{self, Gallery, GalleryRow, Image};
 use super::names::plain;
 use super::table::Table;
-use super::{Comparison, Report, Section, checks, curated, numbers, provenance, scores, simulated, solved};
+use super::{Comparison, Report, Section, checks, curated, numbers, provenance, run, scores, simulated, solved};
 
 /// The only script of the page: it copies text to the clipboard.
 const SCRIPT: &str = include_str!("copy.js");
@@ -351,6 +351,13 @@ fn section(section: &Section, index: usize, slug: &str) -> SectionView {
     if !section.checks.is_empty() {
         facts.push(checks::fact(&section.checks));
         blocks.insert(0, checks::block(&section.checks, &format!("/sections/{index}")));
+    }
+    if let Some(document) = &section.run {
+        let headline = document.headline();
+        answer = Some(answer.map_or_else(|| headline.clone(), |answer| format!("{answer} {headline}")));
+        warnings.extend(document.remarks());
+        facts.extend(run::facts(document));
+        blocks.extend(run::blocks(document, &place("run")));
     }
     let mut note = section.note.clone();
     if let Some(document) = &section.curate {

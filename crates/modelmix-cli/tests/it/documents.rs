@@ -156,7 +156,9 @@ fn simulate_with_known_samples_says_so() {
 #[test]
 fn schemas_are_those_of_the_types() {
     let world = World::new();
-    for command in ["solve", "score", "simulate", "curate", "plan", "reproduce", "compare", "session", "encode"] {
+    for command in
+        ["solve", "score", "simulate", "curate", "plan", "reproduce", "compare", "session", "encode", "status"]
+    {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schema/{command}.schema.json"));
         let made = world.answer(&format!("schema {command}"));
         if std::env::var_os("UPDATE_SCHEMAS").is_some() {
@@ -190,7 +192,9 @@ fn schemas_describe_every_field() {
             _ => {}
         }
     }
-    for command in ["solve", "score", "simulate", "curate", "plan", "reproduce", "compare", "session", "encode"] {
+    for command in
+        ["solve", "score", "simulate", "curate", "plan", "reproduce", "compare", "session", "encode", "status"]
+    {
         let schema = schema(command);
         walk(&schema, &schema, command);
     }

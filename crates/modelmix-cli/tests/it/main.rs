@@ -8,6 +8,7 @@ mod documents;
 mod encoding;
 mod everything;
 mod first_hour;
+mod live;
 mod nothing_lost;
 mod pages;
 mod parts;
