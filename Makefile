@@ -1,5 +1,5 @@
 # Every target sets itself up; `make test` is what CI runs.
-.PHONY: test test-gpu skipped-gpu check python wheel package test-peers demo docs bench bench-encode browser golden golden-peers golden-encoders fuzz expected fixtures clean
+.PHONY: test test-gpu skipped-gpu check python wheel package test-peers demo live-demo docs bench bench-encode browser golden golden-peers golden-encoders fuzz expected fixtures clean
 
 test: check
 	cargo test --workspace --lib --bins --tests
@@ -28,6 +28,10 @@ skipped-gpu:
 
 demo:
 	cargo run --release --quiet --package modelmix-cli -- demo
+
+# Five generators of the repository as live arms, with the encoder in the same process. Another call goes on or shows the end.
+live-demo:
+	cargo run --release --quiet --package modelmix-cli -- run examples/live/fashion.toml --dir modelmix-live-demo --resume --html modelmix-live-demo.html
 
 docs:
 	cargo doc --workspace --no-deps
