@@ -40,6 +40,11 @@ from typing import Any, BinaryIO
 
 __all__ = ["Fatal", "Refused", "main"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # Codes of buffers with floats of 16, 32 and 64 bits, and their sizes in bytes.
 _FLOATS = {"e": 2, "f": 4, "d": 8}
 

@@ -200,6 +200,10 @@ impl Coordinator<'_> {
     /// Asks arms while pulls may be in flight.
     fn ask(&mut self, now: Duration) -> Result<()> {
         self.blocked_until = None;
+        if self.arms.iter().all(|arm| arm.is_unavailable(now)) {
+            self.blocked_until = Some(self.next_probe(now));
+            return Ok(());
+        }
         let mut skipped = 0;
         while self.end.is_none()
             && !self.is_disk_full
@@ -275,7 +279,11 @@ impl Coordinator<'_> {
                 // Another attempt may be charged like the first.
                 let reserve = self.plan.arms[flight.arm].arm.reserve(&flight.request);
                 match self.plan.budget.exceeded(&self.ledger, reserve, false) {
-                    Some(Limit::Money) if self.ledger.reserved > 0.0 => continue,
+                    // Money that is reserved now may be free later.
+                    Some(Limit::Money) if self.ledger.reserved > 0.0 => {
+                        flight.stage = Stage::Waiting(now + TICK);
+                        continue;
+                    }
                     Some(limit) => {
                         self.lose(pull, format!("the budget of {limit} does not allow another attempt"), None)?;
                         continue;

@@ -1,6 +1,7 @@
 //! Whole runs: budgets, order, failures, interruption and resumption, with arms in this process.
 
 mod arms;
+mod hostile;
 mod kills;
 
 use std::path::Path;
@@ -46,7 +47,7 @@ pub(super) fn plan(text: &str) -> Plan {
     plan
 }
 
-fn settings() -> RunSettings {
+pub(super) fn settings() -> RunSettings {
     let mut settings = RunSettings::default();
     settings.backoff = Backoff { base: Duration::from_millis(1), longest: Duration::from_millis(4) };
     settings.breaker_pause = Duration::from_millis(20);
