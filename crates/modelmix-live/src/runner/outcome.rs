@@ -44,7 +44,6 @@ impl Coordinator<'_> {
     fn charge(&mut self, pull: u64, charge: Charge, is_answer: bool) {
         let Some(flight) = self.flights.get_mut(&pull) else { return };
         let counts = &mut self.arms[flight.arm].counts;
-        self.ledger.reserved = (self.ledger.reserved - flight.reserved).max(0.0);
         match charge {
             Charge::Known(cost) => {
                 self.ledger.confirmed += cost;
@@ -67,6 +66,8 @@ impl Coordinator<'_> {
             }
         }
         flight.reserved = 0.0;
+        // Summed anew: a remainder of rounding would look like money that is free later.
+        self.ledger.reserved = self.flights.values().map(|flight| flight.reserved).sum();
     }
 
     fn failed(&mut self, pull: u64, failure: Failure, now: Duration) -> Result<()> {
