@@ -97,7 +97,7 @@ SKIPPED = (
     "experiments/policies/chosen.md",
     "experiments/policies/held-out.md",
     # What language models wrote.
-    "examples/live/stories/",
+    "examples/live/stories/report.html",
 )
 
 

@@ -134,5 +134,8 @@ fn a_server_that_misbehaves_is_survived_and_the_books_agree() {
     let kinds: std::collections::BTreeSet<_> = status.arms.iter().flat_map(|arm| arm.counts.failures.keys()).collect();
     assert!(kinds.len() >= 5, "{kinds:?}");
     let requests: u64 = status.arms.iter().map(|arm| arm.counts.requests).sum();
-    eprintln!("{requests} requests, {} samples, {confirmed} confirmed, {billed} billed, {doubt} in doubt", status.samples);
+    eprintln!(
+        "{requests} requests, {} samples, {confirmed} confirmed, {billed} billed, {doubt} in doubt",
+        status.samples
+    );
 }
