@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::chain::Head;
 use super::errors::{in_database, in_folder};
+use super::lock::running_process;
 use super::{DATABASE, schema};
 use crate::problem::Result;
 
@@ -55,21 +56,26 @@ fn configure(connection: Connection) -> rusqlite::Result<Connection> {
 enum Mode {
     /// No write-ahead log: the database is complete, and no process has opened it.
     Complete,
-    /// A write-ahead log and its index, of a process that runs or was killed. The index is only read; if it is of no use,
-    /// SQLite builds one in memory.
+    /// A write-ahead log and its index, of a process that runs. The index is only read.
     Shared,
-    /// A write-ahead log without an index: no process has opened it. SQLite builds an index in memory.
+    /// A write-ahead log that no process has opened. SQLite builds an index in memory: one that a killed process has left may be
+    /// unfinished, and SQLite would wait for its writer.
     Alone,
 }
 
 impl Mode {
     fn of(database: &Path) -> Self {
-        let beside = |suffix| std::fs::metadata(database.with_extension(suffix)).ok();
-        match (beside("db-wal"), beside("db-shm")) {
-            (None, _) => Self::Complete,
-            (Some(_), Some(_)) => Self::Shared,
-            (Some(log), None) if log.len() == 0 => Self::Complete,
-            (Some(_), None) => Self::Alone,
+        match Self::without_processes(database) {
+            Self::Alone if database.parent().is_some_and(|folder| running_process(folder).is_some()) => Self::Shared,
+            mode => mode,
+        }
+    }
+
+    /// The mode if no process has opened the database.
+    fn without_processes(database: &Path) -> Self {
+        match std::fs::metadata(database.with_extension("db-wal")) {
+            Ok(log) if log.len() > 0 => Self::Alone,
+            _ => Self::Complete,
         }
     }
 
@@ -108,6 +114,22 @@ fn uri(path: &Path, parameters: &str) -> String {
 /// # Errors
 /// A folder without a run, or of a later version; an error of SQLite.
 pub(super) fn read<T>(folder: &Path, query: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+    read_as(Mode::of, folder, query)
+}
+
+/// The same for the process that holds the lock and has not opened the database yet.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_as_owner<T>(folder: &Path, query: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+    read_as(Mode::without_processes, folder, query)
+}
+
+fn read_as<T>(
+    mode_of: fn(&Path) -> Mode,
+    folder: &Path,
+    query: impl Fn(&Connection) -> rusqlite::Result<T>,
+) -> Result<T> {
     let path = folder.join(DATABASE);
     let mut reads = 1;
     loop {
@@ -115,7 +137,7 @@ pub(super) fn read<T>(folder: &Path, query: impl Fn(&Connection) -> rusqlite::Re
             return Err(in_folder(folder, "has no run (no file run.db); start one with `modelmix run`"));
         }
         let _reading = OPENING.read().unwrap_or_else(PoisonError::into_inner);
-        let mode = Mode::of(&path);
+        let mode = mode_of(&path);
         let result = mode.connect(&path).and_then(|connection| {
             // A transaction, so that all queries see the same state.
             let transaction = connection.unchecked_transaction()?;
@@ -125,7 +147,7 @@ pub(super) fn read<T>(folder: &Path, query: impl Fn(&Connection) -> rusqlite::Re
             }
         });
         // A process that has started may have changed pages that were read without a lock.
-        if Mode::of(&path) == mode || reads == READS {
+        if mode_of(&path) == mode || reads == READS {
             return match result {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(problem)) => Err(in_folder(folder, problem)),

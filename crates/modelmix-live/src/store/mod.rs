@@ -86,7 +86,7 @@ impl Store {
         // The version and the commits are read without the right to write, so that a refused database stays as it is.
         connect::read(folder, |_| Ok(()))?;
         let lock = Lock::acquire(folder)?;
-        let found = connect::read(folder, |connection| Ok(Head::load(connection)?.commits))?;
+        let found = connect::read_as_owner(folder, |connection| Ok(Head::load(connection)?.commits))?;
         if let Some(missing) = lock.previous_commits().and_then(|committed| lock::describe_missing(found, committed)) {
             let problem = format!("{missing}; to continue without them, delete run.lock");
             return Err(in_folder(folder, problem));

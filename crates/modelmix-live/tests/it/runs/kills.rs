@@ -131,12 +131,18 @@ fn start(folder: &Path, server: &Server, pulls: u64, crash_at: Option<u64>) -> C
     if let Some(at) = crash_at {
         command.env(CRASH_AT, at.to_string());
     }
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a child process")
+    command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().expect("a child process")
 }
 
 /// What is committed: the events, and the outcome of every pull that has ended.
 fn committed(folder: &Path) -> (Vec<Event>, BTreeMap<u64, PullState>) {
-    let Ok(history) = Reader::open(folder).and_then(|reader| reader.history()) else { return Default::default() };
+    let history = match Reader::open(folder).and_then(|reader| reader.history()) {
+        Ok(history) => history,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return Default::default();
+        }
+    };
     let ended = history.pulls.iter().filter(|pull| matches!(pull.state, PullState::Told | PullState::Abandoned));
     let ended = ended.map(|pull| (pull.pull, pull.state)).collect();
     (history.events, ended)
