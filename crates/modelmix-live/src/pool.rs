@@ -67,7 +67,7 @@ pub fn pool(history: &History) -> Vec<PoolSample> {
 /// that the shares add up. Without a count, as many as the scarcest arm allows.
 ///
 /// # Errors
-/// A sentence if an arm has too few samples.
+/// If an arm has too few samples.
 pub fn draw(arms: &[usize], weights: &[f64], count: Option<usize>, seed: u64) -> Result<Vec<usize>, String> {
     let mut of_arm: Vec<Vec<usize>> = vec![Vec::new(); weights.len()];
     for (at, &arm) in arms.iter().enumerate() {

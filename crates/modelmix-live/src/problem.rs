@@ -46,7 +46,7 @@ pub enum Problem {
     },
 }
 
-/// Why a sample has no features or no score.
+/// Why features or scores of a sample cannot be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationProblem {
     /// The sample cannot be used: it is not an image, or is refused. Others may be used.

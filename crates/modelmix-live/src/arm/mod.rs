@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use modelmix_encode::Image;
 
-/// What an arm is asked for.
+/// A request to an arm for samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// The pull that the request belongs to.

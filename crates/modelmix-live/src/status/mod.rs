@@ -20,7 +20,7 @@ pub use bias::Bias;
 pub use read::read;
 pub use words::duration;
 
-/// What a run has done.
+/// The status of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct RunStatus {
@@ -97,7 +97,7 @@ impl Cost {
     }
 }
 
-/// What an arm has done.
+/// The status of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArmStatus {
     /// Its name.

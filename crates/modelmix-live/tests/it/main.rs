@@ -5,6 +5,7 @@
 mod command;
 mod command_process;
 mod command_python;
+mod documented;
 mod http;
 mod http_embeddings;
 mod http_images;

@@ -11,8 +11,8 @@ use super::{CallProblem, REASON_CHARACTERS, shortened};
 use crate::arm::Content;
 use crate::problem::EvaluationProblem;
 
-/// The number of times that a sample is sent. It is less than the starts after which a command is given up, so that one sample that
-/// ends the process does not end the run.
+/// The number of attempts to evaluate a sample: fewer than the starts after which a command is given up, so that a sample that ends
+/// the process does not end the run.
 const MOST_ATTEMPTS: u32 = 2;
 
 /// The sample as a part of a request.
