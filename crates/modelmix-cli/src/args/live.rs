@@ -10,6 +10,7 @@ use crate::values;
 
 /// `modelmix run`.
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 #[command(after_help = "Example: modelmix run stories.toml --dir stories\n\
     Ctrl-C waits for pulls in flight and ends the run; a second one does not wait. `modelmix resume` goes on.")]
 pub(crate) struct RunArgs {
@@ -34,6 +35,7 @@ pub(crate) struct RunArgs {
 
 /// `modelmix resume`.
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 #[command(after_help = "Example: modelmix resume stories --pulls 500")]
 pub(crate) struct ResumeArgs {
     /// Folder of the run

@@ -158,7 +158,9 @@ fn mistakes_in_the_file_are_named() {
         assert!(!world.path("run").exists(), "{to}");
     }
     let none = World::new().run("status nowhere");
-    assert!(none.code == 2 && none.stderr.contains("nowhere"), "{}", none.stderr);
+    assert!(none.code == 2 && none.stdout.is_empty() && none.stderr.contains("nowhere"), "{}", none.stderr);
+    let negative = world().run("run run.toml --dir run --money -1");
+    assert!(negative.code == 2 && negative.stderr.contains("budget.money is -1"), "{}", negative.stderr);
 }
 
 #[test]

@@ -54,6 +54,9 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<()> {
 pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     let terminal = Terminal::new(&args.common);
     check_report(&args.report)?;
+    if !args.dir.join("run.db").exists() {
+        Reader::open(&args.dir)?;
+    }
     let mut findings = Vec::new();
     if !args.no_check {
         findings.extend(audit::audit(&args.dir).findings.into_iter().map(|finding| finding.message));
